@@ -71,7 +71,7 @@ fn path_text() -> impl Strategy<Value = String> {
 }
 
 /// Creates the entries of the tree; skips one whose path is already used.
-fn build(disk: &Disk, entries: &[TreeEntry]) {
+fn build_tree(disk: &Disk, entries: &[TreeEntry]) {
     for entry in entries {
         let (TreeEntry::File(path) | TreeEntry::Directory(path) | TreeEntry::Link(path, _)) = entry;
         let parent = disk.path(path.parent().unwrap());
@@ -89,7 +89,7 @@ fn build(disk: &Disk, entries: &[TreeEntry]) {
 }
 
 /// Returns where the kernel resolves the path to, if it exists.
-fn kernel(disk: &Disk, path: &str) -> Option<PathBuf> {
+fn kernel_resolved(disk: &Disk, path: &str) -> Option<PathBuf> {
     disk.path("ws").join(disk.filled(path)).canonicalize().ok()
 }
 
@@ -114,11 +114,11 @@ proptest! {
         paths in vec(path_text(), 1..8),
     ) {
         let disk = Disk::new();
-        build(&disk, &entries);
+        build_tree(&disk, &entries);
         let gate = disk.gate(Phase::Final);
         let closed = ["outside", "ro", "home", "rw/.git"].map(|path| disk.state(path));
         for path in paths {
-            let real = kernel(&disk, &path);
+            let real = kernel_resolved(&disk, &path);
             let is_open = |root: &str| {
                 real.as_ref().is_some_and(|real| real.starts_with(disk.path(root)))
             };
@@ -136,7 +136,7 @@ proptest! {
             let content = json!({"path": disk.filled(&path), "content": "new\n"});
             let wrote = call_tool(&gate, "write_file", &content);
             if wrote.is_ok_and(|observation| observation.outcome == ActionOutcome::Done) {
-                let now = kernel(&disk, without_end(&path)).unwrap();
+                let now = kernel_resolved(&disk, without_end(&path)).unwrap();
                 prop_assert_eq!(std::fs::read_to_string(&now).unwrap(), "new\n");
                 let below = |root: &str| now.starts_with(disk.path(root));
                 prop_assert!(below("ws") || below("rw"), "{}", path);

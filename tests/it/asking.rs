@@ -57,7 +57,7 @@ fn read_agent_file(project: &Project) -> String {
 }
 
 /// Returns how often `text` was written to a terminal.
-fn times(terminal: &Terminal, text: &str) -> usize {
+fn count_shown(terminal: &Terminal, text: &str) -> usize {
     terminal.written().matches(text).count()
 }
 
@@ -69,7 +69,7 @@ fn log_text(project: &Project) -> String {
 /// Returns all lines of the logs below `dir`.
 fn log_text_below(dir: &Path) -> String {
     let mut logs = Vec::new();
-    find(dir, &mut logs);
+    find_logs(dir, &mut logs);
     let texts = logs.iter().map(|log| fs::read(log).unwrap());
     texts
         .map(|text| String::from_utf8_lossy(&text).into_owned())
@@ -77,7 +77,7 @@ fn log_text_below(dir: &Path) -> String {
 }
 
 /// Returns all events of the log about an approval request that was answered.
-fn answers(project: &Project) -> Vec<Value> {
+fn logged_answers(project: &Project) -> Vec<Value> {
     let text = log_text(project);
     let lines = text
         .lines()
@@ -90,7 +90,7 @@ fn answers(project: &Project) -> Vec<Value> {
 
 /// Returns the answers to all approval requests, in order.
 fn approval_answers(project: &Project) -> Vec<Value> {
-    let answers = answers(project);
+    let answers = logged_answers(project);
     let answers = answers.iter();
     answers
         .map(|event| field(event, "answer").clone())
@@ -105,11 +105,11 @@ fn field<'e>(event: &'e Value, name: &str) -> &'e Value {
     }
 }
 
-fn find(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
+fn find_logs(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() {
-            find(&path, logs);
+            find_logs(&path, logs);
         } else if path.file_name().is_some_and(|name| name == "events.jsonl") {
             logs.push(path);
         }
@@ -127,7 +127,7 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     terminal.wait_for_output("type o, s, a or n");
     terminal.type_keys("o\r");
     terminal.wait(
-        || times(&terminal, "a asks to use") == 2,
+        || count_shown(&terminal, "a asks to use") == 2,
         || "a second question".to_owned(),
     );
     terminal.type_keys("n\r");
@@ -148,7 +148,7 @@ fn input_typed_before_an_approval_request_is_discarded() {
     // Two answers at once: the second must not answer the next question.
     terminal.type_keys("o\rs\r");
     terminal.wait(
-        || times(&terminal, OFFERED) == 2,
+        || count_shown(&terminal, OFFERED) == 2,
         || "a second question".to_owned(),
     );
     terminal.type_keys("n\r");
@@ -165,7 +165,7 @@ fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     terminal.wait_for_output(OFFERED);
     terminal.type_keys("s\r");
     terminal.wait_for_output("done: ");
-    assert_eq!(times(&terminal, "a asks to use"), 1);
+    assert_eq!(count_shown(&terminal, "a asks to use"), 1);
     let project_left = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project_left), "two");
     assert!(!project_left.home(KEPT).exists());
@@ -194,7 +194,7 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
     fs::remove_file(project.path("out/a.txt")).unwrap();
     let again = Terminal::open(project.retyped(["task"]), 100);
     again.wait_for_output("done: ");
-    assert_eq!(times(&again, "a asks to use"), 0);
+    assert_eq!(count_shown(&again, "a asks to use"), 0);
     let project = again.wait_for_end(0);
     assert_eq!(
         fs::read_to_string(project.path("out/a.txt")).unwrap(),
@@ -208,7 +208,10 @@ fn without_an_approver_calls_are_denied_and_the_run_continues() {
     let err = finished.stderr();
     assert!(err.contains("no user can be asked"), "{err}");
     assert_eq!(read_agent_file(finished.project()), "");
-    assert_eq!(field(&answers(finished.project())[0], "answer"), "nobody");
+    assert_eq!(
+        field(&logged_answers(finished.project())[0], "answer"),
+        "nobody"
+    );
 }
 
 #[test]
@@ -270,14 +273,14 @@ pub(crate) fn start_approval_server_with(
             listener.set_nonblocking(true).unwrap();
             *overlap.lock().unwrap() |= listener.accept().is_ok();
             listener.set_nonblocking(false).unwrap();
-            answer(stream, reply);
+            answer_request(stream, reply);
         }
     });
     ApprovalServer { requests, overlaps }
 }
 
 /// Sends an answer; massgen may have closed the connection.
-fn answer(mut stream: UnixStream, reply: &str) {
+fn answer_request(mut stream: UnixStream, reply: &str) {
     let _gone = stream.write_all(reply.as_bytes());
 }
 
@@ -429,7 +432,7 @@ fn a_missing_approval_socket_is_an_error_before_the_run() {
             .args(["--approval-socket", socket])
             .failure(2);
         assert!(refused.stderr().contains(why), "{}", refused.stderr());
-        assert_eq!(answers(refused.project()), Vec::<Value>::new());
+        assert_eq!(logged_answers(refused.project()), Vec::<Value>::new());
     }
 }
 

@@ -50,7 +50,7 @@ models:
     usd_per_million_tokens: {input: 0, output: 1000}
 ";
 
-fn tasks(count: usize) -> String {
+fn task_lines(count: usize) -> String {
     let task = |number: usize| {
         let tag = if number.is_multiple_of(2) {
             "even"
@@ -69,7 +69,7 @@ fn project(count: usize) -> Project {
     Project::new()
         .file("team.yaml", WORKS)
         .file("prices.yaml", PRICES)
-        .file("tasks.jsonl", tasks(count))
+        .file("tasks.jsonl", task_lines(count))
         .file("app/src/a.txt", "old text\n")
         .file("app/src/gone.txt", "old text\n")
         .file("app/src/stays.txt", "stays\n")
@@ -78,12 +78,12 @@ fn project(count: usize) -> Project {
 const RUN: [&str; 5] = ["batch", "run", "tasks.jsonl", "--config", "team.yaml"];
 
 /// Returns all files below `dir` with their contents, without massgen's own.
-fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+fn files_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && path.file_name().unwrap() != ".massgen" {
-            found.extend(files(&path));
+            found.extend(files_below(&path));
         } else if path.is_file() {
             found.insert(path.clone(), fs::read(&path).unwrap());
         }
@@ -92,7 +92,7 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 /// Returns the results of the last batch, by cell.
-fn results(project: Project) -> (BTreeMap<String, Value>, Project) {
+fn read_results(project: Project) -> (BTreeMap<String, Value>, Project) {
     let finished = project.retyped(["batch", "results", "--json"]).success();
     let lines = finished.stdout().lines();
     let results: Vec<Value> = lines
@@ -120,7 +120,7 @@ fn only_entry(dir: &Path) -> PathBuf {
     entries.remove(0)
 }
 
-fn status(project: Project) -> (Value, Project) {
+fn read_status(project: Project) -> (Value, Project) {
     let finished = project.retyped(["batch", "status", "--json"]).success();
     let state = serde_json::from_str(finished.stdout()).unwrap();
     (state, finished.then::<&str>([]))
@@ -132,10 +132,10 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
     const MADE: &str = "made/q\n--- /dev/null\n+++ b/x\tb.txt";
     let team = WORKS.replace("made/b.txt", &MADE.escape_default().to_string());
     let project = project(3).file("team.yaml", team);
-    let before = files(&project.path(""));
+    let before = files_below(&project.path(""));
     let finished = project.args(RUN).success();
     assert_eq!(
-        files(&finished.project().path("")),
+        files_below(&finished.project().path("")),
         before,
         "nothing is delivered"
     );
@@ -143,7 +143,7 @@ fn a_cell_works_on_a_copy_and_is_delivered_by_apply() {
     for part in ["all", "even", "odd", "3 (100%)", "writer 3"] {
         assert!(table.contains(part), "{part}: {table}");
     }
-    let (results, project) = results(finished.then::<&str>([]));
+    let (results, project) = read_results(finished.then::<&str>([]));
     for result in results.values() {
         assert_eq!(result["outcome"], "completed", "{result}");
         assert_eq!(result["type"], "result");
@@ -314,7 +314,7 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
     let finished = project
         .retyped(["batch", "resume", "--parallel", "4"])
         .success();
-    let (results, project) = results(finished.then::<&str>([]));
+    let (results, project) = read_results(finished.then::<&str>([]));
     assert_eq!(results.len(), count);
     let mut spent = 0.0;
     for (cell, result) in &results {
@@ -341,13 +341,13 @@ fn each_cell_has_one_result_and_the_limit_holds_when_processes_are_killed() {
         spent >= dollars(count) && spent <= most,
         "${spent} for {count} cells"
     );
-    let (state, project) = status(project);
+    let (state, project) = read_status(project);
     assert_eq!(state["cells"]["completed"], count);
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
     // A process that outlived the one that started it may settle its last cell only now.
     let rounding = dollars(count) * dollars(3 * count) / 1000.0;
     assert!(taken >= spent && taken <= spent + rounding, "{state}");
-    let app = files(&project.path("app"));
+    let app = files_below(&project.path("app"));
     assert_eq!(app.len(), 3, "nothing is delivered");
 }
 
@@ -371,7 +371,7 @@ fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
         "a cell without money has not failed: {}",
         finished.stderr()
     );
-    let (state, project) = status(finished.then::<&str>([]));
+    let (state, project) = read_status(finished.then::<&str>([]));
     let (money, cells) = (&state["money"], &state["cells"]);
     let spent = money["spent_usd"].as_f64().unwrap();
     // At most one request for each running agent more than the limit.
@@ -389,7 +389,7 @@ fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
     let finished = lower
         .then(["batch", "resume", "--max-cost-usd", "10"])
         .success();
-    let (state, project) = status(finished.then::<&str>([]));
+    let (state, project) = read_status(finished.then::<&str>([]));
     assert_eq!(state["cells"]["completed"], 6, "{state}");
     assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
     let taken = state["money"]["taken_usd"].as_f64().unwrap();
@@ -402,7 +402,7 @@ fn a_batch_stops_at_its_cost_limit_and_resumes_with_a_higher_one() {
         fs::copy(claim(1), claim(attempt)).unwrap();
     }
     let finished = project.retyped(["batch", "resume"]).failure(1);
-    let (state, _) = status(finished.then::<&str>([]));
+    let (state, _) = read_status(finished.then::<&str>([]));
     assert_eq!(state["cells"]["failed"], 1, "{state}");
     assert_eq!(state["money"]["spent_usd"], 6.0, "{state}");
 }
@@ -445,7 +445,7 @@ fn a_config_that_no_cell_can_use_is_refused_before_the_first_cell() {
     check_refused(with_team("agents: []"), "cannot be run");
     let nowhere = r#"{"id":"a","text":"x","project":{"path":"nowhere"}}"#;
     check_refused(project(1).file("tasks.jsonl", nowhere), "does not exist");
-    let twice = format!("{}{}", tasks(1), tasks(1));
+    let twice = format!("{}{}", task_lines(1), task_lines(1));
     check_refused(
         project(1).file("tasks.jsonl", twice),
         "line 2: the id `c0` occurs twice",
@@ -483,7 +483,7 @@ fn a_task_has_its_own_config_checks_and_limits() {
     };
     assert!(begins("failing: "), "{}", finished.stderr());
     assert!(!begins("checked: "), "{}", finished.stderr());
-    let (results, project) = results(finished.then::<&str>([]));
+    let (results, project) = read_results(finished.then::<&str>([]));
     assert_eq!(results["other"]["cell"]["winner"], "other");
     assert_eq!(results["other"]["answer"], "an answer");
     assert_eq!(
@@ -564,7 +564,7 @@ fn a_commit_is_the_project_of_a_cell() {
         .file("tasks.jsonl", task(&commit))
         .args(RUN)
         .success();
-    let (results, project) = results(finished.then::<&str>([]));
+    let (results, project) = read_results(finished.then::<&str>([]));
     assert_eq!(results["c0"]["cell"]["files"], 3, "{}", results["c0"]);
     assert!(!Path::new("/tmp/massgen-evil").exists());
     let applied = project
@@ -779,7 +779,7 @@ fn a_cancelled_batch_is_parked_and_resumed() {
     }
     let cancelled = project.retyped(["batch", "cancel"]).success();
     assert_eq!(control.wait().unwrap().code(), Some(130));
-    let (state, project) = status(cancelled.then::<&str>([]));
+    let (state, project) = read_status(cancelled.then::<&str>([]));
     assert_eq!(state["cells"]["running"], 0, "{state}");
     assert_eq!(state["cells"]["parked"], 2, "{state}");
     assert!(processes(&project).is_empty());

@@ -243,9 +243,8 @@ fn a_node_is_killed_and_each_cell_has_one_result_and_one_bill() {
     cluster.run("scontrol", &["requeue", &of_node("n2")]);
     cluster.run("scancel", &["--signal=TERM", "--batch", &of_node("n3")]);
     wait_until("a cell on n1", || {
-        open_claims(&project)
-            .values()
-            .any(|owner| owner["host"] == "n1")
+        let is_on_n1 = |owner: &Value| owner["host"] == "n1";
+        open_claims(&project).values().any(is_on_n1)
     });
     cluster.pull_the_plug("n1");
     // Slurm notices that itself, half a minute later.

@@ -35,17 +35,17 @@ fn dollars(text: &str) -> Money {
     Money::from_dollars(text).unwrap()
 }
 
-fn cell(number: usize) -> CellId {
+fn cell_id(number: usize) -> CellId {
     CellId::parse(&format!("c{number}")).unwrap()
 }
 
 /// Returns a batch of so many cells with a limit of ten dollars.
-fn batch(dir: &TempDir, cells: usize) -> BatchDir {
-    create(dir, cells, "t").unwrap()
+fn open_batch(dir: &TempDir, cells: usize) -> BatchDir {
+    create_batch(dir, cells, "t").unwrap()
 }
 
 /// Creates such a batch from the task file `tasks_name`.
-fn create(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
+fn create_batch(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
     let line = |number| format!("{{\"id\":\"c{number}\",\"text\":\"task {number}\"}}\n");
     let lines: Vec<String> = (0..cells).map(line).collect();
     let tasks: Vec<BatchTask> = parse_tasks(&lines.concat(), "t").unwrap();
@@ -75,7 +75,7 @@ fn create(dir: &TempDir, cells: usize, tasks_name: &str) -> Result<BatchDir> {
     )
 }
 
-fn result(id: &CellId, cost: &str) -> CellResult {
+fn cell_result(id: &CellId, cost: &str) -> CellResult {
     CellResult {
         id: id.clone(),
         outcome: CellOutcome::Completed,
@@ -94,14 +94,14 @@ fn result(id: &CellId, cost: &str) -> CellResult {
     }
 }
 
-fn owner() -> ClaimOwner {
+fn claim_owner() -> ClaimOwner {
     ClaimOwner::this_process("local", None)
 }
 
 #[test]
 fn frozen_tasks_and_configs_are_read_by_number_and_checked() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = batch(&dir, 300);
+    let batch = open_batch(&dir, 300);
     let record = batch.record().unwrap();
     for number in [0, 7, 299] {
         let task = batch.task(number).unwrap();
@@ -121,7 +121,7 @@ fn frozen_tasks_and_configs_are_read_by_number_and_checked() {
 #[test]
 fn a_record_that_could_not_be_read_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
-    let error = create(&dir, 1, &"t".repeat(17 << 20)).unwrap_err();
+    let error = create_batch(&dir, 1, &"t".repeat(17 << 20)).unwrap_err();
     assert!(error.to_string().contains("take more than"), "{error}");
     let batches = dir.path().join("batches");
     assert_eq!(fs::read_dir(batches).unwrap().count(), 0);
@@ -130,17 +130,18 @@ fn a_record_that_could_not_be_read_is_not_written() {
 #[test]
 fn each_cell_is_claimed_once_by_any_number_of_threads() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = &batch(&dir, 60);
+    let batch = &open_batch(&dir, 60);
     let claimed = &AtomicUsize::new(0);
     scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(move || {
                 for number in 0..60 {
-                    let id = cell(number);
-                    if let ClaimAttempt::Acquired(claim) = batch.claim(&id, &owner()).unwrap() {
+                    let id = cell_id(number);
+                    if let ClaimAttempt::Acquired(claim) = batch.claim(&id, &claim_owner()).unwrap()
+                    {
                         claimed.fetch_add(1, Ordering::Relaxed);
-                        assert!(batch.publish(&result(&id, "0"), &json!({})).unwrap());
-                        assert!(!batch.publish(&result(&id, "1"), &json!({})).unwrap());
+                        assert!(batch.publish(&cell_result(&id, "0"), &json!({})).unwrap());
+                        assert!(!batch.publish(&cell_result(&id, "1"), &json!({})).unwrap());
                         drop(claim);
                     }
                 }
@@ -150,15 +151,19 @@ fn each_cell_is_claimed_once_by_any_number_of_threads() {
     assert_eq!(claimed.load(Ordering::Relaxed), 60);
     let results = batch.results().unwrap();
     assert_eq!(results.len(), 60);
-    assert!(results.iter().all(|result| result.cost_usd == Money::ZERO));
+    assert!(
+        results
+            .iter()
+            .all(|cell_result| cell_result.cost_usd == Money::ZERO)
+    );
 }
 
 /// Claims a cell, and waits until its claim is free: until a process that another test starts has
 /// replaced its image, it has the lock too.
-fn acquire(batch: &BatchDir, id: &CellId) -> CellClaim {
+fn claim_cell(batch: &BatchDir, id: &CellId) -> CellClaim {
     let mut acquired = None;
     wait_until("the claim is free", Duration::from_mins(2), || {
-        if let ClaimAttempt::Acquired(claim) = batch.claim(id, &owner()).unwrap() {
+        if let ClaimAttempt::Acquired(claim) = batch.claim(id, &claim_owner()).unwrap() {
             acquired = Some(*claim);
         }
         acquired.is_some()
@@ -169,7 +174,7 @@ fn acquire(batch: &BatchDir, id: &CellId) -> CellClaim {
 #[test]
 fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
     let dir = tempfile::tempdir().unwrap();
-    let (batch, id) = (batch(&dir, 1), cell(0));
+    let (batch, id) = (open_batch(&dir, 1), cell_id(0));
     let cell = batch.cell_dir(&id);
     let can_resume = |claim: &CellClaim| {
         cell.is_prepared() && claim.earlier_attempts().can_resume(cell.first_attempt())
@@ -178,17 +183,17 @@ fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
         cell.begin_anew(claim.attempt()).unwrap();
         cell.mark_prepared(0).unwrap();
     };
-    let first = acquire(&batch, &id);
+    let first = claim_cell(&batch, &id);
     assert!(!can_resume(&first));
     begin(&first);
     drop(first);
-    let second = acquire(&batch, &id);
+    let second = claim_cell(&batch, &id);
     assert!(can_resume(&second));
     let note = AttemptNote::new(AttemptEnd::EndpointsFailed, "429");
     second.end(&note).unwrap();
     // This one is killed before it begins anew.
-    drop(acquire(&batch, &id));
-    let fourth = acquire(&batch, &id);
+    drop(claim_cell(&batch, &id));
+    let fourth = claim_cell(&batch, &id);
     assert_eq!(
         fourth.earlier_attempts().last,
         Some(AttemptEnd::ProcessLost)
@@ -196,19 +201,19 @@ fn a_run_that_ended_is_not_resumed_by_the_attempt_after_a_lost_one() {
     assert!(!can_resume(&fourth));
     begin(&fourth);
     drop(fourth);
-    assert!(can_resume(&acquire(&batch, &id)));
+    assert!(can_resume(&claim_cell(&batch, &id)));
 }
 
 #[test]
 fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = batch(&dir, 1);
-    let id = cell(0);
-    let acquire = || acquire(&batch, &id);
+    let batch = open_batch(&dir, 1);
+    let id = cell_id(0);
+    let acquire = || claim_cell(&batch, &id);
     let first = acquire();
     assert_eq!((first.attempt(), first.earlier_attempts().last), (1, None));
     assert!(matches!(
-        batch.claim(&id, &owner()),
+        batch.claim(&id, &claim_owner()),
         Ok(ClaimAttempt::Taken)
     ));
     // The process dies: its lock is gone, and there is no note.
@@ -228,11 +233,15 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
         (3, dollars("0.5"))
     );
     assert_eq!(third.earlier_attempts().counts.node_faults, 1);
-    assert!(batch.publish(&result(&id, "1"), &json!({"a": 1})).unwrap());
+    assert!(
+        batch
+            .publish(&cell_result(&id, "1"), &json!({"a": 1}))
+            .unwrap()
+    );
     // Killed before it gave its tokens back; its claim is of no interest any more.
     drop(third);
     assert!(matches!(
-        batch.claim(&id, &owner()),
+        batch.claim(&id, &claim_owner()),
         Ok(ClaimAttempt::Finished)
     ));
     assert_eq!(batch.result(&id).unwrap().unwrap().1, json!({"a": 1}));
@@ -240,7 +249,7 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let elsewhere = ClaimOwner {
         host: "elsewhere".to_owned(),
         boot: "other".to_owned(),
-        ..owner()
+        ..claim_owner()
     };
     // Another process believed it lost just before the result; what it cost stays spent all the same.
     let lost = AttemptNote::new(AttemptEnd::ProcessLost, "gone");
@@ -253,13 +262,13 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     let there = batch.claim(&id, &elsewhere).unwrap();
     drop(there);
     assert!(matches!(
-        batch.claim(&id, &owner()),
+        batch.claim(&id, &claim_owner()),
         Ok(ClaimAttempt::Taken)
     ));
 }
 
 /// Returns an index with the lines of `index` as `change` makes them, and a digest that fits them.
-fn rewritten(index: &str, change: impl Fn(Vec<&str>) -> Vec<String>) -> Vec<u8> {
+fn rewrite_index(index: &str, change: impl Fn(Vec<&str>) -> Vec<String>) -> Vec<u8> {
     let (header, body) = index.split_once('\n').unwrap();
     let mut header: Value = serde_json::from_str(header).unwrap();
     let body = change(body.lines().collect()).concat();
@@ -271,7 +280,7 @@ fn rewritten(index: &str, change: impl Fn(Vec<&str>) -> Vec<String>) -> Vec<u8> 
 /// batch.
 fn wrong_indexes(index: &str, other: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
     let lines = |change: fn(&str) -> String| {
-        rewritten(index, |lines| lines.into_iter().map(change).collect())
+        rewrite_index(index, |lines| lines.into_iter().map(change).collect())
     };
     vec![
         ("empty", Vec::new()),
@@ -285,7 +294,7 @@ fn wrong_indexes(index: &str, other: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
         ("of another batch", other),
         (
             "out of order",
-            rewritten(index, |lines| {
+            rewrite_index(index, |lines| {
                 let reversed = lines.into_iter().rev();
                 reversed
                     .map(|line| format!("{line}\n").replace("c1 ", "zz "))
@@ -311,9 +320,9 @@ fn wrong_indexes(index: &str, other: Vec<u8>) -> Vec<(&'static str, Vec<u8>)> {
 fn an_index_saves_opening_results_and_never_changes_them() {
     let dir = tempfile::tempdir().unwrap();
     let batch_of_20 = || {
-        let batch = batch(&dir, 20);
+        let batch = open_batch(&dir, 20);
         for number in 0..18 {
-            let result = result(&cell(number), "0.1");
+            let result = cell_result(&cell_id(number), "0.1");
             assert!(batch.publish(&result, &json!({})).unwrap());
         }
         batch
@@ -353,12 +362,12 @@ fn an_index_saves_opening_results_and_never_changes_them() {
 
     // A new result of a cell, and one that was withdrawn.
     fs::write(&path, &index).unwrap();
-    assert!(batch.withdraw_result(&cell(0), 1).unwrap());
-    let mut again = result(&cell(0), "2");
+    assert!(batch.withdraw_result(&cell_id(0), 1).unwrap());
+    let mut again = cell_result(&cell_id(0), "2");
     again.outcome = CellOutcome::Failed;
     assert!(batch.publish(&again, &json!({})).unwrap());
-    assert!(batch.withdraw_result(&cell(1), 1).unwrap());
-    let running = batch.claim(&cell(18), &owner()).unwrap();
+    assert!(batch.withdraw_result(&cell_id(1), 1).unwrap());
+    let running = batch.claim(&cell_id(18), &claim_owner()).unwrap();
     let survey = batch.survey::<ResultTally>(20).unwrap();
     let counts = BatchCounts {
         cells: 20,
@@ -375,13 +384,13 @@ fn an_index_saves_opening_results_and_never_changes_them() {
 #[test]
 fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = &batch(&dir, 100);
+    let batch = &open_batch(&dir, 100);
     let request = dollars("0.07");
     let spent: Vec<Money> = scope(|scope| {
         let spend = |thread: usize| {
             let mut all = Money::ZERO;
             for number in (thread..100).step_by(THREADS) {
-                let (id, stop) = (cell(number), CancellationToken::new());
+                let (id, stop) = (cell_id(number), CancellationToken::new());
                 let budget = batch.cell_budget(&id, Money::ZERO, stop.clone());
                 let budget = budget.unwrap().unwrap();
                 let mut own = Money::ZERO;
@@ -438,10 +447,10 @@ fn money_of(batch: &BatchDir) -> Money {
 #[test]
 fn a_cell_keeps_no_more_money_than_it_has_spent() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = &batch(&dir, 100);
+    let batch = &open_batch(&dir, 100);
     let taken = || batch.budget().unwrap().unwrap().taken;
     let spends = |number: usize, spent: &str| {
-        let (id, stop) = (cell(number), CancellationToken::new());
+        let (id, stop) = (cell_id(number), CancellationToken::new());
         let budget = batch.cell_budget(&id, Money::ZERO, stop).unwrap().unwrap();
         assert!(budget.covers(Money::ZERO));
         batch.settle(&id, dollars(spent)).unwrap();
@@ -456,7 +465,7 @@ fn a_cell_keeps_no_more_money_than_it_has_spent() {
     // As several processes may do it after a crash.
     scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| batch.settle(&cell(3), dollars("0.0001")).unwrap());
+            scope.spawn(|| batch.settle(&cell_id(3), dollars("0.0001")).unwrap());
         }
     });
     assert_eq!(taken(), dollars("0.0121"));
@@ -470,9 +479,9 @@ fn a_cell_keeps_no_more_money_than_it_has_spent() {
 #[test]
 fn prepared_money_counts_once_where_a_process_was_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = &batch(&dir, 10);
+    let batch = &open_batch(&dir, 10);
     let money = batch.dir().as_path().join("money");
-    let budget = batch.cell_budget(&cell(0), Money::ZERO, CancellationToken::new());
+    let budget = batch.cell_budget(&cell_id(0), Money::ZERO, CancellationToken::new());
     assert!(budget.unwrap().unwrap().covers(Money::ZERO));
     let held = fs::read_dir(money.join("held")).unwrap().next().unwrap();
     let held = held.unwrap().path();
@@ -489,7 +498,7 @@ fn prepared_money_counts_once_where_a_process_was_killed() {
     let before = fs::read_dir(money.join("free")).unwrap().count();
     scope(|scope| {
         for _ in 0..THREADS {
-            scope.spawn(|| batch.settle(&cell(0), dollars("0.004")).unwrap());
+            scope.spawn(|| batch.settle(&cell_id(0), dollars("0.004")).unwrap());
         }
     });
     assert_eq!(money_of(batch), dollars("10"));
@@ -518,7 +527,7 @@ fn prepared_money_counts_once_where_a_process_was_killed() {
 #[test]
 fn a_pause_grows_until_a_result() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = batch(&dir, 1);
+    let batch = open_batch(&dir, 1);
     assert_eq!(batch.pause(), None);
     batch.begin_pause("429").unwrap();
     batch.begin_pause("429 again").unwrap();
@@ -551,7 +560,7 @@ fn a_pause_grows_until_a_result() {
 #[test]
 fn a_controller_is_listed_while_its_process_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let batch = batch(&dir, 1);
+    let batch = open_batch(&dir, 1);
     let liveness = || batch.controller_liveness().unwrap();
     assert_eq!(liveness(), OwnerLiveness::Dead);
     let marks = [(), ()].map(|()| batch.mark_controller().unwrap());
@@ -561,12 +570,12 @@ fn a_controller_is_listed_while_its_process_runs() {
     let controllers = batch.dir().join("controllers");
     let [killed, elsewhere] =
         ["1.1", "1.2"].map(|name| controllers.join(name).as_path().to_owned());
-    fs::write(&killed, json!(owner()).to_string()).unwrap();
+    fs::write(&killed, json!(claim_owner()).to_string()).unwrap();
     assert_eq!(liveness(), OwnerLiveness::Dead);
     let other = ClaimOwner {
         host: "elsewhere".to_owned(),
         boot: "other".to_owned(),
-        ..owner()
+        ..claim_owner()
     };
     fs::write(&elsewhere, json!(other).to_string()).unwrap();
     assert_eq!(liveness(), OwnerLiveness::Unknown);
@@ -578,7 +587,7 @@ fn a_controller_is_listed_while_its_process_runs() {
 #[test]
 fn the_last_batch_is_one_that_was_created_here() {
     let dir = tempfile::tempdir().unwrap();
-    let own = batch(&dir, 1);
+    let own = open_batch(&dir, 1);
     let batches = own.dir().parent().unwrap();
     let copy = batches.join("batch_20990101_000000_0000");
     crate::project::copy_tree(own.dir().as_path(), copy.as_path());

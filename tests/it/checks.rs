@@ -53,7 +53,7 @@ fn project(checks: &str, keys: &str) -> Project {
         .args(["--config", "team.yaml", "build"])
 }
 
-fn winner(finished: &Finished) -> String {
+fn winner_of(finished: &Finished) -> String {
     let status = read_status(finished);
     status["results"]["winner"].as_str().unwrap().to_owned()
 }
@@ -61,22 +61,22 @@ fn winner(finished: &Finished) -> String {
 #[test]
 fn an_answer_that_fails_a_required_check_does_not_win_while_one_passes() {
     let finished = project("checks: [{name: runs, command: sh app.sh}]\n", "").success();
-    assert_eq!(winner(&finished), "two");
+    assert_eq!(winner_of(&finished), "two");
     let script = fs::read_to_string(finished.project().path("app.sh")).unwrap();
     assert_eq!(script, "exit 0");
 }
 
 #[test]
 fn without_checks_the_votes_alone_decide() {
-    assert_eq!(winner(&project("", "").success()), "one");
+    assert_eq!(winner_of(&project("", "").success()), "one");
     let optional_check = "checks: [{name: runs, command: sh app.sh, required: false}]\n";
-    assert_eq!(winner(&project(optional_check, "").success()), "one");
+    assert_eq!(winner_of(&project(optional_check, "").success()), "one");
 }
 
 #[test]
 fn where_every_answer_fails_its_checks_the_votes_decide() {
     let finished = project("checks: ['exit 1']\non_check_failure: keep\n", "").run();
-    assert_eq!(winner(&finished), "one");
+    assert_eq!(winner_of(&finished), "one");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_check_that_cannot_be_run_says_why() {
     for event in &verdicts {
         assert_eq!(event["finding"]["verdict"], "not_run", "{event}");
     }
-    assert_eq!(winner(&finished), "one");
+    assert_eq!(winner_of(&finished), "one");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::project::Project;
 
 /// Plays the model. It thinks before each call, and refuses to continue unless its thinking is sent
 /// back.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let replies: Vec<&Value> = body["messages"]
@@ -24,7 +24,9 @@ fn play(request: &ReceivedRequest) -> Answer {
     }
     let offers = |name: &str| body["tools"].to_string().contains(&format!("\"{name}\""));
     let (name, arguments) = match replies.len() {
-        _ if !offers("vote") => return answer(&format!("It is forty-two, {model} is sure."), None),
+        _ if !offers("vote") => {
+            return stream_answer(&format!("It is forty-two, {model} is sure."), None);
+        }
         0 => ("write_file", json!({"path": "n.txt", "content": "42"})),
         1 => (
             "new_answer",
@@ -35,10 +37,10 @@ fn play(request: &ReceivedRequest) -> Answer {
             json!({"agent_id": "agent1", "reason": "it is the first"}),
         ),
     };
-    answer("", Some((name, &arguments.to_string())))
+    stream_answer("", Some((name, &arguments.to_string())))
 }
 
-fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
+fn stream_answer(text: &str, call: Option<(&str, &str)>) -> Answer {
     let usage = json!({
         "input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10,
         "output_tokens": 1,
@@ -67,7 +69,7 @@ fn answer(text: &str, call: Option<(&str, &str)>) -> Answer {
 
 /// Returns the requests of a run of a team whose agents have these models, with `more` keys.
 fn requests_of(models: &[&str], more: &str) -> Vec<ReceivedRequest> {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let url = &endpoint.server.url;
     let agents = models.iter().map(|model| {
         format!(

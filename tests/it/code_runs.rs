@@ -24,7 +24,7 @@ fn call_reply(id: usize, name: &str, arguments: &Value) -> Answer {
 }
 
 /// Plays a model that edits the files with single calls or with one program, and then answers.
-fn edits(request: &ReceivedRequest) -> Answer {
+fn play_edits(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     let input = body["input"].as_array().unwrap().iter();
     let calls = input.filter(|item| item["type"] == "function_call").count();
@@ -47,7 +47,7 @@ fn edits(request: &ReceivedRequest) -> Answer {
 /// Returns the number of requests of a run whose agent has these keys, and their total size in
 /// bytes.
 fn count_requests(keys: &str) -> (usize, usize) {
-    let endpoint = Endpoint::start_with(edits);
+    let endpoint = Endpoint::start_with(play_edits);
     let mut project = Project::new();
     for n in 0..EDITS {
         project = project.file(&format!("work/f{n:02}.txt"), "this is old\n");
@@ -214,7 +214,7 @@ fn a_missing_library_is_an_error_before_any_model_is_asked() {
 
 /// Returns the result of a program of an agent with commands, during coordination. `$SRC` will be
 /// writable for it in the final phase.
-fn program(code: &str) -> Value {
+fn run_program(code: &str) -> Value {
     let keys = "cwd: w1\nenable_code_based_tools: true\nenable_mcp_command_line: true";
     let rest = "orchestrator: {context_paths: [{path: src, permission: write}]}\n";
     let config = team(&[agent("one", keys, "- {text: done}")], rest);
@@ -238,7 +238,7 @@ fn program(code: &str) -> Value {
 
 #[test]
 fn a_command_that_ends_is_a_result_and_is_named() {
-    let report = program(
+    let report = run_program(
         "import json, workspace_tools as w\n\
          came = json.loads(w.execute_command('echo half; exit 3'))\n\
          print(came['exit_code'], came['stdout'])\n\
@@ -255,7 +255,7 @@ fn a_command_that_ends_is_a_result_and_is_named() {
 
 #[test]
 fn a_program_gets_the_error_of_a_call_without_notes_for_models() {
-    let report = program(
+    let report = run_program(
         "import workspace_tools as w\n\
          for call in [lambda: w.delete_file('nothing.txt'),\n\
          \x20            lambda: w.write_file('$SRC/new.txt', 'x')]:\n\

@@ -37,7 +37,7 @@ const WRITE_HERE: &str = "orchestrator:
 ";
 
 /// Returns the sandbox of this level, if the machine supports it.
-fn sandbox(level: SandboxLevel) -> Option<Sandbox> {
+fn open_sandbox(level: SandboxLevel) -> Option<Sandbox> {
     let dir = tempfile::tempdir().unwrap();
     let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
@@ -46,7 +46,7 @@ fn sandbox(level: SandboxLevel) -> Option<Sandbox> {
 }
 
 pub(crate) fn is_supported(level: SandboxLevel) -> bool {
-    sandbox(level).is_some()
+    open_sandbox(level).is_some()
 }
 
 /// Returns a project with one agent that may run commands in the sandbox `choice`; final phase
@@ -69,7 +69,7 @@ fn run(level: SandboxLevel, replies: &str) -> Finished {
 }
 
 /// Returns the outcome of each delivered file, by name.
-fn rows(finished: &Finished) -> BTreeMap<String, String> {
+fn delivered_rows(finished: &Finished) -> BTreeMap<String, String> {
     let status = read_status(finished);
     let rows = status["results"]["delivered"].as_array().unwrap();
     let row = |row: &serde_json::Value| {
@@ -110,7 +110,7 @@ fn changes_of_commands_in_a_write_path_are_in_the_delivery_table() {
         if level != SandboxLevel::Off {
             expected.insert(".git".to_owned(), "denied".to_owned());
         }
-        assert_eq!(rows(&finished), expected, "level {level}");
+        assert_eq!(delivered_rows(&finished), expected, "level {level}");
     }
 }
 
@@ -160,7 +160,7 @@ fn a_background_command_has_the_same_rights_and_reported_changes() {
             ("late.txt".to_owned(), "created 5 f15294".to_owned()),
             ("new.txt".to_owned(), "created 4 7aa7a5".to_owned()),
         ]);
-        assert_eq!(rows(&finished), expected, "level {level}");
+        assert_eq!(delivered_rows(&finished), expected, "level {level}");
         let _changed = finished
             .has_file("src/late.txt", "late\n")
             .has_no("src/gone.txt");
@@ -191,7 +191,7 @@ fn a_directory_that_replaces_a_granted_one_is_closed_to_commands() {
         SandboxLevel::Namespaces,
         SandboxLevel::Landlock,
     ] {
-        let Some(sandbox) = sandbox(level) else {
+        let Some(sandbox) = open_sandbox(level) else {
             continue;
         };
         let disk = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ fn try_load(name: &str, text: &[u8]) -> Result<LoadedConfig, Box<InvalidConfig>>
 }
 
 /// Returns all findings about a text, as the user sees them.
-fn findings(name: &str, text: &[u8]) -> String {
+fn config_findings(name: &str, text: &[u8]) -> String {
     match try_load(name, text) {
         Ok(loaded) => loaded.render(),
         Err(invalid) => invalid.render(),
@@ -82,7 +82,7 @@ fn every_example_loads_without_a_warning() {
     assert!(EXAMPLES.len() >= 9, "only {} examples", EXAMPLES.len());
     for example in EXAMPLES {
         assert_eq!(
-            findings(example.name, example.text.as_bytes()),
+            config_findings(example.name, example.text.as_bytes()),
             "",
             "{}",
             example.name
@@ -127,7 +127,7 @@ fn cases_give_the_findings_that_stand_beside_them() {
         );
         check_file(
             &case.with_extension("txt"),
-            &format!("{}\n", findings(name, &text)),
+            &format!("{}\n", config_findings(name, &text)),
         );
     }
 }
@@ -254,9 +254,9 @@ fn large_configs_within_the_limits_load() {
 fn json_and_byte_order_marks_are_read() {
     let json =
         b"{\n\t\"agent\": {\n\t\t\"id\": \"a\",\n\t\t\"backend\": {\"type\": \"grok\"}\n\t}\n}\n";
-    assert_eq!(findings("team.json", json), "");
+    assert_eq!(config_findings("team.json", json), "");
     let marked = b"\xef\xbb\xbfagent: {id: a, backend: {type: grok}}\r\n";
-    assert_eq!(findings("team.yaml", marked), "");
+    assert_eq!(config_findings("team.yaml", marked), "");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn keys_of_a_section_are_unique() {
 }
 
 /// Generates pieces of YAML syntax, and keys of the table.
-fn piece() -> impl Strategy<Value = String> {
+fn yaml_piece() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
             "agents",
@@ -352,7 +352,7 @@ fn piece() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_is_a_panic(pieces in prop::collection::vec(piece(), 0..60)) {
+    fn no_text_is_a_panic(pieces in prop::collection::vec(yaml_piece(), 0..60)) {
         let text = pieces.concat();
         match try_load("random.yaml", text.as_bytes()) {
             Ok(loaded) => prop_assert!(!loaded.config.agents.is_empty()),

@@ -107,11 +107,11 @@ fn attacks_change_nothing_and_ordinary_calls_work() {
 fn run(case: &Case) -> Result<(), String> {
     let disk = Disk::new();
     if !case.after_open {
-        bash(&disk, &case.setup)?;
+        run_bash(&disk, &case.setup)?;
     }
     let gate = gate(&disk, case);
     if case.after_open {
-        bash(&disk, &case.setup)?;
+        run_bash(&disk, &case.setup)?;
     }
     let before: Vec<_> = case.unchanged.iter().map(|path| disk.state(path)).collect();
     let (outcome, answer) = match &case.exchange {
@@ -131,7 +131,7 @@ fn run(case: &Case) -> Result<(), String> {
         return Err(format!("{:?} changed: {answer}", case.unchanged));
     }
     if let Some(holds) = &case.holds {
-        bash(&disk, holds).map_err(|_| format!("`{holds}` does not hold: {answer}"))?;
+        run_bash(&disk, holds).map_err(|_| format!("`{holds}` does not hold: {answer}"))?;
     }
     if case.expect == "allow" && outcome != Some(ActionOutcome::Done) {
         return Err(answer);
@@ -141,7 +141,7 @@ fn run(case: &Case) -> Result<(), String> {
 
 /// Returns the outcome of the call, if it was allowed, and what the model reads.
 fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<ActionOutcome>, String) {
-    let arguments = filled(disk, &case.args).to_string();
+    let arguments = fill_paths(disk, &case.args).to_string();
     let call = match parse(&case.tool, &arguments, &ToolCatalogue::default()) {
         Ok(call) => call,
         Err(error) => return (None, error.to_string()),
@@ -155,13 +155,13 @@ fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<ActionOutcome>, String
     }
 }
 
-fn filled(disk: &Disk, value: &Value) -> Value {
+fn fill_paths(disk: &Disk, value: &Value) -> Value {
     match value {
         Value::String(text) => disk.filled(text).into(),
-        Value::Array(values) => values.iter().map(|value| filled(disk, value)).collect(),
+        Value::Array(values) => values.iter().map(|value| fill_paths(disk, value)).collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.clone(), filled(disk, value)))
+            .map(|(name, value)| (name.clone(), fill_paths(disk, value)))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
@@ -199,7 +199,7 @@ impl CaseGrant {
     }
 }
 
-fn bash(disk: &Disk, script: &str) -> Result<(), String> {
+fn run_bash(disk: &Disk, script: &str) -> Result<(), String> {
     let root = disk.path("");
     let output = Command::new("bash")
         .args(["-e", "-c", script])

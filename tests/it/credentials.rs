@@ -42,7 +42,7 @@ const ECHO_LOCATIONS: [EchoLocation; 10] = [
 ];
 
 /// Answers as a server that sends `words` in `place`.
-fn answer(request: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
+fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
         Answer::whole("200 OK", &[kind.as_str()], message.to_string())
@@ -108,7 +108,7 @@ fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> Finished {
         } else {
             String::new()
         };
-        answer(request, location, &spell(&sent))
+        play_server(request, location, &spell(&sent))
     });
     let keys = format!(
         "cwd: w1\nmcp_servers: [{{name: t, url: '{}/mcp', security: {{allow_localhost: true}}, \
@@ -125,14 +125,14 @@ fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> Finished {
 }
 
 /// Returns the value of the header without its scheme.
-fn bare(sent: &str) -> String {
+fn unchanged(sent: &str) -> String {
     sent.trim_start_matches("Bearer ").to_owned()
 }
 
 #[test]
 fn secrets_that_a_server_echoes_are_redacted_everywhere() {
     for location in ECHO_LOCATIONS {
-        let finished = run_with(location, bare);
+        let finished = run_with(location, unchanged);
         let output = [finished.stdout(), finished.stderr()].concat();
         assert!(!output.contains(SECRET), "{location:?}: {output}");
         stands_nowhere(SECRET, finished.project().path(""));
@@ -153,12 +153,12 @@ fn a_record_holds_no_spelling_of_what_was_sent() {
     for spell in [
         |sent: &str| sent.to_owned(),
         |sent: &str| {
-            bare(sent)
+            unchanged(sent)
                 .replace('/', "%2F")
                 .replace('+', "%2B")
                 .replace('=', "%3D")
         },
-        |sent: &str| bare(sent).replace('/', r"\/"),
+        |sent: &str| unchanged(sent).replace('/', r"\/"),
     ] {
         let finished = run_with(EchoLocation::Answer, spell);
         let answer = &call_results(&finished)[0];

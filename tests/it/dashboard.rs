@@ -75,7 +75,7 @@ fn lines_after_dashboard(terminal: &Terminal, last: &str) -> String {
 }
 
 #[track_caller]
-fn terminates(terminal: &Terminal, signal: &str) {
+fn check_terminates(terminal: &Terminal, signal: &str) {
     let process = terminal.process().to_string();
     let sent = Command::new("kill").args([signal, &process]).status();
     assert!(sent.unwrap().success());
@@ -345,7 +345,7 @@ fn signals_give_the_terminal_back() {
         let terminal = Terminal::open(two_agents(30_000, ""), 80);
         terminal.wait_for_text("waits for its model");
         assert_ne!(terminal.mode(), terminal.mode_before());
-        terminates(&terminal, signal);
+        check_terminates(&terminal, signal);
         assert!(lines_after_dashboard(&terminal, "ended: ").contains("agents: ann, ben"));
         terminal.wait(
             || terminal.mode() == terminal.mode_before(),
@@ -539,7 +539,7 @@ fn keys_typed_as_a_question_appears_do_not_answer_it() {
 }
 
 /// Returns a project whose first agent changes two distant lines and creates a file.
-fn reviewed() -> Project {
+fn review_project() -> Project {
     let text = |first: &str, last: &str| {
         let middle = "the same\\n".repeat(18);
         format!("{first}\\n{middle}{last}\\n")
@@ -579,7 +579,7 @@ fn reviewed() -> Project {
 
 #[test]
 fn a_delivery_is_reviewed_by_file_and_hunk() {
-    let mut terminal = Terminal::open(reviewed(), 100);
+    let mut terminal = Terminal::open(review_project(), 100);
     terminal.wait_for_text("the delivery waits for your review");
     terminal.wait_for_text("waits for review");
     terminal.wait_for_text("[x] ~ 2/2 hunks  long.txt  +2 -2");
@@ -605,7 +605,7 @@ fn a_delivery_is_reviewed_by_file_and_hunk() {
 
 #[test]
 fn a_delivery_is_only_applied_from_its_review() {
-    let mut terminal = Terminal::open(reviewed(), 100);
+    let mut terminal = Terminal::open(review_project(), 100);
     terminal.wait_for_text("the delivery waits for your review");
     sleep(ANSWER_DELAY);
     terminal.type_and_wait("Esc overview", ESCAPE, ">1 ann");

@@ -349,7 +349,7 @@ impl Comparison {
     }
 }
 
-fn compared(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
+fn compare_accesses(fixture: &TreeFixture, sandbox: &Sandbox) -> Comparison {
     let commands = ExecEnvironment::new(ExecEnvironmentConfig {
         config: &CommandLineConfig::default(),
         backend: ExecBackend::Sandbox(sandbox.clone()),
@@ -467,7 +467,7 @@ fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+fn number_variable(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     Some(
         value
@@ -476,7 +476,7 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
-fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
+fn open_sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
     let dir = tempfile::tempdir().unwrap();
     let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
@@ -499,15 +499,16 @@ fn sandboxes() -> Vec<(SandboxLevel, Sandbox)> {
 
 #[test]
 fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
-    let sandboxes = sandboxes();
+    let sandboxes = open_sandboxes();
     let levels: Vec<SandboxLevel> = sandboxes.iter().map(|(level, _)| *level).collect();
     if levels.is_empty() {
         println!("nothing is compared: no level holds here");
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let first = number(SEED).unwrap_or(u64::from(now.subsec_nanos()) + now.as_secs() * 1_000_000);
-    let cases = number(CASES);
+    let first =
+        number_variable(SEED).unwrap_or(u64::from(now.subsec_nanos()) + now.as_secs() * 1_000_000);
+    let cases = number_variable(CASES);
     let begun = Instant::now();
     let (next, answers, refused) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let found = Mutex::new(Vec::new());
@@ -524,7 +525,7 @@ fn explain_the_file_tools_and_commands_say_the_same_of_every_path() {
                 .iter()
                 .find(|(level, _)| *level == fixture.level)
                 .unwrap();
-            let compared = compared(&fixture, &sandbox.1);
+            let compared = compare_accesses(&fixture, &sandbox.1);
             answers.fetch_add(compared.answers, Ordering::Relaxed);
             refused.fetch_add(compared.refused, Ordering::Relaxed);
             let report = |difference| {

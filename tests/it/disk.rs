@@ -104,7 +104,7 @@ impl Disk {
     /// Returns everything below `path`.
     pub(crate) fn state(&self, path: &str) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
-        collect(&self.path(path), &mut state);
+        collect_state(&self.path(path), &mut state);
         state
     }
 
@@ -159,7 +159,7 @@ impl Disk {
     }
 }
 
-fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
+fn collect_state(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
     let Ok(meta) = fs::symlink_metadata(path) else {
         return;
     };
@@ -174,7 +174,7 @@ fn collect(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
     state.insert(path.to_owned(), line);
     if meta.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
-            collect(&entry.unwrap().path(), state);
+            collect_state(&entry.unwrap().path(), state);
         }
     }
 }

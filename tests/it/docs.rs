@@ -44,7 +44,7 @@ fn block_lines<'a>(text: &'a str, fence: &str) -> Vec<&'a str> {
 }
 
 /// Returns the code spans outside of blocks.
-fn quoted(text: &str) -> Vec<&str> {
+fn quoted_words(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose
         .flat_map(|part| part.split('`').skip(1).step_by(2))
@@ -185,7 +185,7 @@ fn architecture_names_what_exists() {
     }
     let tests = tests_text();
     let mut missing = Vec::new();
-    for name in quoted(&text) {
+    for name in quoted_words(&text) {
         let exists = if name.contains('/') {
             repository().join(name).exists()
         } else if name.contains("::") {
@@ -219,7 +219,7 @@ fn tests_text() -> String {
 #[test]
 fn permissions_lists_every_rule_and_protected_name() {
     let text = read("docs/permissions.md");
-    let names = quoted(&text);
+    let names = quoted_words(&text);
     let rules = RULES.iter().map(|rule| rule.name);
     let missing: Vec<&str> = rules
         .chain(PROTECTED.iter().copied())
@@ -234,7 +234,7 @@ fn permissions_lists_every_rule_and_protected_name() {
 #[test]
 fn commands_lists_every_rule() {
     let text = read("docs/commands.md");
-    let names = quoted(&text);
+    let names = quoted_words(&text);
     let mut rules = massgen::commands::rules::RULES.iter();
     let missing = rules.find(|rule| !names.contains(&rule.name));
     assert!(

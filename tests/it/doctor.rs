@@ -21,7 +21,7 @@ const KEY: &str = "sk-or-v1-0123456789abcdef";
 const SCRIPTED: &str = "agents:\n  - id: a\n    backend: {type: scripted, replies: [{text: hi}]}\n";
 
 /// Returns a project whose team needs nothing, with the doctor command.
-fn doctor() -> Project {
+fn doctor_project() -> Project {
     Project::new()
         .file("team.yaml", SCRIPTED)
         .args(["doctor", "--json"])
@@ -76,7 +76,7 @@ fn the_programs_of_servers_have_to_be_there() {
     let servers = "mcp_servers: [{name: here, command: bash}, {name: gone, command: fastmcp}, \
                    {name: web, url: 'https://e.org/mcp'}]";
     let agents = [agent("a", &format!("cwd: w\n{servers}"), "- text: hi")];
-    let project = of_team(doctor()).file("team.yaml", team(&agents, ""));
+    let project = of_team(doctor_project()).file("team.yaml", team(&agents, ""));
     let finished = project.failure(3);
     let here = finding_about(&finished, "servers", "here");
     assert_eq!(here.verdict, "ok");
@@ -103,7 +103,7 @@ fn massgens_python_package_has_to_be_there_for_its_tools() {
         let keys = format!("cwd: w\n{keys}");
         let agents = [agent("a", &keys, "- text: hi")];
         // A directory of the project is no package that is installed.
-        of_team(doctor())
+        of_team(doctor_project())
             .file("team.yaml", team(&agents, ""))
             .file("own.py", "")
             .file("massgen/__init__.py", "")
@@ -136,7 +136,7 @@ fn files_of_custom_tools_have_to_be_there() {
     let keys = "cwd: w\ncustom_tools: [{path: gone.py, function: f}]\n\
                 tools: [{name: t, command: ./gone.sh, description: d}]";
     let agents = [agent("a", keys, "- text: hi")];
-    let finished = of_team(doctor())
+    let finished = of_team(doctor_project())
         .file("team.yaml", team(&agents, ""))
         .failure(3);
     for (tool, file) in [
@@ -150,7 +150,7 @@ fn files_of_custom_tools_have_to_be_there() {
 
 #[test]
 fn a_team_that_needs_nothing_lacks_nothing() {
-    let finished = of_team(doctor()).success();
+    let finished = of_team(doctor_project()).success();
     check(&finished, ("config", "team.yaml"), "ok", "1 agent");
     check(&finished, ("keys", "agent a"), "ok", "scripted");
     check(&finished, ("endpoints", "none"), "ok", "uses no endpoint");
@@ -207,7 +207,7 @@ fn a_terminal_is_distinguished_from_a_pipe() {
     );
     assert!(shown.contains("UTF-8 (`LANG=C.UTF-8`)"), "{shown}");
     assert!(shown.contains("\u{1b}[32mok"), "{shown}");
-    let finished = of_team(doctor()).env("LC_ALL", "POSIX").success();
+    let finished = of_team(doctor_project()).env("LC_ALL", "POSIX").success();
     check(
         &finished,
         ("terminal", "letters"),
@@ -218,7 +218,7 @@ fn a_terminal_is_distinguished_from_a_pipe() {
 
 #[test]
 fn keys_are_named_with_their_place_and_never_shown() {
-    let finished = doctor()
+    let finished = doctor_project()
         .env("OPENROUTER_API_KEY", KEY)
         .home_file(".massgen/.env", "GROQ_API_KEY=gsk-0123456789abcdef\n")
         .success();
@@ -239,9 +239,9 @@ fn keys_are_named_with_their_place_and_never_shown() {
 
 #[test]
 fn without_a_config_one_way_to_a_model_is_enough() {
-    let finished = doctor().env("OPENROUTER_API_KEY", KEY).success();
+    let finished = doctor_project().env("OPENROUTER_API_KEY", KEY).success();
     check(&finished, ("config", "team"), "warning", "no default model");
-    let finished = doctor().run();
+    let finished = doctor_project().run();
     // A local model server on the test machine counts too.
     if finished.code() != Some(0) {
         assert_eq!(finished.code(), Some(3));
@@ -259,7 +259,7 @@ fn with_a_config_each_agents_key_is_needed() {
     let team = "agents:\n  \
         - {id: a, backend: {type: openrouter, model: m}}\n  \
         - {id: b, backend: {type: grok, model: n}}\n";
-    let with_team = || of_team(doctor().file("team.yaml", team));
+    let with_team = || of_team(doctor_project().file("team.yaml", team));
     let finished = with_team().env("OPENROUTER_API_KEY", KEY).failure(3);
     check(&finished, ("keys", "agent a"), "ok", "`OPENROUTER_API_KEY`");
     check(
@@ -276,12 +276,12 @@ fn with_a_config_each_agents_key_is_needed() {
 
 #[test]
 fn a_config_that_cannot_be_run_is_missing() {
-    let broken = of_team(doctor().file("team.yaml", "agents: []\nmodle: x\n")).failure(3);
+    let broken = of_team(doctor_project().file("team.yaml", "agents: []\nmodle: x\n")).failure(3);
     let found = finding_about(&broken, "config", "team.yaml");
     assert_eq!(found.remedy, "massgen config check team.yaml");
     let elsewhere = "agents: [{id: a, backend: {type: chatcompletion, model: m, \
         base_url: 'https://evil.example/v1'}}]\n";
-    let found_one = doctor()
+    let found_one = doctor_project()
         .env("OPENAI_API_KEY", KEY)
         .config(elsewhere)
         .failure(3);
@@ -292,7 +292,9 @@ fn a_config_that_cannot_be_run_is_missing() {
         "missing",
         "would send your key",
     );
-    let nowhere = doctor().args(["--config", "nowhere.yaml"]).failure(2);
+    let nowhere = doctor_project()
+        .args(["--config", "nowhere.yaml"])
+        .failure(2);
     assert!(
         nowhere
             .stderr()
@@ -306,7 +308,7 @@ fn a_config_that_cannot_be_run_is_missing() {
 fn a_limit_that_cannot_be_enforced_is_reported() {
     let team = |limit: &str| {
         let agent = "agents: [{id: a, backend: {type: openrouter, model: no/such-model}}]\n";
-        let project = doctor().file("team.yaml", format!("{agent}{limit}"));
+        let project = doctor_project().file("team.yaml", format!("{agent}{limit}"));
         of_team(project).env("OPENROUTER_API_KEY", KEY)
     };
     let unpriced = team("limits: {max_cost_usd: 1}\n").failure(3);
@@ -319,7 +321,7 @@ fn at(base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - {{id: a, backend: {{type: chatcompletion, model: m1, base_url: '{base_url}'}}}}\n"
     );
-    of_team(doctor().file("team.yaml", team)).env("OPENAI_API_KEY", KEY)
+    of_team(doctor_project().file("team.yaml", team)).env("OPENAI_API_KEY", KEY)
 }
 
 #[test]
@@ -411,7 +413,7 @@ fn agents_with_keys_of_their_own_are_judged_by_them() {
         agent("c", "good-key"),
     ];
     let team = format!("agents: [{}]", agents.join(", "));
-    let finished = of_team(doctor().file("team.yaml", team))
+    let finished = of_team(doctor_project().file("team.yaml", team))
         .args(["--online"])
         .failure(3);
     let refused = "rejects the API key of the config";
@@ -429,7 +431,7 @@ fn check_way(kind: &str, variable: &str, line: &str, (header, value): (&str, &st
     let url = &endpoint.server.url;
     let team =
         format!("agents: [{{id: a, backend: {{type: {kind}, model: m1, base_url: '{url}'}}}}]");
-    let project = of_team(doctor().file("team.yaml", team)).env(variable, KEY);
+    let project = of_team(doctor_project().file("team.yaml", team)).env(variable, KEY);
     let finished = project.args(["--online"]).success();
     check(&finished, ("endpoints", "agent a"), "ok", "lists `m1`");
     let [request] = &endpoint.server.requests()[..] else {
@@ -482,7 +484,7 @@ fn an_endpoint_that_refuses_or_hangs_is_reported() {
     );
 }
 
-fn program(path: &Path, script: &str) {
+fn make_fake_program(path: &Path, script: &str) {
     fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
     make_program(path);
 }
@@ -493,10 +495,10 @@ fn versions_of_programs_are_found_by_starting_them() {
         let bin = project.home("bin");
         project.env("PATH", bin)
     };
-    let bare = with_path(of_team(doctor())).success();
+    let bare = with_path(of_team(doctor_project())).success();
     check(&bare, ("git", "git"), "warning", "not found in `PATH`");
-    let project = with_path(of_team(doctor())).home_file("bin/readme", "");
-    program(&project.home("bin/git"), "echo broken >&2; exit 1");
+    let project = with_path(of_team(doctor_project())).home_file("bin/readme", "");
+    make_fake_program(&project.home("bin/git"), "echo broken >&2; exit 1");
     let finished = project.success();
     check(
         &finished,
@@ -506,9 +508,9 @@ fn versions_of_programs_are_found_by_starting_them() {
     );
 
     // A program in the project itself is never started.
-    let project = of_team(doctor()).env("PATH", ".:bin").dir("bin");
-    program(&project.path("git"), "echo ran > started");
-    program(&project.path("bin/git"), "echo ran > started");
+    let project = of_team(doctor_project()).env("PATH", ".:bin").dir("bin");
+    make_fake_program(&project.path("git"), "echo ran > started");
+    make_fake_program(&project.path("bin/git"), "echo ran > started");
     let finished = project.success();
     check(&finished, ("git", "git"), "warning", "not found in `PATH`");
     let _unstarted = finished.has_no("started");
@@ -516,9 +518,9 @@ fn versions_of_programs_are_found_by_starting_them() {
 
 #[test]
 fn a_repository_is_distinguished_from_a_directory() {
-    let outside = of_team(doctor()).success();
+    let outside = of_team(doctor_project()).success();
     check(&outside, ("git", "git"), "warning", "not a git repository");
-    let project = of_team(doctor());
+    let project = of_team(doctor_project());
     let made = std::process::Command::new("git")
         .args(["init", "-q"])
         .current_dir(project.path(""))
@@ -534,14 +536,19 @@ fn a_repository_is_distinguished_from_a_directory() {
 
 #[test]
 fn a_directory_that_cannot_be_written_is_missing() {
-    let linked = of_team(doctor().dir("elsewhere").link(".massgen", "elsewhere")).failure(3);
+    let linked = of_team(
+        doctor_project()
+            .dir("elsewhere")
+            .link(".massgen", "elsewhere"),
+    )
+    .failure(3);
     check(
         &linked,
         ("disk", "state directory"),
         "missing",
         "it is a symlink",
     );
-    let in_the_way = of_team(doctor().file(".massgen", "")).failure(3);
+    let in_the_way = of_team(doctor_project().file(".massgen", "")).failure(3);
     check(
         &in_the_way,
         ("disk", "state directory"),
@@ -552,7 +559,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
         println!("skipped: nothing is closed to root");
         return;
     }
-    let project = of_team(doctor());
+    let project = of_team(doctor_project());
     fs::set_permissions(project.path(""), Permissions::from_mode(0o555)).unwrap();
     let closed = project.failure(3);
     check(
@@ -564,7 +571,7 @@ fn a_directory_that_cannot_be_written_is_missing() {
     let open = Permissions::from_mode(0o755);
     fs::set_permissions(closed.project().path(""), open).unwrap();
 
-    let project = of_team(doctor()).home_file(".config/massgen/config.yaml", SCRIPTED);
+    let project = of_team(doctor_project()).home_file(".config/massgen/config.yaml", SCRIPTED);
     fs::set_permissions(
         project.home(".config/massgen"),
         Permissions::from_mode(0o000),
@@ -608,15 +615,15 @@ fn a_daemon_is_asked_itself() {
         };
         format!("HTTP/1.0 200 OK\r\n\r\n{body}")
     };
-    let finished = daemon(of_team(doctor()), Some(answers)).success();
+    let finished = daemon(of_team(doctor_project()), Some(answers)).success();
     check(&finished, daemons, "ok", "Docker Engine - Community 27.1.1");
-    let hangs = daemon(of_team(doctor()), None).success();
+    let hangs = daemon(of_team(doctor_project()), None).success();
     check(&hangs, daemons, "warning", "does not answer");
     let fails = |_: &str| "HTTP/1.0 500 Oops\r\n\r\n".to_owned();
-    let finished = daemon(of_team(doctor()), Some(fails)).success();
+    let finished = daemon(of_team(doctor_project()), Some(fails)).success();
     check(&finished, daemons, "warning", "500");
     let strange = |_: &str| "hello".to_owned();
-    let finished = daemon(of_team(doctor()), Some(strange)).success();
+    let finished = daemon(of_team(doctor_project()), Some(strange)).success();
     check(&finished, daemons, "warning", "not HTTP");
 }
 
@@ -624,7 +631,7 @@ fn a_daemon_is_asked_itself() {
 fn a_daemon_that_is_not_there_is_found() {
     let daemons = ("docker", "daemon");
     let socket = |project: &Project| format!("unix://{}", project.path("docker.sock").display());
-    let project = of_team(doctor());
+    let project = of_team(doctor_project());
     let host = socket(&project);
     let nothing = project.env("DOCKER_HOST", host).success();
     check(
@@ -633,24 +640,25 @@ fn a_daemon_that_is_not_there_is_found() {
         "warning",
         "no Docker or Podman daemon found at",
     );
-    let project = of_team(doctor());
+    let project = of_team(doctor_project());
     drop(UnixListener::bind(project.path("docker.sock")).unwrap());
     let host = socket(&project);
     let left_over = project.env("DOCKER_HOST", host).success();
     check(&left_over, daemons, "warning", "no listener");
-    let remote = of_team(doctor())
+    let remote = of_team(doctor_project())
         .env("DOCKER_HOST", "tcp://10.0.0.1:2375")
         .success();
     check(&remote, daemons, "skipped", "expected a local Unix socket");
     // A file of the project does not decide where a daemon is asked.
-    let planted = of_team(doctor().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
+    let planted =
+        of_team(doctor_project().file(".env", "DOCKER_HOST=tcp://10.0.0.1:2375\n")).success();
     assert!(
         !finding_about(&planted, "docker", "daemon")
             .message
             .contains("expected a local Unix socket")
     );
     if !is_root() {
-        let project = daemon(of_team(doctor()), None);
+        let project = daemon(of_team(doctor_project()), None);
         fs::set_permissions(project.path("docker.sock"), Permissions::from_mode(0o000)).unwrap();
         check(
             &project.success(),
@@ -664,7 +672,7 @@ fn a_daemon_that_is_not_there_is_found() {
 /// The test cannot know what this machine can enforce, only that the verdict rests on a probe.
 #[test]
 fn commands_are_sandboxed_or_the_reason_is_reported() {
-    let finished = of_team(doctor()).success();
+    let finished = of_team(doctor_project()).success();
     let commands = finding_about(&finished, "sandbox", "commands");
     match commands.verdict.as_str() {
         "ok" => assert!(
@@ -688,7 +696,7 @@ fn commands_are_sandboxed_or_the_reason_is_reported() {
 fn a_sandbox_that_was_chosen_is_tried_by_itself() {
     let keys = "{cwd: ws, enable_mcp_command_line: true, command_line_sandbox: 'off', type:";
     let config = SCRIPTED.replace("{type:", keys);
-    let project = doctor().file("team.yaml", config);
+    let project = doctor_project().file("team.yaml", config);
     let finished = of_team(project).success();
     let subject = "commands with `command_line_sandbox: off`";
     check(
@@ -737,7 +745,7 @@ fn programmers(language: &str) -> String {
 #[test]
 fn the_language_of_programs_is_tested_if_a_team_writes_programs() {
     for (language, version) in [("python", "Python 3"), ("go", "go version")] {
-        let project = doctor().file("team.yaml", programmers(language));
+        let project = doctor_project().file("team.yaml", programmers(language));
         let finished = of_team(project).success();
         check(&finished, ("programs", language), "ok", version);
         check(
@@ -750,7 +758,7 @@ fn the_language_of_programs_is_tested_if_a_team_writes_programs() {
         let stdout = finished.stdout();
         assert!(!stdout.contains(&format!("\"{other}\"")), "{stdout}");
         let _clean = finished.has_no(".massgen");
-        let project = doctor().file("team.yaml", programmers(language));
+        let project = doctor_project().file("team.yaml", programmers(language));
         let finished = of_team(project).env("PATH", "/nowhere").failure(3);
         check(
             &finished,
@@ -779,7 +787,7 @@ fn without_a_team_languages_are_looked_at_and_nothing_needs_them() {
         "skipped",
         "is not in `PATH`",
     );
-    let of_others = of_team(doctor()).success();
+    let of_others = of_team(doctor_project()).success();
     assert!(
         !of_others.stdout().contains("\"programs\""),
         "{}",

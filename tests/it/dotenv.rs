@@ -103,7 +103,7 @@ fn project_with_traps() -> Project {
 }
 
 /// Installs a library that leaves a file in the home when a program is started with it.
-fn library(project: &Project) {
+fn build_library(project: &Project) {
     let code = format!(
         "#include <stdio.h>\n__attribute__((constructor)) static void x(void)\n\
          {{FILE *f = fopen(\"{}\", \"a\"); if (f) {{fputs(\"loaded\\n\", f); fclose(f);}}}}\n",
@@ -153,13 +153,13 @@ fn expect_unsprung(finished: &Finished) {
 fn variables_from_a_project_reach_no_program() {
     // Control: the user's own environment counts.
     let project = project_with_traps();
-    library(&project);
+    build_library(&project);
     let evil = project.path("evil.so");
     let loaded = project.env("LD_PRELOAD", evil).args(["do it"]).run();
     assert!(loaded.project().home("sprung").exists());
 
     let project = project_with_traps();
-    library(&project);
+    build_library(&project);
     let text = dotenv(&project, HARMFUL);
     let finished = project.file(".env", text).args(["do it"]).success();
     expect_unsprung(&finished);
@@ -177,7 +177,7 @@ fn variables_from_a_project_reach_no_program() {
 
     // The user's own file sets variables for configs, but not those of a process.
     let project = project_with_traps();
-    library(&project);
+    build_library(&project);
     let text = dotenv(&project, HARMFUL);
     expect_unsprung(
         &project
@@ -201,7 +201,7 @@ fn each_variable_of_a_project_alone_reaches_no_program() {
     ] {
         let row = HARMFUL.iter().find(|(name, _)| *name == variable).unwrap();
         let project = project_with_traps();
-        library(&project);
+        build_library(&project);
         let text = dotenv(&project, std::slice::from_ref(row));
         expect_unsprung(&project.file(".env", text).args(["do it"]).success());
     }
@@ -322,7 +322,7 @@ agents:
 /// Returns the config of
 /// [`a_named_config_gets_variables_of_the_users_own_file_and_none_of_the_projects`], and the user's
 /// own file with the variable that it needs.
-fn greeting() -> Project {
+fn greeting_project() -> Project {
     let config = "agents:\n  - id: a\n    system_message: says ${GREETING}\n    \
                   backend: {type: scripted, replies: [{text: done, repeat: true}]}\n";
     Project::new()
@@ -334,7 +334,7 @@ fn greeting() -> Project {
 #[test]
 fn a_file_that_others_may_change_is_not_the_users_own() {
     let with_mode = |mode: u32| {
-        let project = greeting();
+        let project = greeting_project();
         let file = project.home(".massgen/.env");
         fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
         project
@@ -358,7 +358,7 @@ fn a_file_that_others_may_change_is_not_the_users_own() {
         let read = with_mode(mode).success();
         assert_eq!(read.stderr(), "");
     }
-    let project = greeting();
+    let project = greeting_project();
     if chown(project.home(".massgen/.env"), Some(12345), None).is_ok() {
         let refused = project.failure(2);
         let stderr = refused.stderr();

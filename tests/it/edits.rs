@@ -16,7 +16,7 @@ use crate::disk::{Disk, call_successfully, call_tool};
 const MOMENTS: u32 = 80;
 
 /// Saves like an editor; `false` if the directory is gone.
-fn save(path: &Path) -> bool {
+fn save_like_editor(path: &Path) -> bool {
     let beside = path.with_extension("saved");
     fs::write(&beside, "the user's words").is_ok() && fs::rename(&beside, path).is_ok()
 }
@@ -31,7 +31,7 @@ fn is_kept(disk: &Disk, paths: &[&str]) -> bool {
 
 /// The agent creates `rw/d/f` and calls `tool`, while the user saves `rw/d/f` once.
 #[track_caller]
-fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
+fn race_with_editor(tool: &str, arguments: impl Fn(&Disk) -> Value) {
     let disk = Disk::new();
     let mut duration = Duration::from_millis(1);
     for moment in 0..MOMENTS {
@@ -51,7 +51,7 @@ fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
                 while began.elapsed() < wait {
                     std::hint::spin_loop();
                 }
-                save(&path)
+                save_like_editor(&path)
             });
             let _answer = call_tool(&gate, tool, &arguments);
             user.join().unwrap()
@@ -72,11 +72,11 @@ fn race(tool: &str, arguments: impl Fn(&Disk) -> Value) {
 
 #[test]
 fn while_it_is_written() {
-    race(
+    race_with_editor(
         "write_file",
         |disk| json!({"path": disk.path("rw/d/f"), "content": "new\n"}),
     );
-    race("edit_file", |disk| {
+    race_with_editor("edit_file", |disk| {
         let edits = json!([{"oldText": "o", "newText": "O"}]);
         json!({"path": disk.path("rw/d/f"), "edits": edits})
     });
@@ -84,7 +84,7 @@ fn while_it_is_written() {
 
 #[test]
 fn while_it_is_copied_over() {
-    race("copy_file", |disk| {
+    race_with_editor("copy_file", |disk| {
         disk.file("ws/from", "copied\n");
         json!({"source_path": "from", "destination_path": disk.path("rw/d/f"), "overwrite": true})
     });
@@ -92,9 +92,9 @@ fn while_it_is_copied_over() {
 
 #[test]
 fn while_it_is_deleted() {
-    race("delete_file", |disk| json!({"path": disk.path("rw/d/f")}));
-    race("delete_file", |disk| json!({"path": disk.path("rw/d")}));
-    race(
+    race_with_editor("delete_file", |disk| json!({"path": disk.path("rw/d/f")}));
+    race_with_editor("delete_file", |disk| json!({"path": disk.path("rw/d")}));
+    race_with_editor(
         "delete_files_batch",
         |disk| json!({"base_path": disk.path("rw/d")}),
     );
@@ -102,11 +102,11 @@ fn while_it_is_deleted() {
 
 #[test]
 fn while_it_is_moved() {
-    race(
+    race_with_editor(
         "move_file",
         |disk| json!({"source": disk.path("rw/d/f"), "destination": "taken"}),
     );
-    race(
+    race_with_editor(
         "move_file",
         |disk| json!({"source": disk.path("rw/d"), "destination": "taken"}),
     );

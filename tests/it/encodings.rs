@@ -60,7 +60,7 @@ struct PublishedStream {
     whole_at: usize,
 }
 
-fn published(vendor: &str) -> PublishedStream {
+fn published_stream(vendor: &str) -> PublishedStream {
     let (stream, events) = match vendor {
         "groq" => (chat_wire::published_stream(), chat_wire::published_events()),
         "openai" => (
@@ -89,7 +89,7 @@ fn published(vendor: &str) -> PublishedStream {
 fn all_published() -> impl Iterator<Item = PublishedStream> {
     ["groq", "openai", "claude", "gemini"]
         .into_iter()
-        .map(published)
+        .map(published_stream)
 }
 
 #[test]
@@ -202,7 +202,7 @@ impl StreamMutation {
     }
 }
 
-fn change() -> impl Strategy<Value = StreamMutation> {
+fn any_mutation() -> impl Strategy<Value = StreamMutation> {
     let new = prop_oneof![
         vec(any::<u8>(), 0..4),
         select(TOKENS).prop_map(|token| token.as_bytes().to_vec()),
@@ -223,11 +223,11 @@ proptest! {
     })]
 
     #[test]
-    fn what_is_changed_in_a_stream_makes_no_impossible_reply(changes in vec(change(), 1..8)) {
+    fn what_is_changed_in_a_stream_makes_no_impossible_reply(changes in vec(any_mutation(), 1..8)) {
         for published in all_published() {
             let mut bytes = published.stream.into_bytes();
-            for change in &changes {
-                change.make(&mut bytes);
+            for mutation in &changes {
+                mutation.make(&mut bytes);
             }
             published.decoding.check(&bytes);
         }

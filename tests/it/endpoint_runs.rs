@@ -89,7 +89,7 @@ pub(crate) fn play(request: &ReceivedRequest) -> Answer {
     } else if coordinates {
         let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
         streamed("I have read them.", Some(("vote", &vote)))
-    } else if let (true, Some(directory)) = (builds, writable(&body)) {
+    } else if let (true, Some(directory)) = (builds, writable_path(&body)) {
         let arguments =
             json!({"path": format!("{directory}/result.txt"), "content": "forty-two\n"});
         streamed("", Some(("write_file", &arguments)))
@@ -99,7 +99,7 @@ pub(crate) fn play(request: &ReceivedRequest) -> Answer {
 }
 
 /// Returns the user's path that the system message opens for writing.
-fn writable(body: &Value) -> Option<&str> {
+fn writable_path(body: &Value) -> Option<&str> {
     body["messages"][0]["content"]
         .as_str()?
         .lines()
@@ -365,7 +365,7 @@ fn a_refused_key_is_named_once_and_shown_nowhere() {
     assert_eq!(stderr.matches(expected).count(), 1, "{stderr}");
     assert!(stderr.contains("ended: no agent answered ("), "{stderr}");
     assert!(!stderr.contains(KEY), "{stderr}");
-    assert!(!state(&finished).contains(KEY));
+    assert!(!state_text(&finished).contains(KEY));
     // Words contain a key of a few letters by chance, and stay.
     let finished = team_project(&agents, "")
         .env("OPENAI_API_KEY", "key")
@@ -440,7 +440,7 @@ fn a_script_learns_how_a_run_went() {
 }
 
 /// Returns everything that a run left under `.massgen` as one text.
-fn state(finished: &Finished) -> String {
+fn state_text(finished: &Finished) -> String {
     let mut text = String::new();
     let mut directories = vec![finished.project().path(".massgen")];
     while let Some(directory) = directories.pop() {

@@ -31,7 +31,7 @@ fn project() -> Project {
 
 /// Checks that a call ends with this status, and returns what was printed.
 #[track_caller]
-fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
+fn run_tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
     let args = [
         "tool",
         name,
@@ -50,25 +50,25 @@ fn tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
 fn a_single_call_is_carried_out_or_denied() {
     let there = |path: &str| json!({"path": path, "content": "new"});
     let source = |project: &str| format!("../src/{project}");
-    let done = tool("write_file", &there("new.txt"), "coordination", 0);
+    let done = run_tool("write_file", &there("new.txt"), "coordination", 0);
     assert_eq!(
         (&done["ok"], &done["decision"], &done["exit"]),
         (&json!(true), &json!("allow"), &Value::Null)
     );
-    let early = tool("write_file", &there(&source("a.txt")), "coordination", 4);
+    let early = run_tool("write_file", &there(&source("a.txt")), "coordination", 4);
     assert_eq!(
         (&early["ok"], &early["decision"]),
         (&json!(false), &json!("deny"))
     );
-    let _in_time = tool("write_file", &there(&source("a.txt")), "final", 0);
-    let _protected = tool("write_file", &there(&source(".env")), "final", 4);
-    let _unknown = tool("format_disk", &json!({}), "final", 4);
-    let malformed = tool("write_file", &json!({"path": "new.txt"}), "final", 2);
+    let _in_time = run_tool("write_file", &there(&source("a.txt")), "final", 0);
+    let _protected = run_tool("write_file", &there(&source(".env")), "final", 4);
+    let _unknown = run_tool("format_disk", &json!({}), "final", 4);
+    let malformed = run_tool("write_file", &json!({"path": "new.txt"}), "final", 2);
     assert_eq!(
         (&malformed["ok"], &malformed["decision"]),
         (&json!(false), &json!("invalid"))
     );
-    let missing = tool("read_text_file", &json!({"path": "gone.txt"}), "final", 1);
+    let missing = run_tool("read_text_file", &json!({"path": "gone.txt"}), "final", 1);
     assert_eq!(
         (&missing["ok"], &missing["decision"]),
         (&json!(false), &json!("allow"))

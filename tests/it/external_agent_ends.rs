@@ -41,7 +41,7 @@ fn one_step_project(kind: &str, step: &str, keys: &str, rest: &str) -> Project {
 }
 
 /// Returns what the external agent wrote about its cancellation.
-fn outcome(project: &Project) -> Option<String> {
+fn run_outcome(project: &Project) -> Option<String> {
     fs::read_to_string(project.path("w1/end.txt")).ok()
 }
 
@@ -71,7 +71,7 @@ fn an_external_agent_is_asked_to_end_its_turn_before_it_is_killed() {
         ("claude_code", IGNORES, None),
     ] {
         let outcome =
-            || outcome(run_until_timeout(|| one_step_project(kind, step, "", ""), 3).project());
+            || run_outcome(run_until_timeout(|| one_step_project(kind, step, "", ""), 3).project());
         // One that is asked has two seconds, which may be too short on a busy machine.
         let tries = if expected.is_some() { TRIES_MAX } else { 1 };
         let mut tries = (0..tries).map(|_| outcome());
@@ -93,11 +93,11 @@ fn an_open_permission_request_is_answered_as_cancelled() {
     let ask = ["--approval-socket".as_ref(), socket.as_os_str()];
     let mut tries = (0..TRIES_MAX).map(|_| {
         let finished = run_until_timeout(|| one_step_project("acp", asks, "", rules).args(ask), 5);
-        outcome(finished.project())
+        run_outcome(finished.project())
     });
     assert!(tries.any(|reply| reply.as_deref() == Some("session/cancel cancelled")));
     let finished = one_step_project("acp", asks, "", "").args(["task"]).run();
-    assert_eq!(outcome(finished.project()).as_deref(), Some("selected"));
+    assert_eq!(run_outcome(finished.project()).as_deref(), Some("selected"));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_interrupt_cancels_the_turns_of_external_agents_and_a_second_one_kills_them
         wait_until("the run ends", ENDS_WITHIN, || {
             child.try_wait().unwrap().is_some()
         });
-        outcome(&project)
+        run_outcome(&project)
     };
     // On a busy machine, the agent may have no time to react, or enough time before the second
     // signal.

@@ -18,12 +18,12 @@ const ANSWER: &str = "forty-two";
 type Call = (&'static str, Value);
 
 /// Plays a model that calls the tool for answers, and then reports that it is done.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     let has_called = request.body.contains("handed in;");
-    play_with(request, (!has_called).then(answer).as_ref())
+    play_with(request, (!has_called).then(answer_call).as_ref())
 }
 
-fn answer() -> Call {
+fn answer_call() -> Call {
     ("new_answer", json!({"content": ANSWER}))
 }
 
@@ -33,16 +33,16 @@ fn play_with(request: &ReceivedRequest, call: Option<&Call>) -> Answer {
     let events = if request.line.contains("/messages") && !request.line.contains("count_tokens") {
         messages(&body, call)
     } else if request.line.contains("/responses") {
-        responses(&body, call)
+        responses_events(&body, call)
     } else if request.line.contains("streamGenerateContent") {
-        content(&body, call)
+        messages_events(&body, call)
     } else {
         return Answer::whole("404 Not Found", &["content-type: application/json"], "{}");
     };
-    streamed(&events)
+    stream_answer(&events)
 }
 
-fn streamed(events: &[Value]) -> Answer {
+fn stream_answer(events: &[Value]) -> Answer {
     let event = |event: &Value| {
         let name = event["type"].as_str();
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
@@ -96,7 +96,7 @@ fn messages(body: &Value, call: Option<&Call>) -> Vec<Value> {
     ]
 }
 
-fn responses(body: &Value, call: Option<&Call>) -> Vec<Value> {
+fn responses_events(body: &Value, call: Option<&Call>) -> Vec<Value> {
     let spaces = body["tools"].as_array().into_iter().flatten();
     let mut spaces = spaces.filter(|space| space["type"] == "namespace");
     let found = spaces.find_map(|space| Some((space, tool(&space["tools"], call)?)));
@@ -118,7 +118,7 @@ fn responses(body: &Value, call: Option<&Call>) -> Vec<Value> {
     ]
 }
 
-fn content(body: &Value, call: Option<&Call>) -> Vec<Value> {
+fn messages_events(body: &Value, call: Option<&Call>) -> Vec<Value> {
     let tools = body["tools"].as_array().into_iter().flatten();
     let mut declared = tools.map(|tools| &tools["functionDeclarations"]);
     let part = match declared.find_map(|tools| tool(tools, call)) {
@@ -167,7 +167,7 @@ fn run(
 
 #[track_caller]
 fn check(kind: &str, program: &str, keys: &str) {
-    let (finished, endpoint) = run((kind, program), keys, play);
+    let (finished, endpoint) = run((kind, program), keys, play_model);
     for event in events(&finished, "model_request_finished") {
         assert!(event["input_tokens"].as_u64().unwrap() > 6, "{event}");
         assert!(event["cost_usd"].as_f64().unwrap() > 0.0, "{event}");
@@ -210,7 +210,7 @@ fn codex_answers_over_the_agent_socket() {
 fn play_later(request: &ReceivedRequest) -> Answer {
     let is_told = request.body.contains("Hand in your complete answer");
     if !request.line.contains("/responses") || is_told {
-        return play(request);
+        return play_model(request);
     }
     play_with(request, None)
 }
@@ -239,7 +239,7 @@ fn play_looking(request: &ReceivedRequest) -> Answer {
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));
     match (has_looked, request.body.contains("handed in;")) {
         (false, _) => play_with(request, Some(&look())),
-        (true, false) => play_with(request, Some(&answer())),
+        (true, false) => play_with(request, Some(&answer_call())),
         (true, true) => play_with(request, None),
     }
 }

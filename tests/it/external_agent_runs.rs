@@ -27,7 +27,7 @@ use crate::scripted_team::{FINAL, team};
 
 /// Returns a project with one external agent that stops in its first turn, and in the final phase,
 /// until it is restarted.
-fn stopping(kind: &str) -> Project {
+fn stopping_project(kind: &str) -> Project {
     let table = json!([
         {"when": FINAL, "do": [
             ["append", "prompts.txt", "final"],
@@ -88,10 +88,10 @@ fn check_killed(project: &Project, mark: &str, prompts: &str) {
 #[test]
 fn a_killed_run_of_an_external_agent_is_resumed() {
     for (kind, _) in PROTOCOLS {
-        let presents = stopping(kind).file("w1/second", "");
+        let presents = stopping_project(kind).file("w1/second", "");
         check_killed(&presents, "first", "begun begun final");
         // A recorded answer is not requested again.
-        let answers = stopping(kind).file("w1/first", "");
+        let answers = stopping_project(kind).file("w1/first", "");
         check_killed(&answers, "second", "begun final final");
     }
 }

@@ -48,14 +48,14 @@ impl PageServer {
         let seen = Arc::clone(&heads);
         thread::spawn(move || {
             for client in listener.incoming() {
-                answer(client.unwrap(), port, &seen);
+                answer_request(client.unwrap(), port, &seen);
             }
         });
         Self { port, heads }
     }
 }
 
-fn answer(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
+fn answer_request(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
     let mut lines = BufReader::new(client.try_clone().unwrap()).lines();
     let mut head = String::new();
     while let Some(Ok(line)) = lines.next() {

@@ -31,7 +31,7 @@ const WRITE_HERE: &str = "orchestrator:
 const NO_NAMESPACES: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
 
 /// Returns whether this machine supports this level.
-fn has(level: SandboxLevel) -> bool {
+fn is_supported(level: SandboxLevel) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let dir = AbsPath::new(dir.path()).unwrap();
     let executable = AbsPath::new(binary()).unwrap();
@@ -99,7 +99,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 /// Returns the agent's workspace, which must exist.
-fn workspace(project: &Project) -> PathBuf {
+fn workspace_dir(project: &Project) -> PathBuf {
     let mut dirs = fs::read_dir(project.path(".massgen/workspaces")).unwrap();
     dirs.next().unwrap().unwrap().path()
 }
@@ -114,7 +114,7 @@ fn start_run(project: &Project) -> (Child, PathBuf) {
                 .count()
                 > 0
     });
-    let workspace = workspace(project);
+    let workspace = workspace_dir(project);
     wait_until("the command runs", PATIENCE, || {
         workspace.join("begun").exists()
     });
@@ -122,7 +122,7 @@ fn start_run(project: &Project) -> (Child, PathBuf) {
 }
 
 /// Returns the processes with mounts in `project`, or with its path on their command line.
-fn holders(project: &Project) -> Vec<String> {
+fn processes_holding(project: &Project) -> Vec<String> {
     let name = project.path("");
     let name = name.to_str().unwrap().trim_end_matches('/').to_owned();
     let processes = fs::read_dir("/proc")
@@ -170,7 +170,7 @@ fn delivered_in_turns(finished: &Finished) {
 #[test]
 fn tools_and_commands_see_each_others_files() {
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let finished = project(&level.to_string(), IN_TURNS).success();
@@ -190,7 +190,7 @@ fn tools_and_commands_see_each_others_files() {
 
 #[test]
 fn where_no_overlay_can_be_mounted_a_copy_is_used() {
-    if !is_root() || !has(SandboxLevel::Namespaces) {
+    if !is_root() || !is_supported(SandboxLevel::Namespaces) {
         return;
     }
     let project = project("namespaces", IN_TURNS);
@@ -223,7 +223,7 @@ fn run_without_namespaces(project: &Project) -> Output {
 
 #[test]
 fn without_namespaces_the_file_tools_work_on_a_copy() {
-    if !has(SandboxLevel::Landlock) {
+    if !is_supported(SandboxLevel::Landlock) {
         return;
     }
     let replies = r#"
@@ -275,7 +275,7 @@ fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
         } else {
             SandboxLevel::Namespaces
         };
-        if !has(level) || (is_copied && !is_root()) {
+        if !is_supported(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(choice, CHANGES_AND_WAITS);
@@ -294,12 +294,12 @@ fn the_users_tree_stays_as_it_is_while_the_final_agent_works() {
         assert_eq!(after("deep/same.txt").as_deref(), Some("same\n"));
         assert_eq!(after("same.txt"), None);
         assert_eq!(after("gone.txt"), None);
-        assert_eq!(layers(&project), Vec::<PathBuf>::new(), "{choice}");
+        assert_eq!(layer_dirs(&project), Vec::<PathBuf>::new(), "{choice}");
     }
 }
 
 /// Returns the layers of runs that are left.
-fn layers(project: &Project) -> Vec<PathBuf> {
+fn layer_dirs(project: &Project) -> Vec<PathBuf> {
     let deliveries = fs::read_dir(project.path(".massgen/deliveries")).unwrap();
     let names = deliveries.flat_map(|run| fs::read_dir(run.unwrap().path()).unwrap());
     let paths = names.map(|name| name.unwrap().path());
@@ -325,7 +325,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
             "namespaces" => SandboxLevel::Namespaces,
             _ => SandboxLevel::Landlock,
         };
-        if !has(level) || (is_copied && !is_root()) {
+        if !is_supported(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(choice, CHANGES_AND_WAITS);
@@ -334,11 +334,11 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
         }
         let before = tree(&project.path(""));
         let (mut run, _) = start_run(&project);
-        assert_ne!(holders(&project), Vec::<String>::new());
+        assert_ne!(processes_holding(&project), Vec::<String>::new());
         run.kill().unwrap();
         run.wait().unwrap();
         wait_until("everything has ended", PATIENCE, || {
-            holders(&project).is_empty()
+            processes_holding(&project).is_empty()
         });
         assert_eq!(tree(&project.path("")), before, "{choice}");
     }
@@ -346,7 +346,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
 
 #[test]
 fn nested_grants_and_mounts_in_a_write_path_are_shown_unchanged() {
-    if !has(SandboxLevel::Overlay) {
+    if !is_supported(SandboxLevel::Overlay) {
         return;
     }
     let rest = "orchestrator:
@@ -370,7 +370,7 @@ fn nested_grants_and_mounts_in_a_write_path_are_shown_unchanged() {
 - text: "not so"
 "#;
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let project = project_with(&level.to_string(), rest, replies);
@@ -399,7 +399,7 @@ fn a_single_writable_file_has_an_overlay_of_its_own() {
     - {name: execute_command, arguments: {command: "cat '{{cwd}}/src/old.txt'; touch begun; until [ -e go ]; do sleep 0.02; done"}}
 - text: "done"
 "#;
-    if !has(SandboxLevel::Overlay) {
+    if !is_supported(SandboxLevel::Overlay) {
         return;
     }
     let rest = "orchestrator: {skip_coordination_rounds: true}\n";
@@ -436,7 +436,7 @@ fn protected_names_stay_on_the_overlay() {
         (SandboxLevel::Namespaces, false),
         (SandboxLevel::Namespaces, true),
     ] {
-        if !has(level) || (is_copied && !is_root()) {
+        if !is_supported(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(&level.to_string(), replies).file(".git/config", "mine\n");
@@ -456,7 +456,7 @@ fn protected_names_stay_on_the_overlay() {
 
 #[test]
 fn symlinks_created_on_the_overlay_are_followed_there() {
-    if !has(SandboxLevel::Overlay) {
+    if !is_supported(SandboxLevel::Overlay) {
         return;
     }
     let replies = r#"
@@ -487,7 +487,7 @@ fn files_that_the_user_changes_during_the_final_phase_are_not_replaced() {
         (SandboxLevel::Overlay, false),
         (SandboxLevel::Namespaces, true),
     ] {
-        if !has(level) || (is_copied && !is_root()) {
+        if !is_supported(level) || (is_copied && !is_root()) {
             continue;
         }
         let project = project(&level.to_string(), CHANGES_AND_WAITS);
@@ -506,7 +506,7 @@ fn files_that_the_user_changes_during_the_final_phase_are_not_replaced() {
 
 #[test]
 fn files_of_other_users_in_a_write_path_of_root_are_copied() {
-    if !is_root() || !has(SandboxLevel::Overlay) {
+    if !is_root() || !is_supported(SandboxLevel::Overlay) {
         return;
     }
     let replies = r#"
@@ -562,7 +562,7 @@ fn writing_a_file_clears_setuid_and_setgid() {
 - text: "done"
 "#;
     for level in [SandboxLevel::Overlay, SandboxLevel::Namespaces] {
-        if !has(level) {
+        if !is_supported(level) {
             continue;
         }
         let project = project(&level.to_string(), replies);

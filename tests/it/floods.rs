@@ -23,7 +23,7 @@ fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-fn chunk(delta: &Value) -> String {
+fn chat_chunk(delta: &Value) -> String {
     let chunk = json!({
         "id": "x", "object": "chat.completion.chunk", "model": "m",
         "choices": [{"index": 0, "delta": delta, "finish_reason": null}],
@@ -33,20 +33,20 @@ fn chunk(delta: &Value) -> String {
 
 /// Starts a server that answers every request with `head`, and then repeats `piece` as long as the
 /// client reads. Returns its address.
-fn flood(head: String, piece: &str) -> String {
+fn flood_start(head: String, piece: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let pieces = piece.repeat(1 + 16_000 / piece.len());
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (head, pieces) = (head.clone(), pieces.clone());
-            thread::spawn(move || answer(stream.unwrap(), &head, &pieces));
+            thread::spawn(move || send_flood(stream.unwrap(), &head, &pieces));
         }
     });
     url
 }
 
-fn answer(mut stream: TcpStream, head: &str, pieces: &str) {
+fn send_flood(mut stream: TcpStream, head: &str, pieces: &str) {
     let mut request = vec![0; 1 << 16];
     let _read = stream.read(&mut request).unwrap();
     let status = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -77,12 +77,12 @@ type Flood = (&'static str, &'static str, String, String);
 
 const CHAT: &str = "chatcompletion";
 
-fn chat() -> Vec<Flood> {
+fn chat_floods() -> Vec<Flood> {
     let begun =
         json!({"index": 0, "id": "c", "function": {"name": "new_answer", "arguments": "{"}});
     let more = json!({"index": 0, "function": {"arguments": "z".repeat(200)}});
-    let row = |name, delta: &Value| (name, CHAT, String::new(), chunk(delta));
-    let call = |call: &Value| chunk(&json!({"tool_calls": [call]}));
+    let row = |name, delta: &Value| (name, CHAT, String::new(), chat_chunk(delta));
+    let call = |call: &Value| chat_chunk(&json!({"tool_calls": [call]}));
     vec![
         row("chat text", &json!({"content": "x"})),
         row("chat lines", &json!({"content": "x\n"})),
@@ -99,7 +99,7 @@ fn chat() -> Vec<Flood> {
     ]
 }
 
-fn responses() -> Vec<Flood> {
+fn responses_floods() -> Vec<Flood> {
     let named = |data: &Value| event(data["type"].as_str().unwrap(), data);
     let text = named(&json!({
         "type": "response.output_text.delta", "item_id": "i", "output_index": 0,
@@ -121,7 +121,7 @@ fn responses() -> Vec<Flood> {
     ]
 }
 
-fn claude() -> Vec<Flood> {
+fn claude_floods() -> Vec<Flood> {
     let message = json!({"type": "message_start", "message": {
         "id": "m", "type": "message", "role": "assistant", "content": [],
         "usage": {"input_tokens": 1, "output_tokens": 1},
@@ -153,7 +153,7 @@ fn claude() -> Vec<Flood> {
     ]
 }
 
-fn gemini() -> Vec<Flood> {
+fn gemini_floods() -> Vec<Flood> {
     let row = |name, part: &Value| {
         let candidate = json!({"content": {"role": "model", "parts": [part]}, "index": 0});
         let piece = format!("data: {}\n\n", json!({"candidates": [candidate]}));
@@ -168,10 +168,10 @@ fn gemini() -> Vec<Flood> {
 
 #[test]
 fn the_limit_of_time_cuts_every_reply() {
-    let all = chat().into_iter().chain(responses());
-    let all = all.chain(claude()).chain(gemini());
+    let all = chat_floods().into_iter().chain(responses_floods());
+    let all = all.chain(claude_floods()).chain(gemini_floods());
     let running = all.map(|(name, kind, head, piece)| {
-        let url = flood(head, &piece);
+        let url = flood_start(head, &piece);
         thread::spawn(move || (name, run(kind, &url, LIMIT_SECONDS)))
     });
     // A few at a time: each uses a whole core.
@@ -212,7 +212,11 @@ fn a_reply_that_goes_on_is_given_up_at_its_longest() {
     let long = "x".repeat(50_000);
     for field in all_or_one(&["content", "reasoning_content"], 0) {
         let text = json!({field: long});
-        let (finished, _) = run("chatcompletion", &flood(String::new(), &chunk(&text)), 50);
+        let (finished, _) = run(
+            "chatcompletion",
+            &flood_start(String::new(), &chat_chunk(&text)),
+            50,
+        );
         let stderr = finished.stderr();
         assert!(
             stderr.contains("the reply is longer than 8388608 bytes"),
@@ -233,9 +237,9 @@ fn a_long_reply_is_whole() {
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let head = format!(
         "{}data: {end}\n\ndata: [DONE]\n\n",
-        chunk(&json!({"content": text}))
+        chat_chunk(&json!({"content": text}))
     );
-    let (finished, _) = run("chatcompletion", &flood(head, "\n"), 50);
+    let (finished, _) = run("chatcompletion", &flood_start(head, "\n"), 50);
     assert_eq!(finished.code(), Some(0), "{:.500}", finished.stderr());
     assert_eq!(finished.stdout().trim(), text.trim());
 }

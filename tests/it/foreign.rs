@@ -28,7 +28,7 @@ fn project() -> Project {
 }
 
 /// Formats a request to use a tool; `$` in its input is replaced by the project.
-fn request(project: &Project, tool: &str, input: &Value) -> String {
+fn hook_request(project: &Project, tool: &str, input: &Value) -> String {
     let root = project.path("");
     let root = root.to_str().unwrap().trim_end_matches('/');
     let input = input.to_string().replace('$', root);
@@ -54,7 +54,7 @@ const WORDS: [&str; 7] = [
 
 fn ask_hook(tool: &str, input: &Value) -> Finished {
     let project = project();
-    let request = request(&project, tool, input);
+    let request = hook_request(&project, tool, input);
     project.args(WORDS).stdin(request).run()
 }
 
@@ -180,7 +180,7 @@ fn commands_are_for_programs_in_a_sandbox() {
     let _reason = check("Bash", &bash("sudo rm -rf /"), "deny");
     let _reason = check("Bash", &bash("echo 'unclosed"), "deny");
     let project = project();
-    let request = request(&project, "Bash", &bash("ls"));
+    let request = hook_request(&project, "Bash", &bash("ls"));
     let loose = project.args(["hook", "pre-tool-use", "--grants", "grants.json"]);
     let finished = loose.stdin(request).success();
     assert!(
@@ -198,7 +198,7 @@ fn a_program_that_nothing_holds_does_not_search_past_what_is_closed() {
         ("$/rw/a.txt", "allow"),
     ] {
         let project = project();
-        let request = request(&project, "Grep", &json!({"pattern": "x", "path": path}));
+        let request = hook_request(&project, "Grep", &json!({"pattern": "x", "path": path}));
         let arguments = ["hook", "pre-tool-use", "--grants", "grants.json"];
         let finished = project.args(arguments).stdin(request).success();
         let text = format!("\"permissionDecision\":\"{expected}\"");
@@ -229,7 +229,7 @@ orchestrator: {context_paths: [ro]}
 ";
     for (agent, expected) in [("ann", "deny"), ("bob", "allow")] {
         let project = project().file("team.yaml", config);
-        let request = request(&project, "Read", &json!({"file_path": "$/ro/b.txt"}));
+        let request = hook_request(&project, "Read", &json!({"file_path": "$/ro/b.txt"}));
         let arguments = [
             "hook",
             "pre-tool-use",
@@ -259,7 +259,7 @@ fn assert_denied(project: Project, input: &str, why: &str) {
 
 #[test]
 fn every_error_of_the_hook_denies() {
-    let good = request(&project(), "Read", &json!({"file_path": "/x"}));
+    let good = hook_request(&project(), "Read", &json!({"file_path": "/x"}));
     let with = |arguments: &[&str]| project().args(arguments);
     let usual = || with(&WORDS);
     assert_denied(usual(), "", "not what was expected");

@@ -92,7 +92,7 @@ fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, 
 }
 
 /// Returns the tool results in the last of these requests.
-fn results(requests: &[Value]) -> Vec<String> {
+fn tool_results(requests: &[Value]) -> Vec<String> {
     let messages = requests.last().unwrap()["messages"].as_array().unwrap();
     let results = messages.iter().filter(|message| message["role"] == "tool");
     results
@@ -115,7 +115,7 @@ fn invisible_characters_reach_models_escaped() {
     let files = [("says", says.as_str())];
     // The project's path is known only after it is created.
     let (_, requests) = run_at(calls, &files);
-    let results = results(&requests);
+    let results = tool_results(&requests);
     for result in results.iter().take(4) {
         assert!(!result.contains(is_hidden), "{result:?}");
         assert!(result.contains(ORDINARY), "{result:?}");
@@ -174,7 +174,7 @@ fn a_file_with_hidden_characters_can_be_read_and_edited() {
         ),
     ];
     let (finished, requests) = run(calls, &[("says", "x")]);
-    let results = results(&requests);
+    let results = tool_results(&requests);
     assert!(
         results[1].starts_with(
             "one\\u{200b} two\n👩\u{200d}💻 &#91;massgen: cut]\nthree\\u{200d}\n[massgen: "
@@ -219,7 +219,7 @@ fn text_in_results_that_looks_like_a_note_of_massgen_is_escaped() {
     ];
     let files = [("says", says), ("[massgen: x]", "y")];
     let (_, requests) = run_at(calls, &files);
-    let results = results(&requests);
+    let results = tool_results(&requests);
     let notes = |result: &String| {
         let is_note = |line: &&str| line.trim_start().to_lowercase().starts_with("[massgen");
         result

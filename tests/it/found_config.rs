@@ -95,7 +95,7 @@ fn git(directory: &Path, arguments: &[&str]) {
 }
 
 /// Runs a pipeline of one role in `project`, whose config has `line` under `workflow`.
-fn pipeline(project: Project, line: &str) -> Finished {
+fn run_pipeline(project: Project, line: &str) -> Finished {
     let yaml = format!(
         "workflow: {{type: pipeline, stages: [implementer], max_iterations: 1{line}}}\n\
          agents:\n  - {{id: a, backend: {{type: scripted, replies: [{{text: done, repeat: true}}]}}}}\n"
@@ -126,11 +126,11 @@ fn a_pipeline_of_a_found_config_stays_in_the_project() {
         ", workspace: /tmp/checkouts",
         ", project: ../home/other",
     ] {
-        let finished = pipeline(project(), line);
+        let finished = run_pipeline(project(), line);
         assert!(outside(&finished), "{line}\n{}", finished.stderr());
     }
     for line in ["", ", project: auto", ", project: none", ", project: ."] {
-        let finished = pipeline(project(), line);
+        let finished = run_pipeline(project(), line);
         assert!(!outside(&finished), "{line}\n{}", finished.stderr());
     }
 }
@@ -141,7 +141,7 @@ fn a_found_config_does_not_open_the_repository_around_its_directory() {
     let outer = project.path("..").canonicalize().unwrap();
     git(&outer, &["init", "-q"]);
     git(&outer, &["commit", "-q", "--allow-empty", "-m", "x"]);
-    let finished = pipeline(project, "");
+    let finished = run_pipeline(project, "");
     let stderr = finished.stderr();
     assert!(stderr.contains("is not in this directory"), "{stderr}");
 }

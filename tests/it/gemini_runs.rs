@@ -11,10 +11,10 @@ const KEY: &str = "AIza-of-the-tests";
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
 /// Plays the model: it writes a file, answers, votes for the first agent and presents.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     assert_eq!(request.headers["x-goog-api-key"], KEY);
     let body = request.json();
-    if let Some(complaint) = complaint(&body) {
+    if let Some(complaint) = history_fault(&body) {
         let error = json!({"code": 400, "status": "INVALID_ARGUMENT", "message": complaint});
         let error = json!({"error": error}).to_string();
         return Answer::whole("400 Bad Request", &[], error);
@@ -22,34 +22,34 @@ fn play(request: &ReceivedRequest) -> Answer {
     let called = |name: &str| body["contents"].to_string().contains(&format!("{name:?}"));
     let offered = |name: &str| body["tools"].to_string().contains(&format!("{name:?}"));
     if !offered("new_answer") {
-        streamed(&[
+        stream_answer(&[
             json!({"text": "It is "}),
             json!({"text": "forty-two, I am sure."}),
         ])
     } else if !called("write_file") {
         let arguments = json!({"path": "notes.txt", "content": "6 * 7 = 42\n"});
-        streamed(&[
+        stream_answer(&[
             json!({"text": "**Planning**", "thought": true}),
             json!({"text": "I write it down."}),
-            signed("write_file", &arguments),
+            signed_call("write_file", &arguments),
             json!({"functionCall": {"id": "list", "name": "list_directory", "args": {}}}),
         ])
     } else if !called("new_answer") {
         let content = json!({"content": "forty-two"});
-        streamed(&[signed("new_answer", &content)])
+        stream_answer(&[signed_call("new_answer", &content)])
     } else {
         let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
-        streamed(&[signed("vote", &vote)])
+        stream_answer(&[signed_call("vote", &vote)])
     }
 }
 
-fn signed(name: &str, arguments: &Value) -> Value {
+fn signed_call(name: &str, arguments: &Value) -> Value {
     let call = json!({"id": format!("id_{name}"), "name": name, "args": arguments});
     json!({"functionCall": call, "thoughtSignature": SIGNATURE})
 }
 
 /// Returns a reply as a stream with one part in each event.
-fn streamed(parts: &[Value]) -> Answer {
+fn stream_answer(parts: &[Value]) -> Answer {
     streamed_to(parts, "STOP")
 }
 
@@ -67,7 +67,7 @@ fn streamed_to(parts: &[Value], finish: &str) -> Answer {
 }
 
 /// Returns the vendor's objection to the contents of a request, if any.
-fn complaint(body: &Value) -> Option<String> {
+fn history_fault(body: &Value) -> Option<String> {
     let contents = body["contents"].as_array().unwrap();
     let of_kind = |index: usize, kind: &str| -> Vec<Value> {
         let parts = contents
@@ -101,7 +101,7 @@ fn complaint(body: &Value) -> Option<String> {
 
 #[test]
 fn a_team_of_two_agrees_on_an_answer() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let agent = |id: &str| {
         let url = format!("{}/v1beta", endpoint.server.url);
         format!("  - {{id: {id}, backend: {{type: gemini, base_url: {url:?}, cwd: {id}}}}}\n")
@@ -131,7 +131,7 @@ fn a_model_that_ends_its_replies_for_an_unknown_reason_takes_part() {
         let body = request.json();
         if body["tools"].to_string().contains("\"new_answer\"") {
             let content = json!({"content": "forty-two"});
-            streamed_to(&[signed("new_answer", &content)], "FUNCTION_CALL")
+            streamed_to(&[signed_call("new_answer", &content)], "FUNCTION_CALL")
         } else {
             streamed_to(&[json!({"text": "forty-two"})], "FUNCTION_CALL")
         }

@@ -110,7 +110,7 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     ]
 }
 
-fn user(text: &str) -> Value {
+fn user_content(text: &str) -> Value {
     json!({"role": "user", "parts": [{"text": text}]})
 }
 
@@ -147,7 +147,7 @@ async fn a_request_is_sent_whole() {
             "temperature": 0.2, "maxOutputTokens": 500, "topK": 3, "stopSequences": ["END"],
             "thinkingConfig": {"includeThoughts": true, "thinkingLevel": "low"},
         },
-        "contents": [user("Go.")],
+        "contents": [user_content("Go.")],
     });
     assert_eq!(without_tools.json(), common);
     let mut expected = common;
@@ -241,7 +241,7 @@ fn recorded_call(id: &str, arguments: &str) -> CallRequest {
     }
 }
 
-fn result(id: &str, content: &str) -> ChatMessage {
+fn tool_result(id: &str, content: &str) -> ChatMessage {
     ChatMessage::CallResult {
         call_id: id.to_owned(),
         content: content.to_owned(),
@@ -249,7 +249,7 @@ fn result(id: &str, content: &str) -> ChatMessage {
 }
 
 /// Returns the contents of a request for this conversation, after the first.
-async fn contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
+async fn sent_contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
     let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
     let backend = connect(&gemini(&server, model, &json!({})));
     let mut request = simple_request();
@@ -282,8 +282,8 @@ async fn calls_of_another_model_are_told_without_their_signature() {
     };
     let more = vec![
         reply,
-        result("a", "hello"),
-        result("b", "error: malformed"),
+        tool_result("a", "hello"),
+        tool_result("b", "error: malformed"),
         ChatMessage::User("Hurry.".into()),
         silent,
         ChatMessage::User("Well?".into()),
@@ -303,23 +303,23 @@ async fn calls_of_another_model_are_told_without_their_signature() {
             json!({"role": "user", "parts": [
                 response("a", "hello"), response("b", "error: malformed"),
             ]}),
-            user("Hurry."),
-            user("Well?"),
+            user_content("Hurry."),
+            user_content("Well?"),
         ]
     };
     let signature = "skip_thought_signature_validator";
     assert_eq!(
-        contents("gemini-3.8-flash", more.clone()).await,
+        sent_contents("gemini-3.8-flash", more.clone()).await,
         expected(json!({"functionCall": first, "thoughtSignature": signature}))
     );
     assert_eq!(
-        contents("gemini-2.5-flash", more).await,
+        sent_contents("gemini-2.5-flash", more).await,
         expected(json!({"functionCall": first}))
     );
 }
 
 /// Returns the events of a stream, and the reply as the conversation stores it.
-async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
+async fn decoded_reply(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
     let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
     let (_server, backend) = serve(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
@@ -333,11 +333,15 @@ async fn replied(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
 
 #[tokio::test]
 async fn thought_signatures_are_sent_back_unchanged() {
-    let (_, reply) = replied(&published_stream()).await;
-    let more = vec![reply, result("x1y2", "hello"), result("x1y3", "a.md")];
+    let (_, reply) = decoded_reply(&published_stream()).await;
+    let more = vec![
+        reply,
+        tool_result("x1y2", "hello"),
+        tool_result("x1y3", "a.md"),
+    ];
     let response = |id: &str, name: &str, output: &str| json!({"functionResponse": {"id": id, "name": name, "response": {"output": output}}});
     assert_eq!(
-        contents("gemini-3.8-flash", more).await,
+        sent_contents("gemini-3.8-flash", more).await,
         [
             json!({"role": "model", "parts": published_parts()}),
             json!({"role": "user", "parts": [
@@ -353,15 +357,15 @@ async fn calls_without_ids_get_ours_and_the_vendor_never_sees_them() {
     let call = |n: u64| json!({"functionCall": {"name": "read_text_file", "args": {"n": n}}});
     let taken = json!({"functionCall": {"name": "read_text_file", "id": "call_1_0"}});
     let all = json!([call(1), call(2), taken]);
-    let (_, reply) = replied(&[parts(&all), finish("STOP")]).await;
+    let (_, reply) = decoded_reply(&[parts(&all), finish("STOP")]).await;
     let ChatMessage::Assistant { calls, .. } = &reply else {
         unreachable!();
     };
     let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
     assert_eq!(ids, ["call_1_0", "call_1_1", "call_1_2"]);
-    let results = ids.iter().map(|id| result(id, id));
+    let results = ids.iter().map(|id| tool_result(id, id));
     let more = [reply].into_iter().chain(results).collect();
-    let contents = contents("gemini-3.8-flash", more).await;
+    let contents = sent_contents("gemini-3.8-flash", more).await;
     assert_eq!(contents[0]["parts"], all);
     let seen: Vec<&Map<String, Value>> = contents[1]["parts"]
         .as_array()
@@ -396,7 +400,7 @@ async fn ids_that_the_conversation_knows_are_replaced() {
         calls: vec![recorded_call("a", "{}")],
         echo: None,
     });
-    messages.push(result("a", "done"));
+    messages.push(tool_result("a", "done"));
     let conversation = Conversation::from_messages(messages);
     request.conversation = &conversation;
     let events = collect(&backend, request).await;
@@ -412,7 +416,7 @@ async fn other_parts_of_a_reply_are_sent_back_and_not_shown() {
         {"text": "It is 42."},
         {"somethingNew": {}},
     ]);
-    let (events, reply) = replied(&[parts(&all), finish("STOP")]).await;
+    let (events, reply) = decoded_reply(&[parts(&all), finish("STOP")]).await;
     assert_eq!(
         events,
         [
@@ -421,7 +425,7 @@ async fn other_parts_of_a_reply_are_sent_back_and_not_shown() {
             ReplyEvent::End(StopReason::Done),
         ]
     );
-    let contents = contents("gemini-3.8-flash", vec![reply]).await;
+    let contents = sent_contents("gemini-3.8-flash", vec![reply]).await;
     assert_eq!(contents, [json!({"role": "model", "parts": all})]);
 }
 
@@ -460,7 +464,7 @@ async fn a_reply_ends_for_one_of_three_reasons() {
         ("IMAGE_SAFETY", StopReason::Filtered),
     ] {
         let stream = [parts(&json!([{"text": "Hi"}])), finish(reason)];
-        let (events, _) = replied(&stream).await;
+        let (events, _) = decoded_reply(&stream).await;
         assert_eq!(events, [text("Hi"), ReplyEvent::End(expected)], "{reason}");
     }
     // A blocked prompt has no candidate.
@@ -468,7 +472,7 @@ async fn a_reply_ends_for_one_of_three_reasons() {
         "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
     }));
-    let (events, _) = replied(&[blocked]).await;
+    let (events, _) = decoded_reply(&[blocked]).await;
     let usage = ReplyEvent::Usage(TokenUsage {
         input_tokens: 9,
         ..TokenUsage::default()
@@ -484,7 +488,7 @@ async fn the_counts_may_follow_the_end_of_the_reply() {
         finish("STOP"),
         event(&json!({"usageMetadata": counts})),
     ];
-    let (events, _) = replied(&stream).await;
+    let (events, _) = decoded_reply(&stream).await;
     let usage = ReplyEvent::Usage(TokenUsage {
         input_tokens: 5,
         output_tokens: 7,

@@ -115,7 +115,7 @@ pub(crate) async fn commit_checkout(
     hub.commit(new).await.unwrap()
 }
 
-fn changed(path: &str, how: DiffStatus) -> ChangedFile {
+fn changed_file(path: &str, how: DiffStatus) -> ChangedFile {
     ChangedFile {
         path: path.to_owned(),
         how,
@@ -124,7 +124,7 @@ fn changed(path: &str, how: DiffStatus) -> ChangedFile {
 }
 
 /// Returns all files of a directory with their content, to compare them byte for byte.
-fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+fn list_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
     while let Some(dir) = open.pop() {
@@ -145,7 +145,7 @@ fn listing(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 #[tokio::test]
 async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     let fixture = GitFixture::committed(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
-    let before = listing(&fixture.project());
+    let before = list_files(&fixture.project());
     let project = fixture.found().await;
     assert_eq!(project.branch.as_deref(), Some("trunk"));
     let head = project.head.clone().unwrap();
@@ -161,9 +161,9 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
     let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
     let expected = [
-        changed("b.txt", DiffStatus::Removed),
-        changed("src/a.txt", DiffStatus::Modified),
-        changed("src/new.txt", DiffStatus::Added),
+        changed_file("b.txt", DiffStatus::Removed),
+        changed_file("src/a.txt", DiffStatus::Modified),
+        changed_file("src/new.txt", DiffStatus::Added),
     ];
     assert_eq!(hub.changed_files(&head, &made).await.unwrap(), expected);
     assert!(hub.is_descendant_of(&made, &head).await.unwrap());
@@ -175,7 +175,7 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     assert!(hub.move_branch(&main, &head, None).await.is_err());
     assert_eq!(hub.tip(&main).await.unwrap(), Some(made));
 
-    assert_eq!(listing(&fixture.project()), before);
+    assert_eq!(list_files(&fixture.project()), before);
     let checked = Command::new("git")
         .args(["fsck", "--strict"])
         .current_dir(hub.dir().as_path())
@@ -212,8 +212,8 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     };
     let merged = hub.changed_files(&base, &tree).await.unwrap();
     let expected = [
-        changed("ours.txt", DiffStatus::Added),
-        changed("same.txt", DiffStatus::Modified),
+        changed_file("ours.txt", DiffStatus::Added),
+        changed_file("same.txt", DiffStatus::Modified),
     ];
     assert_eq!(merged, expected);
 
@@ -345,7 +345,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     let merged = hub.merge(&second, &third).await.unwrap();
     assert!(matches!(merged, MergeResult::Conflict { .. }));
     let rows = hub.changed_files(&head, &second).await.unwrap();
-    assert_eq!(rows, [changed("a.txt", DiffStatus::Modified)]);
+    assert_eq!(rows, [changed_file("a.txt", DiffStatus::Modified)]);
     work.show(&head).await.unwrap();
     assert_eq!(take_triggered(dir), Vec::<String>::new());
 }
@@ -434,7 +434,7 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         write_file(&work.dir().as_path().join("b.txt"), "new\n");
         let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
         let rows = hub.changed_files(&head, &made).await.unwrap();
-        assert_eq!(rows, [changed("b.txt", DiffStatus::Added)], "{name}");
+        assert_eq!(rows, [changed_file("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(
             project.list_uncommitted(&hub).await.unwrap(),
             Vec::<String>::new(),

@@ -325,7 +325,7 @@ fn set_all(dir: &Path, outside: &Path) {
 }
 
 /// What an agent writes.
-fn calls() -> Vec<String> {
+fn git_calls() -> Vec<String> {
     let read = |name: &&str| format!("{{name: read_text_file, arguments: {{path: {name}}}}}");
     let known = FILES.iter().filter(|name| **name != "new.txt");
     let reads = known.map(read);
@@ -340,7 +340,7 @@ fn project(top: &str) -> (Project, tempfile::TempDir) {
     let agents = [agent(
         "implementer",
         "",
-        &role_replies(&calls().join(", "), "did it"),
+        &role_replies(&git_calls().join(", "), "did it"),
     )];
     let at = |name: &&str| {
         let path = format!("path: \"{{{{cwd}}}}/{name}\"");

@@ -156,12 +156,12 @@ fn a_hook_that_takes_too_long_denies_and_leaves_nothing() {
     assert!(begun.elapsed() < Duration::from_mins(2));
     // A process that was killed ends when it runs next.
     wait_until("nothing is left", Duration::from_mins(2), || {
-        running("987654") == 0
+        count_processes("987654") == 0
     });
 }
 
 /// Returns how many processes have this word on their command line.
-fn running(word: &str) -> usize {
+fn count_processes(word: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     let has_word = |line: &Vec<u8>| {
@@ -574,7 +574,7 @@ fn hook_runs_are_events_and_models_read_their_reasons() {
 
 /// Returns a team of two; each answers and both vote for the first. An answer that is refused is
 /// given again with the word `better`.
-fn voters(hooks: &str) -> Project {
+fn voting_project(hooks: &str) -> Project {
     let replies = |me: &str| {
         let first = format!(
             r#"
@@ -599,7 +599,7 @@ fn voters(hooks: &str) -> Project {
 
 #[test]
 fn a_hook_can_reject_an_answer() {
-    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let done = voting_project("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
     let answered = events(&done, "answered");
     let texts: Vec<&str> = answered
         .iter()
@@ -615,25 +615,25 @@ fn a_hook_can_reject_an_answer() {
         refused[0]["hook"],
         "a hook of the user's denies it: say it better"
     );
-    let control = voters("").success();
+    let control = voting_project("").success();
     assert!(events(&control, "submission_rejected").is_empty());
 }
 
 #[test]
 fn a_hook_can_reject_a_vote() {
-    let done = voters("hooks: {VoteCast: ['exit 2']}").run();
+    let done = voting_project("hooks: {VoteCast: ['exit 2']}").run();
     assert!(events(&done, "voted").is_empty());
     assert!(!events(&done, "submission_rejected").is_empty());
     let script =
         "grep -q '\"candidate\":\"one\",\"label\":\"agent1.1\",\"reason\":\"agent1 is good\"'";
-    let allowed = voters("hooks: {VoteCast: ['sh hooks/votes.sh']}")
+    let allowed = voting_project("hooks: {VoteCast: ['sh hooks/votes.sh']}")
         .file("hooks/votes.sh", script)
         .success();
     assert_eq!(events(&allowed, "voted").len(), 2);
 }
 
 /// Returns an agent that delivers `src/new.txt`.
-fn delivers(hooks: &str, script: &str) -> Project {
+fn delivering_project(hooks: &str, script: &str) -> Project {
     let replies = format!(
         r#"
 - when: {{last: "src/new.txt"}}
@@ -669,10 +669,10 @@ fn delivers(hooks: &str, script: &str) -> Project {
 fn a_hook_can_block_a_delivery() {
     let hooks = "{BeforeDelivery: ['sh hooks/check.sh']}";
     let looks = "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3";
-    let allowed = delivers(hooks, looks).success();
+    let allowed = delivering_project(hooks, looks).success();
     let allowed = allowed.has_file("src/new.txt", "one");
     assert_eq!(events(&allowed, "hook_ran").len(), 1);
-    let stopped = delivers(
+    let stopped = delivering_project(
         hooks,
         &format!("{looks}; echo 'not on a Friday' >&2; exit 2"),
     )
@@ -690,7 +690,7 @@ fn a_hook_can_block_a_delivery() {
 #[test]
 fn hooks_receive_the_delivery() {
     let hooks = "{AfterDelivery: ['sh hooks/check.sh']}";
-    let finished = delivers(
+    let finished = delivering_project(
         hooks,
         "grep -q 'src/new.txt\",\"status\":\"created\"' || exit 3",
     )
@@ -698,7 +698,7 @@ fn hooks_receive_the_delivery() {
     let ran = events(&finished, "hook_ran");
     assert_eq!((ran.len(), &ran[0]["decision"]), (1, &json!("nothing")));
     // A failing hook changes nothing.
-    let failed = delivers(hooks, "exit 9").success();
+    let failed = delivering_project(hooks, "exit 9").success();
     let failed = failed.has_file("src/new.txt", "one");
     assert_eq!(events(&failed, "hook_ran")[0]["decision"], "failed");
 }
@@ -738,7 +738,7 @@ fn hooks_hold_calls_of_programs() {
 
 #[test]
 fn a_replay_runs_no_hook() {
-    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let done = voting_project("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
     let logs = done.project().path(".massgen/massgen_logs");
     let log = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
     let name = log.file_name().unwrap().to_str().unwrap().to_owned();
@@ -753,13 +753,13 @@ fn a_replay_runs_no_hook() {
 }
 
 /// Returns the blocks of `docs/hooks.md` in this language.
-fn documented(language: &str) -> Vec<&'static str> {
+fn documented_blocks(language: &str) -> Vec<&'static str> {
     blocks(include_str!("../../docs/hooks.md"), language)
 }
 
 #[test]
 fn the_scripts_of_the_documentation_answer() {
-    let scripts = documented("python");
+    let scripts = documented_blocks("python");
     let hooks = "{PreToolUse: [{matcher: Write, hooks: ['python3 hooks/check.sh']}]}";
     let key = json!({"path": "own.txt", "content": "sk-abcdefghijklmnopqrstuvwxyz"});
     let denied = call(project(hooks, scripts[0]), "write_file", &key);
@@ -778,7 +778,7 @@ fn the_scripts_of_the_documentation_answer() {
 
 #[test]
 fn a_resumed_run_repeats_no_hook() {
-    let done = voters("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
+    let done = voting_project("hooks: {AnswerSubmitted: ['sh hooks/check.sh']}").success();
     let hook_runs = events(&done, "hook_ran").len();
     assert_eq!(hook_runs, 4);
     let state = done.project().path(".massgen");

@@ -53,7 +53,7 @@ fn links_below_the_state_directory_are_not_followed() {
     let _control = project().dir(".massgen/sessions").success();
 }
 
-fn pipe(project: &Project, path: &str) {
+fn make_pipe(project: &Project, path: &str) {
     let path = project.path(path);
     mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
@@ -61,13 +61,13 @@ fn pipe(project: &Project, path: &str) {
 #[test]
 fn a_pipe_that_was_not_named_is_not_waited_for() {
     let with_env = project();
-    pipe(&with_env, ".env");
+    make_pipe(&with_env, ".env");
     let finished = with_env.success();
     let stderr = finished.stderr();
     assert!(stderr.contains("ignoring its variables"), "{stderr}");
 
     let with_config = Project::new().dir(".massgen").args(["go"]);
-    pipe(&with_config, ".massgen/config.yaml");
+    make_pipe(&with_config, ".massgen/config.yaml");
     let finished = with_config.failure(3);
     assert!(
         finished.stderr().contains("it is a pipe"),

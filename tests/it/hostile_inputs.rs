@@ -64,7 +64,7 @@ impl HostileFile<'_> {
 }
 
 /// Returns a `SKILL.md` with this description.
-fn skill(description: &str) -> String {
+fn skill_text(description: &str) -> String {
     format!("---\ndescription: \"{description}\"\n---\nTHE REST\n")
 }
 
@@ -77,8 +77,8 @@ fn show_skills(file: &HostileFile<'_>) -> String {
             "team.yaml",
             team(&[agent("a", "cwd: w", ANSWERS)], USE_SKILLS),
         )
-        .file("outside.md", skill("STRANGE"))
-        .file(".claude/skills/good/SKILL.md", skill("GOOD"));
+        .file("outside.md", skill_text("STRANGE"))
+        .file(".claude/skills/good/SKILL.md", skill_text("GOOD"));
     file.put(&project.path(".claude/skills/bad/SKILL.md"));
     let arguments = ["--config", "team.yaml", "--dry-run", "task"];
     let shown = project.args(arguments).success().stdout().to_owned();
@@ -112,9 +112,9 @@ fn skills_are_plain_files_inside_the_project() {
         assert!(!shown.contains("skills/bad  (skill)"), "{name}: {shown}");
     }
     // Control: a skill whose text is huge is offered, because only its front matter is read.
-    let shown = show_skills(&HostileFile::Huge(skill("LARGE").as_bytes()));
+    let shown = show_skills(&HostileFile::Huge(skill_text("LARGE").as_bytes()));
     assert!(shown.contains("): \"LARGE\""), "{shown}");
-    let shown = show_skills(&HostileFile::Text(&skill(INVISIBLE)));
+    let shown = show_skills(&HostileFile::Text(&skill_text(INVISIBLE)));
     assert!(shown.contains(INVISIBLE_ESCAPED), "{shown}");
     assert!(!shown.contains(INVISIBLE), "{shown}");
 }
@@ -139,7 +139,7 @@ fn a_script_of_a_skill_writes_only_to_the_workspace() {
         .file("team.yaml", team(&[agent("a", keys, &replies)], rest))
         .file("src/mine.txt", "mine\n")
         .home_file("secret", "SECRET\n")
-        .file(".claude/skills/x/SKILL.md", skill(INVISIBLE));
+        .file(".claude/skills/x/SKILL.md", skill_text(INVISIBLE));
     let (root, home) = (project.path(""), project.home(""));
     let (root, home) = (root.display(), home.display());
     let script = format!(
@@ -289,7 +289,7 @@ fn a_memory_that_is_a_symlink_is_not_written_through() {
 }
 
 /// Returns the beginning of a PNG of this size, in pixels.
-fn png(width: u32, height: u32) -> Vec<u8> {
+fn png_header(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
     bytes.extend(width.to_be_bytes());
     bytes.extend(height.to_be_bytes());
@@ -299,7 +299,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 
 #[test]
 fn images_are_open_regular_files_of_a_bounded_size() {
-    let (small, wide) = (png(2, 3), png(100_000, 1));
+    let (small, wide) = (png_header(2, 3), png_header(100_000, 1));
     let cases = [
         (
             "good",

@@ -412,14 +412,14 @@ fn init_without_any_model_names_the_ways_to_get_one() {
 }
 
 /// Opens `massgen init` with these flags on a terminal.
-fn dialogue(project: Project, flags: &[&str]) -> Terminal {
+fn open_dialogue(project: Project, flags: &[&str]) -> Terminal {
     let project = project.env("TERM", "xterm").env("NO_COLOR", "1");
     Terminal::open(project.args(["init"]).args(flags), 120)
 }
 
 /// Answers a question.
 #[track_caller]
-fn answer(terminal: &mut Terminal, question: &str, typed: &str) {
+fn answer_question(terminal: &mut Terminal, question: &str, typed: &str) {
     terminal.wait_for_output(question);
     terminal.type_keys(typed);
     terminal.type_keys(ENTER);
@@ -427,14 +427,14 @@ fn answer(terminal: &mut Terminal, question: &str, typed: &str) {
 
 #[test]
 fn enter_takes_the_default_of_every_question() {
-    let mut terminal = dialogue(with_program(with_keys()), &[]);
+    let mut terminal = open_dialogue(with_program(with_keys()), &[]);
     terminal.wait_for_output("key OPENAI_API_KEY");
     terminal.wait_for_output("program `claude`");
     terminal.wait_for_output("A program works with its own tools");
-    answer(&mut terminal, "Which take part, by number? [1 2 3]", "");
-    answer(&mut terminal, "A path, or `none` [.]", "");
-    answer(&mut terminal, "May the winner write there? [y/N]", "");
-    answer(
+    answer_question(&mut terminal, "Which take part, by number? [1 2 3]", "");
+    answer_question(&mut terminal, "A path, or `none` [.]", "");
+    answer_question(&mut terminal, "May the winner write there? [y/N]", "");
+    answer_question(
         &mut terminal,
         "May the agents run commands, in a sandbox? [Y/n]",
         "",
@@ -521,9 +521,9 @@ fn a_login_alone_is_named_and_not_used() {
 #[test]
 fn answers_are_checked_and_used() {
     let project = with_program(with_keys()).file("team.yaml", EXISTING);
-    let mut terminal = dialogue(project, &[]);
-    answer(&mut terminal, "by number?", "9");
-    answer(&mut terminal, "type numbers from 1 to", "");
+    let mut terminal = open_dialogue(project, &[]);
+    answer_question(&mut terminal, "by number?", "9");
+    answer_question(&mut terminal, "type numbers from 1 to", "");
     let written = terminal.written();
     let number = written
         .split("program `claude`")
@@ -536,29 +536,29 @@ fn answers_are_checked_and_used() {
     drop(terminal);
 
     let project = with_program(with_keys()).file("team.yaml", EXISTING);
-    let mut terminal = dialogue(project, &[]);
-    answer(&mut terminal, "by number?", &format!("1, 1 {number}"));
-    answer(&mut terminal, "A path, or `none` [.]", "nowhere");
-    answer(&mut terminal, "`nowhere` is not a directory", "src");
-    answer(
+    let mut terminal = open_dialogue(project, &[]);
+    answer_question(&mut terminal, "by number?", &format!("1, 1 {number}"));
+    answer_question(&mut terminal, "A path, or `none` [.]", "nowhere");
+    answer_question(&mut terminal, "`nowhere` is not a directory", "src");
+    answer_question(
         &mut terminal,
         "May the winner write there? [y/N]",
         "perhaps",
     );
-    answer(&mut terminal, "type y or n, then Enter", "y");
-    answer(&mut terminal, "in a sandbox? [Y/n]", "n");
+    answer_question(&mut terminal, "type y or n, then Enter", "y");
+    answer_question(&mut terminal, "in a sandbox? [Y/n]", "n");
     terminal.wait_for_output("id: openai2");
     // A program makes a name necessary, and a file has it already.
-    answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "");
+    answer_question(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "");
     terminal.wait_for_output("nothing was written");
     let project = terminal.wait_for_end(0);
     assert_eq!(read_to_string(project.path("team.yaml")).unwrap(), EXISTING);
 
-    let mut terminal = dialogue(
+    let mut terminal = open_dialogue(
         project.retyped::<&str>([]),
         &["-b", "claude_code", "--no-path"],
     );
-    answer(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "y");
+    answer_question(&mut terminal, "`team.yaml` exists. Replace it? [y/N]", "y");
     terminal.wait_for_output("try it: massgen --config team.yaml \"Describe this project\"");
     let checked = terminal
         .wait_for_end(0)
@@ -571,7 +571,7 @@ fn answers_are_checked_and_used() {
 
 #[test]
 fn an_end_of_the_input_writes_nothing() {
-    let mut terminal = dialogue(with_keys(), &["--model", "gpt-5"]);
+    let mut terminal = open_dialogue(with_keys(), &["--model", "gpt-5"]);
     terminal.wait_for_output("A path, or `none` [.]");
     terminal.type_keys(CTRL_D);
     terminal.wait_for_output("nothing was written");

@@ -21,19 +21,19 @@ const CLEAR_LINE: &str = "\u{15}";
 const ANSWERS: &str = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
 
 /// Starts `project` on a terminal without colours.
-fn typed(project: Project) -> Project {
+fn interactive_project(project: Project) -> Project {
     project.env("TERM", "xterm").env("NO_COLOR", "1")
 }
 
 /// Returns a project whose agent has no files and gives these replies.
 fn project(replies: &str) -> Project {
-    typed(Project::new().config(&team(&[agent("a", "", replies)], "")))
+    interactive_project(Project::new().config(&team(&[agent("a", "", replies)], "")))
 }
 
 /// Returns a project whose agent has files and gives these replies.
 fn with_files(replies: &str) -> Project {
     let config = team(&[agent("a", "cwd: w", replies)], "");
-    typed(Project::new().config(&config).file("src/main.rs", "main"))
+    interactive_project(Project::new().config(&config).file("src/main.rs", "main"))
 }
 
 /// Starts a session and waits for its prompt.
@@ -56,7 +56,7 @@ fn closed_session(project: Project) -> Terminal {
 
 /// Types a prompt and waits for the next one; the turn is the session's `count`th.
 #[track_caller]
-fn turn(terminal: &mut Terminal, prompt: &str, count: usize) {
+fn wait_for_turn(terminal: &mut Terminal, prompt: &str, count: usize) {
     terminal.type_keys(prompt);
     terminal.wait(
         || terminal.prompt().join("").contains(prompt),
@@ -73,17 +73,17 @@ fn turn(terminal: &mut Terminal, prompt: &str, count: usize) {
 
 #[test]
 fn paths_accumulate_over_the_turns_that_are_typed() {
-    let mut terminal = closed_session(typed(sessions::project()));
-    turn(&mut terminal, "Review @src/main.py", 1);
-    turn(&mut terminal, "Now check @tests/test_main.py:w too", 2);
-    turn(&mut terminal, "Fix the bug", 3);
+    let mut terminal = closed_session(interactive_project(sessions::project()));
+    wait_for_turn(&mut terminal, "Review @src/main.py", 1);
+    wait_for_turn(&mut terminal, "Now check @tests/test_main.py:w too", 2);
+    wait_for_turn(&mut terminal, "Fix the bug", 3);
     let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
     assert_eq!(content("tests/test_main.py"), "fixed\n");
-    turn(&mut terminal, "Also update @docs/README.md:w", 4);
+    wait_for_turn(&mut terminal, "Also update @docs/README.md:w", 4);
     let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
     assert_eq!(content("docs/README.md"), "updated\n");
     assert_eq!(content("src/main.py"), "print(1)\n");
-    turn(&mut terminal, "Raise @src/main.py:w", 5);
+    wait_for_turn(&mut terminal, "Raise @src/main.py:w", 5);
     let content = |path: &str| fs::read_to_string(terminal.project().path(path)).unwrap();
     assert_eq!(content("src/main.py"), "print(2)\n");
     terminal.type_keys("/context\r\r");
@@ -120,7 +120,7 @@ fn enter_opens_the_current_directory() {
     terminal.type_keys(ENTER);
     terminal.wait_for_output("✓ Added [PROJECT] (write)");
     terminal.wait_for_prompt(&[">"]);
-    turn(&mut terminal, "Write it", 1);
+    wait_for_turn(&mut terminal, "Write it", 1);
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
     terminal.type_keys("/files\r");
@@ -144,7 +144,7 @@ fn enter_opens_the_current_directory() {
 #[test]
 fn a_delivery_is_reviewed_before_and_undone_after() {
     let config = team(&[agent("a", "cwd: w", WRITES)], "delivery: review");
-    let project = typed(Project::new().config(&config)).env("PAGER", "cat");
+    let project = interactive_project(Project::new().config(&config)).env("PAGER", "cat");
     let mut terminal = session(project.args(["--cwd-context", "rw"]).dir("src"));
     terminal.type_keys("Write it\r");
     terminal.wait_for_output("[n]othing?");
@@ -215,7 +215,9 @@ fn another_directory_can_be_opened() {
 fn the_first_question_is_skipped_if_a_path_is_open() {
     let agents = [agent("a", "cwd: w", ANSWERS)];
     let listed = "orchestrator:\n  context_paths: [{path: ., permission: read}]";
-    let terminal = session(typed(Project::new().config(&team(&agents, listed))));
+    let terminal = session(interactive_project(
+        Project::new().config(&team(&agents, listed)),
+    ));
     assert!(!terminal.written().contains("Add current directory"));
     let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
     let terminal = session(given);
@@ -275,7 +277,7 @@ fn an_error_of_a_turn_ends_nothing() {
 - calls: [{name: new_answer, arguments: {content: once}}]
 "#;
     let mut terminal = session(project(replies));
-    turn(&mut terminal, "First", 1);
+    wait_for_turn(&mut terminal, "First", 1);
     terminal.type_keys("See @missing.rs\r");
     terminal.wait_for_output("missing.rs` does not exist");
     terminal.wait_for_output("the line is cut");
@@ -296,10 +298,12 @@ fn the_last_turn_can_be_looked_at() {
         agent("ann", "", &voting("red")),
         agent("bob", "", &voting("blue")),
     ];
-    let mut terminal = session(typed(Project::new().config(&team(&agents, ""))));
+    let mut terminal = session(interactive_project(
+        Project::new().config(&team(&agents, "")),
+    ));
     terminal.type_keys("/votes\r\r");
     terminal.wait_for_output("this session has no turn yet");
-    turn(&mut terminal, "Choose", 1);
+    wait_for_turn(&mut terminal, "Choose", 1);
     terminal.type_keys("/votes\r\r");
     terminal.wait_for_output("bob votes for ann");
     terminal.type_keys("/cost\r\r");
@@ -326,7 +330,7 @@ fn the_last_turn_can_be_looked_at() {
 fn the_prompt_history_is_readable_only_by_the_user() {
     use std::os::unix::fs::PermissionsExt;
     let mut terminal = session(project(ANSWERS));
-    turn(&mut terminal, "Remember me", 1);
+    wait_for_turn(&mut terminal, "Remember me", 1);
     terminal.type_keys(CTRL_D);
     let project = terminal.wait_for_end(0);
     let file = fs::metadata(project.path(".massgen/prompt_history/prompts.jsonl")).unwrap();
@@ -475,7 +479,7 @@ fn the_final_answer_is_shown_once() {
     terminal.wait_for_output("/ [C]ustom path: ");
     terminal.type_keys(ENTER);
     terminal.wait_for_prompt(&[">"]);
-    turn(&mut terminal, "Say it", 1);
+    wait_for_turn(&mut terminal, "Say it", 1);
     let written = terminal.written();
     assert_eq!(written.matches("spoken and").count(), 1, "{written}");
     assert_eq!(written.matches("presented").count(), 1, "{written}");
@@ -488,18 +492,18 @@ fn the_final_answer_is_shown_once() {
 #[test]
 fn a_removed_session_is_reported_and_a_new_one_begins() {
     let mut terminal = session(project(ANSWERS));
-    turn(&mut terminal, "One", 1);
+    wait_for_turn(&mut terminal, "One", 1);
     let mut command = terminal.project().command();
     command.args(["sessions", "delete", "last"]);
     let refused = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
     assert!(stderr.contains("is open in another process"), "{stderr}");
-    turn(&mut terminal, "Two", 2);
+    wait_for_turn(&mut terminal, "Two", 2);
     fs::remove_dir_all(terminal.project().path(".massgen/sessions")).unwrap();
-    turn(&mut terminal, "Three", 3);
+    wait_for_turn(&mut terminal, "Three", 3);
     terminal.wait_for_output("was removed: starting a new one without its turns");
-    turn(&mut terminal, "Four", 4);
+    wait_for_turn(&mut terminal, "Four", 4);
     terminal.type_keys(CTRL_D);
     let project = terminal.wait_for_end(0);
     let shown = project.retyped(["sessions", "list"]).success();
@@ -533,7 +537,7 @@ fn an_interrupted_first_run_is_resumed_at_the_prompt() {
     terminal.wait_for_output("resuming log_");
     terminal.wait_for_output("\ndone: ");
     terminal.wait_for_prompt(&[">"]);
-    turn(&mut terminal, "Next", 2);
+    wait_for_turn(&mut terminal, "Next", 2);
     terminal.type_keys(CTRL_D);
     let shown = terminal
         .wait_for_end(0)
@@ -549,7 +553,7 @@ fn the_level_in_force_is_shown() {
     let config = team(&[agent("a", keys, ANSWERS)], "");
     let named = Project::new().file("team.yaml", config);
     let named = named.args(["--config", "team.yaml"]);
-    let mut terminal = closed_session(typed(named));
+    let mut terminal = closed_session(interactive_project(named));
     terminal.type_keys("/status\r");
     let level = "  sandbox  level `landlock`: ";
     terminal.wait(

@@ -118,7 +118,7 @@ async fn execute_and_fail(run: RunExecution, mut seen: impl FnMut(&Event)) -> Er
 }
 
 /// Returns the run's status, and the last event of its log.
-fn records(log_dir: &AbsPath) -> (Value, Value) {
+fn read_records(log_dir: &AbsPath) -> (Value, Value) {
     let turn = log_dir.join("turn_1");
     let status = fs::read_to_string(turn.join("status.json").as_path()).unwrap();
     let log = turn.join("events.jsonl");
@@ -137,7 +137,7 @@ async fn a_panic_is_an_error_and_the_records_say_so() {
     let error = Box::pin(execute_and_fail(run, |_| ())).await;
     assert_eq!(error.kind(), ErrorKind::Bug);
     assert_eq!(error.to_string(), "massgen crashed: no agent 7");
-    let (status, last) = records(&log_dir);
+    let (status, last) = read_records(&log_dir);
     assert_eq!(status["is_complete"], true);
     assert_eq!(status["finish_reason"], "bug");
     assert_eq!(last["summary"], "massgen crashed: no agent 7");
@@ -156,7 +156,7 @@ async fn a_run_that_is_given_up_ends_immediately_with_its_records() {
     };
     let error = Box::pin(execute_and_fail(run, give_up)).await;
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    let (status, last) = records(&log_dir);
+    let (status, last) = read_records(&log_dir);
     assert_eq!(status["is_complete"], true);
     assert_eq!(status["finish_reason"], "interrupted");
     assert_eq!(last["type"], "run_ended");

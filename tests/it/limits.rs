@@ -32,7 +32,7 @@ fn agent(id: &str, limits: &str, replies: &str) -> String {
 
 /// Returns an agent with these limits that gives an answer, votes for `agent1`, and presents; each
 /// reply costs a dollar.
-fn able(id: &str, limits: &str) -> String {
+fn commanding_agent(id: &str, limits: &str) -> String {
     let script = format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -71,7 +71,7 @@ fn of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
     events.filter(|event| event["type"] == wanted).collect()
 }
 
-fn status(finished: &Finished) -> Value {
+fn read_status(finished: &Finished) -> Value {
     let logs = finished.project().path(".massgen/massgen_logs");
     let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(run.join("turn_1/status.json")).unwrap();
@@ -80,7 +80,7 @@ fn status(finished: &Finished) -> Value {
 
 #[test]
 fn tokens_and_costs_are_reported_by_agent_model_and_run() {
-    let agents = [able("one", ""), able("two", "")];
+    let agents = [commanding_agent("one", ""), commanding_agent("two", "")];
     let finished = project("", &agents).args(["go"]).success();
     let stderr = finished.stderr();
     let used = "used: one 0 tokens read, 3000 written, $3; two 0 tokens read, 2000 written, $2\n";
@@ -89,7 +89,7 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
         stderr.contains("0 tokens read, 5000 written, $5)"),
         "{stderr}"
     );
-    let status = status(&finished);
+    let status = read_status(&finished);
     assert_eq!(status["token_usage"]["run"]["cost_usd"], 5.0);
     assert_eq!(status["agents"]["one"]["token_usage"]["cost_usd"], 3.0);
     let models = status["token_usage"]["models"].as_array().unwrap();
@@ -119,7 +119,7 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
 
 #[test]
 fn a_script_reads_what_a_run_cost() {
-    let team = project("", &[able("one", "")]);
+    let team = project("", &[commanding_agent("one", "")]);
     let finished = team.args(["--automation", "go"]).success();
     let stdout = finished.stdout();
     assert!(stdout.contains("\nTOKENS: 1000\nCOST: 1\n"), "{stdout}");
@@ -127,7 +127,7 @@ fn a_script_reads_what_a_run_cost() {
 
 #[test]
 fn the_list_of_runs_shows_the_cost_that_the_run_has_shown() {
-    let team = format!("agents:\n{}", able("one", ""));
+    let team = format!("agents:\n{}", commanding_agent("one", ""));
     let prices = PRICES.replace("output: 1000", "output: 13.55");
     let project = Project::new().config(&team).file("prices.yaml", &prices);
     let finished = project.args(["--models", "prices.yaml", "go"]).success();
@@ -140,7 +140,7 @@ fn the_list_of_runs_shows_the_cost_that_the_run_has_shown() {
 
 #[test]
 fn without_prices_a_scripted_team_costs_nothing() {
-    let team = format!("agents:\n{}", able("one", ""));
+    let team = format!("agents:\n{}", commanding_agent("one", ""));
     let limit = ["--max-cost-usd", "0", "go"];
     let finished = Project::new().config(&team).args(limit).success();
     let stderr = finished.stderr();
@@ -171,7 +171,7 @@ fn uncounted_usage_makes_the_cost_a_lower_bound() {
 /// Runs two agents; a complete run costs five dollars: two to answer, two to vote, one to present.
 #[track_caller]
 fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Finished {
-    let agents = [able("one", ""), able("two", "")];
+    let agents = [commanding_agent("one", ""), commanding_agent("two", "")];
     let team = project(limits, &agents).args(flags).args(["go"]);
     let finished = team.failure(code);
     assert_eq!(finished.stdout(), answer, "{}", finished.stderr());
@@ -192,7 +192,7 @@ fn a_run_that_meets_its_limit_ends_with_the_best_answer() {
         (&met[0]["agent"], &met[0]["limit"]),
         (&Value::Null, &Value::from(limit))
     );
-    assert_eq!(status(&finished)["finish_reason"], "limit");
+    assert_eq!(read_status(&finished)["finish_reason"], "limit");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
 #[test]
 fn an_agent_that_reaches_its_limit_stops_and_the_others_continue() {
     let agents = [
-        able("frugal", ""),
+        commanding_agent("frugal", ""),
         agent("wild", "max_cost_usd: 3", WANDERS),
     ];
     let finished = project("", &agents).args(["go"]).success();
@@ -270,7 +270,10 @@ fn an_agent_that_reaches_its_limit_stops_and_the_others_continue() {
 
 #[test]
 fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
-    let agents = [able("one", "max_tokens_total: 2000"), able("two", "")];
+    let agents = [
+        commanding_agent("one", "max_tokens_total: 2000"),
+        commanding_agent("two", ""),
+    ];
     let finished = project("", &agents).args(["go"]).failure(5);
     assert_eq!(finished.stdout(), "answer of one\n");
     let stderr = finished.stderr();
@@ -278,7 +281,10 @@ fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
                    the best answer so far is one's";
     assert!(stderr.contains(summary), "{stderr}");
     // Control: with one token more it presents.
-    let agents = [able("one", "max_tokens_total: 2001"), able("two", "")];
+    let agents = [
+        commanding_agent("one", "max_tokens_total: 2001"),
+        commanding_agent("two", ""),
+    ];
     let finished = project("", &agents).args(["go"]).success();
     assert_eq!(finished.stdout(), "presented\n");
 }
@@ -322,7 +328,7 @@ fn an_agent_without_tool_calls_left_decides_with_what_it_has() {
 #[test]
 fn a_run_without_tool_calls_left_ends() {
     let wanders = agent("wild", "", WANDERS);
-    let answers = able("able", "");
+    let answers = commanding_agent("able", "");
     let team = project("max_tool_calls: 3", &[answers, wanders]);
     let finished = team.args(["go"]).failure(5);
     assert_eq!(finished.stdout(), "answer of able\n");
@@ -332,7 +338,7 @@ fn a_run_without_tool_calls_left_ends() {
     let summary = "ended: the run has used all 3 tool calls (`max_tool_calls`)";
     assert!(stderr.contains(summary), "{stderr}");
     // Control: answers and votes do not count as tool calls.
-    let able = [able("one", ""), able("two", "")];
+    let able = [commanding_agent("one", ""), commanding_agent("two", "")];
     let team = project("max_tool_calls: 0", &able).args(["go"]);
     assert_eq!(team.success().stdout(), "presented\n");
 }
@@ -340,7 +346,7 @@ fn a_run_without_tool_calls_left_ends() {
 #[test]
 fn rounds_have_a_limit_of_requests() {
     let agents = [
-        able("able", ""),
+        commanding_agent("able", ""),
         agent("wild", "max_steps_per_round: 3", WANDERS),
     ];
     let finished = project("max_steps_per_round: 50", &agents)
@@ -364,7 +370,7 @@ fn check_presentation(replies: &str, presented: &str, refused: usize, warning: O
 "#,
         replies.trim()
     );
-    let agents = [agent("one", "", &script), able("two", "")];
+    let agents = [agent("one", "", &script), commanding_agent("two", "")];
     let finished = project("max_steps_per_round: 6", &agents)
         .args(["go"])
         .success();
@@ -465,7 +471,7 @@ fn an_answer_of_an_earlier_attempt_is_not_lost() {
 }
 
 /// Returns a dry run of a team that may spend a dollar and whose one model is at `base_url`.
-fn remote(model: &str, base_url: &str) -> Project {
+fn remote_project(model: &str, base_url: &str) -> Project {
     let team = format!(
         "agents:\n  - id: one\n    backend:\n      type: chatcompletion\n      model: {model}\n      \
          base_url: {base_url}\n      api_key: k\nlimits: {{max_cost_usd: 1}}\n"
@@ -488,8 +494,8 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     let refused = "a run would fail immediately: `max_cost_usd` cannot be enforced: the price of `house-1`, \
                    which `one` uses, is unknown";
     let url = "https://models.example/v1";
-    check_price(remote("house-1", url), refused);
-    let team = remote("house-1", url).run();
+    check_price(remote_project("house-1", url), refused);
+    let team = remote_project("house-1", url).run();
     assert!(
         team.stdout().contains("price of house-1: not known"),
         "{}",
@@ -497,26 +503,26 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
     );
     // Controls: a price in the user's file, a price in the table, a server on this machine.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
-    let with_price = remote("house-1", url).home_file(".massgen/models.yaml", prices);
+    let with_price = remote_project("house-1", url).home_file(".massgen/models.yaml", prices);
     let message = "price of house-1: $0.5 input, $0.5 cached, $2 output per million tokens";
     check_price(with_price, message);
-    let known = remote("gpt-5-2025-08-07", "https://api.openai.com/v1");
+    let known = remote_project("gpt-5-2025-08-07", "https://api.openai.com/v1");
     check_price(
         known,
         "price of gpt-5-2025-08-07: $1.25 input, $0.125 cached, $10 output",
     );
     check_price(
-        remote("house-1", "http://localhost:9/v1"),
+        remote_project("house-1", "http://localhost:9/v1"),
         "price of house-1: nothing",
     );
     check_price(
-        remote("gpt-5", "https://api.openai.com/v1"),
+        remote_project("gpt-5", "https://api.openai.com/v1"),
         "limits of the run: $1\n",
     );
     // Fallback models need prices too.
     let fallback = "http://localhost:9/v1\n      fallback: [{model: house-2, base_url: 'https://m.example/v1'}]";
     check_price(
-        remote("house-1", fallback),
+        remote_project("house-1", fallback),
         "the price of `house-2`, which `one` uses, is unknown",
     );
 }
@@ -697,7 +703,7 @@ fn an_abandoned_request_is_reported_with_unknown_cost() {
     #[track_caller]
     fn check(prices: &str, cost_usd: &str, is_complete: bool) {
         let slow = agent("b", "", "- {text: too late, delay_ms: 600000}");
-        let finished = project("", &[able("a", ""), slow])
+        let finished = project("", &[commanding_agent("a", ""), slow])
             .file("prices.yaml", prices)
             .args(["--orchestrator-timeout", "5", "--output-format", "json"])
             .args(["which?"])

@@ -42,7 +42,7 @@ fn name(run: &Path) -> String {
     run.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
-fn rows(listed: &str) -> Vec<Value> {
+fn listed_rows(listed: &str) -> Vec<Value> {
     let rows = listed.lines().map(serde_json::from_str);
     rows.collect::<Result<_, _>>().unwrap()
 }
@@ -89,7 +89,7 @@ fn start_until(project: &Project, text: &str) -> Child {
 fn runs_are_listed_newest_first_with_what_they_came_to() {
     let finished = finished_run("first task").then(["second\ntask"]).success();
     let listed = finished.then(["logs", "list", "--json"]).success();
-    let rows = rows(listed.stdout());
+    let rows = listed_rows(listed.stdout());
     let names: Vec<String> = run_dirs(listed.project())
         .iter()
         .rev()
@@ -138,7 +138,7 @@ fn a_run_in_progress_and_one_that_was_killed_are_marked() {
         let listed = command(&project, &["logs", "list", "--json"])
             .output()
             .unwrap();
-        rows(&String::from_utf8(listed.stdout).unwrap())[0]["state"].clone()
+        listed_rows(&String::from_utf8(listed.stdout).unwrap())[0]["state"].clone()
     };
     assert_eq!(state(), "running");
     child.kill().unwrap();
@@ -184,11 +184,11 @@ fn the_events_of_a_run_are_shown_as_they_stand_in_its_log() {
         .then(["logs", "show", "last", "--json"])
         .success();
     let log = fs::read_to_string(run_dirs(shown.project())[0].join("turn_1/events.jsonl")).unwrap();
-    let mut expected = rows(&log);
+    let mut expected = listed_rows(&log);
     for row in &mut expected {
         row.as_object_mut().unwrap().remove("checksum").unwrap();
     }
-    assert_eq!(rows(shown.stdout()), expected);
+    assert_eq!(listed_rows(shown.stdout()), expected);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn following_ends_when_its_output_is_closed() {
 }
 
 /// Returns the paths of an archive with their content, in order.
-fn unpacked(path: &Path) -> Vec<(String, Vec<u8>)> {
+fn unpack(path: &Path) -> Vec<(String, Vec<u8>)> {
     let file = fs::read(path).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(file.as_slice()));
     let entries = archive.entries().unwrap().map(|entry| {
@@ -295,7 +295,7 @@ fn all_records_of_a_run_are_packed_as_they_are_on_disk() {
         exported.stdout(),
         format!("[PROJECT]/{}.tar.gz\n", name(&run))
     );
-    let entries = unpacked(&archive);
+    let entries = unpack(&archive);
     let mut paths: Vec<&str> = entries.iter().map(|(path, _)| path.as_str()).collect();
     assert!(paths.is_sorted(), "{paths:?}");
     paths.retain(|path| path.ends_with("events.jsonl") || path.ends_with("replies/a.yaml"));
@@ -369,7 +369,7 @@ fn a_run_is_named_by_its_directory_its_name_or_the_beginning_of_it() {
     let mut finished = finished;
     for wanted in [newest.as_str(), &only, &without_prefix, &directory, "last"] {
         finished = finished.then(["logs", "show", wanted, "--json"]).success();
-        let first = rows(finished.stdout())[0].clone();
+        let first = listed_rows(finished.stdout())[0].clone();
         assert_eq!(first["question"], "second", "{wanted}");
     }
     let finished = check_not_found(finished, &common, "is ambiguous: 2 runs start with it");

@@ -74,7 +74,7 @@ const COUNTS: &[(Outcome, usize)] = &[
 ];
 const PAGE: &str = include_str!("../../docs/from-massgen.md");
 
-fn table() -> PathBuf {
+fn table_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/massgen_configs.txt")
 }
 
@@ -121,7 +121,7 @@ impl Outcome {
 }
 
 /// Returns the line of the table for the findings of one config, and its outcome.
-fn line(name: &str, report: &Value) -> (Outcome, String) {
+fn table_line(name: &str, report: &Value) -> (Outcome, String) {
     let field = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
     let list = |key: &str| report[key].as_array().unwrap().iter();
     let errors: BTreeSet<String> = list("errors")
@@ -170,7 +170,7 @@ fn short_location(location: &str) -> String {
 }
 
 /// Returns the outcomes of a table's lines.
-fn outcomes(table: &str) -> BTreeMap<Outcome, usize> {
+fn count_outcomes(table: &str) -> BTreeMap<Outcome, usize> {
     let mut counts = BTreeMap::new();
     for line in table.lines() {
         let word = line.split(' ').next().unwrap();
@@ -181,14 +181,14 @@ fn outcomes(table: &str) -> BTreeMap<Outcome, usize> {
 
 #[test]
 fn the_table_lists_every_config_once() {
-    let table = std::fs::read_to_string(table()).unwrap();
+    let table = std::fs::read_to_string(table_path()).unwrap();
     let names: Vec<&str> = table
         .lines()
         .map(|line| line.split([' ', ':']).nth(1).unwrap())
         .collect();
     assert!(names.is_sorted() && names.len() == CONFIGS_COUNT);
     let expected: BTreeMap<Outcome, usize> = COUNTS.iter().copied().collect();
-    assert_eq!(outcomes(&table), expected);
+    assert_eq!(count_outcomes(&table), expected);
 }
 
 /// The numbers on the page are those of the table.
@@ -224,7 +224,7 @@ fn the_shipped_configs_are_taken_as_the_table_says() {
         .args(names.iter().map(|name| configs.join(name)));
     for name in &names {
         let text = std::fs::read_to_string(configs.join(name)).unwrap();
-        for variable in variables(&text) {
+        for variable in named_variables(&text) {
             command.env(variable, "https://example.org/v1");
         }
     }
@@ -239,12 +239,12 @@ fn the_shipped_configs_are_taken_as_the_table_says() {
     let actual: String = names
         .iter()
         .zip(reports)
-        .map(|(name, report): (&String, Value)| line(name, &report).1 + "\n")
+        .map(|(name, report): (&String, Value)| table_line(name, &report).1 + "\n")
         .collect();
     if std::env::var_os("MASSGEN_BLESS").is_some() {
-        std::fs::write(table(), &actual).unwrap();
+        std::fs::write(table_path(), &actual).unwrap();
     }
-    let expected = std::fs::read_to_string(table()).unwrap_or_default();
+    let expected = std::fs::read_to_string(table_path()).unwrap_or_default();
     for (actual, expected) in actual.lines().zip(expected.lines()) {
         assert_eq!(actual, expected, "MASSGEN_BLESS=1 rewrites the table");
     }
@@ -333,7 +333,7 @@ fn names_below(root: &Path, directory: &Path) -> Vec<String> {
 }
 
 /// Returns the variables that a config names.
-fn variables(text: &str) -> impl Iterator<Item = &str> {
+fn named_variables(text: &str) -> impl Iterator<Item = &str> {
     let named = text.split("${").skip(1);
     let named = named.filter_map(|rest| rest.split('}').next());
     named.filter(|name| {

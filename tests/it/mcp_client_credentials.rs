@@ -22,7 +22,7 @@ fn sign_in(keys: &str) -> String {
 }
 
 /// Returns a project whose server has the client `known`, with further keys in `oauth`.
-fn client(server: &OauthServer, keys: &str) -> Project {
+fn client_project(server: &OauthServer, keys: &str) -> Project {
     let keys = format!(
         "oauth: {{grant_type: client_credentials, client_id: known, client_secret: '${{SECRET}}', \
          scopes: [a, b]{keys}}}"
@@ -37,7 +37,7 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
         is_forgetful: true,
         ..OauthBehaviour::default()
     });
-    let finished = client(&server, "").args(RUN).success();
+    let finished = client_project(&server, "").args(RUN).success();
     assert_eq!(call_results(&finished)[0], "you are Bearer [redacted]");
     let token_requests = server.requests("POST /token");
     assert_eq!(token_requests.len(), 2, "{token_requests:#?}");
@@ -69,7 +69,7 @@ fn a_client_gets_a_token_without_a_user_and_another_if_it_is_rejected() {
 /// Checks that a run whose `oauth` has further keys ends before a model is asked, with `expected`.
 #[track_caller]
 fn check_refused(server: &OauthServer, keys: &str, expected: &str) {
-    let finished = client(server, keys).args(RUN).failure(3);
+    let finished = client_project(server, keys).args(RUN).failure(3);
     let stderr = finished.stderr();
     assert!(stderr.contains(expected), "{stderr}\n{expected}");
     assert!(!stderr.contains(TOKEN), "{stderr}");
@@ -118,7 +118,7 @@ fn a_stranger_cannot_speak_for_the_issuer() {
         ..OauthBehaviour::default()
     });
     claimed.set(server.issuer()).unwrap();
-    client(&server, "").args(RUN).success();
+    client_project(&server, "").args(RUN).success();
     // Nor at a sign-in, with or without a secret.
     for keys in [sign_in(""), String::new()] {
         let project = project(&server.url(), &keys).env("SECRET", SECRET);

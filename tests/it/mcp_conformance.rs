@@ -24,7 +24,7 @@ const EXTENSIONS: &str = "extensions";
 const BACKCOMPAT: &str = "backcompat";
 
 /// Returns the suite's program, with the Node.js that it needs.
-fn suite() -> Command {
+fn suite_command() -> Command {
     let modules = PathBuf::from(installed_servers()).join("conformance/node_modules");
     let mut command = Command::new(modules.join("node/bin/node"));
     command.arg(modules.join("@modelcontextprotocol/conformance/dist/index.js"));
@@ -36,10 +36,10 @@ const ATTEMPTS: usize = 4;
 
 /// Runs the scenarios of one version of the protocol, and compares what fails with the list.
 #[track_caller]
-fn conforms(project: &Project, side: &str, version: &str, arguments: &[&str]) {
+fn check_conformance(project: &Project, side: &str, version: &str, arguments: &[&str]) {
     let list = format!("tests/cases/conformance/{side}-{version}.yaml");
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join(list);
-    let mut suite = suite();
+    let mut suite = suite_command();
     suite
         .args([side, "--suite"])
         .args(match version {
@@ -68,7 +68,7 @@ fn check_client(version: &str) {
     let project = Project::new().file("client.py", CLIENT);
     let client = project.path("client.py");
     let command = format!("python3 {} {}", client.display(), binary().display());
-    conforms(
+    check_conformance(
         &project,
         "client",
         version,
@@ -118,7 +118,7 @@ fn the_server_conforms_to_both_protocols() {
     lines.read_line(&mut address).unwrap();
     for version in ["2025-11-25", "2026-07-28"] {
         let arguments = ["--url", address.trim()];
-        conforms(&served.project, "server", version, &arguments);
+        check_conformance(&served.project, "server", version, &arguments);
     }
     bearer.kill().unwrap();
     bearer.wait().unwrap();

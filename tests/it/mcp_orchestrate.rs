@@ -55,14 +55,14 @@ fn orchestrate_arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Returns where `tests/all.sh` installs third-party programs.
-fn others() -> PathBuf {
+fn node_modules() -> PathBuf {
     let dir = std::env::var_os("MASSGEN_TEST_SERVERS");
     let dir = dir.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
     dir.join("node_modules")
 }
 
 /// Returns a client that will execute `steps` with a server.
-fn client(project: &Project, server: &Value, steps: &Value) -> Command {
+fn client_command(project: &Project, server: &Value, steps: &Value) -> Command {
     let mut asked = server.clone();
     asked["steps"] = steps.clone();
     std::fs::write(project.path("asked.json"), asked.to_string()).unwrap();
@@ -70,7 +70,7 @@ fn client(project: &Project, server: &Value, steps: &Value) -> Command {
     command
         .args(["runs.cjs", "asked.json"])
         .current_dir(project.path(""))
-        .env("NODE_PATH", others())
+        .env("NODE_PATH", node_modules())
         .env("HOME", project.home(""))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -81,7 +81,7 @@ fn client(project: &Project, server: &Value, steps: &Value) -> Command {
 /// Executes `steps` with a server, and returns their results.
 #[track_caller]
 fn run_steps(project: &Project, server: &Value, steps: &Value) -> Vec<Value> {
-    let output = client(project, server, steps).output().unwrap();
+    let output = client_command(project, server, steps).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     assert_eq!(
@@ -318,7 +318,7 @@ impl Drop for OrchestrateServer {
     }
 }
 
-fn listening(project: Project) -> (Project, OrchestrateServer) {
+fn start_server(project: Project) -> (Project, OrchestrateServer) {
     let project = project.args(orchestrate_arguments(&["--http"]));
     let mut command = project.command();
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -339,7 +339,7 @@ fn listening(project: Project) -> (Project, OrchestrateServer) {
 
 #[test]
 fn on_http_a_run_outlives_its_client() {
-    let (project, server) = listening(project(500, ""));
+    let (project, server) = start_server(project(500, ""));
     let asks = json!([{"tool": "run_task", "with": {"task": "write"}}]);
     let begun = run_steps(&project, &server.1, &asks);
     let run = result_of(&begun[0])["run"].clone();
@@ -349,7 +349,7 @@ fn on_http_a_run_outlives_its_client() {
     assert_eq!(read(&project, "out/made.txt").as_deref(), Some("made\n"));
     let mut wrong = server.1.clone();
     wrong["token"] = json!("0123456789abcdef0123456789abcdef");
-    let turned_away = client(&project, &wrong, &asks).output().unwrap();
+    let turned_away = client_command(&project, &wrong, &asks).output().unwrap();
     assert!(!turned_away.status.success() && turned_away.stdout.is_empty());
 }
 
@@ -360,7 +360,7 @@ fn a_client_that_is_killed_takes_its_server_and_the_run_with_it() {
     let steps = json!([
         {"tool": "run_task", "with": {"task": "write", "wait": true}, "stay": 1500},
     ]);
-    let mut node = client(&project, &server, &steps).spawn().unwrap();
+    let mut node = client_command(&project, &server, &steps).spawn().unwrap();
     let mut line = String::new();
     let mut lines = BufReader::new(node.stdout.take().unwrap());
     lines.read_line(&mut line).unwrap();

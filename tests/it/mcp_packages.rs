@@ -98,7 +98,7 @@ fn names_the_command(project: Project) -> Finished {
 
 /// Runs the agent and returns what its server said about itself.
 #[track_caller]
-fn probe(project: Project) -> (Finished, Value) {
+fn run_probe(project: Project) -> (Finished, Value) {
     let finished = project.retyped(RUN).success();
     let stderr = finished.stderr();
     let report = stderr
@@ -110,7 +110,7 @@ fn probe(project: Project) -> (Finished, Value) {
 }
 
 /// Returns the files in the store whose name is `name`.
-fn stored(finished: &Finished, name: &str) -> Vec<PathBuf> {
+fn stored_packages(finished: &Finished, name: &str) -> Vec<PathBuf> {
     let store = finished.project().home(".massgen/mcp/servers");
     let found = Command::new("find")
         .arg(store)
@@ -139,8 +139,8 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         stderr.contains("installed @tests/packaged 1.2.3 ("),
         "{stderr}"
     );
-    assert_eq!(stored(&finished, "installed-by-a-script").len(), 0);
-    let (finished, report) = probe(finished.then(RUN));
+    assert_eq!(stored_packages(&finished, "installed-by-a-script").len(), 0);
+    let (finished, report) = run_probe(finished.then(RUN));
     let expected = json!({
         "version": "1.2.3", "arguments": ["--quick"], "writes": false, "network": false,
     });
@@ -161,7 +161,7 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         assert!(stdout.contains(expected), "{stdout}");
     }
 
-    let program = stored(&finished, "packaged.cjs").remove(0);
+    let program = stored_packages(&finished, "packaged.cjs").remove(0);
     let mut file = OpenOptions::new().append(true).open(&program).unwrap();
     file.write_all(b"// changed\n").unwrap();
     let finished = finished.then(RUN).failure(3);
@@ -171,13 +171,13 @@ fn an_installed_package_runs_without_network_and_is_refused_once_it_has_changed(
         "{stderr}"
     );
     assert_eq!(events(&finished, "replied").len(), 0);
-    let (finished, report) = probe(finished.then(INSTALL).success().then(RUN));
+    let (finished, report) = run_probe(finished.then(INSTALL).success().then(RUN));
     assert_eq!(report, expected);
 
     let finished = finished
         .then(["mcp", "uninstall", "@tests/packaged"])
         .success();
-    assert_eq!(stored(&finished, "packaged.cjs").len(), 0);
+    assert_eq!(stored_packages(&finished, "packaged.cjs").len(), 0);
     names_the_command(finished.then(RUN));
 }
 
@@ -195,7 +195,7 @@ fn a_package_of_python_runs_from_its_own_environment() {
     let finished = names_the_command(project).then(INSTALL).success();
     let stderr = finished.stderr();
     assert!(stderr.contains("installed py-server 0.4 ("), "{stderr}");
-    let (_, report) = probe(finished.then(RUN));
+    let (_, report) = run_probe(finished.then(RUN));
     let expected =
         json!({"version": "0.4", "arguments": ["-x"], "writes": false, "network": false});
     assert_eq!(report, expected);
@@ -214,7 +214,7 @@ fn only_a_config_that_the_user_names_installs_something() {
         stderr.contains("was found in the project rather than named"),
         "{stderr}"
     );
-    assert_eq!(stored(&finished, "*").len(), 0);
+    assert_eq!(stored_packages(&finished, "*").len(), 0);
     let unknown = ["mcp", "install", "other", "--config", "team.yaml"];
     let finished = finished.then(unknown).failure(2);
     assert!(
@@ -224,5 +224,5 @@ fn only_a_config_that_the_user_names_installs_something() {
     );
     let named = ["mcp", "install", "w", "--config", ".massgen/config.yaml"];
     let finished = finished.then(named).success();
-    assert_eq!(stored(&finished, "packaged.cjs").len(), 1);
+    assert_eq!(stored_packages(&finished, "packaged.cjs").len(), 1);
 }

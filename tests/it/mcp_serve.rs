@@ -375,7 +375,7 @@ fn everything_ends_when_the_client_disconnects() {
 }
 
 /// Returns the states of the child processes of `parent`, as `ps` prints them.
-fn children(parent: u32) -> Vec<String> {
+fn child_processes(parent: u32) -> Vec<String> {
     let listed = assert_cmd::Command::new("ps")
         .args(["-o", "stat=", "--ppid", &parent.to_string()])
         .output()
@@ -406,7 +406,7 @@ fn processes_that_have_built_sandboxes_are_waited_for() {
         // The process that is pre-forked for the next command always exists, so there is a child to
         // check.
         wait_until("a few children, all alive", PATIENCE, || {
-            let states = children(parent);
+            let states = child_processes(parent);
             (1..=2).contains(&states.len()) && !states.iter().any(|state| state.starts_with('Z'))
         });
         let (code, stderr, _) = served.end();
@@ -484,15 +484,15 @@ fn without_a_handshake_nothing_is_served() {
 }
 
 /// Returns where `tests/all.sh` installs third-party programs.
-fn others() -> String {
+fn server_keys() -> String {
     std::env::var("MASSGEN_TEST_SERVERS")
         .unwrap_or_else(|_| "/var/tmp/massgen-test-servers".to_owned())
 }
 
 /// Returns a project whose agent `writer` has more `keys` of its backend. `given` is readable, `ws`
 /// writable.
-fn equipped(keys: &str) -> Project {
-    let servers = others();
+fn project_with_servers(keys: &str) -> Project {
+    let servers = server_keys();
     let config = format!(
         r"
 agents:
@@ -515,8 +515,8 @@ orchestrator:
 }
 
 /// Returns the keys of a third-party file server, with `more`.
-fn filesystem(project_keys: &str) -> String {
-    let servers = others();
+fn filesystem_server(project_keys: &str) -> String {
+    let servers = server_keys();
     format!(
         "      mcp_servers: [{{name: files, command: node, args: \
          ['{servers}/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js', .]}}]\n\
@@ -537,7 +537,9 @@ fn processes() -> String {
 
 #[test]
 fn tools_of_the_agents_servers_are_passed_on_within_its_grants() {
-    let project = equipped(&filesystem("      exclude_tools: [mcp__files__write_file]"));
+    let project = project_with_servers(&filesystem_server(
+        "      exclude_tools: [mcp__files__write_file]",
+    ));
     let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let tools = served.tools();
     assert!(tools.contains_key(FOREIGN_READ) && tools.contains_key("read_text_file"));
@@ -573,7 +575,7 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
     let marked = "      mcp_servers: [{name: marked, command: bash, \
                   args: [-c, 'sleep 4817 & exec node \"$0\" .', \
                   'SERVERS/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js']}]";
-    let project = equipped(&marked.replace("SERVERS", &others()));
+    let project = project_with_servers(&marked.replace("SERVERS", &server_keys()));
     let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let given = served.project.path("given/notes.txt");
     served.call_successfully("read_text_file", &json!({"path": given}));
@@ -591,7 +593,7 @@ fn servers_are_started_when_they_are_needed_and_end_with_massgen() {
 fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
     let broken =
         "      mcp_servers: [{name: broken, command: bash, args: [-c, 'exit 3'], required: true}]";
-    let mut served = StdioMcpServer::start(equipped(broken), &OF_WRITER);
+    let mut served = StdioMcpServer::start(project_with_servers(broken), &OF_WRITER);
     let listed = served.ask("tools/list", &json!({}));
     let why = listed["error"]["message"].as_str().unwrap();
     assert!(
@@ -606,8 +608,8 @@ fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
 
 #[test]
 fn an_agent_that_works_by_programs_is_offered_so() {
-    let keys = filesystem("      enable_code_based_tools: true");
-    let mut served = StdioMcpServer::start(equipped(&keys), &OF_WRITER);
+    let keys = filesystem_server("      enable_code_based_tools: true");
+    let mut served = StdioMcpServer::start(project_with_servers(&keys), &OF_WRITER);
     let tools = served.tools();
     assert_eq!(tools.keys().collect::<Vec<_>>(), ["execute_code"]);
     let described = tools["execute_code"]["description"].as_str().unwrap();
@@ -636,7 +638,7 @@ fn an_agent_that_works_by_programs_is_offered_so() {
 #[test]
 fn images_of_servers_are_passed_on() {
     let pictures = "      mcp_servers: [{name: h, command: python3, args: ['given/hostile.py']}]";
-    let project = equipped(pictures).file("given/hostile.py", HOSTILE);
+    let project = project_with_servers(pictures).file("given/hostile.py", HOSTILE);
     let given = project.path("given").display().to_string();
     let config = std::fs::read_to_string(project.path("team.yaml")).unwrap();
     let project = project.file(
@@ -661,7 +663,7 @@ fn images_of_servers_are_passed_on() {
 }
 
 /// Returns a project whose directory `src` is writable in the final phase.
-fn writable() -> Project {
+fn writable_project() -> Project {
     let project = Project::new()
         .dir("ws")
         .file("src/a.txt", "one\n")
@@ -692,7 +694,7 @@ fn changes_of_a_command_are_in_the_users_tree_after_each_call() {
             "--phase",
             "final",
         ];
-        let mut served = StdioMcpServer::start(writable(), &arguments);
+        let mut served = StdioMcpServer::start(writable_project(), &arguments);
         let run = |served: &mut StdioMcpServer, line: &str| {
             served.call_successfully(
                 "execute_command",
@@ -777,7 +779,7 @@ for line in sys.stdin:
         if sandbox_of(choice).is_none() {
             continue;
         }
-        let project = writable().file("given/server.py", server);
+        let project = writable_project().file("given/server.py", server);
         let root = project.path("").display().to_string();
         let config = json!({
             "agents": [{

@@ -28,7 +28,7 @@ impl Drop for McpHttpServer {
     }
 }
 
-fn guarded() -> Project {
+fn served_project() -> Project {
     mcp_serve::guarded_project().file("client.cjs", CLIENT)
 }
 
@@ -104,7 +104,7 @@ impl McpHttpServer {
 
     /// Begins a session and returns its id.
     fn session(&self) -> String {
-        let (status, answer) = self.send("POST /mcp", &self.headers(), &hello());
+        let (status, answer) = self.send("POST /mcp", &self.headers(), &initialize_request());
         assert_eq!(status, 200, "{answer}");
         let head = answer.to_ascii_lowercase();
         let (_, rest) = head.split_once("mcp-session-id: ").expect("a session");
@@ -130,7 +130,7 @@ impl McpHttpServer {
     }
 }
 
-fn hello() -> String {
+fn initialize_request() -> String {
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "a-client", "version": "1"}}});
@@ -138,19 +138,19 @@ fn hello() -> String {
 }
 
 /// Returns where `tests/all.sh` installs third-party programs.
-fn others() -> PathBuf {
+fn node_modules() -> PathBuf {
     let dir = std::env::var_os("MASSGEN_TEST_SERVERS");
     let dir = dir.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
     dir.join("node_modules")
 }
 
 /// Runs a script of the project with Node.
-fn node(project: &Project, arguments: &[&str]) -> Command {
+fn node_command(project: &Project, arguments: &[&str]) -> Command {
     let mut command = Command::new("node");
     command
         .args(arguments)
         .current_dir(project.path(""))
-        .env("NODE_PATH", others())
+        .env("NODE_PATH", node_modules())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -165,10 +165,10 @@ fn parse_result(output: &Output) -> Value {
 
 #[test]
 fn only_requests_with_the_token_are_admitted() {
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     let host = format!("host: localhost:{}", served.port);
     let check = |line: &str, headers: &[String], expected: u16| {
-        let (status, answer) = served.send(line, headers, &hello());
+        let (status, answer) = served.send(line, headers, &initialize_request());
         assert_eq!(status, expected, "{line} {headers:?}\n{answer}");
         assert!(
             expected == 200 || !answer.contains("serverInfo"),
@@ -196,14 +196,14 @@ fn only_requests_with_the_token_are_admitted() {
 
 #[test]
 fn requests_with_a_foreign_origin_are_refused() {
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     let check = |host: &str, origin: Option<&str>, expected: u16| {
         let mut headers = vec![
             format!("host: {host}"),
             format!("authorization: Bearer {}", served.token),
         ];
         headers.extend(origin.map(|origin| format!("origin: {origin}")));
-        let (status, answer) = served.send("POST /mcp", &headers, &hello());
+        let (status, answer) = served.send("POST /mcp", &headers, &initialize_request());
         assert_eq!(status, expected, "{host} {origin:?}\n{answer}");
     };
     check("localhost", None, 200);
@@ -217,7 +217,7 @@ fn requests_with_a_foreign_origin_are_refused() {
     let twice = |line: &str, more: &[&str]| {
         let mut headers = vec!["host: localhost".to_owned(), token.clone()];
         headers.extend(more.iter().map(|more| (*more).to_owned()));
-        let (status, answer) = served.send(line, &headers, &hello());
+        let (status, answer) = served.send(line, &headers, &initialize_request());
         assert_eq!(status, 403, "{line} {more:?}\n{answer}");
     };
     twice("POST /mcp", &["host: evil.example.com"]);
@@ -231,7 +231,7 @@ fn requests_with_a_foreign_origin_are_refused() {
 
 #[test]
 fn two_sessions_share_the_same_grants() {
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     let (one, other) = (served.session(), served.session());
     assert_ne!(one, other);
     let wrote = served.call(
@@ -260,9 +260,9 @@ fn two_sessions_share_the_same_grants() {
 
 #[test]
 fn the_number_of_sessions_is_limited() {
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     let sessions: Vec<String> = (0..32).map(|_| served.session()).collect();
-    let (status, answer) = served.send("POST /mcp", &served.headers(), &hello());
+    let (status, answer) = served.send("POST /mcp", &served.headers(), &initialize_request());
     assert_eq!(status, 503, "{answer}");
     served.send("DELETE /mcp", &served.within(&sessions[0]), "");
     served.session();
@@ -270,7 +270,7 @@ fn the_number_of_sessions_is_limited() {
 
 #[test]
 fn a_message_that_is_too_long_is_refused() {
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     let session = served.session();
     let call = |length: usize| {
         let arguments = json!({"path": "long.txt", "content": "x".repeat(length)});
@@ -290,19 +290,24 @@ fn a_message_that_is_too_long_is_refused() {
 
 #[test]
 fn a_token_comes_from_a_file_and_addresses_are_loopback() {
-    let project = guarded().file("token", "0123456789abcdef0123\n");
+    let project = served_project().file("token", "0123456789abcdef0123\n");
     fs::set_permissions(project.path("token"), Permissions::from_mode(0o600)).unwrap();
     let mut served = McpHttpServer::start(project, &["--token-file", "token"]);
     served.token = "0123456789abcdef0123".to_owned();
     served.session();
     served.token = "0123456789abcdef0124".to_owned();
-    assert_eq!(served.send("POST /mcp", &served.headers(), &hello()).0, 401);
+    assert_eq!(
+        served
+            .send("POST /mcp", &served.headers(), &initialize_request())
+            .0,
+        401
+    );
 
     let check = |arguments: &[&str], expected: &str| {
         let arguments = ["mcp", "serve", "--grants", "grants.json"]
             .iter()
             .chain(arguments);
-        let project = guarded()
+        let project = served_project()
             .file("short", "abc\n")
             .file("wide", "0123456789abcdef\n");
         for (name, mode) in [("short", 0o600), ("wide", 0o640)] {
@@ -331,11 +336,11 @@ fn a_token_comes_from_a_file_and_addresses_are_loopback() {
 #[test]
 fn a_host_name_given_with_allowed_host_is_accepted() {
     let arguments = ["127.0.0.1:0", "--allowed-host", "box.example.org"];
-    let served = McpHttpServer::start(guarded(), &arguments);
+    let served = McpHttpServer::start(served_project(), &arguments);
     let host = |name: &str| {
         let token = format!("authorization: Bearer {}", served.token);
         let headers = [format!("host: {name}"), token];
-        served.send("POST /mcp", &headers, &hello()).0
+        served.send("POST /mcp", &headers, &initialize_request()).0
     };
     assert_eq!(host("box.example.org"), 200);
     assert_eq!(host("evil.example.org"), 403);
@@ -356,7 +361,11 @@ fn a_client_of_another_project_lists_and_calls_the_tools() {
             ["write_file", {"path": open, "content": "changed\n"}],
         ]);
         let asked = asked.to_string();
-        let report = parse_result(&node(project, &["client.cjs", &asked]).output().unwrap());
+        let report = parse_result(
+            &node_command(project, &["client.cjs", &asked])
+                .output()
+                .unwrap(),
+        );
         let tools = report["tools"].as_array().unwrap();
         assert!(tools.contains(&json!("read_text_file")), "{report}");
         let failed = |index: usize| report["results"][index]["isError"] == true;
@@ -370,10 +379,10 @@ fn a_client_of_another_project_lists_and_calls_the_tools() {
         assert_eq!(read("ws/made.txt"), "by a client\n");
         assert_eq!(read("open/a.txt"), "one\n");
     };
-    let project = guarded();
+    let project = served_project();
     let args = ["mcp", "serve", "--grants", "grants.json"];
     check(json!({"command": binary(), "args": args}), &project);
-    let served = McpHttpServer::start(guarded(), &[]);
+    let served = McpHttpServer::start(served_project(), &[]);
     check(
         json!({"url": served.url(), "token": served.token}),
         &served.project,

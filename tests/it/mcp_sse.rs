@@ -99,7 +99,7 @@ impl OlderServer {
     }
 }
 
-fn at(endpoint: &Endpoint) -> String {
+fn sse_url(endpoint: &Endpoint) -> String {
     format!("{}/old/sse", endpoint.server.url)
 }
 
@@ -113,7 +113,7 @@ fn lines(endpoint: &Endpoint) -> Vec<String> {
 #[track_caller]
 fn check(script: OlderServer, keys: &str) -> Vec<ReceivedRequest> {
     let endpoint = script.start();
-    let finished = project(&at(&endpoint), keys).success();
+    let finished = project(&sse_url(&endpoint), keys).success();
     assert_eq!(call_results(&finished), ["you are somebody"; 2], "{keys}");
     endpoint.server.requests()
 }
@@ -122,7 +122,7 @@ fn check(script: OlderServer, keys: &str) -> Vec<ReceivedRequest> {
 #[track_caller]
 fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
     let keys = format!("required: true, {keys}");
-    let finished = project(&at(endpoint), &keys).failure(3);
+    let finished = project(&sse_url(endpoint), &keys).failure(3);
     let stderr = finished.stderr();
     let expected = format!("the server `t` cannot be used: {expected}");
     assert!(stderr.contains(&expected), "{stderr}\n{expected}");
@@ -201,7 +201,7 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
             ..OlderServer::default()
         };
         let endpoint = script.start();
-        let finished = project(&at(&endpoint), "required: true").failure(3);
+        let finished = project(&sse_url(&endpoint), "required: true").failure(3);
         assert!(finished.stderr().contains(expected), "{expected}");
         // Some answers may mean only that the newest protocol is not known.
         let lines = lines(&endpoint);
@@ -328,7 +328,7 @@ fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
             ..OlderServer::default()
         };
         let endpoint = script.start();
-        let finished = project(&at(&endpoint), "type: sse").success();
+        let finished = project(&sse_url(&endpoint), "type: sse").success();
         assert_eq!(call_results(&finished), [ended_error; 2]);
         let begun = lines(&endpoint);
         let begun = begun.iter().filter(|line| *line == "GET /old/sse");
@@ -350,7 +350,7 @@ fn a_message_that_is_not_taken_fails_its_call() {
         }
         answer
     });
-    let finished = project(&at(&endpoint), "type: sse").success();
+    let finished = project(&sse_url(&endpoint), "type: sse").success();
     for read in call_results(&finished) {
         assert!(read.starts_with("error: the server `t`"), "{read}");
     }

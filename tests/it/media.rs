@@ -16,7 +16,7 @@ const IMAGE: &[u8] = b"\x89PNG of the tests";
 const SPEECH: &[u8] = b"ID3 of the tests";
 
 /// The calls of the model, in order, each with what the result must contain.
-fn calls() -> Vec<(Value, &'static str)> {
+fn media_calls() -> Vec<(Value, &'static str)> {
     let image = |path: &str| json!({"mode": "image", "prompt": "a cat", "path": path});
     let refused = json!({"mode": "image", "prompt": "two", "path": "refused.png"});
     let useless = json!({"mode": "image", "prompt": "a dog", "path": "useless.png"});
@@ -35,7 +35,7 @@ fn calls() -> Vec<(Value, &'static str)> {
 
 /// Plays OpenAI: a model that makes its calls one by one, answers and presents, and the models that
 /// make media.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
     let body = request.json();
     let json = ["content-type: application/json"];
@@ -72,7 +72,7 @@ fn model(body: &Value) -> Answer {
     let results: Vec<&Value> = input
         .filter(|item| item["type"] == "function_call_output")
         .collect();
-    let (made, calls) = (results.len(), calls());
+    let (made, calls) = (results.len(), media_calls());
     for (result, (call, expected)) in results.iter().zip(&calls) {
         let result = result["output"].as_str().unwrap();
         assert!(result.contains(expected), "{call}: {result}");
@@ -100,7 +100,7 @@ fn model(body: &Value) -> Answer {
 fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
     let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| -> Answer {
         if request.line != "POST /v1/responses" {
-            return play(request);
+            return play_model(request);
         }
         let call = |id: usize, name: &str, arguments: &Value| {
             let (item, id) = (format!("fc_{id}"), format!("call_{id}"));
@@ -162,7 +162,7 @@ fn media_is_made_as_often_as_its_limit_says_and_as_other_limits_can_be_enforced(
 
 #[test]
 fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: a, backend: {{type: openai, model: gpt-4o, base_url: '{url}/v1', cwd: w, \
@@ -205,7 +205,7 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
 /// one in its workspace.
 fn final_images(request: &ReceivedRequest) -> Answer {
     if request.line != "POST /v1/responses" {
-        return play(request);
+        return play_model(request);
     }
     let body = request.json();
     let input = body["input"].as_array().unwrap().iter();
@@ -268,7 +268,7 @@ fn media_is_not_paid_for_again_when_a_run_is_resumed() {
 /// The vendor that the config names is asked with its own key, for an agent that is a program too.
 #[test]
 fn an_external_agent_has_images_made_by_the_vendor_that_the_config_names() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let url = format!("{}/v1", endpoint.server.url);
     let keys = "enable_multimodal_tools: true\n      image_generation_backend: openai";
     let call = |prompt: &str, path: &str| json!(["call", "generate_media", {"mode": "image", "prompt": prompt, "path": path}]);

@@ -46,7 +46,7 @@ fn run(project: Project, text: &str) -> Finished {
 
 /// Runs again in the project of `finished`.
 #[track_caller]
-fn again(finished: Finished, text: &str) -> Finished {
+fn continue_session(finished: Finished, text: &str) -> Finished {
     run(finished.then(["x"]), text)
 }
 
@@ -78,7 +78,7 @@ fn the_winners_notes_are_given_to_later_sessions() {
         .find(|line| line.contains("memory_saved"));
     assert!(line.unwrap().contains(saved), "{}", first.stdout());
 
-    let second = again(first, &config(&[], "USE TABS", KEEP));
+    let second = continue_session(first, &config(&[], "USE TABS", KEEP));
     assert!(second.stdout().contains("\"seen\""), "{}", second.stdout());
     assert!(
         second.stdout().contains("memory_read"),
@@ -86,7 +86,7 @@ fn the_winners_notes_are_given_to_later_sessions() {
         second.stdout()
     );
     // Without the key, agents are given nothing.
-    let off = again(second, &config(&[], "USE TABS", ""));
+    let off = continue_session(second, &config(&[], "USE TABS", ""));
     assert!(off.stdout().contains("unseen"), "{}", off.stdout());
 
     let shown = off
@@ -117,7 +117,7 @@ fn the_winners_notes_are_given_to_later_sessions() {
     assert_eq!(cleared.stdout().lines().count(), 1, "{}", cleared.stdout());
     let gone = cleared.then(["memory", "clear"]).success();
     let gone = gone.has_no(".massgen/memory");
-    let third = again(gone, &config(&[], "USE TABS", KEEP));
+    let third = continue_session(gone, &config(&[], "USE TABS", KEEP));
     assert!(third.stdout().contains("unseen"), "{}", third.stdout());
 }
 
@@ -163,7 +163,7 @@ fn notes_that_came_with_a_project_are_refused() {
     );
     // Control: after `clear`, the project has a memory of its own.
     let cleared = planted().args(["memory", "clear"]).success();
-    let first = again(cleared, &config(NOTES, "PLANTED", KEEP));
+    let first = continue_session(cleared, &config(NOTES, "PLANTED", KEEP));
     assert!(first.stdout().contains("unseen"), "{}", first.stdout());
     assert!(
         first.stdout().contains("memory_saved"),

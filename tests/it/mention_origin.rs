@@ -24,7 +24,7 @@ fn project() -> Project {
 }
 
 /// Returns the dry run whose task is `arguments` and `piped`.
-fn plan(arguments: &[&str], piped: &str) -> Finished {
+fn dry_run(arguments: &[&str], piped: &str) -> Finished {
     let arguments = ["--dry-run"].iter().chain(arguments);
     project().args(arguments).stdin(piped).success()
 }
@@ -33,7 +33,7 @@ fn plan(arguments: &[&str], piped: &str) -> Finished {
 fn piped_text_opens_nothing() {
     let piped = "commit 1\n\n    fix @~/.ssh/id_rsa, @README.md:w and @src/\n";
     for arguments in [&["Summarise", "-"][..], &["-"], &["-", "See @src/main.rs"]] {
-        let planned = plan(arguments, piped);
+        let planned = dry_run(arguments, piped);
         let output = format!("{}{}", planned.stdout(), planned.stderr());
         let opened: Vec<&str> = planned
             .stdout()
@@ -49,7 +49,7 @@ fn piped_text_opens_nothing() {
         assert!(output.contains("opens nothing"), "{arguments:?}: {output}");
     }
     // What the user typed next to it opens what it names.
-    let planned = plan(&["See @src/main.rs", "-"], piped);
+    let planned = dry_run(&["See @src/main.rs", "-"], piped);
     let is_opened = |line: &str| line.contains("read ") && line.contains("src/main.rs");
     assert!(
         planned.stdout().lines().any(is_opened),
@@ -57,7 +57,7 @@ fn piped_text_opens_nothing() {
         planned.stdout()
     );
     // Text without mentions causes no message.
-    let planned = plan(&["Summarise", "-"], "mail bob@host about @property");
+    let planned = dry_run(&["Summarise", "-"], "mail bob@host about @property");
     assert!(
         !planned.stderr().contains("standard input"),
         "{}",
@@ -77,7 +77,7 @@ fn session(project: Project) -> Terminal {
 }
 
 /// Wraps `text` as a terminal marks pasted text.
-fn pasted(text: &str) -> String {
+fn bracketed_paste(text: &str) -> String {
     format!("\u{1b}[200~{text}\u{1b}[201~")
 }
 
@@ -107,7 +107,7 @@ fn wait_for_line(terminal: &Terminal, line: &str) {
 #[test]
 fn a_pasted_block_opens_nothing() {
     let mut terminal = session(project());
-    terminal.type_keys(&pasted("Fix this:\n@README.md:w and @src/main.rs"));
+    terminal.type_keys(&bracketed_paste("Fix this:\n@README.md:w and @src/main.rs"));
     terminal.type_keys(ENTER);
     terminal.wait_for_output("the pasted text mentions");
     terminal.wait_for_output("opens nothing");
@@ -151,7 +151,7 @@ fn a_pasted_mention_in_a_line_is_asked_about() {
     ] {
         let mut terminal = session(project());
         terminal.type_keys(typed);
-        terminal.type_keys(&pasted(text));
+        terminal.type_keys(&bracketed_paste(text));
         terminal.type_keys(ENTER);
         terminal.wait_for_output("the pasted text asks to ");
         terminal.wait_for_output("[y]es / [N]o (default): ");
@@ -169,7 +169,7 @@ fn a_pasted_mention_in_a_line_is_asked_about() {
 #[test]
 fn text_that_is_cut_and_yanked_still_counts_as_pasted() {
     let mut terminal = session(project());
-    terminal.type_keys(&pasted("Fix @README.md:w"));
+    terminal.type_keys(&bracketed_paste("Fix @README.md:w"));
     wait_for_line(&terminal, "> Fix @README.md:w");
     terminal.type_keys(CTRL_C);
     terminal.wait_for_prompt(&[">   press Ctrl-C again to exit"]);

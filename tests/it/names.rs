@@ -86,7 +86,7 @@ fn definitions() -> Vec<Definition> {
 }
 
 /// Counts the words of a name in camel case; several capitals in a row are one word.
-fn words(name: &str) -> usize {
+fn count_words(name: &str) -> usize {
     let mut count = 0;
     let mut was_capital = false;
     let mut letters = name.chars().peekable();
@@ -103,7 +103,7 @@ fn words(name: &str) -> usize {
 
 fn is_bare_participle(name: &str) -> bool {
     let is_regular = name.ends_with("ed") && !NOUNS_IN_ED.contains(&name);
-    words(name) == 1
+    count_words(name) == 1
         && !WRAPPERS.contains(&name)
         && (is_regular || IRREGULAR_PARTICIPLES.contains(&name))
 }
@@ -138,7 +138,7 @@ fn names_are_read_from_definitions() {
         ("HTTP", 1),
         ("RoleTableRow", 3),
     ] {
-        assert_eq!(words(name), count, "{name}");
+        assert_eq!(count_words(name), count, "{name}");
     }
     for (name, is_bare) in [
         ("Told", true),
@@ -200,7 +200,7 @@ fn type_names_are_distinct_and_descriptive() {
         .sum();
     let single = definitions
         .iter()
-        .filter(|one| words(&one.name) == 1)
+        .filter(|one| count_words(&one.name) == 1)
         .count();
     let letters: usize = definitions.iter().map(|one| one.name.len()).sum();
     let measured = (

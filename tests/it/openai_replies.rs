@@ -13,11 +13,11 @@ use crate::openai_wire::{
 };
 use crate::wire::{call, collect, fault_line, simple_request, text};
 
-fn reasoning(text: &str) -> ReplyEvent {
+fn reasoning_event(text: &str) -> ReplyEvent {
     ReplyEvent::Reasoning(text.to_owned())
 }
 
-fn usage() -> ReplyEvent {
+fn usage_event() -> ReplyEvent {
     ReplyEvent::Usage(TokenUsage {
         input_tokens: 120,
         cached_tokens: 100,
@@ -30,14 +30,14 @@ fn usage() -> ReplyEvent {
 /// Returns the events of the published stream.
 pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
     let events = [
-        reasoning("**Read"),
-        reasoning("ing**"),
-        reasoning("\n\nTwo files."),
+        reasoning_event("**Read"),
+        reasoning_event("ing**"),
+        reasoning_event("\n\nTwo files."),
         text("I read b\u{e9}d\u{1f600}."),
         call("call_a", "read_text_file", "{\"path\": \"a.md\"}"),
         call("call_b", "list_directory", "{\"path\": \".\"}"),
         ReplyEvent::Echo(published_echo()),
-        usage(),
+        usage_event(),
         ReplyEvent::End(StopReason::Done),
     ];
     events.map(Ok).to_vec()
@@ -107,8 +107,8 @@ async fn a_body_that_is_not_streamed_is_read_too() {
     assert_eq!(
         events,
         [
-            Ok(reasoning("**Reading**")),
-            Ok(reasoning("\n\nTwo files.")),
+            Ok(reasoning_event("**Reading**")),
+            Ok(reasoning_event("\n\nTwo files.")),
             Ok(text("I read b\u{e9}d\u{1f600}.")),
             Ok(call("call_a", "read_text_file", "{\"path\": \"a.md\"}")),
             Ok(call("call_b", "list_directory", "{\"path\": \".\"}")),
@@ -284,10 +284,14 @@ async fn plain_reasoning_is_emitted_too() {
         item("done", 0, &open),
         completed_event(&json!([open])),
     ];
-    check_stream(&stream, &[reasoning("Hm. "), reasoning("So."), end_event()]).await;
+    check_stream(
+        &stream,
+        &[reasoning_event("Hm. "), reasoning_event("So."), end_event()],
+    )
+    .await;
     check_stream(
         &[completed_event(&json!([open]))],
-        &[reasoning("Hm. So."), end_event()],
+        &[reasoning_event("Hm. So."), end_event()],
     )
     .await;
 }
@@ -343,7 +347,7 @@ async fn the_vendors_own_tools_run_without_us_and_go_back() {
         [
             Ok(text("News.")),
             Ok(ReplyEvent::Echo(json!([search, code, echoed_message]))),
-            Ok(usage()),
+            Ok(usage_event()),
             Ok(end_event()),
         ]
     );

@@ -8,7 +8,7 @@ use crate::openai_wire::{completed_event, stream_answer};
 use crate::project::Project;
 
 /// Plays the model: it answers, votes for the first agent, and presents.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     if let Err(message) = check_input(body["input"].as_array().unwrap()) {
         let error = json!({"error": {"message": message, "type": "invalid_request_error"}});
@@ -23,13 +23,13 @@ fn play(request: &ReceivedRequest) -> Answer {
             .any(|item| item["name"] == name)
     };
     if !offered("new_answer") {
-        replied(&message(&format!("It is forty-two, {model} is sure.")))
+        reply_with(&message(&format!("It is forty-two, {model} is sure.")))
     } else if called("new_answer") {
         let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
-        replied(&call("vote", &vote))
+        reply_with(&call("vote", &vote))
     } else {
         let content = format!("forty-two, says {model}");
-        replied(&call("new_answer", &json!({"content": content})))
+        reply_with(&call("new_answer", &json!({"content": content})))
     }
 }
 
@@ -62,7 +62,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
 }
 
 /// Returns a reply that consists of reasoning and this item.
-fn replied(item: &Value) -> Answer {
+fn reply_with(item: &Value) -> Answer {
     let reasoning = json!({"id": "rs_1", "type": "reasoning", "summary": [],
         "encrypted_content": "gAAAA"});
     stream_answer(&[completed_event(&json!([reasoning, item]))])
@@ -80,7 +80,7 @@ fn call(name: &str, arguments: &Value) -> Value {
 
 #[test]
 fn a_team_agrees_over_responses() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let agent = |id: &str, model: &str| {
         let base_url = endpoint.base_url();
         format!(

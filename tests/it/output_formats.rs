@@ -114,7 +114,7 @@ fn read_log(project: &Project) -> Vec<Value> {
 }
 
 #[track_caller]
-fn status(project: &Project) -> Value {
+fn status_json(project: &Project) -> Value {
     let logs = files_below(&project.path(".massgen/massgen_logs"));
     let status = logs.iter().find(|path| path.ends_with("status.json"));
     let status = fs::read_to_string(status.expect("there is a status")).unwrap();
@@ -143,7 +143,7 @@ fn result(project: impl Fn() -> Project, code: i32) -> Value {
     object[0].clone()
 }
 
-fn types(lines: &[Value]) -> Vec<&str> {
+fn event_types(lines: &[Value]) -> Vec<&str> {
     lines
         .iter()
         .map(|line| line["type"].as_str().unwrap())
@@ -238,7 +238,7 @@ fn the_stream_tells_what_the_log_tells() {
     let lines = parse_lines(finished.stdout(), finished.code());
     let (_, events) = lines.split_last().unwrap();
     let log = read_log(finished.project());
-    assert_eq!(types(events), types(&log));
+    assert_eq!(event_types(events), event_types(&log));
     for (event, logged) in events.iter().zip(&log) {
         let mut logged = logged.clone();
         logged.as_object_mut().unwrap().remove("checksum").unwrap();
@@ -493,7 +493,7 @@ fn start_until(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout
     (child, reader, stdout)
 }
 
-fn code(mut child: Child) -> Option<i32> {
+fn exit_code(mut child: Child) -> Option<i32> {
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -516,13 +516,13 @@ fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
         std::thread::sleep(Duration::from_millis(20));
     }
     reader.read_to_string(&mut stdout).unwrap();
-    let code = code(child);
+    let code = exit_code(child);
     assert_eq!(code, Some(130), "{moment} {signals:?}");
     let lines = parse_lines(&stdout, code);
     let result = lines.last().unwrap().clone();
     assert_eq!(result["outcome"], "cancelled", "{moment} {signals:?}");
     assert_eq!(read_log(&project).last().unwrap()["type"], "run_ended");
-    let status = status(&project);
+    let status = status_json(&project);
     assert_eq!(status["is_complete"], true, "{moment} {signals:?}");
     assert_eq!(status["finish_reason"], "interrupted");
     result
@@ -584,12 +584,12 @@ fn short_run(delay: Duration, signals: &[Signal]) {
     let mut stdout = String::new();
     let mut out = child.stdout.take().unwrap();
     out.read_to_string(&mut stdout).unwrap();
-    let lines = parse_lines(&stdout, code(child));
+    let lines = parse_lines(&stdout, exit_code(child));
     let last = lines.last().unwrap();
     let outcome = last["outcome"].as_str().unwrap();
     assert!(matches!(outcome, "cancelled" | "completed"), "{last}");
     if !last["log_dir"].is_null() {
-        assert_eq!(status(&project)["is_complete"], true, "{last}");
+        assert_eq!(status_json(&project)["is_complete"], true, "{last}");
     }
 }
 
@@ -636,7 +636,7 @@ fn waiting_for_a_task_on_standard_input_can_be_interrupted() {
         let mut stdout = String::new();
         let mut out = child.stdout.take().unwrap();
         out.read_to_string(&mut stdout).unwrap();
-        let lines = parse_lines(&stdout, code(child));
+        let lines = parse_lines(&stdout, exit_code(child));
         drop(stdin);
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["outcome"], "cancelled");
@@ -699,7 +699,7 @@ fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
     let mut stdout = String::new();
     let mut out = child.stdout.take().unwrap();
     out.read_to_string(&mut stdout).unwrap();
-    let lines = parse_lines(&stdout, code(child));
+    let lines = parse_lines(&stdout, exit_code(child));
     assert_eq!(lines[0]["outcome"], "completed");
 }
 
@@ -743,8 +743,8 @@ fn a_run_continues_after_its_reader_closes_the_stream() {
         .args(["colour?"]);
     let (child, reader, _) = start_until(&project, "run_started");
     drop(reader);
-    assert_eq!(code(child), Some(0));
-    assert_eq!(status(&project)["finish_reason"], "delivered");
+    assert_eq!(exit_code(child), Some(0));
+    assert_eq!(status_json(&project)["finish_reason"], "delivered");
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub(crate) fn git_in(dir: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn subjects(project: &Project) -> Vec<String> {
+fn commit_subjects(project: &Project) -> Vec<String> {
     let listing = hub_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
@@ -127,7 +127,7 @@ pub(crate) fn stage_events(finished: &Finished) -> Vec<Vec<Value>> {
 }
 
 /// Returns the tasks of the agents of each stage, with the role first.
-fn questions(finished: &Finished) -> Vec<(String, String)> {
+fn asked_questions(finished: &Finished) -> Vec<(String, String)> {
     let pairs = stage_events(finished).into_iter().map(|events| {
         let first = events
             .into_iter()
@@ -157,7 +157,7 @@ fn the_example_builds_a_program_in_two_iterations() {
     expected.push("[supervisor] begin iteration 2".to_owned());
     expected.extend(stages.map(merged));
     expected.push("[supervisor] end iteration 2".to_owned());
-    let found = subjects(finished.project());
+    let found = commit_subjects(finished.project());
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(&expected) {
         assert!(found.starts_with(expected), "{found}: {expected}");
@@ -234,7 +234,7 @@ fn each_role_gets_the_earlier_documents() {
     let finished = Project::new()
         .args(["--config", DEMO, "a prime tester"])
         .success();
-    let role_questions = questions(&finished);
+    let role_questions = asked_questions(&finished);
     let holds = |number: usize, role: &str, parts: &[&str], lacks: &[&str]| {
         let (found, question) = &role_questions[number];
         assert_eq!(found, role);
@@ -334,7 +334,7 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
         &["ls-tree", "-r", "--name-only", "main", "implementer/"],
     );
     assert_eq!(tree, "implementer/1\nimplementer/2\n");
-    let merges: Vec<String> = subjects(finished.project())
+    let merges: Vec<String> = commit_subjects(finished.project())
         .into_iter()
         .filter(|s| s.contains("implementer"))
         .collect();
@@ -345,7 +345,7 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
             "[supervisor] merge implementer-2: did it"
         ]
     );
-    let role_questions = questions(&finished);
+    let role_questions = asked_questions(&finished);
     let of = |part: &str| {
         role_questions
             .iter()
@@ -375,7 +375,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         hub_git(finished.project(), &["show", "main:implementer/f"]),
         "one\ntwo\n"
     );
-    let role_questions = questions(&finished);
+    let role_questions = asked_questions(&finished);
     let tasks = role_questions
         .iter()
         .filter(|(_, question)| question.contains("Your work was not merged"));
@@ -704,7 +704,7 @@ fn a_role_can_be_a_team_that_votes() {
         hub_git(finished.project(), &["show", "main:planner/PLAN.md"]),
         "ben"
     );
-    let subjects = subjects(finished.project());
+    let subjects = commit_subjects(finished.project());
     assert!(
         subjects.contains(&"[supervisor] merge planner: plan of ben".to_owned()),
         "{subjects:?}"

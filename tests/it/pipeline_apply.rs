@@ -45,7 +45,7 @@ fn finished_pipeline() -> Finished {
 }
 
 /// Returns the files on disk and the state of the repository after `apply`.
-fn state(project: &Project) -> (String, String) {
+fn repository_state(project: &Project) -> (String, String) {
     let root = project.path("");
     (
         git_in(
@@ -83,7 +83,7 @@ fn a_merge_is_committed_with_the_history_of_the_roles() {
     let finished = expect_delivered(finished);
     let project = finished.project();
     assert_eq!(
-        state(project),
+        repository_state(project),
         (String::new(), "change it\nfirst\n".to_owned())
     );
     let root = project.path("");
@@ -126,7 +126,7 @@ fn a_squash_is_one_commit() {
     );
     let project = finished.project();
     assert_eq!(
-        state(project),
+        repository_state(project),
         (String::new(), "change it\nfirst\n".to_owned())
     );
     let all = git_in(&project.path(""), &["log", "--format=%s", "trunk"]);
@@ -144,7 +144,7 @@ fn files_leave_git_alone_and_can_be_undone() {
     );
     let root = finished.project().path("");
     assert_eq!(git_in(&root, &["rev-parse", "HEAD"]), head);
-    let (status, _) = state(finished.project());
+    let (status, _) = repository_state(finished.project());
     assert_eq!(
         status,
         " D src/gone.txt\n M src/old.txt\n?? src/new/file.txt\n"
@@ -165,7 +165,7 @@ fn apply_merges_with_commits_of_the_user() {
     git_in(&root, &["add", "src/mine.txt"]);
     git_in(&root, &["commit", "-q", "-m", "second"]);
     let finished = expect_delivered(finished.then(["apply", "last"]).success());
-    let (status, log) = state(finished.project());
+    let (status, log) = repository_state(finished.project());
     assert_eq!(
         (status.as_str(), log.as_str()),
         ("", "change it\nsecond\nfirst\n")
@@ -256,12 +256,12 @@ fn an_interrupted_apply_is_finished_by_the_next() {
     let lock = finished.project().path(".git/refs/heads/trunk.lock");
     fs::write(&lock, "").unwrap();
     let failed = expect_delivered(finished.then(["apply", "last"]).failure(3));
-    let (_, log) = state(failed.project());
+    let (_, log) = repository_state(failed.project());
     assert_eq!(log, "first\n");
     fs::remove_file(&lock).unwrap();
     let finished = expect_delivered(failed.then(["apply", "last"]).success());
     assert_eq!(
-        state(finished.project()),
+        repository_state(finished.project()),
         (String::new(), "change it\nfirst\n".to_owned())
     );
 }

@@ -64,7 +64,7 @@ fn project() -> Project {
 }
 
 /// Returns the result of a pipeline: its steps, and its files.
-fn outcome(project: &Project) -> (String, String) {
+fn pipeline_outcome(project: &Project) -> (String, String) {
     let steps = hub_git(
         project,
         &["log", "--first-parent", "--reverse", "--format=%s", "main"],
@@ -112,7 +112,7 @@ fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
     let begun = Instant::now();
     let undisturbed = project().args(["go"]).success();
     let duration = begun.elapsed();
-    let expected = &outcome(undisturbed.project());
+    let expected = &pipeline_outcome(undisturbed.project());
     let kills = repetitions(KILLS_SHORT, KILLS);
     scope(|scope| {
         for first in 0..AT_ONCE {
@@ -127,7 +127,11 @@ fn a_pipeline_that_is_killed_at_any_moment_can_be_resumed() {
                         .unwrap()
                         .count();
                     if unbegun == 1 {
-                        assert_eq!(outcome(&project), *expected, "killed after {time:?}");
+                        assert_eq!(
+                            pipeline_outcome(&project),
+                            *expected,
+                            "killed after {time:?}"
+                        );
                     }
                 }
             });
@@ -162,7 +166,7 @@ fn a_resumed_pipeline_removes_locks_of_a_killed_git() {
         .then(["--continue", "--max-tool-calls", "100"])
         .success();
     expect_whole(finished.project(), "after the limit");
-    let (steps, _) = outcome(finished.project());
+    let (steps, _) = pipeline_outcome(finished.project());
     assert!(
         steps.contains("[supervisor] merge tester: tested"),
         "{steps}"

@@ -65,7 +65,7 @@ pub(crate) fn finished_pipeline() -> Finished {
 }
 
 /// Returns the commits of the user's branch, and the differences from it.
-fn state(project: &Project) -> (String, String) {
+fn repository_state(project: &Project) -> (String, String) {
     let root = project.path("");
     let log = git_in(&root, &["log", "--format=%s", "--first-parent", "HEAD"]);
     let all = ["status", "--porcelain", "--untracked-files=all"];
@@ -75,7 +75,7 @@ fn state(project: &Project) -> (String, String) {
 #[track_caller]
 pub(crate) fn expect_committed(project: &Project) {
     let expected = ("change it\nfirst\n".to_owned(), String::new());
-    assert_eq!(state(project), expected);
+    assert_eq!(repository_state(project), expected);
     let root = project.path("");
     git_in(&root, &["fsck", "--strict"]);
     for left in ["index.lock", "index.massgen"] {
@@ -164,7 +164,7 @@ fn apply_keeps_the_users_staged_changes() {
     git_in(&root, &["add", "src/other.txt"]);
     fs::write(root.join("src/other.txt"), "and more\n").unwrap();
     let applied = worked.then(["apply", "last"]).success();
-    let (log, status) = state(applied.project());
+    let (log, status) = repository_state(applied.project());
     assert_eq!(log, "change it\nfirst\n");
     assert_eq!(status, "MM src/other.txt\n");
     assert_eq!(git_in(&root, &["show", ":src/other.txt"]), "staged\n");
@@ -185,7 +185,7 @@ fn an_index_in_parts_is_taken_as_a_whole() {
         .success()
         .then(["apply", "last"])
         .success();
-    let (log, status) = state(applied.project());
+    let (log, status) = repository_state(applied.project());
     assert_eq!(log, "change it\nfirst\n");
     assert_eq!(status, "M  src/other.txt\n");
 }
@@ -543,7 +543,7 @@ fn files_are_as_the_attributes_of_the_project_say() {
     git_in(&root, &["add", "."]);
     git_in(&root, &["commit", "-q", "--amend", "-m", "first"]);
     let command = "cat src/a.wide src/a.wide > src/b; mv src/b src/a.wide; echo TWO >> src/old.txt";
-    let applied = building(project, command)
+    let applied = building_project(project, command)
         .success()
         .has_file("src/old.txt", "one\r\ntwo\r\nTWO\r\n");
     let found = fs::read(root.join("src/a.wide")).unwrap();
@@ -597,7 +597,7 @@ fn an_obstacle_to_a_directory_is_named() {
 }
 
 /// Returns a pipeline whose role runs `command` in a project, ready to be applied.
-fn building(project: Project, command: &str) -> Project {
+fn building_project(project: Project, command: &str) -> Project {
     let call = format!("{{name: execute_command, arguments: {{command: \"{command}\"}}}}");
     let agents = [agent(
         "builder",
@@ -615,11 +615,11 @@ fn building(project: Project, command: &str) -> Project {
 #[test]
 fn files_become_directories_and_directories_files() {
     let command = "rm src/old.txt && mkdir src/old.txt && echo a > src/old.txt/a && rm -r src/other.txt && ln -s old.txt/a src/other.txt";
-    let applied = building(project(), command)
+    let applied = building_project(project(), command)
         .success()
         .has_file("src/old.txt/a", "a\n");
     expect_committed(applied.project());
-    let applied = building(project(), "rm -r src && echo flat > src")
+    let applied = building_project(project(), "rm -r src && echo flat > src")
         .success()
         .has_file("src", "flat\n");
     expect_committed(applied.project());
@@ -627,7 +627,8 @@ fn files_become_directories_and_directories_files() {
 
 #[test]
 fn a_directory_that_holds_more_does_not_become_a_file() {
-    let project = building(project(), "rm -r src && echo flat > src").file("src/mine", "mine\n");
+    let project =
+        building_project(project(), "rm -r src && echo flat > src").file("src/mine", "mine\n");
     let refused = project.failure(4).has_file("src/mine", "mine\n");
     assert!(refused.stderr().contains("`src`"), "{}", refused.stderr());
     fs::remove_file(refused.project().path("src/mine")).unwrap();

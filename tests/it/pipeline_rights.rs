@@ -19,21 +19,21 @@ const FILE: &str = "write_file";
 const EDIT: &str = "edit_file";
 const BASH: &str = "execute_command";
 
-fn file(path: &str) -> String {
+fn write_arguments(path: &str) -> String {
     write_call(path, "x")
 }
 
-fn edit(path: &str) -> String {
+fn edit_arguments(path: &str) -> String {
     let edits = "[{oldText: \"x\", newText: \"y\"}]";
     format!("{{name: {EDIT}, arguments: {{path: \"{path}\", edits: {edits}}}}}")
 }
 
-fn bash(line: &str) -> String {
+fn command_arguments(line: &str) -> String {
     format!("{{name: {BASH}, arguments: {{command: \"{line}\"}}}}")
 }
 
 /// Returns the calls of a run: the tool, and why it was denied, if it was.
-fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
+fn logged_calls(events: &[Value]) -> Vec<(String, Option<String>)> {
     let mut calls: Vec<(String, Option<String>)> = Vec::new();
     for event in events {
         let tool = event["tool"].as_str().unwrap_or_default().to_owned();
@@ -52,12 +52,12 @@ fn calls(events: &[Value]) -> Vec<(String, Option<String>)> {
 type RoleCalls<'a> = (&'a str, &'a [(String, &'static str, bool)]);
 
 /// Lets roles of a pipeline without a project make calls, one role after another.
-fn tried(roles: &[RoleCalls<'_>]) -> Finished {
-    tried_in("auto", roles)
+fn try_calls(roles: &[RoleCalls<'_>]) -> Finished {
+    try_calls_at("auto", roles)
 }
 
-/// Like [`tried`], with commands in a sandbox of this level.
-fn tried_in(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
+/// Like [`try_calls`], with commands in a sandbox of this level.
+fn try_calls_at(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
     let agents: Vec<String> = roles
         .iter()
         .map(|(role, calls)| {
@@ -74,7 +74,7 @@ fn tried_in(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
     let runs = stage_events(&finished);
     assert_eq!(runs.len(), roles.len());
     for ((role, expected), events) in roles.iter().zip(runs) {
-        let found = calls(&events);
+        let found = logged_calls(&events);
         assert_eq!(found.len(), expected.len(), "{role}: {found:#?}");
         for ((tool, denied), (call, wanted, allowed)) in found.iter().zip(*expected) {
             assert_eq!(tool, wanted, "{role}: {call}");
@@ -99,9 +99,9 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
         ("echo x > ../../hub.git/description; false", false),
         ("cat ../../../../config.yaml", false),
     ]
-    .map(|(line, allowed)| (bash(line), BASH, allowed));
+    .map(|(line, allowed)| (command_arguments(line), BASH, allowed));
     for level in ["overlay", "namespaces", "landlock"] {
-        let finished = tried_in(level, &[("tester", &calls)]);
+        let finished = try_calls_at(level, &[("tester", &calls)]);
         let hub = pipeline_dir(finished.project()).join("hub.git");
         assert!(!hub.join("description").exists(), "{level}");
         let files = hub_git(
@@ -117,54 +117,54 @@ fn commands_have_the_rights_of_their_role_at_each_level() {
 
 #[test]
 fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
-    let finished = tried(&[
+    let finished = try_calls(&[
         (
             "understand",
             &[
-                (file("understand/a"), FILE, false),
-                (bash("true"), BASH, false),
+                (write_arguments("understand/a"), FILE, false),
+                (command_arguments("true"), BASH, false),
             ],
         ),
         (
             "planner",
             &[
-                (file("planner/a"), FILE, true),
-                (file("TASK.md"), FILE, false),
-                (file("user/a"), FILE, false),
-                (edit("planner/a"), EDIT, false),
-                (bash("true"), BASH, false),
+                (write_arguments("planner/a"), FILE, true),
+                (write_arguments("TASK.md"), FILE, false),
+                (write_arguments("user/a"), FILE, false),
+                (edit_arguments("planner/a"), EDIT, false),
+                (command_arguments("true"), BASH, false),
             ],
         ),
         (
             "implementer",
             &[
-                (file("implementer/a"), FILE, true),
-                (edit("implementer/a"), EDIT, true),
-                (file("planner/b"), FILE, false),
-                (bash("true"), BASH, false),
+                (write_arguments("implementer/a"), FILE, true),
+                (edit_arguments("implementer/a"), EDIT, true),
+                (write_arguments("planner/b"), FILE, false),
+                (command_arguments("true"), BASH, false),
             ],
         ),
         (
             "reviewer",
             &[
-                (file("reviewer/a"), FILE, true),
-                (edit("reviewer/a"), EDIT, false),
+                (write_arguments("reviewer/a"), FILE, true),
+                (edit_arguments("reviewer/a"), EDIT, false),
             ],
         ),
         (
             "tester",
             &[
-                (file("tester/a"), FILE, true),
-                (edit("tester/a"), EDIT, true),
-                (bash("true"), BASH, true),
+                (write_arguments("tester/a"), FILE, true),
+                (edit_arguments("tester/a"), EDIT, true),
+                (command_arguments("true"), BASH, true),
             ],
         ),
         (
             "user",
             &[
-                (file("user/a"), FILE, true),
-                (edit("user/a"), EDIT, false),
-                (bash("true"), BASH, true),
+                (write_arguments("user/a"), FILE, true),
+                (edit_arguments("user/a"), EDIT, false),
+                (command_arguments("true"), BASH, true),
             ],
         ),
     ]);
@@ -186,39 +186,53 @@ fn a_role_writes_in_its_own_directory_by_the_tools_that_it_may_use() {
 #[test]
 fn commands_of_a_role_reach_only_its_directory_and_repository() {
     let hub = "../../hub.git";
-    let finished = tried(&[(
+    let finished = try_calls(&[(
         "tester",
         &[
-            (bash("echo 1 > tester/b"), BASH, true),
-            (bash("echo 1 > implementer/b"), BASH, false),
-            (bash("echo 1 > b"), BASH, false),
+            (command_arguments("echo 1 > tester/b"), BASH, true),
+            (command_arguments("echo 1 > implementer/b"), BASH, false),
+            (command_arguments("echo 1 > b"), BASH, false),
             (
-                bash("ln -s /etc tester/link && echo 1 > tester/link/massgen-was-here"),
+                command_arguments(
+                    "ln -s /etc tester/link && echo 1 > tester/link/massgen-was-here",
+                ),
                 BASH,
                 false,
             ),
-            (bash("rm tester/link && mv tester tester2"), BASH, false),
             (
-                bash("git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main"),
+                command_arguments("rm tester/link && mv tester tester2"),
+                BASH,
+                false,
+            ),
+            (
+                command_arguments(
+                    "git update-ref refs/heads/main HEAD~1 && git log -1 --format=%s main",
+                ),
                 BASH,
                 true,
             ),
             (
-                bash(&format!(
+                command_arguments(&format!(
                     "git --git-dir={hub} update-ref refs/heads/main HEAD"
                 )),
                 BASH,
                 false,
             ),
             // What it creates there is only in its own view of the disk.
-            (bash(&format!("mkdir -p {hub}/hooks")), BASH, true),
             (
-                bash("git commit --allow-empty -q -m mine && git stash list && echo committed"),
+                command_arguments(&format!("mkdir -p {hub}/hooks")),
                 BASH,
                 true,
             ),
             (
-                bash(
+                command_arguments(
+                    "git commit --allow-empty -q -m mine && git stash list && echo committed",
+                ),
+                BASH,
+                true,
+            ),
+            (
+                command_arguments(
                     "mkdir -p .git/hooks && printf '#!/bin/sh\\ntouch /tmp/x' > .git/hooks/post-commit",
                 ),
                 BASH,
@@ -253,14 +267,14 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
     let project = Project::new();
     let outside = project.home("outside");
     fs::create_dir(&outside).unwrap();
-    let plant = bash(&format!("ln -s {} tests", outside.display()));
+    let plant = command_arguments(&format!("ln -s {} tests", outside.display()));
     let keys = "enable_mcp_command_line: true";
     let agents = [
         agent("builder", keys, &role_replies(&plant, "planted")),
         agent(
             "checker",
             keys,
-            &role_replies(&file("tests/unit/a"), "wrote"),
+            &role_replies(&write_arguments("tests/unit/a"), "wrote"),
         ),
     ];
     let roles = "roles:\n  builder: {rights: [write, edit, bash], writes: project}\n  \
@@ -295,7 +309,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
         ("cat ../../hub.git/config", false),
         ("cat ../../../../config.yaml", false),
     ]
-    .map(|(line, allowed)| (bash(line), BASH, allowed));
+    .map(|(line, allowed)| (command_arguments(line), BASH, allowed));
     let lines: Vec<&str> = calls.iter().map(|(call, ..)| call.as_str()).collect();
     let keys = format!(
         "enable_mcp_command_line: true\ncommand_line_execution_mode: docker\ncommand_line_docker_image: {IMAGE}"
@@ -331,7 +345,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
 fn calls_of(finished: &Finished) -> Vec<(String, Option<String>)> {
     stage_events(finished)
         .iter()
-        .flat_map(|events| calls(events))
+        .flat_map(|events| logged_calls(events))
         .collect()
 }
 
@@ -344,7 +358,7 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         (all, "", [false, true]),
         ("", all, [false, false]),
     ] {
-        let replies = |role: &str| role_replies(&file(&format!("{role}/a")), "done");
+        let replies = |role: &str| role_replies(&write_arguments(&format!("{role}/a")), "done");
         let agents = [
             agent("planner", of_planner, &replies("planner")),
             agent("implementer", "", &replies("implementer")),
@@ -358,7 +372,7 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         let runs = stage_events(&finished);
         assert_eq!(runs.len(), expected.len());
         for (events, is_allowed) in runs.iter().zip(expected) {
-            let calls = calls(events);
+            let calls = logged_calls(events);
             let (tool, denied) = &calls[0];
             assert_eq!(tool, FILE);
             assert_eq!(

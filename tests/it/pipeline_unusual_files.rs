@@ -24,11 +24,11 @@ const ROLES: &str = "roles:\n  one: {rights: [write, edit, bash], writes: projec
 fn project(replies: &str, two: &str) -> Project {
     let agents = [agent("one", BASH, replies), agent("two", BASH, two)];
     let keys = "stages: [one, two]\nuntil: none";
-    committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
+    commit_project(Project::new().config(&pipeline(keys, &agents, ROLES)))
 }
 
 /// Turns the project into a repository with one commit.
-fn committed(project: Project) -> Project {
+fn commit_project(project: Project) -> Project {
     let project = project.file("README", "r\n");
     let root = project.path("");
     git_in(&root, &["init", "-q", "-b", "trunk"]);
@@ -121,7 +121,7 @@ fn unreadable_files_and_directories_are_committed() {
         agent("two", BASH, &role_replies(&command_call(second), "not yet")),
     ];
     let keys = "stages: [one, two]\nuntil: two\nmax_iterations: 2";
-    let finished = committed(Project::new().config(&pipeline(keys, &agents, ROLES)))
+    let finished = commit_project(Project::new().config(&pipeline(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
     let count = finished

@@ -38,7 +38,11 @@ fn call(tool: &str, arguments: &Value) -> String {
 
 /// Returns a project that has the state of `finished` but did not create it. `forge` changes the
 /// content of its files with this name; paths are adapted to the new project.
-fn planted(finished: &Finished, name: &str, forge: impl Fn(&Project, &str) -> String) -> Project {
+fn plant_record(
+    finished: &Finished,
+    name: &str,
+    forge: impl Fn(&Project, &str) -> String,
+) -> Project {
     let project = Project::new().file("notes.txt", "of the project\n");
     copy_tree(&finished.project().path(".massgen"), &project.path(""));
     for file in find_files(&project.path(".massgen"), name) {
@@ -107,7 +111,7 @@ fn replaying_a_planted_run_starts_no_program() {
     let replies = |project: &Project| call("execute_command", &json!({"command": touch(project)}));
     for (what, keys) in forgeries {
         let run = run_to_end("");
-        let project = planted(&run, "replay.yaml", |project, text| {
+        let project = plant_record(&run, "replay.yaml", |project, text| {
             with_keys(text, &keys(&touch(project)))
         });
         for file in find_files(&project.path(".massgen"), "a.yaml") {
@@ -128,7 +132,7 @@ fn replaying_a_planted_run_starts_no_program() {
     }
     // Control: a run that massgen wrote can be replayed elsewhere too.
     let run = run_to_end("");
-    let project = planted(&run, "replay.yaml", unchanged);
+    let project = plant_record(&run, "replay.yaml", unchanged);
     let finished = project.args(["replay", "last"]).success();
     assert!(
         finished.stdout().starts_with("same: "),
@@ -145,7 +149,7 @@ fn replaying_a_planted_run_opens_and_writes_no_path() {
     };
     let outside = "is outside the current directory";
     let run = run_to_end("");
-    let project = planted(&run, "replay.yaml", |project, text| {
+    let project = plant_record(&run, "replay.yaml", |project, text| {
         opening(&project.home(""))(text)
     });
     let finished = project.args(["replay", "last"]).run();
@@ -157,7 +161,7 @@ fn replaying_a_planted_run_opens_and_writes_no_path() {
         format!("- {{\"calls\":[{{\"name\":\"write_file\",\"arguments\":{arguments}}}]}}\n")
     };
     let run = run_to_end("");
-    let project = planted(&run, "replay.yaml", |project, text| {
+    let project = plant_record(&run, "replay.yaml", |project, text| {
         opening(&project.path(""))(text)
     });
     for file in find_files(&project.path(".massgen"), "a.yaml") {
@@ -184,7 +188,7 @@ fn opening_all(project: &Project, text: &str) -> String {
 }
 
 /// Returns a config whose final agent writes `new.txt` into the project, if it may.
-fn writing(project: &Project) -> String {
+fn writing_process(project: &Project) -> String {
     let arguments = json!({"path": project.path("new.txt"), "content": "new"});
     let replies = format!(
         "- when: {{system: \"{FINAL}\", last: \"Present\"}}\n  \
@@ -197,14 +201,14 @@ fn writing(project: &Project) -> String {
 
 /// Adds the config of [`writing`] to `project` and names it `own.yaml`.
 fn with_writer(project: Project) -> Project {
-    let config = writing(&project);
+    let config = writing_process(&project);
     project.file("own.yaml", config)
 }
 
 #[test]
 fn a_planted_session_is_not_continued() {
     let run = run_to_end("");
-    let mut project = with_writer(planted(&run, "metadata.json", opening_all));
+    let mut project = with_writer(plant_record(&run, "metadata.json", opening_all));
     let id = sessions(&project)[0]
         .file_name()
         .unwrap()
@@ -248,7 +252,7 @@ fn a_planted_session_is_not_continued() {
 #[test]
 fn an_imported_session_opens_no_path() {
     let run = run_to_end("");
-    let project = with_writer(planted(&run, "metadata.json", opening_all));
+    let project = with_writer(plant_record(&run, "metadata.json", opening_all));
     let pack = ["sessions", "export", "last", "-o", "s.tar.gz"];
     let packed = project.args(pack).success();
     let taken = packed.then(["sessions", "import", "s.tar.gz"]).success();
@@ -275,7 +279,7 @@ fn an_imported_session_opens_no_path() {
 #[test]
 fn a_planted_interrupted_run_is_not_resumed() {
     let run = run_to_end("");
-    let project = with_writer(planted(&run, "execution_metadata.yaml", |_, text| {
+    let project = with_writer(plant_record(&run, "execution_metadata.yaml", |_, text| {
         text.replace("cli_args:\n", "cli_args:\n- --cwd-context\n- rw\n")
     }));
     for file in find_files(&project.path(".massgen"), "status.json") {
@@ -350,7 +354,7 @@ fn special_files_instead_of_records_do_not_block() {
     let mut commands = 0_usize;
     for (number, name) in READ.iter().enumerate() {
         for (what, make) in all_or_one(&OBSTACLES, number) {
-            let mut project = planted(&run, "config.yaml", unchanged);
+            let mut project = plant_record(&run, "config.yaml", unchanged);
             for file in find_files(&project.path(".massgen"), name) {
                 fs::remove_file(&file).unwrap();
                 make(&file);

@@ -37,7 +37,7 @@ fn replies(own: &str) -> String {
     )
 }
 
-fn both() -> String {
+fn both_settings() -> String {
     let [doubt, hurry] = [replies("You doubt."), replies("Hold on!")];
     team(
         &[agent("a", "cwd: wa", &doubt), agent("b", "cwd: wb", &hurry)],
@@ -47,7 +47,7 @@ fn both() -> String {
 
 #[test]
 fn agents_work_with_the_personas_and_criteria_that_a_model_has_written() {
-    let record = FinishedRecord::of(Project::new().config(&both()).dir("out"));
+    let record = FinishedRecord::of(Project::new().config(&both_settings()).dir("out"));
     let events = logged(&record.log);
     let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
     assert_eq!(of("subagent_started"), 3, "{events:#?}");

@@ -73,7 +73,7 @@ pub(crate) fn in_network_of(name: &str, test: impl FnOnce()) {
 }
 
 /// Starts a proxy to `*.public.example` and `public.example`, and returns its port.
-fn proxy() -> (NetworkProxy, u16) {
+fn open_proxy() -> (NetworkProxy, u16) {
     let domains =
         ["public.example", "*.public.example"].map(|text| DomainPattern::parse(text).unwrap());
     let proxy = NetworkProxy::new(&domains).unwrap();
@@ -81,7 +81,7 @@ fn proxy() -> (NetworkProxy, u16) {
     (proxy, port)
 }
 
-fn connected(port: u16) -> TcpStream {
+fn connect_client(port: u16) -> TcpStream {
     let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     client
         .set_read_timeout(Some(Duration::from_mins(2)))
@@ -91,19 +91,19 @@ fn connected(port: u16) -> TcpStream {
 
 /// Returns the proxy's answer to `request`, until it closes the connection.
 fn ask_proxy(port: u16, request: &str) -> String {
-    let mut client = connected(port);
+    let mut client = connect_client(port);
     client.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     answer
 }
 
-fn connect(host: &str, port: u16) -> String {
+fn connect_request(host: &str, port: u16) -> String {
     format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}\r\n\r\n")
 }
 
 /// Starts an echo server at the public address.
-fn echo() -> SocketAddr {
+fn start_echo_server() -> SocketAddr {
     let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -118,7 +118,7 @@ fn echo() -> SocketAddr {
 }
 
 /// Reads to the end of the proxy's own answer.
-fn head(client: &mut TcpStream) -> String {
+fn read_head(client: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {
@@ -131,13 +131,17 @@ fn head(client: &mut TcpStream) -> String {
 #[test]
 fn listed_hosts_are_reached_and_counted() {
     in_own_network("listed_hosts_are_reached_and_counted", || {
-        let (proxy, port) = proxy();
-        let server = echo();
+        let (proxy, port) = open_proxy();
+        let server = start_echo_server();
         for host in ["public.example", "DEEP.public.example"] {
-            let mut client = connected(port);
-            let hello = [connect(host, server.port()).as_bytes(), b"at once, "].concat();
+            let mut client = connect_client(port);
+            let hello = [
+                connect_request(host, server.port()).as_bytes(),
+                b"at once, ",
+            ]
+            .concat();
             client.write_all(&hello).unwrap();
-            assert!(head(&mut client).starts_with("HTTP/1.1 200 "));
+            assert!(read_head(&mut client).starts_with("HTTP/1.1 200 "));
             client.write_all(b"and later").unwrap();
             client.shutdown(Shutdown::Write).unwrap();
             let mut echoed = String::new();
@@ -155,8 +159,8 @@ fn listed_hosts_are_reached_and_counted() {
 #[test]
 fn other_hosts_and_addresses_are_refused() {
     in_own_network("other_hosts_and_addresses_are_refused", || {
-        let (proxy, port) = proxy();
-        let server = echo().port();
+        let (proxy, port) = open_proxy();
+        let server = start_echo_server().port();
         let local = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         local.set_nonblocking(true).unwrap();
         let local_port = local.local_addr().unwrap().port();
@@ -176,7 +180,7 @@ fn other_hosts_and_addresses_are_refused() {
             ("x@public.example", server, "400", "not an address"),
             ("missing.public.example", 80, "502", "massgen: "),
         ] {
-            let answer = ask_proxy(port, &connect(host, at));
+            let answer = ask_proxy(port, &connect_request(host, at));
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{host}: {answer}"
@@ -196,12 +200,12 @@ fn a_plain_request_is_forwarded_under_the_name_that_was_checked() {
     in_own_network(
         "a_plain_request_is_forwarded_under_the_name_that_was_checked",
         || {
-            let (_proxy, port) = proxy();
+            let (_proxy, port) = open_proxy();
             let listener = TcpListener::bind((PUBLIC, 0)).unwrap();
             let at = listener.local_addr().unwrap().port();
             let server = thread::spawn(move || {
                 let (mut socket, _) = listener.accept().unwrap();
-                let head = head(&mut socket);
+                let head = read_head(&mut socket);
                 socket
                     .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
                     .unwrap();
@@ -224,18 +228,18 @@ fn a_plain_request_is_forwarded_under_the_name_that_was_checked() {
 #[test]
 fn the_proxy_limits_heads_and_connections() {
     in_own_network("the_proxy_limits_heads_and_connections", || {
-        let (_proxy, port) = proxy();
+        let (_proxy, port) = open_proxy();
         let long = format!("CONNECT {}:1 HTTP/1.1\r\n\r\n", "a".repeat(17_000));
         assert!(ask_proxy(port, &long).starts_with("HTTP/1.1 431 "));
-        let server = echo();
+        let server = start_echo_server();
         let mut open = Vec::new();
         let refused = loop {
             assert!(open.len() < 100, "no connection was refused");
-            let mut client = connected(port);
+            let mut client = connect_client(port);
             client
-                .write_all(connect("public.example", server.port()).as_bytes())
+                .write_all(connect_request("public.example", server.port()).as_bytes())
                 .unwrap();
-            let head = head(&mut client);
+            let head = read_head(&mut client);
             if !head.starts_with("HTTP/1.1 200 ") {
                 break head;
             }
@@ -249,13 +253,13 @@ fn the_proxy_limits_heads_and_connections() {
 #[test]
 fn dropping_the_proxy_closes_its_connections() {
     in_own_network("dropping_the_proxy_closes_its_connections", || {
-        let (proxy, port) = proxy();
-        let server = echo();
-        let mut client = connected(port);
+        let (proxy, port) = open_proxy();
+        let server = start_echo_server();
+        let mut client = connect_client(port);
         client
-            .write_all(connect("public.example", server.port()).as_bytes())
+            .write_all(connect_request("public.example", server.port()).as_bytes())
             .unwrap();
-        assert!(head(&mut client).starts_with("HTTP/1.1 200 "));
+        assert!(read_head(&mut client).starts_with("HTTP/1.1 200 "));
         drop(proxy);
         let mut rest = Vec::new();
         // The connection is closed or reset.

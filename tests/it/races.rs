@@ -84,7 +84,7 @@ fn race(
     assert_eq!(sides.disk.state("outside"), before, "{tool}");
 }
 
-fn nothing(_: &RaceSides) {}
+fn prepare_nothing(_: &RaceSides) {}
 
 fn is_shown(_: &RaceSides, answer: &str) -> bool {
     answer.contains("original") || answer.contains("CANARY")
@@ -99,46 +99,46 @@ fn is_copied(sides: &RaceSides, path: &str) -> bool {
         .any(|text| text.contains("CANARY") || text.contains("original"))
 }
 
-fn remove(sides: &RaceSides, path: &str) {
+fn remove_file(sides: &RaceSides, path: &str) {
     let path = sides.disk.path(path);
     let _missing = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
 }
 
 #[test]
-fn reading() {
+fn reads_in_a_race_stay_inside() {
     race(
         "read_text_file",
         &json!({"path": "d/victim.txt"}),
-        nothing,
+        prepare_nothing,
         is_shown,
     );
     let grep = json!({"path": "d", "pattern": "."});
-    race("grep_files", &grep, nothing, is_shown);
+    race("grep_files", &grep, prepare_nothing, is_shown);
 }
 
 #[test]
-fn listing() {
+fn listings_in_a_race_stay_inside() {
     race(
         "list_directory",
         &json!({"path": "d"}),
-        nothing,
+        prepare_nothing,
         |_, answer| answer.contains("secret"),
     );
 }
 
 #[test]
-fn writing() {
+fn writes_in_a_race_stay_inside() {
     let old = json!({"path": "d/victim.txt", "content": "pwned"});
-    race("write_file", &old, nothing, is_shown);
+    race("write_file", &old, prepare_nothing, is_shown);
     let new = json!({"path": "d/new/file.txt", "content": "pwned"});
-    race("write_file", &new, nothing, is_shown);
+    race("write_file", &new, prepare_nothing, is_shown);
     let edits = json!([{"oldText": "inside", "newText": "inside"}]);
     let edit = json!({"path": "d/victim.txt", "edits": edits});
-    race("edit_file", &edit, nothing, is_shown);
+    race("edit_file", &edit, prepare_nothing, is_shown);
 }
 
 #[test]
-fn deleting() {
+fn deletes_in_a_race_stay_inside() {
     let prepare = |sides: &RaceSides| sides.make("deep/victim.txt", "inside\n");
     let file = json!({"path": "d/deep/victim.txt"});
     race("delete_file", &file, prepare, is_shown);
@@ -149,8 +149,8 @@ fn deleting() {
 }
 
 #[test]
-fn copying() {
-    let prepare = |sides: &RaceSides| remove(sides, "ws/copy");
+fn copies_in_a_race_stay_inside() {
+    let prepare = |sides: &RaceSides| remove_file(sides, "ws/copy");
     let arguments = json!({"source_path": "d", "destination_path": "copy"});
     race("copy_file", &arguments, prepare, |sides, _| {
         is_copied(sides, "ws/copy")
@@ -163,7 +163,7 @@ fn copying() {
 }
 
 #[test]
-fn moving() {
+fn moves_in_a_race_stay_inside() {
     let prepare = |sides: &RaceSides| {
         sides.disk.file("ws/a", "pwned");
         let _missing = fs::remove_file(sides.inside.join("b"));
@@ -172,7 +172,7 @@ fn moving() {
     race("move_file", &into, prepare, is_shown);
     let prepare = |sides: &RaceSides| {
         sides.make("victim.txt", "inside\n");
-        remove(sides, "ws/taken");
+        remove_file(sides, "ws/taken");
     };
     let out = json!({"source": "d/victim.txt", "destination": "taken"});
     race("move_file", &out, prepare, |sides, _| {

@@ -30,7 +30,7 @@ fn project(mode: u32) -> Project {
 }
 
 /// Makes a call in the final phase; returns its answer, and whether the file still exists.
-fn outcome(mode: u32, (tool, arguments): (&str, &Value)) -> (String, bool) {
+fn call_outcome(mode: u32, (tool, arguments): (&str, &Value)) -> (String, bool) {
     let project = project(mode);
     let mut call = project.command();
     call.args(["tool", tool, "--grants", "grants.json", "--phase", "final"])
@@ -62,11 +62,11 @@ fn a_directory_with_a_read_only_file_is_neither_deleted_nor_moved_nor_replaced()
         ("execute_command", in_src("mv kept moved")),
     ];
     for (tool, arguments) in &calls {
-        let (stdout, is_kept) = outcome(0o444, (tool, arguments));
+        let (stdout, is_kept) = call_outcome(0o444, (tool, arguments));
         assert!(is_kept, "{tool} {arguments}: {stdout}");
         assert!(stdout.contains("read-only"), "{tool} {arguments}: {stdout}");
         // Control: a writable file is removed.
-        let (stdout, is_kept) = outcome(0o644, (tool, arguments));
+        let (stdout, is_kept) = call_outcome(0o644, (tool, arguments));
         assert!(!is_kept, "{tool} {arguments}: {stdout}");
     }
 }

@@ -16,7 +16,7 @@ use crate::wire::{collect, config, simple_request};
 const MISSING: &str = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2";
 
 /// Returns a reply that reasons, and calls a tool.
-fn reasoned(reasoning: &Value) -> Answer {
+fn reasoning_answer(reasoning: &Value) -> Answer {
     let call = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
     Answer::stream()
         .piece(delta(reasoning))
@@ -25,12 +25,12 @@ fn reasoned(reasoning: &Value) -> Answer {
         .end()
 }
 
-fn refused(words: &str) -> Answer {
+fn refusal_answer(words: &str) -> Answer {
     let body = json!({"error": {"message": words}}).to_string();
     Answer::whole("400 Bad Request", &["content-type: application/json"], body)
 }
 
-fn done() -> Answer {
+fn final_answer() -> Answer {
     Answer::stream().piece(finish("stop")).end()
 }
 
@@ -41,12 +41,12 @@ async fn ask_again(
     reasoning: &Value,
     answers: Vec<Answer>,
 ) -> (Vec<Value>, Option<BackendErrorKind>) {
-    let answers = [vec![reasoned(reasoning)], answers].concat();
+    let answers = [vec![reasoning_answer(reasoning)], answers].concat();
     let server = Server::start(answers).await;
     let mut config = config("chatcompletion", &format!("{}/v1", server.url));
     change(&mut config);
     let backend = connect(&config);
-    let conversation = continued(&backend).await;
+    let conversation = continue_conversation(&backend).await;
     let mut request = simple_request();
     request.conversation = &conversation;
     let mut last = None;
@@ -69,7 +69,7 @@ async fn ask_again(
 }
 
 /// Asks once; returns the conversation with the reply.
-async fn continued(backend: &RemoteBackend) -> Conversation {
+async fn continue_conversation(backend: &RemoteBackend) -> Conversation {
     let (mut calls, mut echo) = (Vec::new(), None);
     for event in collect(backend, simple_request()).await {
         let event = event.unwrap();
@@ -97,7 +97,7 @@ async fn continued(backend: &RemoteBackend) -> Conversation {
 async fn a_vendor_that_misses_the_reasoning_is_asked_once_more_with_it() {
     let hm = json!({"reasoning_content": "Hm."});
     let unchanged = |_: &mut BackendConfig| {};
-    let answers = || vec![refused(MISSING), done(), done()];
+    let answers = || vec![refusal_answer(MISSING), final_answer(), final_answer()];
     let (replies, end) = ask_again(unchanged, &hm, answers()).await;
     let sent: Vec<&Value> = replies
         .iter()
@@ -118,13 +118,13 @@ async fn a_vendor_that_misses_the_reasoning_is_asked_once_more_with_it() {
 async fn other_refusals_and_a_second_one_are_errors() {
     let hm = json!({"reasoning_content": "Hm."});
     let invalid = Some(BackendErrorKind::InvalidRequest);
-    let (replies, end) = ask_again(|_| {}, &hm, vec![refused("no such field")]).await;
+    let (replies, end) = ask_again(|_| {}, &hm, vec![refusal_answer("no such field")]).await;
     assert_eq!((replies.len(), end), (1, invalid));
-    let twice = vec![refused(MISSING), refused(MISSING)];
+    let twice = vec![refusal_answer(MISSING), refusal_answer(MISSING)];
     let (replies, end) = ask_again(|_| {}, &hm, twice).await;
     assert_eq!((replies.len(), end), (2, invalid));
     let off = |config: &mut BackendConfig| config.reasoning_echo = Some(ReasoningEcho::Refused);
-    let (replies, end) = ask_again(off, &hm, vec![refused(MISSING)]).await;
+    let (replies, end) = ask_again(off, &hm, vec![refusal_answer(MISSING)]).await;
     assert_eq!((replies.len(), end), (1, invalid));
 }
 
@@ -135,18 +135,19 @@ async fn a_model_or_a_key_says_that_the_reasoning_is_sent_unless_the_server_refu
     let by_key = |config: &mut BackendConfig| config.reasoning_echo = Some(ReasoningEcho::Wanted);
     let changes: [fn(&mut BackendConfig); 2] = [by_name, by_key];
     for change in changes {
-        let (replies, _) = ask_again(change, &hm, vec![done(), done()]).await;
+        let (replies, _) = ask_again(change, &hm, vec![final_answer(), final_answer()]).await;
         assert_eq!(replies[0]["reasoning_content"], "Hm.");
     }
-    let (replies, _) = ask_again(|_| {}, &hm, vec![done(), done()]).await;
+    let (replies, _) = ask_again(|_| {}, &hm, vec![final_answer(), final_answer()]).await;
     assert_eq!(replies[0]["reasoning_content"], Value::Null);
     // The field that the server has used.
     let other = json!({"reasoning": "Hm."});
-    let (replies, _) = ask_again(by_name, &other, vec![done(), done()]).await;
+    let (replies, _) = ask_again(by_name, &other, vec![final_answer(), final_answer()]).await;
     assert_eq!(replies[0]["reasoning"], "Hm.");
     assert_eq!(replies[0]["reasoning_content"], Value::Null);
-    let unknown = refused("property 'reasoning_content' is unsupported");
-    let (replies, end) = ask_again(by_name, &hm, vec![unknown, done(), done()]).await;
+    let unknown = refusal_answer("property 'reasoning_content' is unsupported");
+    let (replies, end) =
+        ask_again(by_name, &hm, vec![unknown, final_answer(), final_answer()]).await;
     let sent: Vec<&Value> = replies
         .iter()
         .map(|reply| &reply["reasoning_content"])
@@ -162,9 +163,10 @@ async fn openrouter_gets_its_reasoning_details_back() {
     let openrouter = |config: &mut BackendConfig| {
         config.vendor = massgen::config::vendors::find_vendor("openrouter").unwrap();
     };
-    let (replies, _) = ask_again(openrouter, &reasoning, vec![done(), done()]).await;
+    let (replies, _) =
+        ask_again(openrouter, &reasoning, vec![final_answer(), final_answer()]).await;
     assert_eq!(replies[0]["reasoning_details"], details);
     assert_eq!(replies[0]["reasoning"], Value::Null);
-    let (replies, _) = ask_again(|_| {}, &reasoning, vec![done(), done()]).await;
+    let (replies, _) = ask_again(|_| {}, &reasoning, vec![final_answer(), final_answer()]).await;
     assert_eq!(replies[0]["reasoning_details"], Value::Null);
 }

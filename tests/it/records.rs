@@ -199,7 +199,7 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&read(path)).unwrap()
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+fn files_below(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -216,7 +216,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 fn every_record_is_where_users_look_for_it() {
     let (_dir, turn) = write_records();
     let is_time = |name: &str| name.len() == 22 && name.starts_with("20");
-    let names: BTreeSet<String> = files(&turn)
+    let names: BTreeSet<String> = files_below(&turn)
         .iter()
         .map(|file| {
             let rel = file.strip_prefix(&turn).unwrap().to_string_lossy();
@@ -246,7 +246,7 @@ fn every_record_is_where_users_look_for_it() {
 #[test]
 fn no_secret_is_in_any_record() {
     let (dir, _) = write_records();
-    let files = files(dir.path());
+    let files = files_below(dir.path());
     assert!(files.len() > 10);
     let mut redacted = 0;
     for file in files {
@@ -633,7 +633,7 @@ fn child_that_writes_to_a_full_disk() {
     let mut recorder = recorder(&dir, AttemptLayout::One);
     let turn = recorder.paths().turn().clone();
     record_all(&mut recorder, &[start_event(1)]);
-    let filler = fill(&dir);
+    let filler = fill_directory(&dir);
     let long = "all work and no play\n".repeat(250);
     let faults: Vec<Error> = (0..40)
         .filter_map(|_| recorder.record(&text("zeta", &long)))
@@ -662,7 +662,7 @@ fn child_that_writes_to_a_full_disk() {
 }
 
 /// Fills the disk with a file.
-fn fill(dir: &Path) -> PathBuf {
+fn fill_directory(dir: &Path) -> PathBuf {
     let path = dir.join("filler");
     let mut file = fs::File::create(&path).unwrap();
     let piece = [0; 4096];

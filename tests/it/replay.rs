@@ -26,15 +26,15 @@ const WRITE_HERE: &str = "orchestrator:\n  context_paths:\n    - {path: ., permi
 const FAILS: &str = "- error: {message: \"invalid api key\"}\n  repeat: true\n";
 
 /// Returns the directory of the newest run's records.
-fn turn(project: &Project) -> PathBuf {
+fn turn_dir(project: &Project) -> PathBuf {
     let logs = project.path(".massgen/massgen_logs");
     let runs = fs::read_dir(logs).unwrap().map(|run| run.unwrap().path());
     runs.max().unwrap().join("turn_1")
 }
 
 /// Returns the types of the recorded events about agents' decisions, in order.
-fn decisions(project: &Project) -> Vec<String> {
-    let log = fs::read_to_string(turn(project).join("events.jsonl")).unwrap();
+fn logged_decisions(project: &Project) -> Vec<String> {
+    let log = fs::read_to_string(turn_dir(project).join("events.jsonl")).unwrap();
     let kinds = log.lines().map(|line| {
         let event: Value = serde_json::from_str(line).unwrap();
         event["type"].as_str().unwrap().to_owned()
@@ -74,7 +74,7 @@ const TRIES_MAX: u32 = 5;
 fn check(config: &str, code: i32, kinds: &[&str]) {
     for tries in 1.. {
         let finished = Project::new().config(config).args(["go"]).failure(code);
-        let decided = decisions(finished.project());
+        let decided = logged_decisions(finished.project());
         let is_decided = |kind: &&str| decided.iter().any(|decided| decided == kind);
         if kinds.iter().all(is_decided) {
             check_same(finished);
@@ -193,7 +193,7 @@ fn waits_of_retries_are_not_repeated() {
     let config = team(&[agent("a", "cwd: w", patient)], WRITE_HERE);
     let finished = Project::new().config(&config).args(["go"]).success();
     let replayed = check_same(finished);
-    let replies = turn(replayed.project()).join("replies/a.yaml");
+    let replies = turn_dir(replayed.project()).join("replies/a.yaml");
     let replies = fs::read_to_string(replies).unwrap();
     assert_eq!(replies.matches("\n- ").count(), 2, "{replies}");
     assert!(!replies.contains("overloaded"), "{replies}");
@@ -309,7 +309,7 @@ fn single_agents_and_skipped_rounds_are_replayed() {
 }
 
 /// Returns a team that works with files: its paths are those of one run.
-fn builders(own: &Path) -> String {
+fn building_team(own: &Path) -> String {
     let builder = |own: &str| {
         format!(
             r#"
@@ -343,7 +343,7 @@ fn a_replay_writes_nothing_of_the_users() {
     let project = Project::new()
         .file("old.txt", "old")
         .file("own/keep.txt", "k");
-    let config = builders(&project.path("own"));
+    let config = building_team(&project.path("own"));
     let finished = project
         .config(&config)
         .args(["--config", ".massgen/config.yaml", "build"])
@@ -413,7 +413,7 @@ fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 #[test]
 fn replay_keep_keeps_the_directories_of_the_replay() {
     let project = Project::new().file("old.txt", "old").dir("own");
-    let config = builders(&project.path("own"));
+    let config = building_team(&project.path("own"));
     let finished = project
         .config(&config)
         .args(["--config", ".massgen/config.yaml", "build"])
@@ -436,7 +436,7 @@ fn a_changed_record_is_found_out_with_both_sides() {
     let change = |_| {
         let project = Project::new().config(&team(&agents, ""));
         let finished = project.args(["go"]).success();
-        let replies = turn(finished.project()).join("replies/b.yaml");
+        let replies = turn_dir(finished.project()).join("replies/b.yaml");
         let text = fs::read_to_string(&replies).unwrap();
         let changed = text.replace("\"agent_id\":\"agent1\"", "\"agent_id\":\"agent2\"");
         assert_ne!(changed, text);
@@ -473,7 +473,7 @@ fn a_record_without_its_replies_is_different_and_never_hangs() {
         .config(&team(&agents, ""))
         .args(["go"])
         .success();
-    let replies = turn(finished.project()).join("replies");
+    let replies = turn_dir(finished.project()).join("replies");
     fs::remove_file(replies.join("a.yaml")).unwrap();
     let replayed = finished.then(["replay", "last"]).failure(1);
     let stdout = replayed.stdout();
@@ -502,7 +502,7 @@ fn a_run_that_was_killed_is_replayed_as_far_as_it_came() {
     let answered = || {
         let logs = project.path(".massgen/massgen_logs");
         fs::read_dir(logs).is_ok_and(|mut runs| runs.next().is_some())
-            && fs::read_to_string(turn(&project).join("events.jsonl"))
+            && fs::read_to_string(turn_dir(&project).join("events.jsonl"))
                 .is_ok_and(|log| log.contains("\"answered\""))
     };
     while !answered() {
@@ -548,7 +548,7 @@ fn small_run() -> (Finished, PathBuf) {
         .config(&team(&agents, ""))
         .args(["go"])
         .success();
-    let turn = turn(finished.project());
+    let turn = turn_dir(finished.project());
     (finished, turn)
 }
 
@@ -771,7 +771,7 @@ fn no_secret_gets_into_a_recording() {
         .args(["go"])
         .success();
     let project = finished.project();
-    let own = fs::read_to_string(turn(project).join("replies/a.yaml")).unwrap();
+    let own = fs::read_to_string(turn_dir(project).join("replies/a.yaml")).unwrap();
     let named = fs::read_to_string(project.path(".massgen/r.yaml")).unwrap();
     assert_eq!(own, named);
     assert!(!own.contains("sk-proj-0123"), "{own}");

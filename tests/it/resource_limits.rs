@@ -70,16 +70,16 @@ fn project(user: Option<u32>, script: &str) -> Project {
         format!(r#"{{"workspace":"{workspace}","temp_workspaces":[],"context_paths":[]}}"#);
     let project = project.file("g.json", grants);
     if let Some(user) = user {
-        give(project.path("..").as_path(), user);
+        give_to_user(project.path("..").as_path(), user);
     }
     project
 }
 
-fn give(path: &Path, user: u32) {
+fn give_to_user(path: &Path, user: u32) {
     chown(path, Some(user), Some(user)).unwrap();
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
-            give(&entry.unwrap().path(), user);
+            give_to_user(&entry.unwrap().path(), user);
         }
     }
 }
@@ -144,7 +144,7 @@ impl Drop for Attack {
 }
 
 /// Returns `massgen sandbox` in the project; the words of a command follow.
-fn sandboxed(project: &Project, user: Option<u32>, level: SandboxLevel) -> Command {
+fn sandbox_command(project: &Project, user: Option<u32>, level: SandboxLevel) -> Command {
     let mut command = as_user(user, binary().to_str().unwrap());
     command
         .current_dir(project.path("ws"))
@@ -175,7 +175,7 @@ fn run_and_read(mut command: Command, arguments: &[&str]) -> String {
 }
 
 /// Returns the output of a script outside of every sandbox.
-fn outside(user: Option<u32>, script: &str) -> String {
+fn run_unsandboxed(user: Option<u32>, script: &str) -> String {
     let mut command = as_user(user, PYTHON);
     command.current_dir("/");
     run_and_read(command, &["-c", script])
@@ -193,17 +193,20 @@ fn descriptors_in_flight_leave_enough_for_others() {
             continue;
         }
         let project = project(user, FLIGHT);
-        let mut attack = sandboxed(&project, user, level);
+        let mut attack = sandbox_command(&project, user, level);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
         let count = attack.count();
         assert!((512..1024).contains(&count), "level {level}: {count}");
-        assert_eq!(outside(user, PASS), "passed", "level {level}");
-        let other = run_and_read(sandboxed(&project, user, level), &["echo", "starts"]);
+        assert_eq!(run_unsandboxed(user, PASS), "passed", "level {level}");
+        let other = run_and_read(sandbox_command(&project, user, level), &["echo", "starts"]);
         assert_eq!(other, "starts", "level {level}");
         drop(attack);
         // Without the attack, commands can pass descriptors to each other.
-        let passed = run_and_read(sandboxed(&project, user, level), &[PYTHON, "-c", PASS]);
+        let passed = run_and_read(
+            sandbox_command(&project, user, level),
+            &[PYTHON, "-c", PASS],
+        );
         assert_eq!(passed, "passed", "level {level}");
     }
 }
@@ -217,7 +220,7 @@ fn descriptors_in_flight_outside_leave_nothing() {
     attack.args(["-c", FLIGHT]);
     let attack = Attack::start(attack);
     assert!(attack.count() > 10_000, "{}", attack.first_line);
-    let others = outside(Some(user), PASS);
+    let others = run_unsandboxed(Some(user), PASS);
     assert!(others.contains("Too many references"), "{others}");
 }
 
@@ -244,8 +247,11 @@ fn massgen_passes_descriptors_where_other_programs_cannot() {
         attack.args(["-c", &limited]);
         let attack = Attack::start(attack);
         assert!(attack.count() > 1024, "{}", attack.first_line);
-        assert_ne!(outside(Some(user), PASS), "passed");
-        let started = run_and_read(sandboxed(&project, Some(user), level), &["echo", "starts"]);
+        assert_ne!(run_unsandboxed(Some(user), PASS), "passed");
+        let started = run_and_read(
+            sandbox_command(&project, Some(user), level),
+            &["echo", "starts"],
+        );
         assert_eq!(started, "starts", "level {level}");
     }
 }
@@ -260,7 +266,7 @@ fn watches_over_files_leave_enough_for_others() {
         .into_iter()
         .filter(|level| is_supported(*level))
     {
-        let mut attack = sandboxed(&project, None, level);
+        let mut attack = sandbox_command(&project, None, level);
         attack.args([PYTHON, "attack.py"]);
         let attack = Attack::start(attack);
         let count = attack.count();
@@ -293,7 +299,7 @@ fn every_count_of_a_user_has_a_limit_in_a_sandbox() {
     .filter(|level| is_supported(*level))
     {
         let limits = run_and_read(
-            sandboxed(&project, None, level),
+            sandbox_command(&project, None, level),
             &["cat", "/proc/self/limits"],
         );
         for (name, most) in [
@@ -343,10 +349,13 @@ fn no_command_takes_requests_that_the_whole_machine_shares() {
     .into_iter()
     .filter(|level| is_supported(*level))
     {
-        let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
+        let output = run_and_read(
+            sandbox_command(&project, None, level),
+            &[PYTHON, "attack.py"],
+        );
         assert_eq!(output, "Function not implemented", "level {level}");
     }
-    assert_eq!(outside(None, REQUESTS), "made");
+    assert_eq!(run_unsandboxed(None, REQUESTS), "made");
 }
 
 /// Opens pseudoterminals until there are no more.
@@ -368,11 +377,14 @@ fn a_command_has_pseudo_terminals_of_its_own_and_not_too_many() {
         .into_iter()
         .filter(|level| is_supported(*level))
     {
-        let output = run_and_read(sandboxed(&project, None, level), &[PYTHON, "attack.py"]);
+        let output = run_and_read(
+            sandbox_command(&project, None, level),
+            &[PYTHON, "attack.py"],
+        );
         let count: usize = output.parse().unwrap();
         assert!((1..=64).contains(&count), "level {level}: {output}");
     }
-    assert_eq!(outside(None, TERMINALS), "100");
+    assert_eq!(run_unsandboxed(None, TERMINALS), "100");
 }
 
 #[test]
@@ -404,7 +416,7 @@ fn kernel_details_that_programs_do_not_need_are_hidden() {
     {
         let read = |names| {
             run_and_read(
-                sandboxed(&project, None, level),
+                sandbox_command(&project, None, level),
                 &["sh", "-c", &lengths(names)],
             )
         };

@@ -111,7 +111,7 @@ pub(crate) fn read_events(log: &Path) -> Vec<Value> {
 }
 
 /// Counts the events of each type by agent.
-fn counts(events: &[Value]) -> BTreeMap<String, usize> {
+fn count_events(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
         let kind = event["type"].as_str().unwrap();
@@ -133,7 +133,7 @@ fn counts(events: &[Value]) -> BTreeMap<String, usize> {
 /// Returns the counts of an uninterrupted run.
 pub(crate) fn uninterrupted_counts() -> BTreeMap<String, usize> {
     let finished = project().args(["go"]).success();
-    counts(&read_events(&event_log(finished.project()).unwrap()))
+    count_events(&read_events(&event_log(finished.project()).unwrap()))
 }
 
 /// Checks that the only run has the same result as an uninterrupted one: nothing missing, nothing
@@ -144,7 +144,7 @@ pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>,
     let mut lines = event_log::open(&AbsPath::new(&log).unwrap()).unwrap();
     assert!(lines.all(|line| line.is_ok()), "{note}: the log is damaged");
     let events = read_events(&log);
-    assert_eq!(counts(&events), *expected, "{note}");
+    assert_eq!(count_events(&events), *expected, "{note}");
     let winner = events
         .iter()
         .find(|event| event["type"] == "winner_selected");
@@ -281,7 +281,7 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
         context_paths: [{path: out, permission: write}]\n";
     let agents = [agent("a", "cwd: wa", BEGINS_AGAIN)];
     let record = FinishedRecord::of(Project::new().config(&team(&agents, rest)).dir("out"));
-    let expected = &counts(&read_events(&record.log));
+    let expected = &count_events(&read_events(&record.log));
     assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
     let ends = record.bytes.iter().enumerate();
     let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
@@ -563,7 +563,7 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     let events = read_events(&event_log(&project).unwrap());
     let ends = events.iter().filter(|event| event["type"] == "run_ended");
     assert_eq!(ends.count(), 1);
-    let counted = counts(&events);
+    let counted = count_events(&events);
     assert_eq!(counted["fast answered"], 1, "{counted:?}");
     assert_eq!(counted["slow answered"], 1, "{counted:?}");
     assert!(

@@ -60,7 +60,7 @@ fn call_in(project: Project, tool: &str, arguments: &Value) -> Finished {
 
 /// Checks that a call is denied by a rule, and allowed without it.
 #[track_caller]
-fn denied(permissions: &str, tool: &str, arguments: &Value, reason: &str) {
+fn check_denied(permissions: &str, tool: &str, arguments: &Value, reason: &str) {
     let refused = call(permissions, tool, arguments);
     let (out, err) = (refused.stdout(), refused.stderr());
     assert_eq!(refused.code(), Some(4), "{tool} {arguments}: {out} {err}");
@@ -70,7 +70,7 @@ fn denied(permissions: &str, tool: &str, arguments: &Value, reason: &str) {
 }
 
 /// Returns `path` of the project, relative to the agent's workspace.
-fn source(path: &str) -> String {
+fn source_path(path: &str) -> String {
     format!("../../../src/{path}")
 }
 
@@ -78,54 +78,54 @@ fn source(path: &str) -> String {
 fn every_tool_obeys_a_deny_rule() {
     let lock = "{deny: ['write_file(*.lock)']}";
     let text = "`deny: write_file(*.lock)`";
-    let write = |path: &str| json!({"path": source(path), "content": "new"});
-    denied(lock, "write_file", &write("x.lock"), text);
-    denied(lock, "write_file", &write("deep/y.lock"), text);
-    denied(lock, "write_file", &write("NEW.LOCK"), text);
-    denied(
+    let write = |path: &str| json!({"path": source_path(path), "content": "new"});
+    check_denied(lock, "write_file", &write("x.lock"), text);
+    check_denied(lock, "write_file", &write("deep/y.lock"), text);
+    check_denied(lock, "write_file", &write("NEW.LOCK"), text);
+    check_denied(
         lock,
         "write_file",
         &json!({"path": "own.lock", "content": ""}),
         text,
     );
-    denied(
+    check_denied(
         lock,
         "delete_file",
-        &json!({"path": source("x.lock")}),
+        &json!({"path": source_path("x.lock")}),
         text,
     );
-    denied(
+    check_denied(
         lock,
         "move_file",
-        &json!({"source": source("a.txt"), "destination": source("b.lock")}),
+        &json!({"source": source_path("a.txt"), "destination": source_path("b.lock")}),
         text,
     );
     let secret = "{deny: ['read_file(secrets/**)']}";
     let text = "`deny: read_file(secrets/**)`";
-    denied(
+    check_denied(
         secret,
         "read_text_file",
-        &json!({"path": source("secrets/key")}),
+        &json!({"path": source_path("secrets/key")}),
         text,
     );
-    denied(
+    check_denied(
         secret,
         "list_directory",
-        &json!({"path": source("secrets")}),
+        &json!({"path": source_path("secrets")}),
         text,
     );
-    denied(
+    check_denied(
         secret,
         "get_file_info",
-        &json!({"path": source("secrets/key")}),
+        &json!({"path": source_path("secrets/key")}),
         text,
     );
-    let copy = json!({"source_path": source("secrets/key"), "destination_path": "k"});
-    denied(secret, "copy_file", &copy, text);
-    denied(
+    let copy = json!({"source_path": source_path("secrets/key"), "destination_path": "k"});
+    check_denied(secret, "copy_file", &copy, text);
+    check_denied(
         "{deny: ['tool(delete_*)']}",
         "delete_file",
-        &json!({"path": source("a.txt")}),
+        &json!({"path": source_path("a.txt")}),
         "`deny: tool(delete_*)`",
     );
 }
@@ -133,31 +133,31 @@ fn every_tool_obeys_a_deny_rule() {
 #[test]
 fn names_below_a_directory_are_asked_about_one_by_one() {
     let secret = "{deny: ['read_file(secrets/**)', 'write_file(*.lock)']}";
-    let grep = json!({"path": source(""), "pattern": "CANARY|plain"});
+    let grep = json!({"path": source_path(""), "pattern": "CANARY|plain"});
     let found = call(secret, "grep_files", &grep);
     assert_eq!(found.code(), Some(0));
     assert!(found.stdout().contains("plain"), "{}", found.stdout());
     assert!(!found.stdout().contains("CANARY"), "{}", found.stdout());
     assert!(call("{}", "grep_files", &grep).stdout().contains("CANARY"));
-    let tree = call(secret, "directory_tree", &json!({"path": source("")}));
+    let tree = call(secret, "directory_tree", &json!({"path": source_path("")}));
     assert!(!tree.stdout().contains("key"), "{}", tree.stdout());
-    let copy = json!({"source_base_path": source(""), "destination_base_path": "copy"});
+    let copy = json!({"source_base_path": source_path(""), "destination_base_path": "copy"});
     let copied = call(secret, "copy_files_batch", &copy);
     let _copied = copied
         .has_file(".massgen/workspaces/ann_00000000/copy/a.txt", "plain\n")
         .has_no(".massgen/workspaces/ann_00000000/copy/x.lock")
         .has_no(".massgen/workspaces/ann_00000000/copy/secrets/key");
-    let delete = json!({"base_path": source("")});
+    let delete = json!({"base_path": source_path("")});
     let deleted = call(secret, "delete_files_batch", &delete);
     let _deleted = deleted
         .has_no("src/a.txt")
         .has_file("src/x.lock", "locked\n")
         .has_file("src/deep/y.lock", "locked\n")
         .has_file("src/secrets/key", "CANARY\n");
-    let whole = call(secret, "delete_file", &json!({"path": source("deep")}));
+    let whole = call(secret, "delete_file", &json!({"path": source_path("deep")}));
     assert_ne!(whole.code(), Some(0), "{}", whole.stdout());
     let _whole = whole.has_file("src/deep/y.lock", "locked\n");
-    let moved = json!({"source": source("deep"), "destination": source("other")});
+    let moved = json!({"source": source_path("deep"), "destination": source_path("other")});
     let moved = call(secret, "move_file", &moved);
     assert_ne!(moved.code(), Some(0), "{}", moved.stdout());
     let _moved = moved.has_file("src/deep/y.lock", "locked\n");
@@ -173,13 +173,17 @@ fn no_link_and_no_absolute_path_leads_past_a_rule() {
         project.link("src/plain", "a.txt")
     };
     for path in ["way/key", "file", "deep/../secrets/key", "./secrets//key"] {
-        let read = call_in(linked(), "read_text_file", &json!({"path": source(path)}));
+        let read = call_in(
+            linked(),
+            "read_text_file",
+            &json!({"path": source_path(path)}),
+        );
         assert_eq!(read.code(), Some(4), "{path}: {}", read.stdout());
     }
     let read = call_in(
         linked(),
         "read_text_file",
-        &json!({"path": source("plain")}),
+        &json!({"path": source_path("plain")}),
     );
     assert_eq!(read.code(), Some(0), "{}", read.stdout());
     let absolute = project("{}");
@@ -193,7 +197,7 @@ fn no_link_and_no_absolute_path_leads_past_a_rule() {
     let read = call_in(
         absolute,
         "read_text_file",
-        &json!({"path": source("secrets/key")}),
+        &json!({"path": source_path("secrets/key")}),
     );
     assert_eq!(read.code(), Some(4), "{}", read.stdout());
 }
@@ -448,9 +452,9 @@ fn explain_names_the_rule_that_applies() {
     assert!(make.contains("`ask: command(make *)`"), "{make}");
     let calls = project(permissions).args(["explain", "calls", "--config", "team.yaml"]);
     let input = [
-        json!({"tool": "write_file", "args": {"path": source("x.lock"), "content": ""}, "phase": "final"}),
-        json!({"tool": "write_file", "args": {"path": source("deep/a"), "content": ""}, "phase": "final"}),
-        json!({"tool": "write_file", "args": {"path": source("a.txt"), "content": ""}, "phase": "final"}),
+        json!({"tool": "write_file", "args": {"path": source_path("x.lock"), "content": ""}, "phase": "final"}),
+        json!({"tool": "write_file", "args": {"path": source_path("deep/a"), "content": ""}, "phase": "final"}),
+        json!({"tool": "write_file", "args": {"path": source_path("a.txt"), "content": ""}, "phase": "final"}),
         json!({"tool": "execute_command", "args": {"command": "git push"}}),
         json!({"tool": "execute_command", "args": {"command": "make"}}),
     ];
@@ -518,7 +522,7 @@ fn links_that_are_swapped_lead_past_no_rule() {
 }
 
 /// Returns the first block of `docs/rules.md` in this language.
-fn documented(language: &str) -> &'static str {
+fn documented_block(language: &str) -> &'static str {
     blocks(include_str!("../../docs/rules.md"), language)[0]
 }
 
@@ -547,7 +551,7 @@ fn the_program_of_the_documentation_answers() {
     );
     let project = Project::new()
         .config(&config)
-        .home_file("ask.py", documented("python"));
+        .home_file("ask.py", documented_block("python"));
     let socket = project.home("ask.sock");
     let mut program = Command::new("python3");
     program.arg(project.home("ask.py")).arg(&socket);

@@ -569,7 +569,7 @@ fn background_commands_are_few_and_end_together() {
 }
 
 /// Returns a project that grants the workspace and one path of the user's.
-fn granted() -> Project {
+fn project_with_grants() -> Project {
     let project = Project::new().dir("ws").dir("src");
     let grants = serde_json::json!({
         "workspace": project.path("ws"),
@@ -579,7 +579,7 @@ fn granted() -> Project {
 }
 
 /// Returns `massgen sandbox` with these words after `--`.
-fn sandboxed(project: Project, arguments: &[&str]) -> Project {
+fn with_sandbox_command(project: Project, arguments: &[&str]) -> Project {
     let options = [
         "sandbox",
         "--grants",
@@ -594,22 +594,22 @@ fn sandboxed(project: Project, arguments: &[&str]) -> Project {
 #[test]
 fn one_command_runs_on_the_users_streams_with_its_own_status() {
     let arguments = ["sh", "-c", "cat; echo 'it'\"'\"'s' >&2; pwd; exit 5"];
-    let project = sandboxed(granted().stdin("typed\n"), &arguments);
+    let project = with_sandbox_command(project_with_grants().stdin("typed\n"), &arguments);
     let finished = project.failure(5);
     assert_eq!(finished.stdout(), "typed\n[PROJECT]/ws\n");
     let warning = "warning: commands run without a sandbox, with your own rights\n";
     assert_eq!(finished.stderr(), format!("{warning}it's\n"));
-    sandboxed(granted(), &["sh", "-c", "kill -9 $$"]).failure(137);
-    sandboxed(granted(), &["true"]).success();
+    with_sandbox_command(project_with_grants(), &["sh", "-c", "kill -9 $$"]).failure(137);
+    with_sandbox_command(project_with_grants(), &["true"]).success();
 }
 
 #[test]
 fn one_command_holds_no_stream_of_the_users() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let shut = "chmod 400 /dev/stdin; cat";
-    let project = granted().file("typed", "typed\n");
+    let project = project_with_grants().file("typed", "typed\n");
     let typed = project.path("typed");
-    let project = sandboxed(project, &["sh", "-c", shut]);
+    let project = with_sandbox_command(project, &["sh", "-c", shut]);
     let by = |mut command: Command| {
         fs::set_permissions(&typed, fs::Permissions::from_mode(0o600)).unwrap();
         let output = command.stdin(fs::File::open(&typed).unwrap()).output();
@@ -625,7 +625,7 @@ fn one_command_holds_no_stream_of_the_users() {
 
 #[test]
 fn one_command_has_no_directory_for_a_stream() {
-    let project = sandboxed(granted(), &["true"]);
+    let project = with_sandbox_command(project_with_grants(), &["true"]);
     let with = |stdin: &Path| {
         let mut command = project.command();
         let output = command.stdin(fs::File::open(stdin).unwrap()).output();
@@ -638,7 +638,7 @@ fn one_command_has_no_directory_for_a_stream() {
 #[test]
 fn one_command_writes_in_order_where_both_streams_are_one() {
     let words = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
-    let project = sandboxed(granted(), &["sh", "-c", words]);
+    let project = with_sandbox_command(project_with_grants(), &["sh", "-c", words]);
     let written = project.path("written");
     let file = fs::File::create(&written).unwrap();
     let mut command = project.command();
@@ -654,7 +654,7 @@ fn one_command_writes_in_order_where_both_streams_are_one() {
 }
 
 /// Returns the levels that this machine supports.
-fn levels() -> impl Iterator<Item = &'static str> {
+fn supported_levels() -> impl Iterator<Item = &'static str> {
     let all = ["overlay", "namespaces", "landlock", "off"].into_iter();
     all.filter(|level| CommandFixture::new(level_named(level)).is_some())
 }
@@ -662,12 +662,14 @@ fn levels() -> impl Iterator<Item = &'static str> {
 /// Returns a project that runs this script in a level.
 fn at_level(level: &str, script: &str) -> Project {
     let options = ["sandbox", "--grants", "grants.json", "--sandbox", level];
-    granted().args(options).args(["--", "sh", "-c", script])
+    project_with_grants()
+        .args(options)
+        .args(["--", "sh", "-c", script])
 }
 
 #[test]
 fn one_command_has_a_terminal_where_the_user_has_one() {
-    for level in levels() {
+    for level in supported_levels() {
         let script = "[ -t 0 ] && [ -t 1 ] && [ -t 2 ] && stty size && echo own > /dev/tty";
         let finished = at_level(level, script).on_terminal();
         let shown = finished.stdout();
@@ -683,7 +685,7 @@ fn one_command_has_a_terminal_where_the_user_has_one() {
 
 #[test]
 fn keys_that_end_a_program_mean_the_command() {
-    for level in levels() {
+    for level in supported_levels() {
         let pty = native_pty_system().openpty(PtySize::default()).unwrap();
         let script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep .05; done";
         let project = at_level(level, script);
@@ -715,7 +717,7 @@ const TEAM: &str = "agents:
 
 #[test]
 fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
-    for level in levels() {
+    for level in supported_levels() {
         let with = |arguments: &[&str]| {
             let options = ["--config", "team.yaml", "--sandbox", level];
             let project = Project::new().file("team.yaml", TEAM);
@@ -740,16 +742,16 @@ fn single_commands_run_as_an_agent_of_a_config_would_run_them() {
 
 #[test]
 fn one_command_is_asked_about_and_held_as_an_agents() {
-    let refused = sandboxed(granted(), &["sudo", "true"]).failure(4);
+    let refused = with_sandbox_command(project_with_grants(), &["sudo", "true"]).failure(4);
     assert!(refused.stderr().contains("sudo"), "{}", refused.stderr());
-    let usage = granted()
+    let usage = project_with_grants()
         .args(["sandbox", "--grants", "grants.json"])
         .failure(2);
     assert!(usage.stderr().contains("CMD"), "{}", usage.stderr());
     let held = |phase: &str| {
         let options = ["sandbox", "--grants", "grants.json", "--phase", phase, "--"];
         let command = "echo x > ../src/new; echo x > new; cat ../grants.json; true";
-        granted()
+        project_with_grants()
             .args(options)
             .args(["sh", "-c", command])
             .success()
@@ -788,7 +790,7 @@ fn commands_end_with_massgen_on_every_signal() {
         for signal in [Signal::KILL, Signal::TERM, Signal::INT] {
             let time = unique_sleep();
             let command = format!("trap '' TERM INT HUP; setsid sleep {time} & sleep {time}");
-            let project = granted().dir("tmp");
+            let project = project_with_grants().dir("tmp");
             let tmp = project.path("tmp");
             let options = [
                 "sandbox",

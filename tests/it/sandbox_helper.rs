@@ -88,7 +88,7 @@ fn create_fixture_files(root: &Path, user: u32) {
     for file in files {
         fs::write(root.join(file), format!("{file}\n")).unwrap();
     }
-    for path in listed(root) {
+    for path in paths_below(root) {
         chown(path, Some(user), Some(user)).unwrap();
     }
 }
@@ -208,7 +208,7 @@ impl SandboxFixture {
 }
 
 /// Returns everything below `root`, with the content of files, and `root` itself.
-fn listed(root: &Path) -> Vec<PathBuf> {
+fn paths_below(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     let mut next = 0;
     while let Some(path) = found.get(next).cloned() {
@@ -223,7 +223,7 @@ fn listed(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns a snapshot of a tree: names, modes and the content of files.
-fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
+fn picture_tree(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
     let picture = |path: PathBuf| {
         let mode = path.symlink_metadata().unwrap().mode();
         let content = if path.is_file() {
@@ -233,7 +233,7 @@ fn pictured(root: &Path) -> Vec<(PathBuf, u32, Vec<u8>)> {
         };
         (path, mode, content)
     };
-    listed(root).into_iter().map(picture).collect()
+    paths_below(root).into_iter().map(picture).collect()
 }
 
 #[test]
@@ -325,8 +325,8 @@ fn the_deepest_accessible_path_determines_access() {
 fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
     for mut fixture in fixtures() {
         fixture.policy.dir = AbsPath::new(fixture.path("project")).unwrap();
-        let before = pictured(&fixture.path("project/.git"));
-        let deep = pictured(&fixture.path("project/deep/.git"));
+        let before = picture_tree(&fixture.path("project/.git"));
+        let deep = picture_tree(&fixture.path("project/deep/.git"));
         fixture.check(
             "cat .git/config deep/.git/config",
             "project/.git/config\nproject/deep/.git/config",
@@ -338,8 +338,8 @@ fn masked_paths_stay_and_cannot_be_moved_out_of_the_way() {
         fixture.check_denied("rmdir .git || mv .git away", "mv source sources");
         fixture.check_denied("mv deep away", "mkdir shallow && mv shallow away");
         fixture.check_denied("ln deep/.git/config source", "ln sources/new same");
-        assert_eq!(pictured(&fixture.path("project/.git")), before);
-        assert_eq!(pictured(&fixture.path("project/deep/.git")), deep);
+        assert_eq!(picture_tree(&fixture.path("project/.git")), before);
+        assert_eq!(picture_tree(&fixture.path("project/deep/.git")), deep);
     }
 }
 
@@ -364,7 +364,7 @@ fn hidden_paths_show_nothing_and_take_nothing() {
 fn a_layer_takes_what_the_opening_would() {
     for fixture in fixtures() {
         let project = fixture.path("project");
-        let before = pictured(&project);
+        let before = picture_tree(&project);
         fixture.check(
             "cd ../project && echo two > source/main && cat source/main",
             "two",
@@ -376,7 +376,7 @@ fn a_layer_takes_what_the_opening_would() {
         );
         let is_layered = fixture.policy.level == SandboxLevel::Overlay;
         assert_eq!(
-            pictured(&project) == before,
+            picture_tree(&project) == before,
             is_layered,
             "{}",
             fixture.label()
@@ -394,9 +394,9 @@ fn a_layer_takes_what_the_opening_would() {
 fn nothing_is_made_in_the_users_trees() {
     for fixture in fixtures() {
         let trees = ["workspace", "notes", "project", "outside", "home"];
-        let before = trees.map(|tree| pictured(&fixture.path(tree)));
+        let before = trees.map(|tree| picture_tree(&fixture.path(tree)));
         fixture.check("true", "");
-        assert_eq!(trees.map(|tree| pictured(&fixture.path(tree))), before);
+        assert_eq!(trees.map(|tree| picture_tree(&fixture.path(tree))), before);
         fs::remove_dir(fixture.path("project/secret/open")).unwrap();
         fixture.check_refused("opening `project/secret/open`", "No such file");
         assert!(!fixture.path("project/secret/open").exists());

@@ -235,13 +235,16 @@ fn check_each_with(
 }
 
 /// Returns a Python program that does what a shell has no command for.
-fn python(lines: &str) -> String {
+fn python_command(lines: &str) -> String {
     format!("python3 -c '\nimport os, socket, fcntl, resource\n{lines}'")
 }
 
 #[track_caller]
 fn check_each_python(expected: &str, programs: &[&str]) {
-    let programs: Vec<String> = programs.iter().map(|program| python(program)).collect();
+    let programs: Vec<String> = programs
+        .iter()
+        .map(|program| python_command(program))
+        .collect();
     let programs: Vec<&str> = programs.iter().map(String::as_str).collect();
     check_each(expected, &programs);
 }
@@ -532,7 +535,7 @@ impl UserSockets {
         let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
         let (tcp, other) = (port(&self.tcp), port(&self.other_tcp));
         let udp = self.udp.local_addr().unwrap().port();
-        python(&format!(
+        python_command(&format!(
             r#"
 def tried(name, what):
     try:
@@ -606,7 +609,7 @@ fn sockets_lead_only_where_the_network_is_open_to() {
 
 /// Returns a script that starts processes which leave their parents, sessions and groups, and
 /// ignore signals.
-fn family(word: &str) -> String {
+fn socket_attempt(word: &str) -> String {
     format!(
         "sleep {word} & setsid sleep {word} & (setsid setsid sleep {word} &) ; nohup sleep {word} &
         (trap '' TERM INT HUP; exec sleep {word}) &
@@ -619,7 +622,7 @@ fn family(word: &str) -> String {
 fn processes_of_a_command_end_with_it() {
     for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}1.{}", std::process::id());
-        let done = fixture.run(&fixture.policy(&format!("{}; exit 3", family(&word))));
+        let done = fixture.run(&fixture.policy(&format!("{}; exit 3", socket_attempt(&word))));
         let mut expected = exit_reports(3);
         expected.insert(1, HelperReport::LeftBehind);
         assert_eq!(done.reports, expected, "{done:?}");
@@ -631,7 +634,7 @@ fn processes_of_a_command_end_with_it() {
 fn processes_of_a_command_end_when_massgen_exits() {
     for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}2.{}", std::process::id());
-        let script = format!("{}; touch ready; sleep {word}", family(&word));
+        let script = format!("{}; touch ready; sleep {word}", socket_attempt(&word));
         let RunningHelper { mut helper, socket } = fixture.start(&fixture.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
             fixture.path("ws/ready").exists()
@@ -649,7 +652,7 @@ fn processes_of_a_command_end_when_massgen_exits() {
 fn processes_of_a_command_end_when_the_supervisor_is_killed() {
     for (index, fixture) in LandlockFixture::each().into_iter().enumerate() {
         let word = format!("98{index}4.{}", std::process::id());
-        let script = format!("{}; touch ready; sleep {word}", family(&word));
+        let script = format!("{}; touch ready; sleep {word}", socket_attempt(&word));
         let mut started = fixture.start(&fixture.policy(&script));
         wait_until("the command is ready", PATIENCE, || {
             fixture.path("ws/ready").exists()
@@ -703,7 +706,7 @@ fn limits_of_each_process_hold() {
         file_bytes: 1024,
         ..ResourceLimits::default()
     };
-    let grown = |bytes| python(&format!("os.truncate(\"own\", {bytes})"));
+    let grown = |bytes| python_command(&format!("os.truncate(\"own\", {bytes})"));
     check_each_with(limited(small_files), "yes", &[&grown(1024)]);
     check_each_with(limited(small_files), "no", &[&grown(1025)]);
     let little_memory = ResourceLimits {

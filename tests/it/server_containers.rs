@@ -85,7 +85,7 @@ fn check(project: Project, keys: &str, calls: &[(&str, Value, &str)]) -> Finishe
     finished
 }
 
-fn on(project: Project, daemon: &Daemon) -> Project {
+fn with_daemon(project: Project, daemon: &Daemon) -> Project {
     project.env("DOCKER_HOST", daemon.host())
 }
 
@@ -165,7 +165,7 @@ fn check_reach(project: Project, daemon: &Daemon) {
 #[test]
 fn a_server_in_a_container_reads_what_its_agent_reads() {
     let Some(daemon) = daemon() else { return };
-    check_reach(on(project(), &daemon), &daemon);
+    check_reach(with_daemon(project(), &daemon), &daemon);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_server_in_a_container_on_another_machine_reads_what_its_agent_reads() {
 }
 
 /// Accepts connections for as long as the process lives, and returns the port.
-fn listen() -> u16 {
+fn start_listener() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -193,11 +193,11 @@ fn listen() -> u16 {
 #[test]
 fn a_server_in_a_container_has_the_network_of_the_commands() {
     let Some(daemon) = daemon() else { return };
-    let port = listen();
+    let port = start_listener();
     let fetch = format!("nc -w 5 127.0.0.1 {port} </dev/null || echo closed");
     let fetches = |keys: &str, expected: &str| {
         let call = (RUN, json!({ "line": fetch }), expected);
-        check(on(project(), &daemon), keys, &[call]);
+        check(with_daemon(project(), &daemon), keys, &[call]);
     };
     fetches("", "closed");
     fetches("command_line_docker_network_mode: host", "reached");
@@ -254,7 +254,7 @@ fn check_writes(project: Project) {
 #[test]
 fn a_server_in_a_container_writes_where_it_may() {
     let Some(daemon) = daemon() else { return };
-    check_writes(on(project(), &daemon));
+    check_writes(with_daemon(project(), &daemon));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn check_final(project: Project) {
 #[test]
 fn a_final_agent_and_its_server_in_a_container_share_their_changes() {
     let Some(daemon) = daemon() else { return };
-    check_final(on(project(), &daemon));
+    check_final(with_daemon(project(), &daemon));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_final_agent_and_its_server_on_another_machine_share_their_changes() {
 fn a_server_that_cannot_start_in_its_container_says_why() {
     let Some(daemon) = daemon() else { return };
     let check = |server: &str, arguments: &[&str]| {
-        let project = with_calls(on(project(), &daemon), server, "", &[]);
+        let project = with_calls(with_daemon(project(), &daemon), server, "", &[]);
         let finished = project.failure(3);
         for word in arguments {
             assert!(
@@ -353,7 +353,7 @@ fn a_server_that_cannot_start_in_its_container_says_why() {
 }
 
 /// Starts a run whose agent calls its server, and waits until the server works on the call.
-fn begun(project: &Project, daemon: &Daemon) -> Child {
+fn start_run(project: &Project, daemon: &Daemon) -> Child {
     let mut command = project.command();
     let child = command
         .stdin(Stdio::null())
@@ -376,8 +376,8 @@ fn is_at_work(project: &Project, daemon: &Daemon) -> bool {
 fn the_next_run_removes_the_container_of_a_server_of_a_killed_run() {
     let Some(daemon) = daemon() else { return };
     let sleep = [(RUN, json!({"line": "sleep 120"}))];
-    let project = with_calls(on(project(), &daemon), USUAL, "", &sleep);
-    let mut run = begun(&project, &daemon);
+    let project = with_calls(with_daemon(project(), &daemon), USUAL, "", &sleep);
+    let mut run = start_run(&project, &daemon);
     let ids = containers(&daemon, &project);
     let names = || {
         ids.lines()

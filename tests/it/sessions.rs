@@ -61,7 +61,7 @@ pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
 }
 
 /// Returns the turns of the only session, as scripts read them.
-fn turns(finished: Finished) -> (Finished, Vec<Value>) {
+fn shown_turns(finished: Finished) -> (Finished, Vec<Value>) {
     let shown = finished.then(["sessions", "show", "--json"]).success();
     let lines = shown.stdout().lines();
     let turns = lines.map(|line| serde_json::from_str(line).unwrap());
@@ -72,7 +72,7 @@ fn turns(finished: Finished) -> (Finished, Vec<Value>) {
 /// Checks what is open after the last turn: `turn permission name`.
 #[track_caller]
 fn check_opened(finished: Finished, expected: &[&str]) -> Finished {
-    let (finished, turns) = turns(finished);
+    let (finished, turns) = shown_turns(finished);
     let opened = turns.last().unwrap()["opened"].as_array().unwrap();
     let lines: Vec<String> = opened
         .iter()
@@ -406,7 +406,7 @@ fn a_session_that_is_not_there_is_an_error() {
 }
 
 /// Returns the only id that a command printed.
-fn id(finished: &Finished) -> String {
+fn session_id(finished: &Finished) -> String {
     finished.stdout().trim().to_owned()
 }
 
@@ -422,12 +422,12 @@ fn an_exported_session_is_imported_elsewhere() {
         .map(|dir| dir.file_name().unwrap().to_str().unwrap().to_owned())
         .collect();
     assert_eq!(ids.len(), 2, "{ids:?}");
-    assert!(ids.contains(&id(&here)), "{ids:?}");
+    assert!(ids.contains(&session_id(&here)), "{ids:?}");
     let replies = write_replies("more.txt", "two", "made.txt stands");
     let there = Project::new().config(&team(&[agent("a", "cwd: w", &replies)], ""));
     let there = there.file("s.tar.gz", archive);
     let there = there.args(["sessions", "import", "s.tar.gz"]).success();
-    let id = id(&there);
+    let id = session_id(&there);
     let shown = there.then(["sessions", "show", &id]).success();
     assert!(
         shown.stdout().contains("red, see made.txt"),
@@ -468,7 +468,7 @@ fn an_exported_session_is_imported_elsewhere() {
 /// An archive entry: a name, a type, and the content or target.
 type Entry<'a> = (&'a str, tar::EntryType, &'a str);
 
-fn archive(entries: &[Entry<'_>]) -> Vec<u8> {
+fn make_archive(entries: &[Entry<'_>]) -> Vec<u8> {
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(gzip);
     for (name, kind, content) in entries {
@@ -513,7 +513,7 @@ fn check_hostile(entries: &[Entry<'_>], code: i32) {
             "yes",
         ),
     ];
-    let bytes = archive(&[&good[..], entries].concat());
+    let bytes = make_archive(&[&good[..], entries].concat());
     let project = cwd.file("s.tar.gz", bytes).file("victim", "kept");
     let finished = project
         .args(["sessions", "import", "s.tar.gz"])
@@ -568,7 +568,7 @@ fn a_hostile_archive_leads_nowhere() {
 }
 
 /// Makes the file or directory at `path` look as if it was last used `days` days ago.
-fn age(path: &Path, days: u64) {
+fn age_file(path: &Path, days: u64) {
     let then = std::time::SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
     let file = fs::OpenOptions::new().read(true).open(path).unwrap();
     file.set_modified(then).unwrap();
@@ -598,7 +598,7 @@ fn three_sessions() -> Finished {
     all[..2]
         .iter()
         .chain(&logs[..2])
-        .for_each(|path| age(path, 40));
+        .for_each(|path| age_file(path, 40));
     assert_eq!(count_kept(finished.project()), [3, 3, 3, 3]);
     finished
 }
@@ -655,7 +655,7 @@ fn a_config_names_its_session() {
     fs::write(&config, format!("{text}session_id: last\n")).unwrap();
     let next = finished.then(["Go on"]).success();
     assert_eq!(sessions(next.project()).len(), 1);
-    let (_, turns) = turns(next);
+    let (_, turns) = shown_turns(next);
     assert_eq!(turns.len(), 2);
 }
 

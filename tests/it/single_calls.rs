@@ -109,11 +109,11 @@ fn call(project: &Project, setup: StagingSetup, line: &str) -> Value {
     serde_json::from_str(inner).unwrap_or_else(|_| panic!("{setup:?} {line}: {inner}"))
 }
 
-fn notes(answer: &Value) -> String {
+fn notes_of(answer: &Value) -> String {
     answer["notes"].to_string()
 }
 
-fn has(project: &Project, path: &str) -> bool {
+fn exists_in(project: &Project, path: &str) -> bool {
     fs::symlink_metadata(project.path(path)).is_ok()
 }
 
@@ -140,7 +140,7 @@ fn names(path: &Path) -> BTreeMap<PathBuf, fs::Metadata> {
 }
 
 /// Returns a snapshot of the protected names: kind, inode, owner, times and content.
-fn protected(project: &Project) -> BTreeMap<PathBuf, String> {
+fn protected_files(project: &Project) -> BTreeMap<PathBuf, String> {
     let root = project.path("src");
     let is_protected = |path: &Path| {
         let mut names = path.components();
@@ -217,14 +217,14 @@ const ATTACKS: &[(&str, &str)] = &[
 ];
 
 /// Returns a project with the prepared tree, and a snapshot of its protected names.
-fn prepared(setup: StagingSetup, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
+fn prepared_project(setup: StagingSetup, before: &str) -> (Project, BTreeMap<PathBuf, String>) {
     let project = project(setup);
     let done = Command::new("sh")
         .args(["-ec", before])
         .current_dir(project.path("src"))
         .status();
     assert!(done.unwrap().success(), "{before}");
-    let state = protected(&project);
+    let state = protected_files(&project);
     (project, state)
 }
 
@@ -236,13 +236,17 @@ fn protected_names_stay_as_they_are_whatever_a_command_does() {
     let setups: Vec<StagingSetup> = setups.collect();
     for (number, (before, line)) in ATTACKS.iter().enumerate() {
         for setup in all_or_one(&setups, number) {
-            let (project, state) = prepared(setup, before);
+            let (project, state) = prepared_project(setup, before);
             let answer = call(&project, setup, line);
-            assert_eq!(protected(&project), state, "{setup:?} {line}: {answer}");
+            assert_eq!(
+                protected_files(&project),
+                state,
+                "{setup:?} {line}: {answer}"
+            );
         }
-        let (project, state) = prepared(StagingSetup::Off, before);
+        let (project, state) = prepared_project(StagingSetup::Off, before);
         call(&project, StagingSetup::Off, line);
-        assert_ne!(protected(&project), state, "it does no harm: {line}");
+        assert_ne!(protected_files(&project), state, "it does no harm: {line}");
     }
 }
 
@@ -252,13 +256,13 @@ fn a_protected_socket_is_not_lost() {
         .into_iter()
         .filter(|setup| setup.is_supported())
     {
-        let (project, _) = prepared(setup, "rm app/.env");
+        let (project, _) = prepared_project(setup, "rm app/.env");
         let _socket = UnixListener::bind(project.path("src/app/.env")).unwrap();
-        let state = protected(&project);
+        let state = protected_files(&project);
         let answer = call(&project, setup, "rm -r app; echo f > app; mv other app2");
-        assert_eq!(protected(&project), state, "{setup:?}: {answer}");
-        assert!(notes(&answer).contains("not delivered"), "{answer}");
-        assert!(has(&project, "src/app2/main.py") && !has(&project, "src/other"));
+        assert_eq!(protected_files(&project), state, "{setup:?}: {answer}");
+        assert!(notes_of(&answer).contains("not delivered"), "{answer}");
+        assert!(exists_in(&project, "src/app2/main.py") && !exists_in(&project, "src/other"));
     }
 }
 
@@ -268,22 +272,22 @@ fn a_hard_link_to_a_protected_name_is_reported_and_new_names_are_written() {
         .into_iter()
         .filter(|setup| setup.is_supported())
     {
-        let (project, _) = prepared(
+        let (project, _) = prepared_project(
             setup,
             "ln .git/hooks/pre-commit check.sh; ln app/main.py twin.py",
         );
         let line = "echo PWN >> check.sh; echo 2 >> twin.py; echo new > fresh.sh; rm other/main.py";
         let answer = call(&project, setup, line);
-        assert!(notes(&answer).contains("several names"), "{answer}");
+        assert!(notes_of(&answer).contains("several names"), "{answer}");
         assert_eq!(text(&project, "src/check.sh"), "#!/bin/sh\n");
         // No write goes through a hard link, whatever its other names are.
         assert_eq!(text(&project, "src/app/main.py"), "x = 1\n");
         assert_eq!(text(&project, "src/fresh.sh"), "new\n");
-        assert!(!has(&project, "src/other/main.py"));
+        assert!(!exists_in(&project, "src/other/main.py"));
         // It is unknown which of the names was to be removed.
         let answer = call(&project, setup, "rm check.sh");
-        assert!(notes(&answer).contains("several names"), "{answer}");
-        assert!(has(&project, "src/check.sh"));
+        assert!(notes_of(&answer).contains("several names"), "{answer}");
+        assert!(exists_in(&project, "src/check.sh"));
     }
 }
 
@@ -305,7 +309,7 @@ fn ordinary_changes_are_applied_and_the_rest_is_reported() {
         .filter(|setup| setup.is_supported())
     {
         let project = project(setup);
-        let state = protected(&project);
+        let state = protected_files(&project);
         let answer = call(&project, setup, line);
         assert_eq!(answer["success"], true, "{setup:?}: {answer}");
         let out = answer["stdout"].as_str().unwrap();
@@ -314,24 +318,30 @@ fn ordinary_changes_are_applied_and_the_rest_is_reported() {
             "{answer}"
         );
         for name in ["pkg/node_modules", ".env.local"] {
-            assert!(notes(&answer).contains(name), "{setup:?} {name}: {answer}");
-            assert!(!has(&project, &format!("src/{name}")), "{setup:?} {name}");
+            assert!(
+                notes_of(&answer).contains(name),
+                "{setup:?} {name}: {answer}"
+            );
+            assert!(
+                !exists_in(&project, &format!("src/{name}")),
+                "{setup:?} {name}"
+            );
         }
-        assert!(notes(&answer).contains("to files delivered"), "{answer}");
+        assert!(notes_of(&answer).contains("to files delivered"), "{answer}");
         assert_eq!(text(&project, "src/pkg/lib/200.js"), "200\n");
         assert_eq!(
             fs::metadata(project.path("src/large")).unwrap().len(),
             64 << 20
         );
         assert_eq!(text(&project, "src/renamed/deep/one"), "1\n");
-        assert!(!has(&project, "src/plain") && !has(&project, "src/gone.txt"));
+        assert!(!exists_in(&project, "src/plain") && !exists_in(&project, "src/gone.txt"));
         assert_eq!(text(&project, "src/link"), "x = 2\n");
         let mode = |path: &str| fs::metadata(project.path(path)).unwrap().mode() & 0o777;
         assert_eq!(
             (mode("src/secret"), mode("src/run.sh") & 0o111),
             (0o700, 0o111)
         );
-        assert_eq!(protected(&project), state, "{setup:?}");
+        assert_eq!(protected_files(&project), state, "{setup:?}");
         assert_eq!(
             fs::read_dir(project.path("tmp")).unwrap().count(),
             0,
@@ -386,13 +396,15 @@ fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
     {
         let project = project(setup);
         let names_before = names(&project.path("src")).into_keys().collect::<Vec<_>>();
-        let state = protected(&project);
+        let state = protected_files(&project);
         let line = "rm -rf .git app; echo x > new; mkdir -p d/.git; touch ../ws/begun; sleep 600";
         let begun = start(&project, setup, line);
-        kill_when(begun, "the command runs", || has(&project, "ws/begun"));
+        kill_when(begun, "the command runs", || {
+            exists_in(&project, "ws/begun")
+        });
         let now = names(&project.path("src")).into_keys().collect::<Vec<_>>();
         assert_eq!(
-            (now, protected(&project)),
+            (now, protected_files(&project)),
             (names_before, state),
             "{setup:?}"
         );
@@ -413,7 +425,7 @@ fn a_call_that_is_killed_while_it_copies_leaves_whole_files() {
         .filter(|setup| setup.is_supported())
     {
         let project = project(setup);
-        let state = protected(&project);
+        let state = protected_files(&project);
         let line = "for i in $(seq 600); do echo \"content $i\" > other/$i; done; rm -r plain";
         let begun = start(&project, setup, line);
         let carried = || fs::read_dir(project.path("src/other")).unwrap().count();
@@ -425,7 +437,7 @@ fn a_call_that_is_killed_while_it_copies_leaves_whole_files() {
                 assert_eq!(content.unwrap(), format!("content {number}\n"), "{setup:?}");
             }
         }
-        assert_eq!(protected(&project), state, "{setup:?}");
+        assert_eq!(protected_files(&project), state, "{setup:?}");
     }
 }
 
@@ -473,7 +485,9 @@ fn files_that_the_user_saves_while_a_command_runs_are_kept() {
         let begun = command(&project, setup, line)
             .stdout(Stdio::piped())
             .spawn();
-        wait_until("the command runs", PATIENCE, || has(&project, "ws/begun"));
+        wait_until("the command runs", PATIENCE, || {
+            exists_in(&project, "ws/begun")
+        });
         fs::write(project.path("src/app/main.py"), "user\n").unwrap();
         fs::write(project.path("ws/saved"), "").unwrap();
         let stdout = begun.unwrap().wait_with_output().unwrap().stdout;
@@ -512,7 +526,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
             .stdout(Stdio::piped())
             .spawn();
         wait_until("the command has changed them", PATIENCE, || {
-            has(&project, "ws/changed")
+            exists_in(&project, "ws/changed")
         });
         let linked = ["app/main.py", "new", "link", "old"];
         for rel in linked {
@@ -548,7 +562,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         }
         // A copy of the tree contains no pipe that could be removed there.
         let is_left = setup == StagingSetup::CopyInB;
-        assert_eq!(has(&project, "src/gone.txt"), is_left, "{setup:?}");
+        assert_eq!(exists_in(&project, "src/gone.txt"), is_left, "{setup:?}");
     }
 }
 
@@ -569,7 +583,7 @@ fn changes_of_a_command_on_the_users_streams_are_applied() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(stderr.contains("not delivered"), "{stderr}");
         assert_eq!(text(&project, "src/new"), "new\n");
-        assert!(has(&project, "src/app/.env"));
+        assert!(exists_in(&project, "src/app/.env"));
     }
 }
 

@@ -118,7 +118,7 @@ impl SlurmCluster {
         let of_node = uts(daemon.id()).unwrap();
         for pid in processes() {
             if uts(pid).as_ref() == Some(&of_node) {
-                kill(pid);
+                kill_by_id(pid);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Drop for SlurmCluster {
         for pid in processes() {
             let env = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             if contains(&env, conf.as_bytes()) && pid != std::process::id() {
-                kill(pid);
+                kill_by_id(pid);
             }
         }
     }
@@ -216,7 +216,7 @@ pub(crate) fn processes() -> Vec<u32> {
         .collect()
 }
 
-fn kill(pid: u32) {
+fn kill_by_id(pid: u32) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _gone = kill_process(pid, Signal::KILL);
     }

@@ -197,7 +197,7 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
 
 /// Installs a program that writes what it sees to the file `seen` in the home, and then acts as a
 /// pager.
-fn leaving(project: &Project) -> String {
+fn leaving_team(project: &Project) -> String {
     let seen = project.home("seen");
     format!(
         "#!/bin/sh\nenv > {0}.new\nmv {0}.new {0}\ncat\n",
@@ -205,7 +205,7 @@ fn leaving(project: &Project) -> String {
     )
 }
 
-/// Checks that the program of [`leaving`] was started with the user's home and none of the
+/// Checks that the program of [`leaving_team`] was started with the user's home and none of the
 /// attacker's variables.
 #[track_caller]
 fn expect_safe(project: &Project) {
@@ -219,7 +219,7 @@ fn expect_safe(project: &Project) {
     assert!(!seen.contains(CANARY), "{seen}");
 }
 
-fn executable(project: &Project, path: &str) {
+fn make_executable(project: &Project, path: &str) {
     make_program(&project.path(path));
 }
 
@@ -232,9 +232,9 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
     );
     let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
-    let script = leaving(&project);
+    let script = leaving_team(&project);
     let project = with_harmful_env(project).file("pager", script);
-    executable(&project, "pager");
+    make_executable(&project, "pager");
     let pager = project.path("pager");
     let project = project
         .env("TERM", "xterm")
@@ -257,9 +257,9 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
 fn the_browser_sees_nothing_of_a_strangers_variables() {
     let server = OauthServer::start(OauthBehaviour::default());
     let project = with_harmful_env(login_project(&server.url(), ""));
-    let script = leaving(&project);
+    let script = leaving_team(&project);
     let project = project.file("bin/xdg-open", script);
-    executable(&project, "bin/xdg-open");
+    make_executable(&project, "bin/xdg-open");
     let project = project.args(LOGIN);
     let mut login = project.command();
     let login = login.stdin(Stdio::null()).stdout(Stdio::null());
@@ -340,7 +340,7 @@ fn run_program(project: Project, language: &str) -> Finished {
     let project = project
         .file(&format!("bin/{interpreter}"), script)
         .file("team.yaml", team(&[agent("a", &keys, &replies)], ""));
-    executable(&project, &format!("bin/{interpreter}"));
+    make_executable(&project, &format!("bin/{interpreter}"));
     let path = format!("{}:/usr/bin:/bin", project.path("bin").display());
     project
         .env("PATH", path)
@@ -409,9 +409,9 @@ fn an_approval_program_gets_no_variables_of_the_project() {
 fn an_editor_that_a_project_names_is_not_started() {
     let answers = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
     let project = Project::new().config(&team(&[agent("a", "", answers)], ""));
-    let script = leaving(&project);
+    let script = leaving_team(&project);
     let project = project.file("editor", script);
-    executable(&project, "editor");
+    make_executable(&project, "editor");
     let editor = project.path("editor").display().to_string();
     let named = format!("EDITOR={editor}\nVISUAL={editor}\n");
     let project = project

@@ -44,7 +44,7 @@ pub(crate) fn to(agent: &str, text: &str) -> Value {
 }
 
 /// Leaves a message in the inbox, as one atomic step.
-fn leave(project: &Project, name: &str, message: &[u8]) {
+fn leave_message(project: &Project, name: &str, message: &[u8]) {
     let inbox = project.path(INBOX);
     let draft = inbox.join(format!("{name}.tmp"));
     fs::write(&draft, message).unwrap();
@@ -78,7 +78,7 @@ pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) 
         };
         if let Some((number, trigger)) = triggers.next_if(happens) {
             let name = format!("msg_{number:04}.json");
-            leave(&project, &name, trigger.message.to_string().as_bytes());
+            leave_message(&project, &name, trigger.message.to_string().as_bytes());
         }
         events.push(event);
     }
@@ -124,7 +124,7 @@ impl Steered {
 // come to a standstill for that long.
 
 /// Answers once it has read a message with `text`, after a first reply that takes a while.
-fn listens(text: &str, answer: &str) -> String {
+fn listening_replies(text: &str, answer: &str) -> String {
     format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -143,13 +143,13 @@ fn listens(text: &str, answer: &str) -> String {
 #[test]
 fn messages_to_one_and_to_all_arrive_at_the_next_request_in_their_order() {
     let first = "The user, who gave you the task, says while you work:\\n<user_message>\\nfirst\\n</user_message>";
-    let a = listens("second", "a").replace(
+    let a = listening_replies("second", "a").replace(
         "- when: {last: \"second\"}",
         &format!("- when: {{last: \"second\", contains: \"{first}\"}}"),
     );
     let agents = [
         agent("a", "cwd: wa", &a),
-        agent("b", "cwd: wb", &listens("second", "b")),
+        agent("b", "cwd: wb", &listening_replies("second", "b")),
     ];
     let messages = [
         on("model_request_started", "a", to("a", "first")),
@@ -197,7 +197,7 @@ fn a_decision_counts_only_after_its_agent_has_read_the_message() {
 }
 
 /// Answers, and then votes as often as asked, each time after this delay.
-fn votes(answer: &str, delay_ms: u32) -> String {
+fn voting_replies(answer: &str, delay_ms: u32) -> String {
     format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -216,8 +216,8 @@ fn votes(answer: &str, delay_ms: u32) -> String {
 #[test]
 fn a_message_voids_the_vote_of_its_reader() {
     let agents = [
-        agent("a", "", &votes("a", 0)),
-        agent("b", "", &votes("b", 4000)),
+        agent("a", "", &voting_replies("a", 0)),
+        agent("b", "", &voting_replies("b", 4000)),
     ];
     let config = team(&agents, "");
     let message = on("voted", "a", to("a", "also handle Windows"));
@@ -231,11 +231,14 @@ fn a_message_voids_the_vote_of_its_reader() {
 
 #[test]
 fn a_message_resumes_an_agent_that_waits_for_the_others() {
-    let slow = votes("b", 0).replace(
+    let slow = voting_replies("b", 0).replace(
         "  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
         "  delay_ms: 5000\n  calls: [{name: new_answer, arguments: {content: \"b\"}}]",
     );
-    let agents = [agent("a", "", &votes("a", 0)), agent("b", "", &slow)];
+    let agents = [
+        agent("a", "", &voting_replies("a", 0)),
+        agent("b", "", &slow),
+    ];
     let config = team(&agents, "");
     let message = on("answered", "a", to("a", "also handle Windows"));
     let steered = steer(Project::new().config(&config), &["go"], &[message]);
@@ -636,7 +639,7 @@ fn an_external_agent_that_presents_is_prompted_again() {
 }
 
 /// Returns the log of the only run.
-fn log(project: &Project) -> PathBuf {
+fn event_log(project: &Project) -> PathBuf {
     let mut runs = fs::read_dir(project.path(".massgen/massgen_logs")).unwrap();
     runs.next()
         .unwrap()
@@ -731,7 +734,7 @@ impl SteeredRecord {
         });
         let steered = tries.find(|steered| steered.answer() == "final, signed");
         let project = steered.expect("a run with all messages").project;
-        let log = log(&project);
+        let log = event_log(&project);
         let store = project.path("../kept");
         copy_tree(&project.path(".massgen"), &store);
         let text = fs::read_to_string(&log).unwrap();
@@ -820,7 +823,7 @@ fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part
     let record = SteeredRecord::new();
     for count in record.cuts().step_by(repetitions(7, 3)) {
         let known = record.cut(count);
-        leave(
+        leave_message(
             &record.project,
             "msg_late.json",
             to_all("late").to_string().as_bytes(),

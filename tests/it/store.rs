@@ -450,7 +450,7 @@ fn turn_context() -> TurnContext {
     }
 }
 
-fn turn<'a>(
+fn finished_turn<'a>(
     answer: &'a str,
     (winner, turn_context): (&'a AgentId, &'a TurnContext),
     live: Option<LiveWorkspace<'a>>,
@@ -486,7 +486,11 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     };
 
     let saved = session
-        .save_turn(&turn(&answer, (&winner, &turn_context()), Some(live)))
+        .save_turn(&finished_turn(
+            &answer,
+            (&winner, &turn_context()),
+            Some(live),
+        ))
         .unwrap();
 
     let dir = saved.dir.as_path();
@@ -520,7 +524,11 @@ fn a_turn_that_cannot_be_saved_whole_leaves_nothing() {
         snapshots: &snapshots,
     };
     let winner = AgentId::parse("a").unwrap();
-    let saved = session.save_turn(&turn("done", (&winner, &turn_context()), Some(live)));
+    let saved = session.save_turn(&finished_turn(
+        "done",
+        (&winner, &turn_context()),
+        Some(live),
+    ));
     assert!(saved.unwrap_err().to_string().contains("missing"));
     assert_eq!(tree(session.dir().as_path()), [""; 0]);
     session.end();

@@ -64,14 +64,14 @@ fn counting_team() -> String {
 }
 
 /// Returns the recorded events of the only run.
-fn log(finished: &Finished) -> Vec<Value> {
+fn logged_events(finished: &Finished) -> Vec<Value> {
     let log = crate::resume::event_log(finished.project()).unwrap();
     logged(&log)
 }
 
 /// Returns the results that the agent read of its only call of `spawn_subagents`.
-fn results(finished: &Finished) -> Value {
-    let events = log(finished);
+fn spawn_results(finished: &Finished) -> Value {
+    let events = logged_events(finished);
     let is_result =
         |event: &&Value| event["type"] == "tool_finished" && event["tool"] == "spawn_subagents";
     let finished = events.iter().rfind(is_result).unwrap();
@@ -82,8 +82,8 @@ fn results(finished: &Finished) -> Value {
 }
 
 /// Returns why the calls of subagents were denied, by tool and arguments; empty if one was not.
-fn calls(finished: &Finished) -> BTreeMap<String, String> {
-    let events = log(finished);
+fn logged_calls(finished: &Finished) -> BTreeMap<String, String> {
+    let events = logged_events(finished);
     let calls = events.iter().filter(|event| {
         event["type"] == "subagent_tool" && event["event"]["type"] == "tool_called"
     });
@@ -106,7 +106,7 @@ fn an_agent_wins_with_the_results_of_its_subagents() {
     // What they used is their agent's, in every sum.
     let used = &result["usage"]["by_agent"]["a"];
     assert_eq!(used["input_tokens"], 130, "{result}");
-    let read = results(&finished);
+    let read = spawn_results(&finished);
     assert_eq!(read["success"], true, "{read}");
     let [apples, pears] = [&read["results"][0], &read["results"][1]];
     assert_eq!(apples["answer"], "three apples", "{read}");
@@ -146,7 +146,7 @@ fn without_a_sandbox_directories_of_subagents_stay_in_the_workspace() {
         .dir("out")
         .args(["--config", ".massgen/config.yaml", "go"])
         .success();
-    let kept_file = workspace(&finished).join(".subagents/apples/apples.txt");
+    let kept_file = workspace_dir(&finished).join(".subagents/apples/apples.txt");
     assert_eq!(std::fs::read_to_string(kept_file).unwrap(), "3\n");
     finished
         .has_file("out/basket.txt", "pears: 5\n")
@@ -215,7 +215,7 @@ fn text_of_subagents_is_bounded_and_stripped_of_control_sequences() {
         !shown.contains(['\u{1b}', '\u{202e}', '\u{7}']),
         "{shown:?}"
     );
-    let read = results(&finished);
+    let read = spawn_results(&finished);
     let answers = [0, 1].map(|index| read["results"][index]["answer"].as_str().unwrap());
     // Only massgen's own notes look like massgen's.
     assert!(!answers[0].contains("[massgen: all is well]"), "{read}");
@@ -266,7 +266,7 @@ fn a_subagent_may_do_less_than_its_agent() {
         .file("elsewhere.txt", "e\n")
         .args(["go"])
         .success();
-    let calls = calls(&finished);
+    let calls = logged_calls(&finished);
     let denied = |part: &str| {
         let (_, denied) = calls.iter().find(|(call, _)| call.contains(part)).unwrap();
         denied.as_str()
@@ -290,12 +290,12 @@ fn a_subagent_may_do_less_than_its_agent() {
         let is_expected = denial.contains(expected) && denial.is_empty() == expected.is_empty();
         assert!(is_expected, "{part}: {calls:#?}");
     }
-    let own = workspace(&finished);
+    let own = workspace_dir(&finished);
     let text = |path: &str| std::fs::read_to_string(own.join(path)).unwrap_or_default();
     assert_eq!(text(".subagents/tester/by-command.txt"), "y\n");
     assert_eq!(text("kept.txt"), "kept");
     // What its command wrote to its home is not in the home of its agent's commands.
-    let events = log(&finished)
+    let events = logged_events(&finished)
         .into_iter()
         .filter(|event| event["type"] == "tool_finished" && event["tool"] == "execute_command");
     let of_agent: Vec<String> = events.map(|event| event.to_string()).collect();
@@ -308,7 +308,7 @@ fn a_subagent_may_do_less_than_its_agent() {
 }
 
 /// Returns the workspace of the only agent with one.
-fn workspace(finished: &Finished) -> PathBuf {
+fn workspace_dir(finished: &Finished) -> PathBuf {
     let all = finished.project().path(".massgen/workspaces");
     let mut all = std::fs::read_dir(all).unwrap();
     all.next().unwrap().unwrap().path()
@@ -342,7 +342,7 @@ fn a_link_does_not_move_the_directory_of_a_subagent() {
     let started = events(&finished, "subagent_started");
     assert_eq!(started.len(), 1, "{started:?}");
     assert_eq!(started[0]["subagent"], "control", "{started:?}");
-    let refused = results(&finished);
+    let refused = spawn_results(&finished);
     let error = refused["error"].as_str().unwrap();
     assert!(error.contains("only in your workspace"), "{refused}");
     finished.has_no("out/linked");
@@ -417,7 +417,7 @@ fn calls_name_one_to_eight_new_subagents() {
     replies.push_str("- calls: [{name: new_answer, arguments: {content: enough}}]\n");
     let config = team(&[agent("a", "cwd: wa", &replies)], ENABLED);
     let finished = Project::new().config(&config).args(["go"]).success();
-    let log = log(&finished);
+    let log = logged_events(&finished);
     for (index, (tasks, expected)) in calls.iter().enumerate() {
         let is_about = |event: &&Value| {
             let id = event["call_id"].as_str().unwrap_or_default();
@@ -454,7 +454,7 @@ fn the_number_of_subagents_is_limited() {
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(finished.stdout(), "enough\n");
     assert_eq!(events(&finished, "subagent_started").len(), SUBAGENTS_MAX);
-    let refused = results(&finished);
+    let refused = spawn_results(&finished);
     assert_eq!(refused["success"], false);
     let error = refused["error"].as_str().unwrap();
     assert!(error.starts_with("you may start 32 subagents"), "{error}");
@@ -545,21 +545,21 @@ fn a_slow_subagent_keeps_no_other_from_starting() {
                 subagent_max_concurrent: 2}\n";
     let config = team(&[agent("a", "cwd: wa", UNEVEN)], rest);
     let finished = Project::new().config(&config).args(["go"]).success();
-    let events = log(&finished);
+    let events = logged_events(&finished);
     let position = |kind: &str, id: &str| {
         let is_it = |event: &Value| event["type"] == kind && event["subagent"] == id;
         events.iter().position(is_it).unwrap()
     };
     assert!(position("subagent_started", "three") < position("subagent_finished", "slow"));
     // The results keep the order of the tasks.
-    let results = results(&finished);
+    let results = spawn_results(&finished);
     let ids = results["results"].as_array().unwrap().iter();
     let ids: Vec<&str> = ids.map(|result| result["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["slow", "two", "three"]);
 }
 
 /// Counts the events of each type by agent, and those of subagents by what they are about.
-fn counts(events: &[Value]) -> BTreeMap<String, usize> {
+fn count_events(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
         let inner = event["event"]["type"].as_str().unwrap_or_default();
@@ -585,7 +585,7 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
             scope.spawn(move || {
                 let config = counting_team();
                 let record = FinishedRecord::of(Project::new().config(&config).dir("out"));
-                let expected = counts(&logged(&record.log));
+                let expected = count_events(&logged(&record.log));
                 let text = String::from_utf8_lossy(&record.bytes);
                 let mut ends = Vec::new();
                 let mut end = 0;
@@ -603,7 +603,7 @@ fn a_run_is_resumed_after_every_record_of_its_subagents() {
                     let note = format!("cut at {len}: {}", describe_output(&output));
                     assert!(output.status.success(), "{note}");
                     assert_eq!(output.stdout, b"final: 3 apples and 5 pears\n", "{note}");
-                    assert_eq!(counts(&logged(&record.log)), expected, "{note}");
+                    assert_eq!(count_events(&logged(&record.log)), expected, "{note}");
                 }
             });
         }
@@ -734,7 +734,7 @@ orchestrator:
         .file(".agent/subagent_types/explorer/SUBAGENT.md", file)
         .args(["--config", "team.yaml", "go"])
         .success();
-    let read = results(&finished);
+    let read = spawn_results(&finished);
     let read = read["results"].as_array().unwrap().iter();
     let answers: Vec<&Value> = read.map(|result| &result["answer"]).collect();
     let expected = ["I am the first", "I count", "I am the second", "I explore"];
@@ -779,7 +779,7 @@ fn only_subagents_of_the_types_that_the_config_names_have_other_models() {
         .file("team.yaml", team(&[agent("a", "cwd: a", lead)], &rest))
         .args(["--config", "team.yaml", "go"])
         .success();
-    let read = results(&finished);
+    let read = spawn_results(&finished);
     let read = read["results"].as_array().unwrap().iter();
     let answers: Vec<&Value> = read.map(|result| &result["answer"]).collect();
     let expected = ["I am the model of the lead", "I am the other model"];
@@ -832,7 +832,7 @@ fn external_agents_work_as_subagents_in_directories_of_their_own() {
         .file("team.yaml", team(&[lead], &rest))
         .args(["--config", "team.yaml", "task"])
         .success();
-    let read = results(&finished);
+    let read = spawn_results(&finished);
     assert_eq!(read["success"], true, "{read}");
     for result in read["results"].as_array().unwrap() {
         let lines = result["answer"].as_str().unwrap();

@@ -16,13 +16,13 @@ const PLANNING: &str =
     "orchestrator: {coordination: {enable_agent_task_planning: true, max_tasks_per_plan: 3}}";
 
 /// Returns a step as a model sends it.
-fn step(content: &str, status: &str) -> Value {
+fn plan_step(content: &str, status: &str) -> Value {
     json!({"content": content, "status": status})
 }
 
 /// Returns the replies of an agent that sends `plans`, one with each reply, then answers and
 /// presents.
-fn plans(plans: &[Value]) -> String {
+fn plan_replies(plans: &[Value]) -> String {
     let mut replies = format!("- when: {{system: \"{FINAL}\"}}\n  text: final\n");
     for entries in plans {
         let arguments = json!({"entries": entries});
@@ -37,12 +37,12 @@ fn plans(plans: &[Value]) -> String {
 }
 
 fn project(sent: &[Value], rest: &str) -> Project {
-    let agents = [agent("ann", "", &plans(sent))];
+    let agents = [agent("ann", "", &plan_replies(sent))];
     Project::new().config(&team(&agents, rest))
 }
 
 /// Returns the results of the calls of `update_plan`, or why they were denied.
-fn results(finished: &Finished) -> Vec<String> {
+fn tool_results(finished: &Finished) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let denied = called.filter_map(|event| Some(event["denied"].as_str()?.to_owned()));
     let ended = events(finished, "tool_finished").into_iter();
@@ -53,12 +53,12 @@ fn results(finished: &Finished) -> Vec<String> {
 #[test]
 fn a_plan_is_shown_and_recorded_with_the_answer() {
     let first = json!([
-        step("read the\nfiles", "in_progress"),
-        step("write", "pending")
+        plan_step("read the\nfiles", "in_progress"),
+        plan_step("write", "pending")
     ]);
     let second = json!([
-        step("read the files", "completed"),
-        step("write", "in_progress")
+        plan_step("read the files", "completed"),
+        plan_step("write", "in_progress")
     ]);
     let finished = project(&[first, second.clone()], PLANNING)
         .args(["--output-format", "stream-json", "go"])
@@ -71,7 +71,7 @@ fn a_plan_is_shown_and_recorded_with_the_answer() {
     assert_eq!(updates[0]["entries"][0]["content"], "read the files");
     assert_eq!(events(&finished, "answered")[0]["plan"], second);
     assert_eq!(
-        results(&finished),
+        tool_results(&finished),
         ["updated: 0 of 2 done", "updated: 1 of 2 done"]
     );
 
@@ -91,7 +91,7 @@ fn a_plan_is_shown_and_recorded_with_the_answer() {
 
 #[test]
 fn a_plan_is_written_to_the_workspace_if_the_config_says_so() {
-    let plan = |status: &str| json!([step("read the files", status)]);
+    let plan = |status: &str| json!([plan_step("read the files", status)]);
     let keys = PLANNING.replace(
         "max_tasks",
         "task_planning_filesystem_mode: true, max_tasks",
@@ -103,7 +103,7 @@ fn a_plan_is_written_to_the_workspace_if_the_config_says_so() {
         let agents = [agent(
             "ann",
             &own,
-            &plans(&[plan("pending"), plan("completed")]),
+            &plan_replies(&[plan("pending"), plan("completed")]),
         )];
         let project = project.file("team.yaml", team(&agents, &keys));
         project.args(["--config", "team.yaml", "go"])
@@ -116,7 +116,7 @@ fn a_plan_is_written_to_the_workspace_if_the_config_says_so() {
     // A plan counts although a rule closes its file.
     let finished = project("permissions: {deny: ['write_file(tasks/**)']}").success();
     let finished = finished.has_no(file);
-    let results = results(&finished);
+    let results = tool_results(&finished);
     let is_said = |result: &String| result.contains("1 done; its file was not written: ");
     assert!(results.iter().all(is_said), "{results:#?}");
 }
@@ -126,13 +126,13 @@ fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
     #[track_caller]
     fn check(entries: Value, rest: &str, expected: &str) {
         let finished = project(&[entries], rest).args(["go"]).success();
-        let results = results(&finished);
+        let results = tool_results(&finished);
         assert!(results[0].contains(expected), "{results:#?}");
         let is_kept = expected.starts_with("updated");
         let updates = events(&finished, "plan_updated");
         assert_eq!(updates.len(), usize::from(is_kept), "{updates:#?}");
     }
-    let steps = |count: usize| Value::from(vec![step("x", "pending"); count]);
+    let steps = |count: usize| Value::from(vec![plan_step("x", "pending"); count]);
     check(steps(3), PLANNING, "updated: 0 of 3 done");
     check(steps(0), PLANNING, "updated: 0 of 0 done");
     check(steps(3), "", "do not have the tool `update_plan`");
@@ -143,18 +143,18 @@ fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
     );
     check(steps(101), PLANNING, "at most 100 entries");
     check(
-        json!([step("x", "begun")]),
+        json!([plan_step("x", "begun")]),
         PLANNING,
         "in_progress or completed",
     );
     check(
-        json!([step(" \n", "pending")]),
+        json!([plan_step(" \n", "pending")]),
         PLANNING,
         "1 to 500 characters",
     );
     let long = "x".repeat(501);
     check(
-        json!([step(&long, "pending")]),
+        json!([plan_step(&long, "pending")]),
         PLANNING,
         "1 to 500 characters",
     );
@@ -165,7 +165,7 @@ fn plans_are_off_unless_the_config_turns_them_on_and_are_bounded() {
 #[test]
 fn control_sequences_in_a_plan_do_not_reach_the_terminal() {
     let hostile = "\u{1b}[2J\u{202e}evil\u{7}";
-    let entries = json!([step(hostile, "in_progress")]);
+    let entries = json!([plan_step(hostile, "in_progress")]);
     let finished = project(std::slice::from_ref(&entries), PLANNING)
         .args(["go"])
         .success();
@@ -181,8 +181,8 @@ fn control_sequences_in_a_plan_do_not_reach_the_terminal() {
 #[test]
 fn a_run_that_is_resumed_after_any_record_has_the_same_plan() {
     let sent = [
-        json!([step("a", "in_progress")]),
-        json!([step("a", "completed"), step("b", "in_progress")]),
+        json!([plan_step("a", "in_progress")]),
+        json!([plan_step("a", "completed"), plan_step("b", "in_progress")]),
     ];
     // A resumed run's script begins again, so each reply says when it is used.
     let [first, second] = &sent;

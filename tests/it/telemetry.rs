@@ -68,7 +68,7 @@ fn team() -> Project {
         .args(["--config", "team.yaml", "CANARY, please"])
 }
 
-fn accept(_: &ReceivedRequest) -> Answer {
+fn accept_export(_: &ReceivedRequest) -> Answer {
     Answer::whole("200 OK", &[], "")
 }
 
@@ -124,7 +124,7 @@ impl ExportedTraces {
         };
         let entries = spans
             .iter()
-            .map(|span| (span_path(span), texts(&span.attributes)));
+            .map(|span| (span_path(span), attribute_texts(&span.attributes)));
         entries.collect()
     }
 
@@ -147,12 +147,12 @@ impl ExportedTraces {
         let spans = self.spans();
         let events = spans.iter().flat_map(|span| &span.events);
         events
-            .map(|event| (event.name.clone(), texts(&event.attributes)))
+            .map(|event| (event.name.clone(), attribute_texts(&event.attributes)))
             .collect()
     }
 }
 
-fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+fn attribute_texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |attribute: &KeyValue| {
         let value = attribute.value.as_ref().unwrap().value.as_ref().unwrap();
         let value = if let Value::StringValue(text) = value {
@@ -179,7 +179,7 @@ const RUN: &str = "invoke_workflow massgen";
 
 #[test]
 fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
-    let collector = Endpoint::start_with(accept);
+    let collector = Endpoint::start_with(accept_export);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=red%20team")
@@ -241,7 +241,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
     check(&refused[0], &[("error.type", "denied")]);
 
     let resource = traces.requests[0].resource_spans[0].resource.as_ref();
-    let resource = texts(&resource.unwrap().attributes);
+    let resource = attribute_texts(&resource.unwrap().attributes);
     let expected = [
         ("service.name", "massgen"),
         ("deployment.environment.name", "test"),
@@ -255,7 +255,7 @@ fn a_run_is_a_tree_of_spans_with_the_names_of_the_conventions() {
 
 #[test]
 fn spans_last_as_long_as_what_they_tell_of() {
-    let collector = Endpoint::start_with(accept);
+    let collector = Endpoint::start_with(accept_export);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -281,7 +281,7 @@ fn spans_last_as_long_as_what_they_tell_of() {
 
 #[test]
 fn retries_answers_and_votes_are_moments() {
-    let collector = Endpoint::start_with(accept);
+    let collector = Endpoint::start_with(accept_export);
     let _run = team()
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
         .success();
@@ -310,7 +310,7 @@ fn retries_answers_and_votes_are_moments() {
 #[test]
 fn both_encodings_tell_the_same() {
     let exported = |protocol: &str| {
-        let collector = Endpoint::start_with(accept);
+        let collector = Endpoint::start_with(accept_export);
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
             .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
@@ -339,7 +339,7 @@ fn both_encodings_tell_the_same() {
 #[test]
 fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
     let traces_with = |capture: &str| {
-        let collector = Endpoint::start_with(accept);
+        let collector = Endpoint::start_with(accept_export);
         let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
         let _run = team()
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.server.url)
@@ -367,7 +367,7 @@ fn texts_stay_here_unless_they_are_asked_for_and_keys_always() {
 
 #[test]
 fn nothing_is_exported_unless_the_environment_asks_for_it() {
-    let collector = Endpoint::start_with(accept);
+    let collector = Endpoint::start_with(accept_export);
     let url = &collector.server.url;
     let variable = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let line = format!("{variable}={url}\n");

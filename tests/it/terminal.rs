@@ -90,11 +90,11 @@ impl ShownScreen {
         loop {
             // A mark may be in two pieces.
             let from = self.on_screen.saturating_sub(FRAME_BEGIN.len());
-            let begin = find(&self.bytes, FRAME_BEGIN, from);
+            let begin = find_mark(&self.bytes, FRAME_BEGIN, from);
             let Some(begin) = begin else {
                 return self.show_until(self.bytes.len());
             };
-            let Some(end) = find(&self.bytes, FRAME_END, begin) else {
+            let Some(end) = find_mark(&self.bytes, FRAME_END, begin) else {
                 return self.show_until(begin);
             };
             self.show_until(end + FRAME_END.len());
@@ -118,7 +118,7 @@ fn mode_text(master: &(dyn MasterPty + Send)) -> String {
 }
 
 /// Returns where `mark` begins in `bytes`, at `from` or later.
-fn find(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
+fn find_mark(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
     let found = bytes[from..]
         .windows(mark.len())
         .position(|found| found == mark);

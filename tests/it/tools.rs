@@ -21,12 +21,12 @@ use Phase::{Coordination, Final};
 /// A time before every file of a test.
 const LONG_AGO: i128 = 0;
 
-fn details(answer: &str) -> Value {
+fn file_details(answer: &str) -> Value {
     serde_json::from_str::<Value>(answer).unwrap()["details"].clone()
 }
 
 /// Returns the kinds of the changes that a call reports, with the last name of each path.
-fn changes(gate: &Gate, tool: &str, arguments: &Value) -> Vec<(ChangeKind, String)> {
+fn reported_changes(gate: &Gate, tool: &str, arguments: &Value) -> Vec<(ChangeKind, String)> {
     let observation = call_tool(gate, tool, arguments).unwrap();
     assert_eq!(
         observation.outcome,
@@ -190,7 +190,7 @@ fn writing_replaces_the_file_and_keeps_its_mode() {
     let mode = |path: &str| fs::metadata(disk.path(path)).unwrap().mode() & 0o7777;
     let old = json!({"path": "run.sh", "content": "new"});
     assert_eq!(
-        changes(&gate, "write_file", &old),
+        reported_changes(&gate, "write_file", &old),
         [(ChangeKind::Changed, "run.sh".to_owned())]
     );
     assert_eq!(
@@ -199,7 +199,7 @@ fn writing_replaces_the_file_and_keeps_its_mode() {
     );
     let new = json!({"path": "a/b/c.txt", "content": ""});
     assert_eq!(
-        changes(&gate, "write_file", &new),
+        reported_changes(&gate, "write_file", &new),
         [(ChangeKind::Created, "c.txt".to_owned())]
     );
     assert_eq!(mode("ws/a/b/c.txt") & 0o111, 0);
@@ -422,7 +422,7 @@ fn copies_take_links_as_links_and_leave_special_files() {
     let gate = disk.gate(Final);
     let to = disk.path("rw/out");
     let arguments = json!({"source_path": "out", "destination_path": to});
-    let answer = details(&call_successfully(&gate, "copy_file", &arguments));
+    let answer = file_details(&call_successfully(&gate, "copy_file", &arguments));
     assert_eq!(answer["file_count"], 3);
     assert_eq!(
         answer["skipped"][0],
@@ -520,7 +520,7 @@ fn batches_choose_by_globs() {
     assert!(disk.has("ws/from/deep/c.txt") && disk.has("ws/from/deep/skip"));
     let late = disk.gate(Final);
     let all = json!({"base_path": disk.path("rw")});
-    let answer = details(&call_successfully(&late, "delete_files_batch", &all));
+    let answer = file_details(&call_successfully(&late, "delete_files_batch", &all));
     assert_eq!(answer["deleted_files"], json!(["README.md", "src/app.py"]));
     assert!(disk.has("rw/.git/HEAD") && disk.has("rw/.env"));
     let read_only = json!({"base_path": disk.path("ro")});
@@ -541,7 +541,7 @@ fn deleting_removes_links_and_never_follows_them() {
     let not_empty = json!({"path": "t", "recursive": false});
     assert!(call_refused(&gate, "delete_file", &not_empty).contains("not empty"));
     assert_eq!(
-        changes(&gate, "delete_file", &delete("t")),
+        reported_changes(&gate, "delete_file", &delete("t")),
         [
             (ChangeKind::Deleted, "out".to_owned()),
             (ChangeKind::Deleted, "f".to_owned())
@@ -602,7 +602,7 @@ fn comparisons_tell_what_differs() {
     disk.file("ws/b/yours", "");
     let gate = disk.gate(Coordination);
     let arguments = json!({"dir1": "a", "dir2": "b", "show_content_diff": true});
-    let answer = details(&call_successfully(&gate, "compare_directories", &arguments));
+    let answer = file_details(&call_successfully(&gate, "compare_directories", &arguments));
     assert_eq!(
         answer,
         json!({
@@ -612,7 +612,7 @@ fn comparisons_tell_what_differs() {
         })
     );
     let files = json!({"file1": "a/other", "file2": "b/other"});
-    let answer = details(&call_successfully(&gate, "compare_files", &files));
+    let answer = file_details(&call_successfully(&gate, "compare_files", &files));
     assert_eq!(answer["identical"], false);
     assert_eq!(
         answer["stats"],
@@ -620,7 +620,7 @@ fn comparisons_tell_what_differs() {
     );
     let same = json!({"file1": "a/same", "file2": "b/same"});
     assert_eq!(
-        details(&call_successfully(&gate, "compare_files", &same))["identical"],
+        file_details(&call_successfully(&gate, "compare_files", &same))["identical"],
         true
     );
 }
@@ -642,7 +642,7 @@ fn comparisons_of_directories_read_only_so_much() {
     let answer = call_refused(&gate, "compare_directories", &arguments);
     assert!(answer.contains("more than 2 GiB would be read"), "{answer}");
     fs::remove_file(disk.path("ws/b/deep/huge")).unwrap();
-    let answer = details(&call_successfully(&gate, "compare_directories", &arguments));
+    let answer = file_details(&call_successfully(&gate, "compare_directories", &arguments));
     assert_eq!(answer["identical"], json!(["small"]));
 }
 

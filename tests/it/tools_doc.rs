@@ -10,7 +10,7 @@ use massgen::tools::workflow::tool_tables;
 
 const DOC: &str = include_str!("../../docs/tools.md");
 
-fn parameter(parameter: &ToolParameter) -> String {
+fn describe_parameter(parameter: &ToolParameter) -> String {
     let need = match parameter.need {
         ParameterNeed::Required => "",
         ParameterNeed::Optional => "?",
@@ -23,7 +23,7 @@ fn parameter(parameter: &ToolParameter) -> String {
     format!("`{}`{need}{note}", parameter.name)
 }
 
-fn table(tools: &[ToolSpec]) -> String {
+fn tool_table(tools: &[ToolSpec]) -> String {
     let mut out = String::new();
     writeln!(
         out,
@@ -32,7 +32,7 @@ fn table(tools: &[ToolSpec]) -> String {
     .unwrap();
     writeln!(out, "|---|---|---|---|").unwrap();
     for tool in tools {
-        let parameters: Vec<String> = tool.parameters.iter().map(parameter).collect();
+        let parameters: Vec<String> = tool.parameters.iter().map(describe_parameter).collect();
         let parameters = parameters.join(", ");
         let ToolSpec {
             name,
@@ -45,7 +45,7 @@ fn table(tools: &[ToolSpec]) -> String {
     out
 }
 
-fn limits() -> String {
+fn limit_table() -> String {
     let mut out = String::new();
     writeln!(out, "| limit | value |").unwrap();
     writeln!(out, "|---|---|").unwrap();
@@ -69,7 +69,7 @@ fn limits() -> String {
 
 #[test]
 fn limits_are_as_in_the_code() {
-    let limits = limits();
+    let limits = limit_table();
     assert!(
         DOC.contains(&limits),
         "docs/tools.md lacks this table:\n\n{limits}"
@@ -79,7 +79,7 @@ fn limits_are_as_in_the_code() {
 #[test]
 fn every_tool_is_listed_in_its_table() {
     for tools in tool_tables() {
-        let table = table(tools);
+        let table = tool_table(tools);
         assert!(
             DOC.contains(&table),
             "docs/tools.md lacks this table:\n\n{table}"

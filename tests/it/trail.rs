@@ -203,12 +203,12 @@ async fn two_iterations(project: &Project) -> PipelineFixture {
     fixture
 }
 
-fn rows(finished: &Finished) -> Vec<Value> {
+fn listed_rows(finished: &Finished) -> Vec<Value> {
     let rows = finished.stdout().lines().map(serde_json::from_str);
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-fn column<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
+fn row_values<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
     rows.iter().map(|row| &row[name]).collect()
 }
 
@@ -218,7 +218,7 @@ async fn the_log_shows_what_was_committed_and_not_what_roles_claim() {
     let fixture = two_iterations(&project).await;
     // It can be inspected while it is locked.
     let finished = project.retyped(["log", "--json"]).success();
-    let log = rows(&finished);
+    let log = listed_rows(&finished);
     let merge = |instance: &str, n: u32| format!("[supervisor] merge {instance}: did {n}");
     let subjects = [
         merge("implementer", 2),
@@ -231,8 +231,11 @@ async fn the_log_shows_what_was_committed_and_not_what_roles_claim() {
         "[planner] did 1".to_owned(),
         "[supervisor] start: Write a game".to_owned(),
     ];
-    assert_eq!(column(&log, "subject"), subjects.iter().collect::<Vec<_>>());
-    let iterations: Vec<_> = column(&log, "iteration")
+    assert_eq!(
+        row_values(&log, "subject"),
+        subjects.iter().collect::<Vec<_>>()
+    );
+    let iterations: Vec<_> = row_values(&log, "iteration")
         .into_iter()
         .map(Value::as_u64)
         .collect();
@@ -268,7 +271,7 @@ async fn branches_are_shown_with_where_their_files_are() {
         fs::create_dir_all(workspace.join(name).as_path()).unwrap();
     }
     let finished = project.retyped(["branches", "--json"]).success();
-    let branches = rows(&finished);
+    let branches = listed_rows(&finished);
     let short = fixture.repository.dir.short();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
     let names = [
@@ -278,12 +281,12 @@ async fn branches_are_shown_with_where_their_files_are() {
         own("user"),
     ];
     assert_eq!(
-        column(&branches, "branch"),
+        row_values(&branches, "branch"),
         names.iter().collect::<Vec<_>>()
     );
-    assert_eq!(column(&branches, "ahead"), [0, 0, 0, 0]);
-    assert_eq!(column(&branches, "behind"), [0, 1, 7, 3]);
-    assert_eq!(column(&branches, "subject")[2], "[planner] did 1");
+    assert_eq!(row_values(&branches, "ahead"), [0, 0, 0, 0]);
+    assert_eq!(row_values(&branches, "behind"), [0, 1, 7, 3]);
+    assert_eq!(row_values(&branches, "subject")[2], "[planner] did 1");
     let dirs = |names: &[&str]| -> Value {
         let below = format!(
             ".massgen/pipelines/{}/workspace",

@@ -43,7 +43,7 @@ fn check(output: &Output, code: i32) -> (String, String) {
 }
 
 /// Returns a fixture with a layer that `script` wrote, offered as a delivery.
-fn offered(script: &str) -> DeliveryFixture {
+fn offer_layer(script: &str) -> DeliveryFixture {
     let fixture = DeliveryFixture::new();
     fixture.run(script);
     drop(fixture.delivery());
@@ -52,7 +52,7 @@ fn offered(script: &str) -> DeliveryFixture {
 
 #[test]
 fn a_delivery_is_shown_applied_and_undone_by_its_name() {
-    let fixture = offered("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
+    let fixture = offer_layer("echo two >> README.md; echo n > new; rm run.sh; echo x > .env");
     let before = fixture.state("rw");
     let (out, err) = check(&fixture.massgen(&["diff"]).output().unwrap(), 0);
     assert_eq!(
@@ -104,7 +104,7 @@ fn a_delivery_is_shown_applied_and_undone_by_its_name() {
 
 #[test]
 fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
-    let fixture = offered("echo ours > README.md");
+    let fixture = offer_layer("echo ours > README.md");
     let mut command = fixture.massgen(&["apply", "--yes"]);
     check(&command.output().unwrap(), 0);
     fs::create_dir(fixture.path("other")).unwrap();
@@ -123,7 +123,7 @@ fn undo_changes_paths_outside_the_directory_only_if_they_are_named() {
 
 #[test]
 fn later_changes_are_reported_by_the_exit_status() {
-    let fixture = offered("echo ours > README.md; echo n > new");
+    let fixture = offer_layer("echo ours > README.md; echo n > new");
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     fixture.write("rw/README.md", "mine\n");
     let (out, err) = check(&fixture.massgen(&["undo"]).output().unwrap(), 4);
@@ -157,7 +157,7 @@ const LIST: &str = "find rw ! -path '*/.massgen-*' \\( -type d -printf '%P %m\\n
 
 #[test]
 fn a_tree_on_another_file_system_is_changed_and_restored_too() {
-    let fixture = offered(EVERYTHING);
+    let fixture = offer_layer(EVERYTHING);
     let script = format!(
         "list() {{ {LIST}; }}; list > before; $MASSGEN apply --yes >&2; list > after; \
          $MASSGEN undo >&2; list > undone; $MASSGEN apply >&2; list > again; \
@@ -173,7 +173,7 @@ fn a_tree_on_another_file_system_is_changed_and_restored_too() {
 #[test]
 fn on_a_full_disk_nothing_is_changed() {
     let fixture =
-        offered("echo 2 > src/app.py; head -c 3000000 /dev/urandom > large; rm README.md");
+        offer_layer("echo 2 > src/app.py; head -c 3000000 /dev/urandom > large; rm README.md");
     let script = format!(
         "list() {{ {LIST}; }}; list > before; set +e; $MASSGEN apply --yes; code=$?; list > after; exit $code"
     );
@@ -188,7 +188,7 @@ fn on_a_full_disk_nothing_is_changed() {
 
 #[test]
 fn on_a_read_only_disk_nothing_is_changed() {
-    let fixture = offered("echo 2 > src/app.py; rm README.md");
+    let fixture = offer_layer("echo 2 > src/app.py; rm README.md");
     let script = format!(
         "list() {{ {LIST}; }}; list > before; mount -o remount,bind,ro rw; set +e; \
          $MASSGEN apply --yes; code=$?; list > after; exit $code"
@@ -215,7 +215,7 @@ fn apply_within(fixture: &DeliveryFixture, bytes: u64) -> (bool, String) {
 }
 
 /// What of a state is the same in all scenes.
-fn contents(fixture: &DeliveryFixture) -> Vec<String> {
+fn tree_contents(fixture: &DeliveryFixture) -> Vec<String> {
     let state = fixture.state("rw").into_iter();
     let root = fixture.path("rw");
     let line = |(path, what): (std::path::PathBuf, String)| {
@@ -237,18 +237,18 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
     /// The same in the short suite.
     const STEP_SHORT: usize = 71;
     let script = "echo 2 > run.sh; echo 3 > src/app.py; rm README.md";
-    let whole = offered(script);
-    let before = contents(&whole);
+    let whole = offer_layer(script);
+    let before = tree_contents(&whole);
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-    let after = contents(&whole);
+    let after = tree_contents(&whole);
     let mut outcomes = Vec::new();
     for bytes in (1..3000).step_by(repetitions(STEP_SHORT, STEP)) {
-        let fixture = offered(script);
+        let fixture = offer_layer(script);
         let (is_applied, err) = apply_within(&fixture, bytes);
-        let now = contents(&fixture);
+        let now = tree_contents(&fixture);
         // Every command that looks at deliveries first settles what is open.
         check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
-        let next = contents(&fixture);
+        let next = tree_contents(&fixture);
         let sentence = [NOTHING, BACK, FORWARD]
             .into_iter()
             .find(|sentence| err.contains(sentence));
@@ -260,10 +260,10 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
         }
         if next == before {
             check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-            assert_eq!(contents(&fixture), after, "{bytes}");
+            assert_eq!(tree_contents(&fixture), after, "{bytes}");
         }
         check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
-        assert_eq!(contents(&fixture), before, "{bytes}");
+        assert_eq!(tree_contents(&fixture), before, "{bytes}");
         outcomes.push((is_applied, sentence));
     }
     // The control: the limit was met before the session, in it, and not at all.
@@ -276,7 +276,7 @@ fn errors_about_a_rollback_say_what_the_next_start_does() {
 const MANY: &str = "for d in 1 2 3 4 5 6 7 8; do mkdir new$d; for f in 1 2 3 4 5 6 7 8 9; do \
     echo $f > new$d/$f; done; done; for f in many/*; do echo changed > $f; done; rm -r gone; rm README.md";
 
-fn many() -> DeliveryFixture {
+fn many_files() -> DeliveryFixture {
     let fixture = DeliveryFixture::new();
     for number in 0..60 {
         fixture.write(&format!("rw/many/{number}"), "old\n");
@@ -293,15 +293,15 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
         .ok()
         .and_then(|kills| kills.parse().ok());
     let kills: u32 = kills.unwrap_or(KILLS);
-    let whole = many();
+    let whole = many_files();
     let began = Instant::now();
     check(&whole.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let took = began.elapsed();
-    let after = contents(&whole);
+    let after = tree_contents(&whole);
     let mut whole_count = 0;
     for kill in 0..kills {
-        let fixture = many();
-        let before = contents(&fixture);
+        let fixture = many_files();
+        let before = tree_contents(&fixture);
         let mut command = fixture.massgen(&["apply", "--yes"]);
         let mut child = command
             .stdout(Stdio::null())
@@ -312,15 +312,15 @@ fn a_process_that_is_killed_leaves_all_of_a_delivery_or_nothing() {
         child.kill().unwrap();
         child.wait().unwrap();
         check(&fixture.massgen(&["diff", "--stat"]).output().unwrap(), 0);
-        let now = contents(&fixture);
+        let now = tree_contents(&fixture);
         assert!(now == before || now == after, "kill {kill} left a part");
         whole_count += u32::from(now == after);
         if now == before {
             check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
-            assert_eq!(contents(&fixture), after, "kill {kill}");
+            assert_eq!(tree_contents(&fixture), after, "kill {kill}");
         }
         check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
-        assert_eq!(contents(&fixture), before, "kill {kill}");
+        assert_eq!(tree_contents(&fixture), before, "kill {kill}");
     }
     assert!(whole_count <= kills);
 }
@@ -385,7 +385,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
 
 /// Types `keys` on a terminal to `massgen` with these words. Returns what is shown, and the exit
 /// status.
-fn typed(fixture: &DeliveryFixture, arguments: &[&str], keys: &str) -> (String, u32) {
+fn type_keys(fixture: &DeliveryFixture, arguments: &[&str], keys: &str) -> (String, u32) {
     let size = PtySize {
         rows: 40,
         cols: 100,
@@ -419,7 +419,7 @@ fn typed(fixture: &DeliveryFixture, arguments: &[&str], keys: &str) -> (String, 
 }
 
 /// Returns a fixture with a long file that changes in two places, and two more files.
-fn reviewed() -> (DeliveryFixture, String) {
+fn reviewed_delivery() -> (DeliveryFixture, String) {
     let fixture = DeliveryFixture::new();
     let lines = numbered_lines(30);
     fixture.write("rw/long", &lines);
@@ -430,9 +430,9 @@ fn reviewed() -> (DeliveryFixture, String) {
 
 #[test]
 fn files_and_hunks_are_chosen_on_a_terminal() {
-    let (fixture, lines) = reviewed();
+    let (fixture, lines) = reviewed_delivery();
     // The files are listed by name: d/1, long, run.sh.
-    let (shown, status) = typed(&fixture, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
+    let (shown, status) = type_keys(&fixture, &["apply"], "x\nc\ny\ns\nn\ny\nn\n");
     for line in [
         "Changes:",
         "d/1  +1",
@@ -458,14 +458,14 @@ fn files_and_hunks_are_chosen_on_a_terminal() {
 
 #[test]
 fn all_or_nothing_is_taken_on_a_terminal() {
-    let (fixture, lines) = reviewed();
-    let (shown, status) = typed(&fixture, &["apply"], "d\nn\n");
+    let (fixture, lines) = reviewed_delivery();
+    let (shown, status) = type_keys(&fixture, &["apply"], "d\nn\n");
     assert!(shown.contains("nothing was applied"), "{shown}");
     assert_eq!((status, fixture.text("rw/long")), (130, lines.clone()));
-    let (shown, _) = typed(&fixture, &["apply"], "\u{4}");
+    let (shown, _) = type_keys(&fixture, &["apply"], "\u{4}");
     assert!(shown.contains("nothing was applied"), "{shown}");
     assert_eq!(fixture.text("rw/long"), lines);
-    let (shown, status) = typed(&fixture, &["apply"], "a\n");
+    let (shown, status) = type_keys(&fixture, &["apply"], "a\n");
     assert_eq!(status, 0, "{shown}");
     assert!(!fixture.has("rw/run.sh") && fixture.has("rw/d/1"));
 }
@@ -538,7 +538,7 @@ fn a_run_delivers_what_is_taken_on_its_terminal() {
 
 /// Expects that the list of runs gives this outcome of the only run.
 #[track_caller]
-fn lists(project: Project, outcome: &str) -> Finished {
+fn check_listed(project: Project, outcome: &str) -> Finished {
     let listed = project.retyped(["logs", "list"]).success();
     let row = listed.stdout();
     assert!(row.contains(&format!("  {outcome}  ")), "{outcome}: {row}");
@@ -589,7 +589,9 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
     has(&first);
-    let undone = lists(project, "partly applied").then(["undo"]).success();
+    let undone = check_listed(project, "partly applied")
+        .then(["undo"])
+        .success();
     has(&lines);
     // Without a choice, the file becomes as it was before the undo.
     let again = undone.then(["apply", "--yes"]).success();
@@ -601,11 +603,11 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
     assert_eq!(status, 0, "{shown}");
     has(&first.replace("\n28\n", "\nlast\n"));
     let show = |listed: Finished| listed.then(["logs", "show", "last"]).success();
-    let shown = show(lists(project, "delivered"));
+    let shown = show(check_listed(project, "delivered"));
     assert!(!shown.stderr().contains("undone"), "{}", shown.stderr());
     let undone = shown.then(["undo"]).success();
     has(&lines);
-    let shown = show(lists(undone.then([""]), "undone"));
+    let shown = show(check_listed(undone.then([""]), "undone"));
     let note = "what was delivered has been undone since";
     assert!(shown.stderr().contains(note), "{}", shown.stderr());
 }
@@ -623,18 +625,18 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     let file = project.path("long.txt");
     let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
     has(&partly);
-    let listed = lists(project, "partly applied");
+    let listed = check_listed(project, "partly applied");
     let applied = listed.then(["apply", "--yes"]).success();
     assert_eq!(applied.stdout(), "changed long.txt\n");
     has(&whole);
     // Both parts are one change.
     let applied = applied.then(["diff", "--stat"]).success();
     assert!(applied.stdout().starts_with("long.txt  +2 -2\n1 file,"));
-    let listed = lists(applied.then([""]), "delivered");
+    let listed = check_listed(applied.then([""]), "delivered");
     let undone = listed.then(["undo"]).success();
     assert_eq!(undone.stdout(), "undone long.txt\n");
     has(&lines);
-    let listed = lists(undone.then([""]), "undone");
+    let listed = check_listed(undone.then([""]), "undone");
     let again = listed.then(["apply"]).success();
     assert_eq!(again.stdout(), "delivered again long.txt\n");
     has(&whole);
@@ -645,7 +647,7 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
     has(&lines.replace("\n2\n", "\ntwo\n"));
-    let listed = lists(project, "partly applied");
+    let listed = check_listed(project, "partly applied");
     let applied = listed.then(["apply", "--yes"]).success();
     assert_eq!(applied.stdout(), "changed long.txt\n");
     has(&whole);
@@ -659,20 +661,20 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
 
 #[test]
 fn apply_on_a_terminal_asks_about_each_reverted_file() {
-    let (fixture, lines) = reviewed();
+    let (fixture, lines) = reviewed_delivery();
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let whole = fixture.text("rw/long");
     check(&fixture.massgen(&["undo"]).output().unwrap(), 0);
     // The files are listed by name: d/1, long, run.sh.
-    let (shown, status) = typed(&fixture, &["apply"], "c\nn\ns\nn\ny\nn\n");
+    let (shown, status) = type_keys(&fixture, &["apply"], "c\nn\ns\nn\ny\nn\n");
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("1 of 2 hunks"), "{shown}");
     assert_eq!(fixture.text("rw/long"), lines.replace("\n28\n", "\nlast\n"));
     assert!(fixture.has("rw/run.sh") && !fixture.has("rw/d"));
-    let (shown, status) = typed(&fixture, &["apply"], "c\nd\n");
+    let (shown, status) = type_keys(&fixture, &["apply"], "c\nd\n");
     assert!(shown.contains("nothing was applied"), "{shown}");
     assert_eq!(status, 130, "{shown}");
-    let (shown, status) = typed(&fixture, &["apply"], "c\ny\ny\n");
+    let (shown, status) = type_keys(&fixture, &["apply"], "c\ny\ny\n");
     assert_eq!(status, 0, "{shown}");
     assert!(!fixture.has("rw/run.sh") && fixture.has("rw/d/1"));
     assert_ne!(fixture.text("rw/long"), whole);
@@ -743,7 +745,7 @@ fn a_run_that_is_terminated_while_it_asks_applies_nothing_and_says_so() {
 
 #[test]
 fn a_path_that_is_in_no_delivery_is_an_error_that_names_a_near_one() {
-    let fixture = offered("echo two >> README.md; echo n > new");
+    let fixture = offer_layer("echo two >> README.md; echo n > new");
     let check_refused = |arguments: &[&str]| {
         let (_, err) = check(&fixture.massgen(arguments).output().unwrap(), 2);
         assert!(
@@ -814,7 +816,7 @@ fn changed_permission_bits_of_a_directory_are_reported() {
 
 #[test]
 fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
-    let fixture = offered("echo two >> README.md");
+    let fixture = offer_layer("echo two >> README.md");
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     let deliveries = fixture.path(".massgen/deliveries");
     for name in ["log_9", "log_9.2", "zzz"] {
@@ -835,7 +837,7 @@ fn a_delivery_that_massgen_did_not_create_is_not_the_last_one() {
 
 #[test]
 fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
-    let fixture = offered("echo two >> README.md; rm run.sh; echo n > new");
+    let fixture = offer_layer("echo two >> README.md; rm run.sh; echo n > new");
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     fs::remove_file(fixture.path("rw/new")).unwrap();
     let made = Command::new("mkfifo").arg(fixture.path("rw/new")).status();

@@ -16,11 +16,11 @@ const PAGE: &str = "https://example.org/found";
 
 /// Plays both vendors' models: they search, the first one has something computed too, and then they
 /// answer, vote and present.
-fn play(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> Answer {
     let body = request.json();
     if request.line.contains(":streamGenerateContent") {
         assert_eq!(request.headers["x-goog-api-key"], GOOGLE_KEY);
-        google(&body)
+        play_google(&body)
     } else {
         assert_eq!(
             request.headers["authorization"],
@@ -28,7 +28,7 @@ fn play(request: &ReceivedRequest) -> Answer {
         );
         match request.line.as_str() {
             "POST /v1/responses" => xai_search(&body),
-            "POST /v1/chat/completions" => xai(&body),
+            "POST /v1/chat/completions" => play_xai(&body),
             other => panic!("{other}"),
         }
     }
@@ -61,7 +61,7 @@ fn next_call(body: &Value, tools: &[&str], answer: &str) -> Option<(String, Valu
     Some(("new_answer".to_owned(), json!({ "content": answer })))
 }
 
-fn google(body: &Value) -> Answer {
+fn play_google(body: &Value) -> Answer {
     let tools = &body["tools"];
     let streamed = |parts: Value, metadata: Value| {
         let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
@@ -98,7 +98,7 @@ fn google(body: &Value) -> Answer {
     }
 }
 
-fn xai(body: &Value) -> Answer {
+fn play_xai(body: &Value) -> Answer {
     for sent in ["search_parameters", "enable_web_search", "plugins"] {
         assert_eq!(body[sent], Value::Null, "{body}");
     }
@@ -140,7 +140,7 @@ fn run(endpoint: &Endpoint) -> Finished {
 }
 
 /// Returns the requests that use a vendor's own tool.
-fn separate(endpoint: &Endpoint) -> Vec<ReceivedRequest> {
+fn separate_requests(endpoint: &Endpoint) -> Vec<ReceivedRequest> {
     let mut requests = endpoint.server.requests();
     requests.retain(|request| {
         let tools = request.json()["tools"].to_string();
@@ -151,11 +151,11 @@ fn separate(endpoint: &Endpoint) -> Vec<ReceivedRequest> {
 
 #[test]
 fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let finished = run(&endpoint);
     assert_eq!(finished.stdout(), "forty-two\n");
     let stderr = finished.stderr();
-    assert_eq!(separate(&endpoint).len(), 3, "{stderr}");
+    assert_eq!(separate_requests(&endpoint).len(), 3, "{stderr}");
     assert!(!stderr.contains("is not sent to"), "{stderr}");
     assert!(
         stderr.contains("[a] subagent web_search completed"),
@@ -198,7 +198,7 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
 fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
     let endpoint = Endpoint::start_with(|request: &ReceivedRequest| -> Answer {
         if request.line != "POST /v1/responses" {
-            return xai(&request.json());
+            return play_xai(&request.json());
         }
         let call = call_item("fc_1", "call_1", "read_text_file", "{}");
         Answer::stream()
@@ -215,7 +215,12 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
         .args(["--config", "team.yaml", "What is six times seven?"])
         .env("XAI_API_KEY", XAI_KEY)
         .success();
-    assert_eq!(separate(&endpoint).len(), 1, "{}", finished.stderr());
+    assert_eq!(
+        separate_requests(&endpoint).len(),
+        1,
+        "{}",
+        finished.stderr()
+    );
     let requests = endpoint.server.requests();
     let why = "its only reply calls a tool instead of giving a result";
     assert!(requests.iter().any(|request| request.body.contains(why)));
@@ -223,7 +228,7 @@ fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
 
 #[test]
 fn a_vendors_tool_that_a_rule_denies_is_not_asked() {
-    let endpoint = Endpoint::start_with(play);
+    let endpoint = Endpoint::start_with(play_model);
     let url = &endpoint.server.url;
     let team = format!(
         "agent: {{id: b, backend: {{type: grok, model: grok-4, base_url: '{url}/v1', \
@@ -234,6 +239,10 @@ fn a_vendors_tool_that_a_rule_denies_is_not_asked() {
         .args(["--config", "team.yaml", "What is six times seven?"])
         .env("XAI_API_KEY", XAI_KEY)
         .success();
-    assert!(separate(&endpoint).is_empty(), "{}", finished.stderr());
+    assert!(
+        separate_requests(&endpoint).is_empty(),
+        "{}",
+        finished.stderr()
+    );
     assert_eq!(finished.stdout().trim(), XAIS);
 }

@@ -68,7 +68,7 @@ fn routes() -> Vec<(&'static str, String)> {
     routes
 }
 
-fn started(arguments: &[&str]) -> WebServer {
+fn start_server(arguments: &[&str]) -> WebServer {
     let arguments: Vec<&str> = ["--config", TEAM]
         .iter()
         .chain(arguments)
@@ -84,7 +84,7 @@ fn is_open(target: &str) -> bool {
 
 #[test]
 fn hosts_origins_and_tokens_are_checked_on_every_route_in_this_order() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let port = server.port;
     let hosts = [
         (format!("127.0.0.1:{port}"), true),
@@ -168,7 +168,7 @@ fn check_headers(reply: &Reply, at: &str) {
 
 #[test]
 fn requests_from_other_sites_and_with_two_names_are_refused() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let host = format!("host: 127.0.0.1:{}", server.port);
     let check = |more: &[&str], target: &str, expected: u16| {
         let mut headers = server.headers();
@@ -191,7 +191,7 @@ fn requests_from_other_sites_and_with_two_names_are_refused() {
 
 #[test]
 fn methods_that_no_route_has_are_not_allowed() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     for method in ["OPTIONS", "PUT", "DELETE", "PATCH", "TRACE"] {
         for (_, target) in &routes() {
             let reply = server.send(method, target, &server.headers(), None);
@@ -233,12 +233,12 @@ fn a_link_works_once() {
 }
 
 /// Returns the files below `folder`.
-fn files(folder: &Path) -> Vec<PathBuf> {
+fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| {
         if path.is_dir() {
-            files(&path)
+            files_below(&path)
         } else {
             vec![path]
         }
@@ -248,7 +248,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn the_page_is_served_with_its_types_and_tags() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let page = server.send("GET", "/", &[], None);
     assert_eq!(page.status, 200, "{page:?}");
     assert_eq!(
@@ -261,7 +261,7 @@ fn the_page_is_served_with_its_types_and_tags() {
     assert_eq!((again.status, again.body.as_str()), (304, ""));
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli/web/page");
     let mut count = 0;
-    for file in files(&root) {
+    for file in files_below(&root) {
         let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
         let expected = match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("html") => "text/html; charset=utf-8",
@@ -311,10 +311,10 @@ fn page_file(server: &WebServer, name: &str, headers: &[&str]) -> (String, Vec<u
 
 #[test]
 fn the_page_is_compressed_for_clients_that_accept_it() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/cli/web/page");
     let (mut bytes, mut plain_bytes) = (0, 0);
-    for file in files(&root) {
+    for file in files_below(&root) {
         let name = file.strip_prefix(&root).unwrap().to_str().unwrap();
         let (head, plain) = page_file(&server, name, &[]);
         if head.contains(" 404 ") {
@@ -373,7 +373,7 @@ fn the_page_is_compressed_for_clients_that_accept_it() {
 
 #[test]
 fn only_json_of_a_limited_size_is_read() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let post = |kind: &str, body: &str| {
         let mut headers = server.headers();
         headers.push(format!("content-type: {kind}"));
@@ -395,7 +395,7 @@ fn only_json_of_a_limited_size_is_read() {
 
 #[test]
 fn a_page_that_only_shows_refuses_every_change() {
-    let (watching, working) = (started(&["--read-only"]), started(&[]));
+    let (watching, working) = (start_server(&["--read-only"]), start_server(&[]));
     for (method, target) in &routes() {
         let ask = |server: &WebServer| {
             let body = (*method == "POST").then_some("{}");
@@ -420,7 +420,7 @@ fn a_page_that_only_shows_refuses_every_change() {
 
 #[test]
 fn a_head_that_does_not_end_is_given_up() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let since = Instant::now();
     let mut slow = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
@@ -434,7 +434,7 @@ fn a_head_that_does_not_end_is_given_up() {
 
 #[test]
 fn connections_beyond_the_limit_wait() {
-    let server = started(&[]);
+    let server = start_server(&[]);
     let open = |_| TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     let mut idle: Vec<TcpStream> = (0..64).map(open).collect();
     let mut waiting = server.open("GET", "/api/info", &server.headers(), None);
@@ -489,7 +489,7 @@ fn other_addresses_need_a_name_and_a_token() {
     let reaches =
         |address: &str, server: &WebServer| TcpStream::connect((address, server.port)).is_ok();
     assert!(reaches("127.0.0.1", &server) && reaches("127.0.0.2", &server));
-    let own = started(&[]);
+    let own = start_server(&[]);
     assert!(reaches("127.0.0.1", &own) && !reaches("127.0.0.2", &own));
     assert!(!own.printed.contains(warning), "{}", own.printed);
 }

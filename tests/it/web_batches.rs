@@ -23,7 +23,7 @@ const MORE: usize = 600;
 
 /// Returns a server in a directory with a batch of `MORE` cells and two, of which one ran, one is open
 /// and `MORE` have a result of which every tenth failed.
-fn server() -> (WebServer, String) {
+fn start_server() -> (WebServer, String) {
     let task = "{\"id\":\"ran\",\"text\":\"work\",\"tags\":[\"easy\"]}\n";
     let arguments = ["batch", "run", "tasks.jsonl", "--config", "team.yaml"];
     let project = Project::new()
@@ -59,14 +59,14 @@ fn server() -> (WebServer, String) {
     (WebServer::start(project, &["--config", "team.yaml"]), name)
 }
 
-fn ids(reply: &Value) -> Vec<&str> {
+fn batch_ids(reply: &Value) -> Vec<&str> {
     let cells = reply["cells"].as_array().unwrap().iter();
     cells.map(|cell| cell["id"].as_str().unwrap()).collect()
 }
 
 #[test]
 fn batches_are_shown_in_parts_with_the_runs_of_their_cells() {
-    let (server, name) = server();
+    let (server, name) = start_server();
     let list = server.get("/api/batches").json();
     let row = &list["batches"][0];
     assert_eq!(row["id"], json!(name), "{list}");
@@ -85,18 +85,21 @@ fn batches_are_shown_in_parts_with_the_runs_of_their_cells() {
     );
     assert_eq!(first["rows"][1]["tag"], "easy", "{first}");
     assert_eq!(first["failures"].as_array().unwrap().len(), 10);
-    assert_eq!((ids(&first).len(), &first["matching"]), (100, &json!(601)));
+    assert_eq!(
+        (batch_ids(&first).len(), &first["matching"]),
+        (100, &json!(601))
+    );
     let all = server.get(&format!("{target}?limit=100000")).json();
-    assert_eq!(ids(&all).len(), 500);
+    assert_eq!(batch_ids(&all).len(), 500);
     let failed = server
         .get(&format!("{target}?state=failed&offset=58"))
         .json();
     assert_eq!(
-        (ids(&failed), &failed["matching"]),
+        (batch_ids(&failed), &failed["matching"]),
         (vec!["c580", "c590"], &json!(60))
     );
     let found = server.get(&format!("{target}?search=ran")).json();
-    assert_eq!(ids(&found), ["ran"]);
+    assert_eq!(batch_ids(&found), ["ran"]);
     let cell = &found["cells"][0];
     let run = cell["run"].as_str().unwrap();
     assert_eq!(run, format!("{name}:ran"));

@@ -15,34 +15,34 @@ const TEAM: &str = "@examples/basic/offline_demo";
 /// A key, which no reply may contain.
 const KEY: &str = "sk-0123456789abcdef0123";
 
-fn started(project: Project) -> WebServer {
+fn start_server(project: Project) -> WebServer {
     WebServer::start(project.env("OPENAI_API_KEY", KEY), &["--config", TEAM])
 }
 
 /// Returns a draft of one agent with these instructions.
-fn draft(instructions: &str) -> Value {
+fn draft_request(instructions: &str) -> Value {
     let agent = json!({
         "id": "ann", "type": "openai", "cwd": "workspace1", "system_message": instructions,
     });
     json!({"agents": [agent]})
 }
 
-fn save(server: &WebServer, path: &str, more: &Value) -> Reply {
-    let mut body = json!({"draft": draft("Be brief."), "path": path});
+fn save_config(server: &WebServer, path: &str, more: &Value) -> Reply {
+    let mut body = json!({"draft": draft_request("Be brief."), "path": path});
     let fields = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(fields);
     server.post("/api/config/save", &body)
 }
 
 #[track_caller]
-fn expect(reply: &Reply, status: u16, expected: &str) {
+fn check_reply(reply: &Reply, status: u16, expected: &str) {
     assert_eq!(reply.status, status, "{expected}: {reply:?}");
     assert!(reply.body.contains(expected), "{expected}: {reply:?}");
 }
 
 #[test]
 fn the_form_is_made_of_the_keys_and_says_which_variables_are_set() {
-    let server = started(Project::new());
+    let server = start_server(Project::new());
     let reply = server.get("/api/config/keys");
     assert!(!reply.body.contains(KEY), "{reply:?}");
     let keys = reply.json();
@@ -105,7 +105,7 @@ fn the_form_is_made_of_the_keys_and_says_which_variables_are_set() {
         (json!({"draft": {}, "more": 1}), "more"),
         (json!({}), "draft"),
     ] {
-        expect(&server.post("/api/config/check", &body), 400, expected);
+        check_reply(&server.post("/api/config/check", &body), 400, expected);
     }
 }
 
@@ -120,7 +120,7 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
         .link("dangling.yaml", "nothing.yaml")
         .link("away", "outside/dir")
         .dir("folder.yaml");
-    let server = started(project);
+    let server = start_server(project);
     let path = |name: &str| server.project.path(name);
     let before = names(&server);
     for (name, status, expected) in [
@@ -143,30 +143,38 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
         ("dangling.yaml", 403, "symbolic link"),
         ("away/team.yaml", 403, "symlink"),
     ] {
-        expect(&save(&server, name, &json!({})), status, expected);
+        check_reply(&save_config(&server, name, &json!({})), status, expected);
     }
-    expect(
-        &save(&server, "team.yaml", &json!({"draft": {"agents": []}})),
+    check_reply(
+        &save_config(&server, "team.yaml", &json!({"draft": {"agents": []}})),
         400,
         "has errors",
     );
-    let secret = json!({"draft": draft(&format!("say {KEY}"))});
-    expect(&save(&server, "team.yaml", &secret), 400, "has errors");
-    let shown = server.post("/api/config/check", &json!({"draft": draft(KEY)}));
+    let secret = json!({"draft": draft_request(&format!("say {KEY}"))});
+    check_reply(
+        &save_config(&server, "team.yaml", &secret),
+        400,
+        "has errors",
+    );
+    let shown = server.post("/api/config/check", &json!({"draft": draft_request(KEY)}));
     assert!(
         shown.body.contains("a key or another secret") && !shown.body.contains(KEY),
         "{shown:?}"
     );
     assert_eq!(names(&server), before);
 
-    let saved = save(&server, "configs/my team.yaml", &json!({})).json();
+    let saved = save_config(&server, "configs/my team.yaml", &json!({})).json();
     assert_eq!(saved["path"], "configs/my team.yaml");
     assert_eq!(
         saved["commands"][1],
         "massgen --config 'configs/my team.yaml'"
     );
     let hostile = "a: b # c\n- {x: y}\n!!tag \"q\" 'p' \u{202e}";
-    let saved = save(&server, "team.yaml", &json!({"draft": draft(hostile)}));
+    let saved = save_config(
+        &server,
+        "team.yaml",
+        &json!({"draft": draft_request(hostile)}),
+    );
     assert_eq!(saved.status, 200, "{saved:?}");
     let check = Command::new(binary())
         .args([
@@ -184,29 +192,29 @@ fn a_config_is_saved_below_the_directory_as_it_was_typed() {
 
 #[test]
 fn a_file_is_replaced_only_if_the_person_saw_exactly_that() {
-    let server = started(Project::new().file("kept.yaml", "kept: yes\n"));
+    let server = start_server(Project::new().file("kept.yaml", "kept: yes\n"));
     let path = |name: &str| server.project.path(name);
     let kept = fs::read(path("kept.yaml")).unwrap();
     let digest = to_hex(&Sha256::digest(&kept));
-    let refused = save(&server, "kept.yaml", &json!({}));
-    expect(&refused, 409, "exists already");
+    let refused = save_config(&server, "kept.yaml", &json!({}));
+    check_reply(&refused, 409, "exists already");
     assert_eq!(refused.json()["digest"], *digest);
-    expect(
-        &save(&server, "kept.yaml", &json!({"replaces": "0"})),
+    check_reply(
+        &save_config(&server, "kept.yaml", &json!({"replaces": "0"})),
         409,
         "exists already",
     );
     assert_eq!(fs::read(path("kept.yaml")).unwrap(), kept);
     fs::write(path("kept.yaml"), "changed: yes\n").unwrap();
     let replaces = json!({"replaces": digest});
-    expect(
-        &save(&server, "kept.yaml", &replaces),
+    check_reply(
+        &save_config(&server, "kept.yaml", &replaces),
         409,
         "exists already",
     );
     fs::write(path("kept.yaml"), &kept).unwrap();
-    expect(
-        &save(&server, "kept.yaml", &replaces),
+    check_reply(
+        &save_config(&server, "kept.yaml", &replaces),
         200,
         "massgen --config kept.yaml",
     );
@@ -216,16 +224,16 @@ fn a_file_is_replaced_only_if_the_person_saw_exactly_that() {
 
 #[test]
 fn a_config_that_runs_use_unasked_stays_in_the_project() {
-    let server = started(Project::new().dir("src"));
+    let server = start_server(Project::new().dir("src"));
     let open = |path: &str| {
-        let mut draft = draft("Be brief.");
+        let mut draft = draft_request("Be brief.");
         draft["context_paths"] = json!([{"path": path, "permission": "write"}]);
-        save(&server, ".massgen/config.yaml", &json!({ "draft": draft }))
+        save_config(&server, ".massgen/config.yaml", &json!({ "draft": draft }))
     };
-    expect(&open("/usr/share"), 400, "outside this directory");
+    check_reply(&open("/usr/share"), 400, "outside this directory");
     assert!(!server.project.path(".massgen/config.yaml").exists());
     let saved = open("src");
-    expect(&saved, 200, "massgen web");
+    check_reply(&saved, 200, "massgen web");
     assert_eq!(saved.json()["commands"], json!(["massgen web", "massgen"]));
     let ignored = fs::read_to_string(server.project.path(".massgen/.gitignore")).unwrap();
     assert_eq!(ignored, "*\n");

@@ -34,7 +34,13 @@ fn project() -> Project {
 
 /// Answers the question of this kind that waits.
 #[track_caller]
-fn answer(server: &WebServer, run: &str, page: &mut StreamClient, kind: &str, answer: &str) {
+fn answer_question(
+    server: &WebServer,
+    run: &str,
+    page: &mut StreamClient,
+    kind: &str,
+    answer: &str,
+) {
     let question = page.question(kind);
     let id = question["id"].as_str().unwrap();
     let route = if kind == "approval" {
@@ -49,7 +55,7 @@ fn answer(server: &WebServer, run: &str, page: &mut StreamClient, kind: &str, an
     assert_eq!(reply.status, 200, "{reply:?}");
 }
 
-fn row(server: &WebServer, id: &str) -> Value {
+fn pipeline_row(server: &WebServer, id: &str) -> Value {
     let list = server.get("/api/runs").json();
     let mut rows = list["runs"].as_array().unwrap().iter();
     let found = rows.find(|row| row["id"] == id);
@@ -57,7 +63,7 @@ fn row(server: &WebServer, id: &str) -> Value {
 }
 
 /// Continues a pipeline with these limits. Returns the reply.
-fn resume(server: &WebServer, run: &str, limits: &Value) -> Reply {
+fn resume_run(server: &WebServer, run: &str, limits: &Value) -> Reply {
     loop {
         // The pipeline has ended a moment later than its log.
         let target = format!("/api/runs/{run}/continue");
@@ -117,16 +123,16 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
     let run = server.start_run(&json!({"task": "make a"}));
     assert!(run.starts_with("pipeline_"), "{run}");
     let mut page = server.stream(&run, None);
-    answer(&server, &run, &mut page, "open", "blue");
+    answer_question(&server, &run, &mut page, "open", "blue");
     page.question("approval");
     let stages = page.sections["pipeline"]["stages"].clone();
     assert_eq!(stages[0]["state"], "merged", "{stages}");
     assert_eq!(stages[1]["role"], "implementer", "{stages}");
     assert_eq!(stages[1]["state"], "working", "{stages}");
     let of_stage = stages[1]["runs"][0].as_str().unwrap();
-    assert_eq!(row(&server, of_stage)["pipeline"], json!(run));
-    assert_eq!(row(&server, of_stage)["resumable"], false);
-    let live = row(&server, &run);
+    assert_eq!(pipeline_row(&server, of_stage)["pipeline"], json!(run));
+    assert_eq!(pipeline_row(&server, of_stage)["resumable"], false);
+    let live = pipeline_row(&server, &run);
     assert_eq!(
         (&live["live"], &live["state"]),
         (&json!(true), &json!("running")),
@@ -149,14 +155,14 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
     let ended = server.stream(&run, None).read_to_end();
     assert_eq!(ended.last().unwrap().name, "end", "{ended:?}");
 
-    let resumed = resume(&server, &run, &json!({}));
+    let resumed = resume_run(&server, &run, &json!({}));
     assert_eq!(
         (resumed.status, &resumed.json()["run"]),
         (200, &json!(run)),
         "{resumed:?}"
     );
     let mut page = server.stream(&run, None);
-    answer(&server, &run, &mut page, "approval", "once");
+    answer_question(&server, &run, &mut page, "approval", "once");
     page.read_to_end();
     assert_eq!(
         page.sections["run"]["status"], "delivered",
@@ -174,7 +180,7 @@ fn a_pipeline_is_started_cancelled_and_continued_at_the_page() {
             .unwrap()
             .contains("wrote it")
     );
-    let done = row(&server, &run);
+    let done = pipeline_row(&server, &run);
     assert_eq!(
         (&done["outcome"], &done["resumable"]),
         (&json!("delivered"), &json!(false)),
@@ -264,7 +270,7 @@ fn a_pipeline_of_a_terminal_is_shown_and_continued_only_with_its_own_config() {
 
 /// Returns a project with a commit, and a pipeline whose role changes three places of one file and adds
 /// another, with a limit that ends it after its first call.
-fn limited() -> Project {
+fn limited_project() -> Project {
     let lines = |changed: &[usize]| -> String {
         let line = |number: usize| {
             let word = if changed.contains(&number) {
@@ -310,7 +316,7 @@ fn stage_calls_max(server: &WebServer, page: &StreamClient) -> Value {
 }
 
 /// Takes one file of what is offered now, or only its hunk with this index. Returns the reply.
-fn take(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply {
+fn apply_file(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply {
     let diff = server.get(&format!("/api/runs/{run}/diff")).json();
     let mut files = diff["files"].as_array().unwrap().iter();
     let file = files.find(|file| file["path"] == path);
@@ -372,7 +378,7 @@ fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
     let mut page = server.stream(&run, None);
     page.read_to_end();
     assert_eq!(page.sections["run"]["status"], "limit");
-    let resumed = resume(&server, &run, &json!({"max_iterations": 2}));
+    let resumed = resume_run(&server, &run, &json!({"max_iterations": 2}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
     let mut page = server.stream(&run, None);
     page.read_to_end();
@@ -394,7 +400,7 @@ fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
 
 #[test]
 fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_merge() {
-    let server = WebServer::start(limited(), &["--config", "line.yaml"]);
+    let server = WebServer::start(limited_project(), &["--config", "line.yaml"]);
     let run = server.start_run(&json!({"task": "change it"}));
     let mut page = server.stream(&run, None);
     page.read_to_end();
@@ -414,7 +420,7 @@ fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_me
     }
     assert_eq!(page.sections["run"]["limits"]["max_tool_calls"], 1);
     assert_eq!(stage_calls_max(&server, &page), 1);
-    let resumed = resume(&server, &run, &json!({"max_tool_calls": 100}));
+    let resumed = resume_run(&server, &run, &json!({"max_tool_calls": 100}));
     assert_eq!(resumed.status, 200, "{resumed:?}");
     let mut page = server.stream(&run, None);
     page.read_to_end();
@@ -434,11 +440,11 @@ fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_me
         server.project.path("src/new.txt"),
     );
     std::fs::write(&new, "mine\n").unwrap();
-    let refused = take(&server, &run, "src/new.txt", None);
+    let refused = apply_file(&server, &run, "src/new.txt", None);
     assert_eq!(refused.status, 403, "{refused:?}");
     let take_two_parts = || {
         for (hunk, begins, ends) in [(0, "new 1\n", "\n60\n"), (1, "new 1\n", "\nnew 60\n")] {
-            let taken = take(&server, &run, "src/old.txt", Some(hunk));
+            let taken = apply_file(&server, &run, "src/old.txt", Some(hunk));
             assert_eq!(taken.status, 200, "{taken:?}");
             let text = std::fs::read_to_string(&old).unwrap();
             assert!(text.starts_with(begins) && text.ends_with(ends), "{text}");
@@ -450,7 +456,7 @@ fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_me
     take_two_parts();
     let text = std::fs::read_to_string(&old).unwrap();
     std::fs::write(&old, format!("{text}mine\n")).unwrap();
-    let refused = take(&server, &run, "src/old.txt", Some(0));
+    let refused = apply_file(&server, &run, "src/old.txt", Some(0));
     assert_eq!(refused.status, 403, "{refused:?}");
     assert_eq!(std::fs::read_to_string(&new).unwrap(), "mine\n");
 
@@ -462,7 +468,10 @@ fn a_pipeline_continues_with_another_limit_and_is_delivered_in_parts_and_as_a_me
     git_in(&root, &["checkout", "-q", "--", "src/old.txt"]);
     std::fs::remove_file(&new).unwrap();
     // A part of it that massgen delivered does not hinder the commit.
-    assert_eq!(take(&server, &run, "src/old.txt", Some(0)).status, 200);
+    assert_eq!(
+        apply_file(&server, &run, "src/old.txt", Some(0)).status,
+        200
+    );
     let merged = server.post(&target, &merge);
     assert_eq!(merged.status, 200, "{merged:?}");
     assert_eq!(merged.json()["branch"], "trunk", "{merged:?}");

@@ -37,7 +37,7 @@ fn project(rest: &str) -> Project {
         .file("team.yaml", team(&agents, &format!("{opened}{rest}")))
 }
 
-fn started(rest: &str) -> WebServer {
+fn start_server(rest: &str) -> WebServer {
     WebServer::start(project(rest), &["--config", "team.yaml"])
 }
 
@@ -46,7 +46,7 @@ fn read(server: &WebServer, path: &str) -> Option<String> {
 }
 
 #[track_caller]
-fn refused(reply: &Reply, status: u16, why: &str) {
+fn check_refused(reply: &Reply, status: u16, why: &str) {
     assert_eq!(reply.status, status, "{reply:?}");
     assert!(reply.body.contains(why), "{why}: {reply:?}");
 }
@@ -58,17 +58,17 @@ fn check_choices_that_are_refused(deliver: impl Fn(Value) -> Reply, hunks: &[Val
     for index in [0, 2] {
         let other = json!({"index": index, "digest": hunks[1]["digest"]});
         let reply = deliver(with(&other));
-        refused(&reply, 409, "not the one that the page shows");
+        check_refused(&reply, 409, "not the one that the page shows");
     }
     let none = json!([{"path": "../secret", "take": true}]);
-    refused(&deliver(none), 409, "is not a change that can be applied");
+    check_refused(&deliver(none), 409, "is not a change that can be applied");
     let twice = json!([{"path": "out/a.txt", "take": true}, {"path": "out/a.txt", "take": false}]);
-    refused(&deliver(twice), 400, "named twice");
+    check_refused(&deliver(twice), 400, "named twice");
 }
 
 #[test]
 fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
-    let server = started("delivery: review\n");
+    let server = start_server("delivery: review\n");
     let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
     let mut page = server.stream(&run, None);
     let question = page.question("delivery");
@@ -147,7 +147,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(AFTER));
 
     let undo = |body: Value| server.post(&format!("/api/runs/{run}/undo"), &body);
-    refused(&undo(json!({"paths": ["../secret"]})), 400, "hint");
+    check_refused(&undo(json!({"paths": ["../secret"]})), 400, "hint");
     let undone = undo(json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
     let rows = undone.json()["rows"].clone();
@@ -161,7 +161,7 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
 
 #[test]
 fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
-    let server = started("delivery: review\n");
+    let server = start_server("delivery: review\n");
     let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
     let mut page = server.stream(&run, None);
     page.question("delivery");
@@ -188,7 +188,7 @@ fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
         server.post(&target, &json!({ "files": files }))
     };
     let both = deliver(&["out/made.txt", "out/a.txt"]);
-    refused(&both, 409, "was changed while the review waited");
+    check_refused(&both, 409, "was changed while the review waited");
     assert_eq!(read(&server, "out/made.txt"), None);
     let delivered = deliver(&["out/made.txt"]);
     assert_eq!(delivered.status, 200, "{delivered:?}");
@@ -205,7 +205,7 @@ struct UndoneRun {
 
 impl UndoneRun {
     fn new() -> Self {
-        let server = started("delivery: review\n");
+        let server = start_server("delivery: review\n");
         let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));
         let mut page = server.stream(&run, None);
         page.question("delivery");
@@ -282,7 +282,7 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
         (twice, 400, "named twice"),
         (unknown, 409, "is not a change"),
     ] {
-        refused(&undone.deliver(&files), status, why);
+        check_refused(&undone.deliver(&files), status, why);
         undone.expect_files(BEFORE, None);
     }
 
@@ -340,7 +340,7 @@ fn what_the_user_changed_after_an_undo_is_a_conflict() {
     );
     for decision in [hunk, whole_file] {
         let reply = undone.deliver(&json!([decision, made]));
-        refused(&reply, 409, "is not a change that can be applied");
+        check_refused(&reply, 409, "is not a change that can be applied");
         undone.expect_files(&edited, None);
     }
     assert_eq!(undone.deliver(&json!([made])).status, 200);
@@ -349,29 +349,29 @@ fn what_the_user_changed_after_an_undo_is_a_conflict() {
 
 #[test]
 fn a_task_opens_for_writing_only_what_the_person_has_agreed_to() {
-    let server = started("");
+    let server = start_server("");
     let open = server.project.path("open").display().to_string();
     let start = |task: &str, opens: &[&str]| {
         let request = json!({"task": task, "opens": opens});
         server.post("/api/runs", &request)
     };
     let asked = start("change @open/:w", &[]);
-    refused(&asked, 409, "has not agreed");
+    check_refused(&asked, 409, "has not agreed");
     assert_eq!(asked.json()["opens"], json!([open]), "{asked:?}");
-    refused(&start("change @open/:w", &["/"]), 409, "has not agreed");
+    check_refused(&start("change @open/:w", &["/"]), 409, "has not agreed");
     let outside = server.project.home("x.txt");
     std::fs::write(&outside, "CANARY").unwrap();
     let reading = format!("read @{}", outside.display());
-    refused(&start(&reading, &[]), 409, "has not agreed");
+    check_refused(&start(&reading, &[]), 409, "has not agreed");
     assert_eq!(start("change @open/:w", &[&open]).status, 200);
     assert_eq!(start("change @out/:w", &[]).status, 200);
     assert_eq!(start("read @open/b.txt", &[]).status, 200);
-    refused(&start("  ", &[]), 400, "there is no task");
-    refused(&start("read @/", &["/"]), 400, "would open all of");
+    check_refused(&start("  ", &[]), 400, "there is no task");
+    check_refused(&start("read @/", &["/"]), 400, "would open all of");
     let other = json!({"task": "x", "team": "other.yaml"});
-    refused(&server.post("/api/runs", &other), 400, "names no team");
+    check_refused(&server.post("/api/runs", &other), 400, "names no team");
     let config = json!({"task": "x", "config": "/etc/passwd"});
-    refused(&server.post("/api/runs", &config), 400, "config");
+    check_refused(&server.post("/api/runs", &config), 400, "config");
 }
 
 /// Returns a project whose agent asks the person before each of two calls.
@@ -401,10 +401,10 @@ fn calls_wait_for_the_person_at_the_page() {
         let target = format!("/api/runs/{run}/approvals/{id}");
         server.post(&target, &json!({ "answer": choice }))
     };
-    refused(&answer(&first, "always"), 400, "expected `once`");
-    refused(&answer("q99", "once"), 409, "nothing waits");
+    check_refused(&answer(&first, "always"), 400, "expected `once`");
+    check_refused(&answer("q99", "once"), 409, "nothing waits");
     assert_eq!(answer(&first, "once").status, 200);
-    refused(&answer(&first, "once"), 409, "nothing waits");
+    check_refused(&answer(&first, "once"), 409, "nothing waits");
     page.read_until(|sections| {
         let questions = sections["questions"].as_array().unwrap();
         questions
@@ -465,7 +465,7 @@ fn a_run_of_the_page_is_resumed_here_with_new_questions_and_shown_when_resumed_i
     assert_ne!(asked(), first);
     let once = json!({"answer": "once"});
     let answered = server.post(&target(&format!("approvals/{first}")), &once);
-    refused(&answered, 409, "nothing waits");
+    check_refused(&answered, 409, "nothing waits");
     cancel();
     let answer = || server.get(&target("answers/agent1.1"));
     assert_eq!(answer().status, 404);
@@ -507,17 +507,17 @@ fn a_run_is_stopped_previewed_and_limited_in_number() {
         assert_eq!(reply.status, 400, "{reply:?}");
         assert_eq!(reply.json()["field"], field, "{reply:?}");
     }
-    refused(&preview(json!({"timeout": 1})), 400, "not known");
-    refused(&preview(json!("none")), 400, "limits");
+    check_refused(&preview(json!({"timeout": 1})), 400, "not known");
+    check_refused(&preview(json!("none")), 400, "limits");
     assert_eq!(server.get("/api/runs").json()["runs"], json!([]));
     let run = server.start_run(&json!({"task": "x"}));
-    refused(
+    check_refused(
         &server.post("/api/runs", &json!({"task": "y"})),
         429,
         "no more than 1 run",
     );
     let stop = |mode: &str| server.post(&format!("/api/runs/{run}/stop"), &json!({"mode": mode}));
-    refused(&stop("now"), 400, "mode");
+    check_refused(&stop("now"), 400, "mode");
     let mut page = server.stream(&run, None);
     assert_eq!(stop("cancel").status, 200);
     page.read_to_end();
@@ -581,9 +581,9 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
         json!([{"kind": "removed", "text": "yes"}, {"kind": "added", "text": "no"}]),
         "{between:?}"
     );
-    refused(&diff("against=agent1.1"), 400, "needs `answer`");
-    refused(&diff("answer=agent9.1"), 400, "no answer");
-    refused(&diff("answer=..%2f..%2fx"), 400, "no answer");
+    check_refused(&diff("against=agent1.1"), 400, "needs `answer`");
+    check_refused(&diff("answer=agent9.1"), 400, "no answer");
+    check_refused(&diff("answer=..%2f..%2fx"), 400, "no answer");
     assert_eq!(diff("path=/etc/passwd").status, 400);
     let applied = server.post(
         &format!("/api/runs/{run}/delivery"),
@@ -596,7 +596,7 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
 #[test]
 fn a_failed_check_and_an_open_question_wait_for_the_page() {
     let rest = "checks: [{name: never, command: test ! -e made.txt}]\non_check_failure: ask\n";
-    let server = started(rest);
+    let server = start_server(rest);
     let run = server.start_run(&json!({"task": "change a"}));
     let mut page = server.stream(&run, None);
     let question = page.question("failed_check");
@@ -605,8 +605,8 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
         let target = format!("/api/runs/{run}/questions/{id}");
         server.post(&target, &json!({ "answer": choice }))
     };
-    refused(&answer(&id, "maybe"), 400, "expected `keep` or `revert`");
-    refused(&answer("q7", "keep"), 409, "nothing waits");
+    check_refused(&answer(&id, "maybe"), 400, "expected `keep` or `revert`");
+    check_refused(&answer("q7", "keep"), 409, "nothing waits");
     assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
     assert_eq!(answer(&id, "revert").status, 200);
     page.read_to_end();
@@ -618,7 +618,7 @@ fn a_failed_check_and_an_open_question_wait_for_the_page() {
 #[test]
 fn a_reviewed_delivery_whose_checks_fail_is_reverted() {
     let server =
-        started("delivery: review\nchecks: [{name: never, command: test ! -e made.txt}]\n");
+        start_server("delivery: review\nchecks: [{name: never, command: test ! -e made.txt}]\n");
     let run = server.start_run(&json!({"task": "change a"}));
     let mut page = server.stream(&run, None);
     page.question("delivery");
@@ -712,9 +712,9 @@ fn messages_reach_the_agents() {
     page.read_until(|sections| sections.contains_key("agents/0"));
     let target = format!("/api/runs/{run}/messages");
     let send = |body: Value| server.post(&target, &body);
-    refused(&send(json!({"text": " "})), 400, "the message is empty");
-    refused(&send(json!({"text": "x", "agent": "bob"})), 400, "bob");
-    refused(&send(json!({"text": "x", "agent": "../x"})), 400, "x");
+    check_refused(&send(json!({"text": " "})), 400, "the message is empty");
+    check_refused(&send(json!({"text": "x", "agent": "bob"})), 400, "bob");
+    check_refused(&send(json!({"text": "x", "agent": "../x"})), 400, "x");
     assert_eq!(
         send(json!({"text": "be brief", "agent": "ann"})).status,
         200
@@ -722,5 +722,5 @@ fn messages_reach_the_agents() {
     page.read_to_end();
     let log = server.get(&format!("/api/runs/{run}/log?limit=1000"));
     assert!(log.body.contains("be brief"), "{log:?}");
-    refused(&send(json!({"text": "x"})), 409, "run");
+    check_refused(&send(json!({"text": "x"})), 409, "run");
 }

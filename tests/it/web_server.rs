@@ -234,7 +234,7 @@ fn parse(bytes: &[u8]) -> Reply {
     let head = head.to_ascii_lowercase();
     let status = head.split(' ').nth(1).unwrap_or_default();
     let body = if head.contains("transfer-encoding: chunked") {
-        dechunk(body)
+        decode_chunks(body)
     } else {
         body.to_owned()
     };
@@ -245,7 +245,7 @@ fn parse(bytes: &[u8]) -> Reply {
     }
 }
 
-fn dechunk(mut body: &str) -> String {
+fn decode_chunks(mut body: &str) -> String {
     let mut content = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {
         let size = usize::from_str_radix(size.trim(), 16).unwrap_or_default();

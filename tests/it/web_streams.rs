@@ -17,16 +17,16 @@ use crate::web_server::WebServer;
 
 /// A team of three whose replies are streamed word by word, in a second.
 fn project() -> Project {
-    speaking(20)
+    speaking_project(20)
 }
 
 /// The same in some seconds, in which a test looks at the run.
 fn slow_project() -> Project {
-    speaking(100)
+    speaking_project(100)
 }
 
 /// The same with a pause of `pause_ms` before each word.
-fn speaking(pause_ms: u32) -> Project {
+fn speaking_project(pause_ms: u32) -> Project {
     let words: Vec<String> = (0..40).map(|number| format!("word{number}")).collect();
     let speaks = |id: &str| {
         let speech = format!(
@@ -43,7 +43,7 @@ fn speaking(pause_ms: u32) -> Project {
     Project::new().file("team.yaml", team(&agents, ""))
 }
 
-fn started() -> WebServer {
+fn start_server() -> WebServer {
     WebServer::start(project(), &["--config", "team.yaml"])
 }
 
@@ -52,7 +52,7 @@ fn slowly_started() -> WebServer {
 }
 
 /// Returns the sections of a run as a reader that comes after its end sees them.
-fn folded(server: &WebServer, run: &str) -> BTreeMap<String, Value> {
+fn folded_agents(server: &WebServer, run: &str) -> BTreeMap<String, Value> {
     let mut late = server.stream(run, None);
     late.read_to_end();
     late.sections
@@ -60,7 +60,7 @@ fn folded(server: &WebServer, run: &str) -> BTreeMap<String, Value> {
 
 #[test]
 fn a_reader_that_reconnects_misses_nothing() {
-    let server = started();
+    let server = start_server();
     let run = server.start_run(&json!({"task": "speak"}));
     let (mut sections, mut last, mut connections) = (BTreeMap::new(), None, 0);
     loop {
@@ -81,7 +81,7 @@ fn a_reader_that_reconnects_misses_nothing() {
         }
     }
     assert!(connections > 3, "{connections}");
-    let expected = folded(&server, &run);
+    let expected = folded_agents(&server, &run);
     assert!(expected.contains_key("agents/2"), "{expected:?}");
     assert_eq!(sections, expected);
     let events = server
@@ -130,7 +130,7 @@ fn pieces_of_replies_come_before_the_log_has_them() {
 
 #[test]
 fn six_readers_and_one_that_does_not_read_all_get_the_same() {
-    let server = started();
+    let server = start_server();
     let run = server.start_run(&json!({"task": "speak"}));
     // Its connection is open and nothing is ever read from it.
     let target = format!("/api/runs/{run}/stream");
@@ -147,7 +147,7 @@ fn six_readers_and_one_that_does_not_read_all_get_the_same() {
             .map(|reader| reader.join().unwrap())
             .collect()
     });
-    let expected = folded(&server, &run);
+    let expected = folded_agents(&server, &run);
     for sections in all {
         assert_eq!(sections, expected);
     }
@@ -190,7 +190,7 @@ fn a_run_of_another_process_is_followed_and_not_controlled() {
     let events = page.read_to_end();
     assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
     assert!(other.wait().unwrap().success());
-    assert_eq!(page.sections, folded(&server, &run));
+    assert_eq!(page.sections, folded_agents(&server, &run));
 }
 
 /// Returns a server with these arguments, the run that was killed in a terminal meanwhile, and the command
@@ -239,7 +239,7 @@ fn a_run_whose_process_is_killed_is_interrupted_and_can_be_resumed() {
     let events = page.read_to_end();
     assert_eq!(events.last().unwrap().data["state"], "ended", "{events:?}");
     assert_eq!(page.sections["run"]["status"], "delivered");
-    assert_eq!(page.sections, folded(&server, &run));
+    assert_eq!(page.sections, folded_agents(&server, &run));
     assert_eq!(row()["resumable"], false);
     let again = server.post(&target, &json!({}));
     assert_eq!(again.status, 409, "{again:?}");

@@ -189,7 +189,7 @@ impl Drop for BombLimit {
 }
 
 /// Returns massgen, started by a shell that first runs `script`.
-fn behind(script: &str, fixture: &ChaosFixture, arguments: &[&str]) -> Command {
+fn limited_command(script: &str, fixture: &ChaosFixture, arguments: &[&str]) -> Command {
     let massgen = fixture.path("massgen").display().to_string();
     let inner = fixture.massgen(&[]);
     let mut command = Command::new("bash");
@@ -233,7 +233,7 @@ print(\"full\" if os.path.exists(\"full\") else \"room\")'"
     );
     let limits = json!({"processes": PROCESSES_MAX});
     let peak = check_prepared(&limits, &harmless, &hostile, |fixture, arguments| {
-        behind(&guard.script(), fixture, arguments)
+        limited_command(&guard.script(), fixture, arguments)
     });
     // At level `landlock` a user's other processes count as well, so the limit is that much higher.
     let others = match guard {
@@ -270,7 +270,7 @@ fn a_disk_that_is_nearly_full_ends_the_command_that_fills_it() {
     let full = "it was killed because the disk was nearly full";
     let hostile = CommandCase::of(format!("{}; sleep 86400", filler(400)), [full, ANY]);
     check_prepared(&json!({}), &harmless, &hostile, |fixture, arguments| {
-        behind(&script, fixture, arguments)
+        limited_command(&script, fixture, arguments)
     });
 }
 

@@ -61,12 +61,12 @@ struct KillJob {
 }
 
 /// Returns the number of commands to kill.
-fn kills() -> usize {
+fn kill_count() -> usize {
     repetitions(KILLS_SHORT, KILLS)
 }
 
 /// Returns all jobs. A run takes longer than a single command, and gets fewer kills.
-fn jobs(levels: &[SandboxLevel]) -> Vec<KillJob> {
+fn all_jobs(levels: &[SandboxLevel]) -> Vec<KillJob> {
     let methods = [(StartMethod::InRun, 1), (StartMethod::Alone, 3)];
     let victims = [
         KilledProcess::Massgen,
@@ -75,7 +75,7 @@ fn jobs(levels: &[SandboxLevel]) -> Vec<KillJob> {
         KilledProcess::Inner,
     ];
     let parts = levels.len() * victims.len() * (1 + 3);
-    let part = kills().div_ceil(parts);
+    let part = kill_count().div_ceil(parts);
     let mut jobs = Vec::new();
     for (method, share) in methods {
         for level in levels {
@@ -97,7 +97,7 @@ const FILE_BYTES: usize = 32 * 1024;
 const FILES: usize = 6;
 
 /// Returns the content of a file before (`1`) or after (`2`) the command.
-fn content(digit: &str) -> String {
+fn file_content(digit: &str) -> String {
     format!("{digit:0>FILE_BYTES$}")
 }
 
@@ -153,15 +153,15 @@ impl KillSeries {
         fs::remove_dir_all(&dir).unwrap();
         fs::create_dir(&dir).unwrap();
         for number in 0..FILES {
-            fs::write(dir.join(format!("changed{number}")), content("1")).unwrap();
-            fs::write(dir.join(format!("removed{number}")), content("1")).unwrap();
+            fs::write(dir.join(format!("changed{number}")), file_content("1")).unwrap();
+            fs::write(dir.join(format!("removed{number}")), file_content("1")).unwrap();
         }
     }
 
     /// Checks that each file is complete or missing. `part` is a temporary file of the command.
     #[track_caller]
     fn check_files(&self) {
-        let (old, new, job) = (content("1"), content("2"), self.job);
+        let (old, new, job) = (file_content("1"), file_content("2"), self.job);
         let dir = self.fixture.path(self.changed());
         for name in self.fixture.names(self.changed()) {
             let allowed: &[&String] = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
@@ -205,7 +205,7 @@ impl KillSeries {
             self.job
         );
         let changed = self.fixture.path(self.changed()).join("changed0");
-        assert_eq!(fs::read_to_string(changed).unwrap(), content("2"));
+        assert_eq!(fs::read_to_string(changed).unwrap(), file_content("2"));
     }
 
     fn begin(&self) -> Child {
@@ -352,7 +352,7 @@ fn carry_out(job: KillJob, seed: u64) -> usize {
 fn commands_leave_nothing_when_any_process_is_killed_at_any_moment() {
     let levels = levels();
     println!("first random number: {SEED}; levels: {levels:?}");
-    let jobs = jobs(&levels);
+    let jobs = all_jobs(&levels);
     let next = AtomicU32::new(0);
     let killed = Mutex::new(0);
     thread::scope(|scope| {
@@ -371,5 +371,5 @@ fn commands_leave_nothing_when_any_process_is_killed_at_any_moment() {
     });
     let killed = killed.into_inner().unwrap();
     println!("{killed} commands were killed");
-    assert!(levels.is_empty() || killed >= kills(), "{killed}");
+    assert!(levels.is_empty() || killed >= kill_count(), "{killed}");
 }

@@ -83,7 +83,7 @@ impl Process {
 }
 
 /// Returns the mounts in any namespace of the machine that belong to a fixture.
-fn mounts(fixture: &ChaosFixture) -> Vec<String> {
+fn mounts_of(fixture: &ChaosFixture) -> Vec<String> {
     let mark = fixture.mark();
     let mut seen = BTreeSet::new();
     let tables = each_process().filter_map(|dir| {
@@ -101,7 +101,7 @@ fn mounts(fixture: &ChaosFixture) -> Vec<String> {
 }
 
 /// Returns the control groups of commands of a fixture.
-fn groups(fixture: &ChaosFixture) -> Vec<PathBuf> {
+fn control_groups(fixture: &ChaosFixture) -> Vec<PathBuf> {
     let started = fixture.started.lock().unwrap();
     let is_of_scene = |name: &str| {
         let owner = name
@@ -133,7 +133,7 @@ pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
         let left = processes(fixture).into_iter().map(|process| process.words);
         let mut left: Vec<String> = left.collect();
         if left.is_empty() {
-            left = mounts(fixture);
+            left = mounts_of(fixture);
         }
         if left.is_empty() {
             return;
@@ -152,7 +152,9 @@ pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
 pub(super) fn check_nothing_left(fixture: &ChaosFixture) {
     await_end_of_all(fixture);
     // Another process may have got the number of one that has ended.
-    wait_until("no control groups", PATIENCE, || groups(fixture).is_empty());
+    wait_until("no control groups", PATIENCE, || {
+        control_groups(fixture).is_empty()
+    });
     for dir in ["tmp", "project/.massgen/sandboxes"] {
         assert_eq!(
             fixture.names(dir),
@@ -170,7 +172,7 @@ pub(super) fn check_nothing_left(fixture: &ChaosFixture) {
         assert_eq!(left.count(), 0, "{shared}, level {}", fixture.level);
     }
     assert_eq!(
-        temporary(fixture),
+        temporary_files(fixture),
         Vec::<PathBuf>::new(),
         "level {}",
         fixture.level
@@ -178,7 +180,7 @@ pub(super) fn check_nothing_left(fixture: &ChaosFixture) {
 }
 
 /// Returns the entries in the user's directories with names that massgen uses only temporarily.
-fn temporary(fixture: &ChaosFixture) -> Vec<PathBuf> {
+fn temporary_files(fixture: &ChaosFixture) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = ["src", "ws"]
         .map(|name| fixture.path("project").join(name))
