@@ -178,9 +178,9 @@ mod tests {
 
     /// A vendor that never replies.
     #[derive(Debug)]
-    struct Silent;
+    struct SilentBackend;
 
-    impl Backend for Silent {
+    impl Backend for SilentBackend {
         fn ask<'a>(&'a self, _request: ModelRequest<'a>) -> ReplyStream<'a> {
             stream::empty().boxed()
         }
@@ -190,7 +190,7 @@ mod tests {
     fn repeated_requests_count() {
         let count = VendorRequestCount::default();
         count.add().unwrap();
-        let request = CountingBackend::new(Arc::new(Silent), count.clone());
+        let request = CountingBackend::new(Arc::new(SilentBackend), count.clone());
         let conversation = Conversation::default();
         let refusal = || {
             let mut replies = request.ask(ModelRequest {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_fallback_model_repeats_the_request_of_the_first() {
         let count = VendorRequestCount::default();
-        let first = CountingBackend::new(Arc::new(Silent), count.clone());
+        let first = CountingBackend::new(Arc::new(SilentBackend), count.clone());
         let fallback = first.clone();
         let conversation = Conversation::default();
         for (model, expected) in [(&first, 0), (&fallback, 1), (&fallback, 2)] {

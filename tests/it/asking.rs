@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::patience::wait_until;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, Terminal};
 
@@ -285,7 +285,7 @@ fn answer_request(mut stream: UnixStream, reply: &str) {
 }
 
 /// Runs a project whose approval requests are answered with `reply`.
-fn with_socket(replies: &str, reply: &'static str) -> (Finished, ApprovalServer) {
+fn with_socket(replies: &str, reply: &'static str) -> (FinishedCommand, ApprovalServer) {
     let project = project(replies);
     let socket = project.home("ask.sock");
     let server = start_approval_server(&socket, reply);

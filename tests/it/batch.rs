@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::docs::blocks;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 const DOCUMENT: &str = include_str!("../../docs/batch.md");
 
@@ -706,7 +706,7 @@ fn a_batch_that_was_copied_is_ignored() {
     crate::project::copy_tree(&batch, &copy);
     fs::remove_dir_all(&batch).unwrap();
     fs::rename(&copy, &batch).unwrap();
-    let mut finished: Finished = finished.then(["batch", "resume", &name]).failure(3);
+    let mut finished: FinishedCommand = finished.then(["batch", "resume", &name]).failure(3);
     for arguments in [
         &["batch", "status", &name][..],
         &["batch", "apply", &name, "c0", "--yes"],

@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use serde_json::{Value, json};
 
 use crate::batch::start_massgen;
-use crate::project::{Finished, Project, binary};
+use crate::project::{FinishedCommand, Project, binary};
 use crate::slurm_cluster::{SlurmCluster, contains, processes, wait_until};
 
 /// A value that must not be seen anywhere.
@@ -115,7 +115,7 @@ pub(crate) fn open_claims(project: &Project) -> BTreeMap<String, Value> {
 /// Checks that each of `count` cells has one result, one run and one bill.
 #[track_caller]
 pub(crate) fn check_results(
-    finished: Finished,
+    finished: FinishedCommand,
     count: usize,
     engine: &str,
 ) -> (BTreeSet<String>, Project) {

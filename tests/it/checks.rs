@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::project::{Finished, Project, events, logged_events};
+use crate::project::{FinishedCommand, Project, events, logged_events};
 use crate::runs::read_status;
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -53,7 +53,7 @@ fn project(checks: &str, keys: &str) -> Project {
         .args(["--config", "team.yaml", "build"])
 }
 
-fn winner_of(finished: &Finished) -> String {
+fn winner_of(finished: &FinishedCommand) -> String {
     let status = read_status(finished);
     status["results"]["winner"].as_str().unwrap().to_owned()
 }

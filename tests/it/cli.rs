@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::project::{Finished, Project, has_local_models};
+use crate::project::{FinishedCommand, Project, has_local_models};
 
 /// Expects a usage error with this text.
 #[track_caller]
@@ -799,7 +799,7 @@ fn a_misspelled_model_is_named_with_the_known_one() {
     );
 }
 
-fn warnings(finished: &Finished) -> Vec<&str> {
+fn warnings(finished: &FinishedCommand) -> Vec<&str> {
     finished
         .stderr()
         .lines()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{completed_event, stream_answer};
 use crate::program_fixture::environment_of_tables;
-use crate::project::{Finished, Project, make_program};
+use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Number of files that are edited.
@@ -85,7 +85,7 @@ fn many_edits_are_one_program() {
 }
 
 /// Runs one agent that works with programs in the final phase only, with `context` open.
-fn run(keys: &str, replies: &str, rest: &str) -> Finished {
+fn run(keys: &str, replies: &str, rest: &str) -> FinishedCommand {
     let keys = format!("cwd: w1\nenable_code_based_tools: true\n{keys}");
     Project::new()
         .file("team.yaml", team(&[agent("one", &keys, replies)], rest))

@@ -27,7 +27,7 @@ use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectori
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::project::{Finished, Project, binary};
+use crate::project::{FinishedCommand, Project, binary};
 use crate::runs::read_status;
 use crate::scripted_team::{agent, team};
 
@@ -64,12 +64,12 @@ fn project(choice: &str, replies: &str) -> Project {
         .args(["--config", "team.yaml", "build"])
 }
 
-fn run(level: SandboxLevel, replies: &str) -> Finished {
+fn run(level: SandboxLevel, replies: &str) -> FinishedCommand {
     project(&level.to_string(), replies).run()
 }
 
 /// Returns the outcome of each delivered file, by name.
-fn delivered_rows(finished: &Finished) -> BTreeMap<String, String> {
+fn delivered_rows(finished: &FinishedCommand) -> BTreeMap<String, String> {
     let status = read_status(finished);
     let rows = status["results"]["delivered"].as_array().unwrap();
     let row = |row: &serde_json::Value| {

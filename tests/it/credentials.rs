@@ -7,7 +7,7 @@ use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::mcp_login::{self, LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{agent, team};
 
 /// The secret that the config sends after `Bearer`.
@@ -101,7 +101,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
 }
 
 /// Runs with a server that sends in `place` the value of its header, encoded by `spell`.
-fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> Finished {
+fn run_with(location: EchoLocation, spell: fn(&str) -> String) -> FinishedCommand {
     let server = Endpoint::start_with(move |request| {
         let sent = if request.line.starts_with("POST") {
             request.headers["authorization"].clone()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::docs::blocks;
 use crate::http_server::Endpoint;
 use crate::mcp::{call_results, calls_of};
-use crate::project::{Finished, Project, events, make_program};
+use crate::project::{FinishedCommand, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 const PAGE: &str = include_str!("../../docs/custom-tools.md");
@@ -43,7 +43,7 @@ fn project(keys: &str, calls: &[(&str, Value)], rest: &str) -> Project {
 
 /// Runs calls of the functions in `tools.py` and checks that each result contains its text.
 #[track_caller]
-fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
+fn check(keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
     let functions: Vec<&str> = calls.iter().map(|(tool, ..)| *tool).collect();
     let mut functions: Vec<&str> = functions;
     functions.sort_unstable();

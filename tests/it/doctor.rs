@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 
 use crate::http_server::{Answer, Endpoint};
-use crate::project::{Finished, Project, make_program};
+use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{agent, team};
 use crate::slurm_cluster::free_ports;
 
@@ -41,7 +41,7 @@ struct SubjectFinding {
 
 /// Returns the finding about `subject`.
 #[track_caller]
-fn finding_about(finished: &Finished, area: &str, subject: &str) -> SubjectFinding {
+fn finding_about(finished: &FinishedCommand, area: &str, subject: &str) -> SubjectFinding {
     let report: Value = serde_json::from_str(finished.stdout()).unwrap();
     let findings = report["findings"].as_array().unwrap();
     let is_it = |finding: &&Value| finding["area"] == area && finding["subject"] == subject;
@@ -59,7 +59,7 @@ fn finding_about(finished: &Finished, area: &str, subject: &str) -> SubjectFindi
 
 /// Checks the verdict about one subject, and that a problem has a remedy.
 #[track_caller]
-fn check(finished: &Finished, (area, subject): (&str, &str), verdict: &str, message: &str) {
+fn check(finished: &FinishedCommand, (area, subject): (&str, &str), verdict: &str, message: &str) {
     let found = finding_about(finished, area, subject);
     assert_eq!(found.verdict, verdict, "{found:?}");
     assert!(found.message.contains(message), "{found:?}");

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use crate::project::{Finished, Project, make_program};
+use crate::project::{FinishedCommand, Project, make_program};
 
 /// A pipeline, for which massgen starts git, and an agent whose command prints its environment.
 const TEAM: &str = r#"
@@ -142,7 +142,7 @@ fn read_canaries(dir: &Path) -> String {
     String::from_utf8_lossy(&found.stdout).into_owned()
 }
 
-fn expect_unsprung(finished: &Finished) {
+fn expect_unsprung(finished: &FinishedCommand) {
     let project = finished.project();
     let sprung = fs::read_to_string(project.home("sprung")).unwrap_or_default();
     assert_eq!(sprung, "", "{}", finished.stderr());

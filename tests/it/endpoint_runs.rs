@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp_images::CHAT;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// Maximum total size of all requests of a two-agent question without files, in bytes: a third of
 /// what the Python MassGen sends for it.
@@ -440,7 +440,7 @@ fn a_script_learns_how_a_run_went() {
 }
 
 /// Returns everything that a run left under `.massgen` as one text.
-fn state_text(finished: &Finished) -> String {
+fn state_text(finished: &FinishedCommand) -> String {
     let mut text = String::new();
     let mut directories = vec![finished.project().path(".massgen")];
     while let Some(directory) = directories.pop() {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::external_agents::{OPENED, external_agent, external_agent_project};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::team;
 
 /// Maximum time until a run ends whose external agent would continue for minutes.
@@ -46,7 +46,7 @@ fn run_outcome(project: &Project) -> Option<String> {
 }
 
 /// Runs until the timeout interrupts a turn; on a busy machine, tries again with a longer timeout.
-fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> Finished {
+fn run_until_timeout(project: impl Fn() -> Project, mut seconds: u32) -> FinishedCommand {
     loop {
         let begun = Instant::now();
         let arguments = ["--orchestrator-timeout", &seconds.to_string(), "task"];
@@ -104,7 +104,8 @@ fn an_open_permission_request_is_answered_as_cancelled() {
 fn the_usage_of_a_turn_that_times_out_is_counted_or_reported_as_unknown() {
     for (step, tokens, is_known) in [(REACTS, 11, true), (IGNORES, 0, false)] {
         let keys = "model: gpt-5\n      request_timeout_seconds: 4";
-        let request = |finished: &Finished| events(finished, "model_request_finished")[0].clone();
+        let request =
+            |finished: &FinishedCommand| events(finished, "model_request_finished")[0].clone();
         let mut tries = (0..TRIES_MAX)
             .map(|_| run_until_timeout(|| one_step_project("acp", step, keys, ""), 12));
         let finished = tries.find(|finished| request(finished)["input_tokens"] == tokens);

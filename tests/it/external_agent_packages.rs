@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::HOSTILE;
 use crate::mcp_servers::installed_servers;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 
 /// Beginning of a PNG in base64.
 const PNG: &str = "iVBORw0KGgo";
@@ -141,7 +141,7 @@ fn run(
     (kind, program): (&str, &str),
     keys: &str,
     play: fn(&ReceivedRequest) -> Answer,
-) -> (Finished, Endpoint) {
+) -> (FinishedCommand, Endpoint) {
     let endpoint = Endpoint::start_with(play);
     let command = format!("{}/node_modules/.bin/{program}", installed_servers());
     let project = Project::new().file("given/hostile.py", HOSTILE);

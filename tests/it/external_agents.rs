@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 /// The stand-in program.
@@ -61,7 +61,12 @@ pub(crate) const OPENED: &str =
 
 /// Runs one external agent that executes `steps`, then answers; returns what it reported for each
 /// step.
-fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finished, Vec<String>) {
+fn run_with(
+    project: Project,
+    kind: &str,
+    keys: &str,
+    steps: &[Value],
+) -> (FinishedCommand, Vec<String>) {
     let mut all = steps.to_vec();
     all.push(json!(["call", "new_answer", {"content": "done"}]));
     let table = json!([
@@ -78,12 +83,12 @@ fn run_with(project: Project, kind: &str, keys: &str, steps: &[Value]) -> (Finis
     (finished, reports)
 }
 
-fn run(kind: &str, steps: &[Value]) -> (Finished, Vec<String>) {
+fn run(kind: &str, steps: &[Value]) -> (FinishedCommand, Vec<String>) {
     run_with(external_agent_project(), kind, "", steps)
 }
 
 /// Returns the lines that an agent reported.
-pub(crate) fn step_reports(finished: &Finished, id: &str) -> Vec<String> {
+pub(crate) fn step_reports(finished: &FinishedCommand, id: &str) -> Vec<String> {
     let texts = events(finished, "text").into_iter();
     let texts = texts.filter(|event| event["agent"] == id);
     let all: String = texts
@@ -98,7 +103,7 @@ pub(crate) fn check_with(
     project: Project,
     (kind, keys): (&str, &str),
     steps: &[(Value, &str)],
-) -> Finished {
+) -> FinishedCommand {
     let todo: Vec<Value> = steps.iter().map(|(step, _)| step.clone()).collect();
     let (finished, reports) = run_with(project, kind, keys, &todo);
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
@@ -113,7 +118,7 @@ pub(crate) fn check_with(
 }
 
 #[track_caller]
-fn check(kind: &str, steps: &[(Value, &str)]) -> Finished {
+fn check(kind: &str, steps: &[(Value, &str)]) -> FinishedCommand {
     check_with(external_agent_project(), (kind, ""), steps)
 }
 

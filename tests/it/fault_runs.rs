@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::endpoint_runs::{event, play, refusal, requested_model, streamed, team_project};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::project::Finished;
+use crate::project::FinishedCommand;
 use crate::repetition::repetitions;
 
 /// Number of runs of the fault plan.
@@ -23,7 +23,7 @@ const PARALLEL_RUNS: u64 = 25;
 const FAILING_OF_TEN: u64 = 3;
 
 /// Returns the events of a run as JSON.
-fn events(finished: &Finished) -> Vec<Value> {
+fn events(finished: &FinishedCommand) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let [run] = &fs::read_dir(logs)
         .unwrap()

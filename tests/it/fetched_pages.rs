@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -135,7 +135,7 @@ fn answer_request(mut client: TcpStream, port: u16, seen: &Mutex<String>) {
 }
 
 /// Runs an agent that reads `urls`, and returns the result of each call.
-fn read(urls: &[String], keys: &str, rest: &str) -> (Finished, BTreeMap<String, String>) {
+fn read(urls: &[String], keys: &str, rest: &str) -> (FinishedCommand, BTreeMap<String, String>) {
     let calls: Vec<Value> = urls
         .iter()
         .map(|url| json!({"name": "fetch_url", "arguments": {"url": url}}))

@@ -15,7 +15,7 @@ use massgen::world::sandbox::Sandbox;
 
 use crate::docker::{IMAGE, daemon};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project, binary};
+use crate::project::{FinishedCommand, Project, binary};
 use crate::scripted_team::{agent, team};
 
 /// Timeout of every wait.
@@ -162,7 +162,7 @@ const IN_TURNS: &str = r#"
 "#;
 
 #[track_caller]
-fn delivered_in_turns(finished: &Finished) {
+fn delivered_in_turns(finished: &FinishedCommand) {
     let stderr = finished.stderr();
     assert!(finished.stdout().contains("each saw the other"), "{stderr}");
 }

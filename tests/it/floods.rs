@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::repetition::{all_or_one, repetitions};
 
 /// Timeout of a run, in seconds.
@@ -57,7 +57,7 @@ fn send_flood(mut stream: TcpStream, head: &str, pieces: &str) {
 }
 
 /// Runs one agent whose model is of this type, and returns the duration.
-fn run(kind: &str, url: &str, seconds: u64) -> (Finished, Duration) {
+fn run(kind: &str, url: &str, seconds: u64) -> (FinishedCommand, Duration) {
     let backend = format!("{{type: {kind}, model: m, api_key: key-1234567, base_url: '{url}'}}");
     let project = Project::new()
         .file(
@@ -189,7 +189,7 @@ fn the_limit_of_time_cuts_every_reply() {
 }
 
 /// Returns the size of a run's event log, in bytes.
-fn log_bytes(finished: &Finished) -> u64 {
+fn log_bytes(finished: &FinishedCommand) -> u64 {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut folders = vec![logs];
     let mut bytes = 0;

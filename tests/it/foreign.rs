@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// Grants on a workspace, a directory to write to and one to read, with rules.
 const GRANTS: &str = r#"{"workspace": "ws", "context_paths": [
@@ -52,7 +52,7 @@ const WORDS: [&str; 7] = [
     "--in-sandbox",
 ];
 
-fn ask_hook(tool: &str, input: &Value) -> Finished {
+fn ask_hook(tool: &str, input: &Value) -> FinishedCommand {
     let project = project();
     let request = hook_request(&project, tool, input);
     project.args(WORDS).stdin(request).run()

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::runs::{FINAL, agent, team};
 
 /// Characters that no text may contain when it is read: tags, selectors, misplaced joiners,
@@ -65,7 +65,7 @@ fn model(calls: Vec<(&'static str, Value)>) -> Endpoint {
 }
 
 /// Runs one agent that makes these calls, in a project with `files` and the server `x`.
-fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, Vec<Value>) {
+fn run(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (FinishedCommand, Vec<Value>) {
     let endpoint = model(calls);
     let mut project = Project::new().file("server.py", SERVER);
     for (name, content) in files {
@@ -138,7 +138,10 @@ fn invisible_characters_reach_models_escaped() {
 
 /// Like [`run`], with `{cwd}` in the calls replaced by the project's directory, which is a context
 /// path.
-fn run_at(calls: Vec<(&'static str, Value)>, files: &[(&str, &str)]) -> (Finished, Vec<Value>) {
+fn run_at(
+    calls: Vec<(&'static str, Value)>,
+    files: &[(&str, &str)],
+) -> (FinishedCommand, Vec<Value>) {
     // Relative paths begin in the workspace, which is `.massgen/workspaces/NAME` of the project.
     let resolve = |value: Value| -> Value {
         let text = value.to_string().replace("{cwd}", "../../..");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::http_server::Endpoint;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// The key of the tests; nothing else contains this string.
 const KEY: &str = "sk-the-users-own-key";
@@ -27,7 +27,7 @@ fn with_keys(project: Project) -> Project {
 
 /// Returns whether any request to `endpoint` contained the key, and checks that there was one.
 #[track_caller]
-fn was_sent_the_key(endpoint: &Endpoint, finished: &Finished) -> bool {
+fn was_sent_the_key(endpoint: &Endpoint, finished: &FinishedCommand) -> bool {
     let requests = endpoint.server.requests();
     assert!(!requests.is_empty(), "{}", finished.stderr());
     let mut requests = requests.iter();
@@ -95,7 +95,7 @@ fn git(directory: &Path, arguments: &[&str]) {
 }
 
 /// Runs a pipeline of one role in `project`, whose config has `line` under `workflow`.
-fn run_pipeline(project: Project, line: &str) -> Finished {
+fn run_pipeline(project: Project, line: &str) -> FinishedCommand {
     let yaml = format!(
         "workflow: {{type: pipeline, stages: [implementer], max_iterations: 1{line}}}\n\
          agents:\n  - {{id: a, backend: {{type: scripted, replies: [{{text: done, repeat: true}}]}}}}\n"
@@ -116,7 +116,7 @@ fn a_pipeline_of_a_found_config_stays_in_the_project() {
         }
         project
     };
-    let outside = |finished: &Finished| {
+    let outside = |finished: &FinishedCommand| {
         finished
             .stderr()
             .contains("found in the project rather than named")

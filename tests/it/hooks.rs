@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::command_runs::is_supported;
 use crate::docs::blocks;
 use crate::patience::wait_until;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
 /// Returns a project whose one agent has these `hooks`, on one line, and may write to `src`. The
@@ -37,7 +37,7 @@ fn before_writes(script: &str) -> Project {
     project(hooks, script)
 }
 
-fn call(project: Project, tool: &str, arguments: &Value) -> Finished {
+fn call(project: Project, tool: &str, arguments: &Value) -> FinishedCommand {
     let args = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
     project
         .args(args)
@@ -53,7 +53,7 @@ const OWN: &str = ".massgen/workspaces/ann_00000000/own.txt";
 
 /// Checks that a write with this hook is allowed or denied, and that the output says so.
 #[track_caller]
-fn check(script: &str, is_allowed: bool, message: &str) -> Finished {
+fn check(script: &str, is_allowed: bool, message: &str) -> FinishedCommand {
     let done = call(before_writes(script), "write_file", &write());
     let (out, err) = (done.stdout(), done.stderr());
     let code = if is_allowed { 0 } else { 4 };

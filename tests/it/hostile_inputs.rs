@@ -15,7 +15,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use crate::http_server::Endpoint;
-use crate::project::{Finished, Project, events, make_program};
+use crate::project::{FinishedCommand, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Size of a huge file, which has no blocks on disk.
@@ -171,7 +171,7 @@ fn a_script_of_a_skill_writes_only_to_the_workspace() {
 }
 
 /// Returns the results of all calls of a run as the log has them, and why calls were denied.
-fn result_texts(finished: &Finished) -> Vec<String> {
+fn result_texts(finished: &FinishedCommand) -> Vec<String> {
     let denied = events(finished, "tool_called");
     let denied = denied.iter().map(|event| event["denied"].clone());
     let results = events(finished, "tool_finished");
@@ -205,7 +205,7 @@ fn note_team(notes: &[(&str, &str)]) -> String {
 }
 
 /// Returns a project that keeps two notes: `good`, and `bad` with invisible characters.
-fn with_notes() -> Finished {
+fn with_notes() -> FinishedCommand {
     let notes = [("good", "GOOD NOTE"), ("bad", INVISIBLE)];
     Project::new()
         .file("team.yaml", note_team(&notes))

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::docs::blocks;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// A dollar for each reply: every scripted reply writes a thousand tokens.
 const PRICES: &str = "\
@@ -58,7 +58,7 @@ fn project(limits: &str, agents: &[String]) -> Project {
 }
 
 /// Returns all events of the run, in order.
-fn events(finished: &Finished) -> Vec<Value> {
+fn events(finished: &FinishedCommand) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
     let log = fs::read_to_string(run.join("turn_1/events.jsonl")).unwrap();
@@ -71,7 +71,7 @@ fn of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
     events.filter(|event| event["type"] == wanted).collect()
 }
 
-fn read_status(finished: &Finished) -> Value {
+fn read_status(finished: &FinishedCommand) -> Value {
     let logs = finished.project().path(".massgen/massgen_logs");
     let run = fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(run.join("turn_1/status.json")).unwrap();
@@ -170,7 +170,7 @@ fn uncounted_usage_makes_the_cost_a_lower_bound() {
 
 /// Runs two agents; a complete run costs five dollars: two to answer, two to vote, one to present.
 #[track_caller]
-fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> Finished {
+fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> FinishedCommand {
     let agents = [commanding_agent("one", ""), commanding_agent("two", "")];
     let team = project(limits, &agents).args(flags).args(["go"]);
     let finished = team.failure(code);

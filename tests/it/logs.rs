@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::Terminal;
 
@@ -22,7 +22,7 @@ fn two_agents(delay_ms: u32) -> String {
     team(&agents, "")
 }
 
-fn finished_run(task: &str) -> Finished {
+fn finished_run(task: &str) -> FinishedCommand {
     Project::new()
         .config(&two_agents(10))
         .args([task])
@@ -345,7 +345,7 @@ fn links_of_a_run_are_packed_as_links() {
 
 /// Checks that `wanted` leads to exit status 2 and `expected`.
 #[track_caller]
-fn check_not_found(finished: Finished, wanted: &str, expected: &str) -> Finished {
+fn check_not_found(finished: FinishedCommand, wanted: &str, expected: &str) -> FinishedCommand {
     let refused = finished.then(["logs", "show", wanted]).failure(2);
     let stderr = refused.stderr();
     assert!(stderr.contains(expected), "{stderr}");

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::mcp::{HOSTILE, call_results, calls_of};
-use crate::project::{Finished, Project, binary, events};
+use crate::project::{FinishedCommand, Project, binary, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// Environment variable with the directory of the configs that `MassGen` ships.
@@ -344,7 +344,7 @@ fn named_variables(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Runs a team and returns it with what its first agent read for each of its calls.
-fn run(agents: &[String], rest: &str) -> (Finished, Vec<String>) {
+fn run(agents: &[String], rest: &str) -> (FinishedCommand, Vec<String>) {
     let project = Project::new()
         .file("given/hostile.py", HOSTILE)
         .file("given/notes.txt", "of the project\n")

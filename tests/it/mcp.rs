@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// A server that misbehaves when asked to.
@@ -73,7 +73,7 @@ pub(crate) fn calls_of(calls: &[(&str, Value)]) -> String {
 }
 
 /// Returns what the model read for each of its calls, in order: the result, or why it was denied.
-pub(crate) fn call_results(finished: &Finished) -> Vec<String> {
+pub(crate) fn call_results(finished: &FinishedCommand) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let finished = events(finished, "tool_finished");
     let answer = |call: Value| {
@@ -92,7 +92,7 @@ pub(crate) fn call_results(finished: &Finished) -> Vec<String> {
 
 /// Runs these calls of the hostile server's tools and checks that each answer contains its text.
 #[track_caller]
-fn check(keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
+fn check(keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
     let made: Vec<(String, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (format!("mcp__h__{tool}"), arguments.clone()))

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp::HOSTILE;
 use crate::patience::wait_until;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// Beginning of the test images' data: a PNG, three pixels wide and one high.
 pub(crate) const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
@@ -163,7 +163,7 @@ fn check(
     (vendor, keys): (&str, &str),
     expected: &[usize],
     words: &str,
-) -> Finished {
+) -> FinishedCommand {
     let endpoint = model(wire, (1, 2), takes_all);
     let finished = project(&endpoint, vendor, keys).success();
     assert_eq!(

@@ -12,7 +12,7 @@ use url::Url;
 use crate::http_server::{Answer, Endpoint};
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
-use crate::project::{Finished, Project, events, make_program};
+use crate::project::{FinishedCommand, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// File with the tokens, in the home directory.
@@ -41,14 +41,14 @@ pub(crate) const LOGIN: [&str; 5] = ["mcp", "login", "t", "--config", "team.yaml
 pub(crate) const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
 
 /// Returns whether the stored file contains `text`.
-fn is_kept(finished: &Finished, text: &str) -> bool {
+fn is_kept(finished: &FinishedCommand, text: &str) -> bool {
     let kept = fs::read_to_string(finished.project().home(KEPT));
     kept.is_ok_and(|kept| kept.contains(text))
 }
 
 /// Checks that a run requires the user to sign in before it asks a model.
 #[track_caller]
-fn wants_login(project: Project) -> Finished {
+fn wants_login(project: Project) -> FinishedCommand {
     let finished = project.retyped(RUN).failure(3);
     let stderr = finished.stderr();
     assert!(

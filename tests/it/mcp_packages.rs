@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::mcp::calls_of;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{agent, team};
 
 const SERVER: &str = include_str!("../servers/packaged.cjs");
@@ -85,7 +85,7 @@ fn npm_project() -> Project {
 
 /// Checks that a run names the command to type in one line.
 #[track_caller]
-fn names_the_command(project: Project) -> Finished {
+fn names_the_command(project: Project) -> FinishedCommand {
     let finished = project.retyped(RUN).run();
     let stderr = finished.stderr().to_owned();
     let command = "is not installed: run `massgen mcp install --config team.yaml`";
@@ -98,7 +98,7 @@ fn names_the_command(project: Project) -> Finished {
 
 /// Runs the agent and returns what its server said about itself.
 #[track_caller]
-fn run_probe(project: Project) -> (Finished, Value) {
+fn run_probe(project: Project) -> (FinishedCommand, Value) {
     let finished = project.retyped(RUN).success();
     let stderr = finished.stderr();
     let report = stderr
@@ -110,7 +110,7 @@ fn run_probe(project: Project) -> (Finished, Value) {
 }
 
 /// Returns the files in the store whose name is `name`.
-fn stored_packages(finished: &Finished, name: &str) -> Vec<PathBuf> {
+fn stored_packages(finished: &FinishedCommand, name: &str) -> Vec<PathBuf> {
     let store = finished.project().home(".massgen/mcp/servers");
     let found = Command::new("find")
         .arg(store)

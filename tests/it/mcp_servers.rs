@@ -10,7 +10,7 @@ use std::thread::spawn;
 use serde_json::{Value, json};
 
 use crate::mcp::{call_results, calls_of};
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{agent, team};
 use crate::slurm_cluster::free_ports;
 
@@ -35,7 +35,7 @@ fn project() -> Project {
 
 /// Runs one agent with one server, which makes one call per step, and returns what it read for
 /// each. `{{cwd}}` is replaced by the project and `{{servers}}` by the directory of the servers.
-fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (Finished, Vec<String>) {
+fn run(project: Project, server: &str, calls: &[(&str, Value)]) -> (FinishedCommand, Vec<String>) {
     run_with(project, (server, ""), calls)
 }
 
@@ -44,7 +44,7 @@ fn run_with(
     project: Project,
     (server, keys): (&str, &str),
     calls: &[(&str, Value)],
-) -> (Finished, Vec<String>) {
+) -> (FinishedCommand, Vec<String>) {
     let cwd = project.path("").display().to_string();
     let cwd = cwd.trim_end_matches('/').to_owned();
     let filled = |text: &str| {
@@ -69,7 +69,7 @@ fn run_with(
 
 /// Checks that each answer contains its text.
 #[track_caller]
-fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> Finished {
+fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
     let made: Vec<(&str, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))

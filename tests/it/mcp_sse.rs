@@ -7,7 +7,7 @@ use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
 use crate::mcp::{call_results, calls_of};
 use crate::mcp_login::{LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{agent, team};
 
 /// Returns a project whose agent makes two calls of the server `t` at `url`; `keys` are further
@@ -120,7 +120,7 @@ fn check(script: OlderServer, keys: &str) -> Vec<ReceivedRequest> {
 
 /// Checks that the server cannot be used, for this reason, and that no model is asked.
 #[track_caller]
-fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> Finished {
+fn assert_unusable(endpoint: &Endpoint, keys: &str, expected: &str) -> FinishedCommand {
     let keys = format!("required: true, {keys}");
     let finished = project(&sse_url(endpoint), &keys).failure(3);
     let stderr = finished.stderr();

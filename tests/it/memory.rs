@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, team};
 
 const KEEP: &str = "orchestrator:\n  coordination: {enable_memory_filesystem_mode: true}\n";
@@ -31,7 +31,7 @@ fn config(files: &[(&str, &str)], word: &str, rest: &str) -> String {
 }
 
 #[track_caller]
-fn run(project: Project, text: &str) -> Finished {
+fn run(project: Project, text: &str) -> FinishedCommand {
     let project = project.file("team.yaml", text);
     project
         .retyped([
@@ -46,7 +46,7 @@ fn run(project: Project, text: &str) -> Finished {
 
 /// Runs again in the project of `finished`.
 #[track_caller]
-fn continue_session(finished: Finished, text: &str) -> Finished {
+fn continue_session(finished: FinishedCommand, text: &str) -> FinishedCommand {
     run(finished.then(["x"]), text)
 }
 

@@ -7,7 +7,7 @@
 
 use std::fs;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, ENTER, Terminal, UP};
 
@@ -24,7 +24,7 @@ fn project() -> Project {
 }
 
 /// Returns the dry run whose task is `arguments` and `piped`.
-fn dry_run(arguments: &[&str], piped: &str) -> Finished {
+fn dry_run(arguments: &[&str], piped: &str) -> FinishedCommand {
     let arguments = ["--dry-run"].iter().chain(arguments);
     project().args(arguments).stdin(piped).success()
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
 const DEMO: &str = "@examples/pipeline/offline_demo";
@@ -110,7 +110,7 @@ fn commit_subjects(project: &Project) -> Vec<String> {
 }
 
 /// Returns the events of the runs of all stages, in the order in which they began.
-pub(crate) fn stage_events(finished: &Finished) -> Vec<Vec<Value>> {
+pub(crate) fn stage_events(finished: &FinishedCommand) -> Vec<Vec<Value>> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut logs: Vec<PathBuf> = fs::read_dir(logs)
         .unwrap()
@@ -127,7 +127,7 @@ pub(crate) fn stage_events(finished: &Finished) -> Vec<Vec<Value>> {
 }
 
 /// Returns the tasks of the agents of each stage, with the role first.
-fn asked_questions(finished: &Finished) -> Vec<(String, String)> {
+fn asked_questions(finished: &FinishedCommand) -> Vec<(String, String)> {
     let pairs = stage_events(finished).into_iter().map(|events| {
         let first = events
             .into_iter()
@@ -492,7 +492,13 @@ fn agents_with_feedback(feedback: &[&str]) -> Vec<String> {
 }
 
 #[track_caller]
-fn check_end(keys: &str, feedback: &[&str], rest: &str, code: i32, message: &str) -> Finished {
+fn check_end(
+    keys: &str,
+    feedback: &[&str],
+    rest: &str,
+    code: i32,
+    message: &str,
+) -> FinishedCommand {
     let keys = format!("stages: [planner, user]\nproject: none\n{keys}");
     let config = pipeline(&keys, &agents_with_feedback(feedback), rest);
     let finished = Project::new().config(&config).args(["go"]).failure(code);

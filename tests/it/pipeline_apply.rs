@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use crate::pipeline::{git_in, pipeline, pipeline_dir, role_replies, write_call};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
 /// Returns an implementer that changes, adds and removes files of a project.
@@ -31,7 +31,7 @@ fn implementer_replies() -> String {
 }
 
 /// Returns a project with one commit on which a pipeline has worked.
-fn finished_pipeline() -> Finished {
+fn finished_pipeline() -> FinishedCommand {
     let agents = [agent("implementer", "", &implementer_replies())];
     let project = Project::new()
         .config(&pipeline("stages: [implementer]", &agents, ""))
@@ -64,7 +64,7 @@ fn repository_state(project: &Project) -> (String, String) {
 }
 
 #[track_caller]
-fn expect_delivered(finished: Finished) -> Finished {
+fn expect_delivered(finished: FinishedCommand) -> FinishedCommand {
     finished
         .has_file("src/old.txt", "one\nTWO\nthree\n")
         .has_file("src/new/file.txt", "new\n")
@@ -194,7 +194,7 @@ fn one_commit_is_made_on_top_of_the_users_new_commits() {
 
 #[test]
 fn apply_refuses_everything_that_conflicts_with_the_users_work() {
-    let untouched = |finished: &Finished, old: &str| {
+    let untouched = |finished: &FinishedCommand, old: &str| {
         let project = finished.project();
         assert_eq!(
             fs::read_to_string(project.path("src/old.txt")).unwrap(),

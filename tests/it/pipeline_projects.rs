@@ -14,7 +14,7 @@ use std::process::Stdio;
 use portable_pty::{PtySize, native_pty_system};
 
 use crate::pipeline::{git_in, hub_git, pipeline, role_replies, write_call};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
 fn config() -> String {
@@ -37,7 +37,7 @@ fn project() -> Project {
 
 /// Checks that a pipeline works on a project after `prepare`, and that its work is applied.
 #[track_caller]
-fn check_pipeline(prepare: impl Fn(&Path), form: &str) -> Finished {
+fn check_pipeline(prepare: impl Fn(&Path), form: &str) -> FinishedCommand {
     let project = project();
     prepare(&project.path(""));
     let finished = project.args(["go"]).success();

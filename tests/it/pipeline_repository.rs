@@ -23,7 +23,7 @@ use massgen::world::git::receiver::CommitReceiver;
 
 use crate::git::{create_trap, take_triggered};
 use crate::pipeline::{git_in, killed_after, pipeline, pipeline_dir, role_replies, write_call};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
 
@@ -60,7 +60,7 @@ pub(crate) fn project() -> Project {
     project
 }
 
-pub(crate) fn finished_pipeline() -> Finished {
+pub(crate) fn finished_pipeline() -> FinishedCommand {
     project().args(["change it"]).success()
 }
 

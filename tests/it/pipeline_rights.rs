@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
 use crate::pipeline::{hub_git, pipeline, pipeline_dir, role_replies, stage_events, write_call};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
 const FILE: &str = "write_file";
@@ -52,12 +52,12 @@ fn logged_calls(events: &[Value]) -> Vec<(String, Option<String>)> {
 type RoleCalls<'a> = (&'a str, &'a [(String, &'static str, bool)]);
 
 /// Lets roles of a pipeline without a project make calls, one role after another.
-fn try_calls(roles: &[RoleCalls<'_>]) -> Finished {
+fn try_calls(roles: &[RoleCalls<'_>]) -> FinishedCommand {
     try_calls_at("auto", roles)
 }
 
 /// Like [`try_calls`], with commands in a sandbox of this level.
-fn try_calls_at(level: &str, roles: &[RoleCalls<'_>]) -> Finished {
+fn try_calls_at(level: &str, roles: &[RoleCalls<'_>]) -> FinishedCommand {
     let agents: Vec<String> = roles
         .iter()
         .map(|(role, calls)| {
@@ -342,7 +342,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
     assert_eq!(files, "CUMULATIVE_UNDERSTANDING.md\nTASK.md\ntester/a\n");
 }
 
-fn calls_of(finished: &Finished) -> Vec<(String, Option<String>)> {
+fn calls_of(finished: &FinishedCommand) -> Vec<(String, Option<String>)> {
     stage_events(finished)
         .iter()
         .flat_map(|events| logged_calls(events))

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project, copy_tree};
+use crate::project::{FinishedCommand, Project, copy_tree};
 use crate::repetition::{all_or_one, repetitions};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::sessions::sessions;
@@ -18,7 +18,7 @@ const REFUSED: &str = "it was not created by massgen in this directory";
 const NOT_BROKEN_OFF: &str = "the session has no interrupted run";
 
 /// Runs a project with these calls to its end, with a config that is named.
-fn run_to_end(calls: &str) -> Finished {
+fn run_to_end(calls: &str) -> FinishedCommand {
     let replies = format!(
         "- when: {{system: \"{FINAL}\"}}\n  text: presented\n{calls}\
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n- text: x\n  repeat: true\n"
@@ -39,7 +39,7 @@ fn call(tool: &str, arguments: &Value) -> String {
 /// Returns a project that has the state of `finished` but did not create it. `forge` changes the
 /// content of its files with this name; paths are adapted to the new project.
 fn plant_record(
-    finished: &Finished,
+    finished: &FinishedCommand,
     name: &str,
     forge: impl Fn(&Project, &str) -> String,
 ) -> Project {

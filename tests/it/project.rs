@@ -29,7 +29,7 @@ pub(crate) struct Project {
 }
 
 /// A run that has ended.
-pub(crate) struct Finished {
+pub(crate) struct FinishedCommand {
     project: Project,
     code: Option<i32>,
     stdout: String,
@@ -130,13 +130,13 @@ impl Project {
 
     /// Runs, and expects exit status 0.
     #[track_caller]
-    pub(crate) fn success(self) -> Finished {
+    pub(crate) fn success(self) -> FinishedCommand {
         self.failure(0)
     }
 
     /// Runs, and expects this exit status.
     #[track_caller]
-    pub(crate) fn failure(self, code: i32) -> Finished {
+    pub(crate) fn failure(self, code: i32) -> FinishedCommand {
         let finished = self.run();
         assert_eq!(
             finished.code,
@@ -150,7 +150,7 @@ impl Project {
     }
 
     /// Runs with both streams as pipes, whatever the exit status.
-    pub(crate) fn run(self) -> Finished {
+    pub(crate) fn run(self) -> FinishedCommand {
         let output = assert_cmd::Command::from_std(self.command())
             .write_stdin(self.input.clone())
             .timeout(RUN_TIME_MAX)
@@ -158,7 +158,7 @@ impl Project {
             .expect("the binary starts");
         let stdout = self.named(&output.stdout);
         let stderr = self.named(&output.stderr);
-        Finished {
+        FinishedCommand {
             project: self,
             code: output.status.code(),
             stdout,
@@ -204,7 +204,7 @@ impl Project {
     }
 
     /// Runs on a terminal of 80 columns, and returns what is shown there.
-    pub(crate) fn on_terminal(self) -> Finished {
+    pub(crate) fn on_terminal(self) -> FinishedCommand {
         let size = PtySize {
             rows: 24,
             cols: 80,
@@ -224,7 +224,7 @@ impl Project {
             .read_to_end(&mut shown);
         let status = child.wait().unwrap();
         let stdout = self.named(&shown);
-        Finished {
+        FinishedCommand {
             project: self,
             code: i32::try_from(status.exit_code()).ok(),
             stdout,
@@ -253,7 +253,7 @@ impl Project {
     }
 }
 
-impl Finished {
+impl FinishedCommand {
     /// Returns what the run wrote to standard output, or showed on its terminal.
     pub(crate) fn stdout(&self) -> &str {
         &self.stdout
@@ -297,7 +297,7 @@ impl Finished {
 }
 
 /// Returns the events of the last run of one type.
-pub(crate) fn events(finished: &Finished, kind: &str) -> Vec<Value> {
+pub(crate) fn events(finished: &FinishedCommand, kind: &str) -> Vec<Value> {
     let logs = finished.project().path(".massgen/massgen_logs");
     let turns = fs::read_dir(logs)
         .unwrap()

@@ -18,7 +18,7 @@ use massgen::world::store::redact::Redactor;
 use massgen::world::store::runs;
 use serde_json::Value;
 
-use crate::project::{Finished, Project, machine};
+use crate::project::{FinishedCommand, Project, machine};
 use crate::repetition::repetitions;
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
 
@@ -57,7 +57,7 @@ fn logged_decisions(project: &Project) -> Vec<String> {
 
 /// Replays the newest run and checks that it is the same.
 #[track_caller]
-fn check_same(finished: Finished) -> Finished {
+fn check_same(finished: FinishedCommand) -> FinishedCommand {
     let replayed = finished.then(["replay", "last"]).success();
     let stdout = replayed.stdout();
     assert!(stdout.starts_with("same: "), "{stdout}");
@@ -445,7 +445,7 @@ fn a_changed_record_is_found_out_with_both_sides() {
         (replayed, replies, text)
     };
     // On a busy machine, the second agent may be as fast as the first.
-    let in_order = |(replayed, ..): &(Finished, PathBuf, String)| {
+    let in_order = |(replayed, ..): &(FinishedCommand, PathBuf, String)| {
         replayed.stdout().contains("different at event 5 of 8")
     };
     let found = (0..TRIES_MAX).map(change).find(in_order);
@@ -534,7 +534,7 @@ fn replays_of_racing_agents_are_all_the_same() {
 }
 
 /// Runs two agents that read files, and returns the finished run with its `turn_1` directory.
-fn small_run() -> (Finished, PathBuf) {
+fn small_run() -> (FinishedCommand, PathBuf) {
     let looks = answer_replies("a", "agent1", 0).replacen(
         "text: \"I think of a.\"",
         "calls: [{name: list_directory, arguments: {path: .}}]\n- when: {lacks: nothing, last: \"empty\"}",

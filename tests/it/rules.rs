@@ -20,7 +20,7 @@ use crate::command_runs::is_supported;
 use crate::disk::{Disk, NameExchange, call_tool};
 use crate::docs::blocks;
 use crate::patience::wait_until;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 
 /// Returns a project with files of all kinds, whose one agent has these `permissions`, on one line.
@@ -46,11 +46,11 @@ orchestrator:
         .file("src/secrets/key", "CANARY\n")
 }
 
-fn call(permissions: &str, tool: &str, arguments: &Value) -> Finished {
+fn call(permissions: &str, tool: &str, arguments: &Value) -> FinishedCommand {
     call_in(project(permissions), tool, arguments)
 }
 
-fn call_in(project: Project, tool: &str, arguments: &Value) -> Finished {
+fn call_in(project: Project, tool: &str, arguments: &Value) -> FinishedCommand {
     let args = ["tool", tool, "--config", "team.yaml", "--phase", "final"];
     project
         .args(args)
@@ -231,7 +231,7 @@ fn rules_about_commands_apply_to_commands() {
 }
 
 /// Runs a shell script in the project, whose agent has these `permissions`, in a level.
-fn shell(level: SandboxLevel, permissions: &str, script: &str) -> Finished {
+fn shell(level: SandboxLevel, permissions: &str, script: &str) -> FinishedCommand {
     let project = project(permissions).file(".massgen/workspaces/ann_00000000/own.lock", "own\n");
     let arguments = json!({"command": script});
     let args = [

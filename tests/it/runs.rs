@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 /// Text that only the final phase's system message contains.
 pub(crate) const FINAL: &str = "the final agent";
@@ -69,7 +69,7 @@ pub(crate) const FAILS: &str = r#"
   repeat: true
 "#;
 
-pub(crate) fn read_status(finished: &Finished) -> Value {
+pub(crate) fn read_status(finished: &FinishedCommand) -> Value {
     let logs = finished.project().path(".massgen/massgen_logs");
     let newest = std::fs::read_dir(logs)
         .unwrap()

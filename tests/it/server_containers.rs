@@ -13,7 +13,7 @@ use crate::docker_faults::containers;
 use crate::docker_ssh::RemoteEngine;
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// A server that runs on busybox.
@@ -68,7 +68,7 @@ const USUAL: &str = "command: sh, args: ['{{cwd}}/served/server.sh']";
 
 /// Checks that each call is answered with its text.
 #[track_caller]
-fn check(project: Project, keys: &str, calls: &[(&str, Value, &str)]) -> Finished {
+fn check(project: Project, keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
     let made: Vec<(&str, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))

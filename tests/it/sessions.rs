@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 
 /// Replies for the turns of a session about a small project, newest first: the agent reads a file
@@ -61,7 +61,7 @@ pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
 }
 
 /// Returns the turns of the only session, as scripts read them.
-fn shown_turns(finished: Finished) -> (Finished, Vec<Value>) {
+fn shown_turns(finished: FinishedCommand) -> (FinishedCommand, Vec<Value>) {
     let shown = finished.then(["sessions", "show", "--json"]).success();
     let lines = shown.stdout().lines();
     let turns = lines.map(|line| serde_json::from_str(line).unwrap());
@@ -71,7 +71,7 @@ fn shown_turns(finished: Finished) -> (Finished, Vec<Value>) {
 
 /// Checks what is open after the last turn: `turn permission name`.
 #[track_caller]
-fn check_opened(finished: Finished, expected: &[&str]) -> Finished {
+fn check_opened(finished: FinishedCommand, expected: &[&str]) -> FinishedCommand {
     let (finished, turns) = shown_turns(finished);
     let opened = turns.last().unwrap()["opened"].as_array().unwrap();
     let lines: Vec<String> = opened
@@ -136,14 +136,14 @@ fn write_replies(name: &str, content: &str, text: &str) -> String {
 }
 
 /// Returns a project after its first turn: its agent created `made.txt` and answered `red`.
-fn after_one_turn() -> Finished {
+fn after_one_turn() -> FinishedCommand {
     let replies = write_replies("made.txt", "one", "red, see made.txt");
     let config = team(&[agent("a", "cwd: w", &replies)], "");
     Project::new().config(&config).args(["Choose"]).success()
 }
 
 /// Gives the project another team.
-fn with_team(finished: &Finished, replies: &str) {
+fn with_team(finished: &FinishedCommand, replies: &str) {
     let config = team(&[agent("a", "cwd: w", replies)], "");
     fs::write(finished.project().path(".massgen/config.yaml"), config).unwrap();
 }
@@ -406,7 +406,7 @@ fn a_session_that_is_not_there_is_an_error() {
 }
 
 /// Returns the only id that a command printed.
-fn session_id(finished: &Finished) -> String {
+fn session_id(finished: &FinishedCommand) -> String {
     finished.stdout().trim().to_owned()
 }
 
@@ -582,7 +582,7 @@ fn count_kept(project: &Project) -> Vec<usize> {
 }
 
 /// Creates three sessions of one run each, the first two unused for 40 days.
-fn three_sessions() -> Finished {
+fn three_sessions() -> FinishedCommand {
     let mut finished = after_one_turn();
     for _ in 0..2 {
         finished = finished.then(["Choose"]).success();
@@ -700,7 +700,7 @@ fn runs_side_by_side_never_mix() {
 
 /// Creates a session with one turn, and a newer one whose first run was killed while it waited for
 /// its model.
-fn after_a_killed_run() -> (Finished, String) {
+fn after_a_killed_run() -> (FinishedCommand, String) {
     let finished = after_one_turn();
     let old = sessions(finished.project());
     with_team(&finished, "- delay_ms: 600000\n  text: late");

@@ -2,7 +2,7 @@
 
 use rustix::fs::{CWD, Mode, mkfifoat};
 
-use crate::project::{Finished, Project, events, make_program};
+use crate::project::{FinishedCommand, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 const USE_SKILLS: &str = "orchestrator:\n  coordination: {use_skills: true}\n";
@@ -162,7 +162,7 @@ fn the_winner_makes_no_skills_and_no_types_of_subagents_in_the_project() {
 }
 
 /// Returns the log of the only run.
-fn events_text(finished: &Finished) -> String {
+fn events_text(finished: &FinishedCommand) -> String {
     let logs = finished.project().path(".massgen/massgen_logs");
     let log = std::fs::read_dir(logs).unwrap().next().unwrap().unwrap();
     std::fs::read_to_string(log.path().join("turn_1/events.jsonl")).unwrap()

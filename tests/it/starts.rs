@@ -16,7 +16,7 @@ use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
 use crate::oauth_server::{OauthBehaviour, OauthServer};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project, make_program};
+use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_D, Terminal};
 
@@ -79,7 +79,7 @@ fn with_harmful_env(project: Project) -> Project {
 }
 
 /// Returns all texts that were recorded below a directory of the project's.
-fn recorded_marks(finished: &Finished) -> String {
+fn recorded_marks(finished: &FinishedCommand) -> String {
     let logs = finished.project().path(".massgen/massgen_logs");
     let mut cat = Command::new("grep");
     let found = cat.args(["-rahs", "-e", "-is-safe", "-e", "-is-deceived"]);
@@ -104,7 +104,7 @@ for line in sys.stdin:
 "#;
 
 /// Runs a command, a server, a hook and a check; `env` is the variables of commands, in YAML.
-fn run(project: Project, env: &str) -> Finished {
+fn run(project: Project, env: &str) -> FinishedCommand {
     let calls = calls_of(&[
         (
             "execute_command",
@@ -317,7 +317,7 @@ fn a_found_config_gives_no_program_a_variable() {
 }
 
 /// A run whose agent runs a program in this language, by an interpreter that says what it sees.
-fn run_program(project: Project, language: &str) -> Finished {
+fn run_program(project: Project, language: &str) -> FinishedCommand {
     let (interpreter, code, version, rest) = match language {
         "python" => (
             "python3",

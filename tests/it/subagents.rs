@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::external_agents;
-use crate::project::{Finished, Project, events};
+use crate::project::{FinishedCommand, Project, events};
 use crate::resume::{FinishedRecord, describe_output, massgen_command, read_events as logged};
 use crate::scripted_team::{agent, answer_replies, team};
 use crate::terminal::{ENTER, ESCAPE, Terminal};
@@ -64,13 +64,13 @@ fn counting_team() -> String {
 }
 
 /// Returns the recorded events of the only run.
-fn logged_events(finished: &Finished) -> Vec<Value> {
+fn logged_events(finished: &FinishedCommand) -> Vec<Value> {
     let log = crate::resume::event_log(finished.project()).unwrap();
     logged(&log)
 }
 
 /// Returns the results that the agent read of its only call of `spawn_subagents`.
-fn spawn_results(finished: &Finished) -> Value {
+fn spawn_results(finished: &FinishedCommand) -> Value {
     let events = logged_events(finished);
     let is_result =
         |event: &&Value| event["type"] == "tool_finished" && event["tool"] == "spawn_subagents";
@@ -82,7 +82,7 @@ fn spawn_results(finished: &Finished) -> Value {
 }
 
 /// Returns why the calls of subagents were denied, by tool and arguments; empty if one was not.
-fn logged_calls(finished: &Finished) -> BTreeMap<String, String> {
+fn logged_calls(finished: &FinishedCommand) -> BTreeMap<String, String> {
     let events = logged_events(finished);
     let calls = events.iter().filter(|event| {
         event["type"] == "subagent_tool" && event["event"]["type"] == "tool_called"
@@ -308,7 +308,7 @@ fn a_subagent_may_do_less_than_its_agent() {
 }
 
 /// Returns the workspace of the only agent with one.
-fn workspace_dir(finished: &Finished) -> PathBuf {
+fn workspace_dir(finished: &FinishedCommand) -> PathBuf {
     let all = finished.project().path(".massgen/workspaces");
     let mut all = std::fs::read_dir(all).unwrap();
     all.next().unwrap().unwrap().path()

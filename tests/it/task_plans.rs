@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::project::{Finished, Project, copy_tree, events};
+use crate::project::{FinishedCommand, Project, copy_tree, events};
 use crate::resume::seal_again;
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -42,7 +42,7 @@ fn project(sent: &[Value], rest: &str) -> Project {
 }
 
 /// Returns the results of the calls of `update_plan`, or why they were denied.
-fn tool_results(finished: &Finished) -> Vec<String> {
+fn tool_results(finished: &FinishedCommand) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let denied = called.filter_map(|event| Some(event["denied"].as_str()?.to_owned()));
     let ended = events(finished, "tool_finished").into_iter();

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::slurm_cluster::free_ports;
 
 /// Part of everything that a person or a model writes, and of nothing else.
@@ -409,7 +409,7 @@ fn nothing_is_exported_unless_the_environment_asks_for_it() {
 
 /// Checks that the run is the same as without a collector, except for one warning.
 #[track_caller]
-fn check_unharmed(finished: &Finished, shown_url: &str, why: &str) {
+fn check_unharmed(finished: &FinishedCommand, shown_url: &str, why: &str) {
     assert_eq!(finished.stdout(), "CANARY, it is done.\n");
     let is_warning = |line: &&str| line.starts_with("warning: telemetry: ");
     let warnings: Vec<&str> = finished.stderr().lines().filter(is_warning).collect();

@@ -20,7 +20,7 @@ use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::redact::Redactor;
 use serde_json::Value;
 
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, answer_replies, team};
 
 /// Maximum number of further tries while another process holds the lock.
@@ -164,7 +164,7 @@ impl PipelineFixture {
         project: Project,
         arguments: &[&str],
         code: i32,
-    ) -> (Self, Finished) {
+    ) -> (Self, FinishedCommand) {
         let dir = self.repository.dir.clone();
         drop(self);
         let mut finished = project.retyped(arguments).run();
@@ -203,7 +203,7 @@ async fn two_iterations(project: &Project) -> PipelineFixture {
     fixture
 }
 
-fn listed_rows(finished: &Finished) -> Vec<Value> {
+fn listed_rows(finished: &FinishedCommand) -> Vec<Value> {
     let rows = finished.stdout().lines().map(serde_json::from_str);
     rows.collect::<Result<_, _>>().unwrap()
 }
@@ -498,7 +498,7 @@ async fn missing_pipelines_and_roles_are_named() {
         finished.stderr()
     );
     let arguments = ["revert", "--role", "Planner!"];
-    let (_played, finished) = fixture
+    let (_fixture, finished) = fixture
         .run_massgen(finished.then([""]), &arguments, 2)
         .await;
     assert!(

@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::delivery::{DeliveryFixture, EVERYTHING, last_of_two_hunks, numbered_lines};
-use crate::project::{Finished, Project, binary};
+use crate::project::{FinishedCommand, Project, binary};
 use crate::repetition::repetitions;
 use crate::runs::{WRITE_HERE, build_replies};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
@@ -538,7 +538,7 @@ fn a_run_delivers_what_is_taken_on_its_terminal() {
 
 /// Expects that the list of runs gives this outcome of the only run.
 #[track_caller]
-fn check_listed(project: Project, outcome: &str) -> Finished {
+fn check_listed(project: Project, outcome: &str) -> FinishedCommand {
     let listed = project.retyped(["logs", "list"]).success();
     let row = listed.stdout();
     assert!(row.contains(&format!("  {outcome}  ")), "{outcome}: {row}");

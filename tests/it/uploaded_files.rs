@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, WireFormatCase};
 use crate::patience::wait_until;
-use crate::project::{Finished, Project, logged_events};
+use crate::project::{FinishedCommand, Project, logged_events};
 
 const PDF: &[u8] = b"%PDF-1.7\n1 0 obj\n";
 const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";
@@ -46,7 +46,7 @@ fn project(endpoint: &Endpoint, vendor: &str, files: &str) -> Project {
 }
 
 /// Runs `project`, and returns the first request besides.
-fn first_request(endpoint: &Endpoint, project: Project) -> (Finished, Value) {
+fn first_request(endpoint: &Endpoint, project: Project) -> (FinishedCommand, Value) {
     let finished = project.success();
     let first = endpoint.server.requests()[0].json();
     (finished, first)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::endpoint_runs::streamed;
 use crate::http_server::{Answer, Endpoint, ReceivedRequest};
 use crate::openai_wire::{call_item, completed_event, message_item};
-use crate::project::{Finished, Project};
+use crate::project::{FinishedCommand, Project};
 
 const GOOGLE_KEY: &str = "AIza-of-the-tests";
 const XAI_KEY: &str = "xai-of-the-tests";
@@ -122,7 +122,7 @@ fn xai_search(body: &Value) -> Answer {
 }
 
 /// Runs a team of a model of Google's and one of xAI's.
-fn run(endpoint: &Endpoint) -> Finished {
+fn run(endpoint: &Endpoint) -> FinishedCommand {
     let url = &endpoint.server.url;
     let team = format!(
         "agents:\n\

@@ -1,5 +1,5 @@
-//! `massgen web`: the streams of runs. Whatever breaks off, a reader that resumes has what the log
-//! says.
+//! `massgen web`: the streams of runs. A reader that reconnects after any interruption has what the log
+//! contains.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,7 +47,7 @@ fn start_server() -> WebServer {
     WebServer::start(project(), &["--config", "team.yaml"])
 }
 
-fn slowly_started() -> WebServer {
+fn start_slow_server() -> WebServer {
     WebServer::start(slow_project(), &["--config", "team.yaml"])
 }
 
@@ -101,7 +101,7 @@ fn a_reader_that_reconnects_misses_nothing() {
 
 #[test]
 fn pieces_of_replies_come_before_the_log_has_them() {
-    let server = slowly_started();
+    let server = start_slow_server();
     let run = server.start_run(&json!({"task": "speak"}));
     let mut page = server.stream(&run, None);
     let mut texts: BTreeMap<String, String> = BTreeMap::new();
@@ -321,7 +321,7 @@ fn ctrl_c_stops_the_runs_of_the_page_and_ends_their_streams() {
 
 #[test]
 fn streams_are_limited_and_end_with_the_server() {
-    let server = slowly_started();
+    let server = start_slow_server();
     let run = server.start_run(&json!({"task": "speak"}));
     // At once: the run may not last until they were opened one after another.
     let mut open: Vec<_> = thread::scope(|scope| {
@@ -345,7 +345,7 @@ fn streams_are_limited_and_end_with_the_server() {
 /// Maximum resident memory of a server that shows it, in kB.
 const MEMORY_KB_MAX: u64 = 300_000;
 
-/// Writes the log of a run that was given so many events in place of `log`.
+/// Replaces `log` with that of a run that has this number of events.
 fn write_long_log(log: &std::path::Path, events: u64) {
     let mut text = String::new();
     for seq in 1..=events {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A generator of such numbers, `SplitMix64` (Steele, Lea and Flood, 2014).
+/// Generator of pseudorandom numbers: `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(super) struct Random(u64);
 
 impl Random {
