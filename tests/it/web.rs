@@ -503,7 +503,9 @@ fn without_a_model_the_page_is_served_to_write_a_config() {
     let server = WebServer::start(Project::new(), &[]);
     let warning = "warning: the page starts no runs: no model available";
     assert!(server.printed.contains(warning), "{}", server.printed);
-    assert!(server.printed.contains("\nhint: "), "{}", server.printed);
+    let demo = "\nhint: without an API key: massgen web --config @examples/basic/offline_demo\n";
+    assert!(server.printed.contains(demo), "{}", server.printed);
+    assert!(!server.printed.contains("hello"), "{}", server.printed);
     let info = server.get("/api/info").json();
     assert_eq!(info["teams"], json!([]), "{info}");
     assert_eq!(info["read_only"], false, "{info}");

@@ -162,7 +162,7 @@ fn chosen_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s Nam
         let names: Vec<&str> = teams.iter().map(|named| named.name.as_str()).collect();
         if names.is_empty() {
             return ApiError::invalid("the server has no team")
-                .with_hint("write a config, and start the server with `--config FILE`");
+                .with_hint("write a config, and start the server again with `--config FILE`");
         }
         ApiError::invalid("the task names no team of this server")
             .with_hint(format!("name one in `team`: {}", names.join(", ")))

@@ -27,7 +27,7 @@ use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::router;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
 use crate::cli::web::web_run_registry::WebRunRegistry;
-use crate::config::team::WorkspaceMode;
+use crate::config::team::{DEMO_HINT, WorkspaceMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::world::io::web_browser::WebBrowser;
@@ -35,6 +35,10 @@ use crate::world::store::redact::Redactor;
 
 /// Name of a team without a config.
 const UNNAMED_TEAM: &str = "default";
+
+/// What to do without a model or a key: try the demo at the page.
+const PAGE_DEMO_HINT: &str =
+    "without an API key: massgen web --config @examples/basic/offline_demo";
 
 /// Serves the page until the user ends it.
 pub(crate) fn serve_page(
@@ -181,6 +185,10 @@ async fn default_team(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<
         Err(error) if error.kind() == ErrorKind::Environment => {
             output.warning(&format!("the page starts no runs: {error}"));
             for hint in error.hints() {
+                let hint = match hint.as_str() {
+                    DEMO_HINT => PAGE_DEMO_HINT,
+                    hint => hint,
+                };
                 output.note(&format!("hint: {hint}"));
             }
             Ok(None)
