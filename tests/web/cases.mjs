@@ -212,6 +212,10 @@ export const cases = {
     await page.getByRole('button', { name: 'Undo the delivery' }).click();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY);
+    // A page that is loaded again knows it too.
+    await page.reload();
+    await page.getByRole('heading', { name: 'Undone' }).waitFor();
+    await page.locator('.run-head .state', { hasText: 'undone' }).waitFor();
   },
 
   /** Comments on lines become the task of the next turn, and open no path. */
