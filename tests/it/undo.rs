@@ -602,7 +602,7 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
     let (shown, status) = run_typed(&project, "c\ny\n");
     assert_eq!(status, 0, "{shown}");
     has(&first.replace("\n28\n", "\nlast\n"));
-    let show = |listed: Finished| listed.then(["logs", "show", "last"]).success();
+    let show = |listed: FinishedCommand| listed.then(["logs", "show", "last"]).success();
     let shown = show(check_listed(project, "delivered"));
     assert!(!shown.stderr().contains("undone"), "{}", shown.stderr());
     let undone = shown.then(["undo"]).success();

@@ -15,6 +15,8 @@ globalThis.localStorage = { getItem: () => null };
 globalThis.requestAnimationFrame = () => {};
 globalThis.document = { visibilityState: 'visible', addEventListener() {}, createTreeWalker() {}, querySelector: () => null };
 const { runView } = await import('../../src/cli/web/page/run.js');
+const { compareView } = await import('../../src/cli/web/page/compare.js');
+const { votesView } = await import('../../src/cli/web/page/ballot.js');
 
 let asked = 0;
 /** The run in the list, and others. */
@@ -134,4 +136,28 @@ test('the header says what became of the files since the run ended', async () =>
   assert.deepEqual(await header('partly undone', 'delivered'), ['idle partly undone', 'ann answered; 2 files delivered; partly undone since']);
   assert.deepEqual(await header('partly applied', 'delivered'), ['done partly applied', 'ann answered; 2 files delivered']);
   assert.deepEqual(await header('interrupted', 'interrupted'), ['bad interrupted', 'ann answered; 2 files delivered']);
+});
+
+test('an answer without files is no failed diff', async () => {
+  const drawn = async (id, isFileless) => {
+    globalThis.fetch = async () => Response.json({ error: { message: 'the answer has no files' } }, { status: 400 });
+    const answered = { ...stream, id, ballot: { answers: [{ label: 'agent1.1', agent: 'ann', has_files: !isFileless }], votes: [], winner: null } };
+    const view = () => compareView(answered, { parts: [], params: new URLSearchParams() });
+    view();
+    for (let turn = 0; turn < 5; turn += 1) await settled();
+    return text(view());
+  };
+  const fileless = await drawn('log_f1', true);
+  assert.match(fileless, /agent1\.1 has no files, only text\./);
+  assert.doesNotMatch(fileless, /Try again/);
+  assert.match(await drawn('log_f2', false), /the answer has no files.*Try again/s);
+});
+
+test('a run that has ended promises no answers and votes', () => {
+  const answers = [{ label: 'agent1.1', agent: 'ann', seen_by: [], at_ms: 0 }];
+  const view = (isLive, found) => text(votesView({ ...stream, isLive, ballot: { answers: found, votes: [], winner: null } }));
+  assert.match(view(true, []), /No answers and no votes yet/);
+  assert.match(view(false, []), /No agent answered/);
+  assert.match(view(true, answers), /No votes yet/);
+  assert.match(view(false, answers), /No agent voted/);
 });

@@ -44,7 +44,7 @@ function answerColumn(answer, stream) {
 /** @param {RunStream} stream @param {Route} route */
 export function answersView(stream, route) {
   const { answers } = stream.ballot;
-  if (!answers.length) return empty('No answers yet.', 'They appear here as agents submit them.');
+  if (!answers.length) return stream.isLive ? empty('No answers yet.', 'They appear here as agents submit them.') : empty('No agent answered.');
   const labels = answers.map((answer) => answer.label);
   const wanted = (/** @type {string} */ name) => labels.find((label) => label === route.params.get(name));
   const current = answers.filter((answer) => !answer.is_replaced);

@@ -59,7 +59,7 @@ function keepToken(token) {
 /** Exchanges the code of the link for a token, or finds one that this page has already. */
 export async function openSession() {
   const code = new URLSearchParams(location.hash.slice(1)).get('k');
-  let refusal = new ApiError(401, 'This page has no session.');
+  let refusal = new ApiError(401, 'This page was opened without a link that is valid.');
   if (code) {
     history.replaceState(null, '', `${location.pathname}#/`);
     try {

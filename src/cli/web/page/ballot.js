@@ -19,7 +19,7 @@ function checksMark(answer) {
 function answerChip(answer, stream) {
   const { votes, winner } = stream.ballot;
   const count = votes.filter((vote) => !vote.is_void && vote.label === answer.label).length;
-  const seen = answer.seen_by.length ? `seen by ${answer.seen_by.join(', ')}` : 'seen by no other agent yet';
+  const seen = answer.seen_by.length ? `seen by ${answer.seen_by.join(', ')}` : `seen by no other agent${stream.isLive ? ' yet' : ''}`;
   return html`<li class="answer-chip ${answer.is_replaced ? 'replaced' : ''}">
     <a href=${runHref(stream.id, ['answers'], { left: answer.label })}>${answer.label}</a>
     <bdi class="muted">${answer.agent}</bdi>
@@ -38,7 +38,7 @@ const voteItem = (vote) => html`<li class=${vote.is_void ? 'void' : ''}>${vote.i
 /** The strip with all answers, and the votes so far. @param {RunStream} stream */
 export function ballotStrip(stream) {
   const { answers, votes, winner } = stream.ballot;
-  if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">No answers yet.</p></section>`;
+  if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">${stream.isLive ? 'No answers yet.' : 'No agent answered.'}</p></section>`;
   return html`<section class="strip" aria-label="Ballot">
     ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
       : nothing}
@@ -71,7 +71,7 @@ export function votesView(stream) {
   onKey('j', 'next vote', () => moveFocus('.vote-card', 1));
   onKey('k', 'previous vote', () => moveFocus('.vote-card', -1));
   const { votes, answers, winner } = stream.ballot;
-  if (!answers.length) return empty('No answers and no votes yet.');
+  if (!answers.length) return empty(stream.isLive ? 'No answers and no votes yet.' : 'No agent answered, so there was no vote.');
   return html`<div class="stack"><h2>Votes</h2>
     ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.
       ${winner.votes.map(({ agent, count }) => chip(html`<bdi>${agent}</bdi> ${count}`))}</p>` : nothing}
@@ -79,7 +79,7 @@ export function votesView(stream) {
     <h3>Reasons</h3>
     ${votes.length ? html`<ol class="cards">${votes.map((vote) => html`<li class="card vote-card ${vote.is_void ? 'void' : ''}" tabindex="-1">
       <div class="row wrap">${vote.is_void ? html`<s>${voteText(vote)}</s> ${chip('void: a new answer came', 'idle')}` : voteText(vote)}</div>
-      <p>${vote.reason}</p></li>`)}</ol>` : html`<p class="muted">No votes yet.</p>`}
+      <p>${vote.reason}</p></li>`)}</ol>` : html`<p class="muted">${stream.isLive ? 'No votes yet.' : 'No agent voted.'}</p>`}
     <h3>Who has seen what</h3>
     <ul class="plain-list">${answers.map((answer) => html`<li><span class="label">${answer.label}</span> of <bdi>${answer.agent}</bdi>, at
       <span class="num">${clock(answer.at_ms)}</span>: ${answer.seen_by.length ? `seen by ${answer.seen_by.join(', ')}` : 'seen by no other agent'}

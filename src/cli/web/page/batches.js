@@ -15,7 +15,7 @@ const REFRESH_MS = 5000;
 const PAGE_CELLS = 100;
 /** The states of cells, with a shape and words for each. @type {[string, string, string][]} */
 const STATES = [['completed', 'done', 'completed'], ['partial', 'warn', 'partial'], ['failed', 'bad', 'failed'], ['running', 'work', 'running'],
-  ['parked', 'wait', 'parked'], ['held', 'wait', 'held'], ['out_of_money', 'wait', 'waiting for money'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
+  ['parked', 'wait', 'parked, to be resumed'], ['held', 'wait', 'held: endpoints fail'], ['out_of_money', 'wait', 'waiting for money'], ['faulty', 'warn', 'to be repeated'], ['waiting', 'idle', 'waiting']];
 let timer = 0;
 
 /** Reads `path` again after a while, if this view is looked at then. @param {string} path */
@@ -56,7 +56,7 @@ function allBatches() {
 function tagTable({ rows, more_rows: more }) {
   if (!rows[0]?.cells) return nothing;
   return html`<section class="stack"><h2>By tag</h2><div class="scroll" role="region" tabindex="0" aria-label="Results by tag"><table>
-    <thead><tr><th scope="col">Tag</th>${['Cells', 'Success', 'Completed', 'Partial', 'Failed', 'Cost', 'p50', 'p95'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
+    <thead><tr><th scope="col">Tag</th>${['Cells', 'Success', 'Completed', 'Partial', 'Failed', 'Cost', 'Median time', '95% within'].map((name) => html`<th scope="col" class="num">${name}</th>`)}
       <th scope="col">Winners</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr><th scope="row"><bdi>${row.tag}</bdi></th><td class="num">${row.cells}</td>
       <td class="num">${row.successes} (${Math.floor((row.successes * 100) / (row.cells || 1))}%)</td><td class="num">${row.completed}</td><td class="num">${row.partial}</td>

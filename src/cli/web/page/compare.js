@@ -14,7 +14,7 @@ let review = null;
 /** @param {RunStream} stream @param {Route} route */
 export function compareView(stream, route) {
   const { answers, winner } = stream.ballot;
-  if (!answers.length) return empty('No answers yet.', 'A diff needs an answer.');
+  if (!answers.length) return empty(stream.isLive ? 'No answers yet.' : 'No agent answered.', 'A diff shows what an answer changes in your files.');
   const labels = answers.map((answer) => answer.label);
   const answer = labels.find((label) => label === route.params.get('answer')) ?? winner?.label ?? labels[labels.length - 1];
   const against = labels.find((label) => label === route.params.get('against')) ?? '';
@@ -24,6 +24,7 @@ export function compareView(stream, route) {
   const loaded = load(key, () => get(runPath(stream.id, 'diff') + query({ answer, against })));
   const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) =>
     replaceParams(route, { [name]: valueOf(event) });
+  const fileless = answers.filter((one) => [answer, against].includes(one.label) && !one.has_files).map(({ label }) => label);
   const option = (/** @type {string} */ label, /** @type {string} */ chosen) => html`<option value=${label} ?selected=${label === chosen}>${label} - ${answers
     .find((one) => one.label === label)?.agent}</option>`;
   return html`<div class="stack wide"><div class="bar"><h2>Diff</h2>
@@ -31,5 +32,6 @@ export function compareView(stream, route) {
       <label>against <select class="input" @change=${choose('against')}><option value="" ?selected=${!against}>the project</option>
         ${labels.filter((label) => label !== answer).map((label) => option(label, against))}</select></label>${diffToggles()}
       ${stream.isLive || against ? nothing : html`<a class="button small" href=${runHref(stream.id, ['delivery'], { answer })}>Take from it …</a>`}</div>
-    ${whenDiff(loaded, (value) => reviewBody(shown, filesOf(value), null), () => forget(key))}</div>`;
+    ${fileless.length && loaded.state === 'failed' ? empty(`${fileless.join(' and ')} ${fileless.length > 1 ? 'have' : 'has'} no files, only text.`, html`<a href=${runHref(stream.id, ['answers'], { left: answer })}>Read the answer</a>`)
+      : whenDiff(loaded, (value) => reviewBody(shown, filesOf(value), null), () => forget(key))}</div>`;
 }

@@ -157,11 +157,11 @@ export function composerView({ info, route }) {
     ${team?.stages ? html`<p>Pipeline: <bdi>${team.stages.join(' → ')}</bdi></p>` : nothing}
     ${team ? html`<ul class="team" aria-label="Its agents">${team.agents.map((agent) => html`<li><b><bdi>${agent.id}</bdi></b> <span class="muted"><bdi>${agent.model ?? ''}</bdi></span></li>`)}</ul>
       ${team.max_cost_usd && !composer.limits.max_cost_usd ? html`<p class="muted">${counted(team.agents.length, 'agent')}, at most $${team.max_cost_usd}.</p>` : nothing}${limitsPanel(team, key)}`
-      : info.teams.length ? failure(new Error('The server has no team that can start here.'))
+      : info.teams.length ? failure(new Error('A session is continued by a team of agents, and the server was started with pipelines only.'))
       : html`<p>No agents are configured, so nothing can be started here yet. <a href="#/config">Write a config</a>, and start the server again with it.
         To try massgen without an API key, stop the server and start <code>massgen web --config @examples/basic/offline_demo</code>.</p>`}
     ${composer.error && !refusedField(composer.error) ? failure(composer.error) : nothing}
     <div class="row"><button class="button primary" id="start" ?disabled=${!isReady || !team} @click=${start}>${session ? 'Start the turn' : 'Start'}</button>
-      <button class="button" id="dry-run" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
+      <button class="button" id="dry-run" title="Shows what each agent may do and what it is told first, and starts nothing" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
     ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, team)}</div>`;
 }

@@ -16,7 +16,7 @@ export function costView(stream) {
   const team = stream.run?.agents ?? [];
   const rows = used.toSorted((one, other) => team.indexOf(one.agent) - team.indexOf(other.agent));
   const total = stream.run?.usage;
-  if (!rows.length && !total?.requests) return empty('No model has replied yet.');
+  if (!rows.length && !total?.requests) return empty(stream.isLive ? 'No model has replied yet.' : 'No model replied.');
   const most = Math.max(1e-9, ...rows.map((row) => row.cost_usd ?? 0));
   return html`<div class="stack"><h2>Cost</h2><div class="scroll" role="region" tabindex="0" aria-label="Cost"><table>
     <thead><tr><th scope="col">Agent</th><th scope="col">Model</th><th scope="col">Phase</th><th scope="col" class="num">Requests</th>

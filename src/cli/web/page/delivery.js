@@ -155,7 +155,7 @@ function applyBar(chosen, files) {
   const all = (/** @type {boolean} */ isTaken) => () => files.forEach((file) => chosen.setFile(file, isTaken));
   const isAny = fileCount > 0;
   return html`<div class="sticky-bar" role="region" aria-label="Apply the delivery"><button class="button primary" id="apply" ?disabled=${chosen.isSending || (!isAny && chosen.reply?.state !== 'pending')}
-      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Apply'}</button>
+      @click=${() => chosen.send('delivery', chosen.body(files))}>${isAny ? `Apply ${counted(fileCount, 'file')}, ${counted(hunks, 'hunk')}` : chosen.reply?.state === 'pending' ? 'Apply nothing' : 'Nothing is chosen'}</button>
     <button class="button" @click=${all(true)}>Take all</button><button class="button" @click=${all(false)}>Leave all</button>
     ${chosen.reply?.may_commit ? commitButtons(chosen) : nothing}<span class="grow"></span>
     <span class="muted wide-only"><kbd>n</kbd> <kbd>p</kbd> hunk · <kbd>y</kbd> take · <kbd>x</kbd> leave</span></div>`;

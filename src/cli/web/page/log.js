@@ -129,6 +129,9 @@ function summary(event) {
     case 'voted': return `for ${event.label}: ${event.reason ?? ''}`;
     case 'votes_voided': return (event.voters ?? []).join(', ');
     case 'answers_shown': return (event.labels ?? []).join(', ');
+    case 'final_answer': return event.content;
+    case 'checked': return `${event.finding?.check} ${event.finding?.verdict?.replaceAll('_', ' ')}`;
+    case 'delivered': return (event.rows ?? []).map((/** @type {DeliveryRow} */ { path, outcome }) => `${outcome.replaceAll('_', ' ')} ${path}`).join(', ') || 'no files';
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;
     case 'replied': return [event.text, ...(event.calls ?? []).map((/** @type {LogEvent} */ call) => `calls ${call.name}`)].filter(Boolean).join(', ');
@@ -210,7 +213,7 @@ export function transcript(stream, id) {
     if (event.type === 'model_request_finished') return html`<p class="muted num wide">${summary(event)}</p>`;
     const [usual, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
     const name = event.event?.denied ? 'ask' : event.type === 'subagent_finished' && event.status !== 'completed' ? 'bad' : usual;
-    const text = event.type === 'checked' ? `${event.finding?.check} ${event.finding?.verdict}` : summary(event);
+    const text = summary(event);
     const long = html`<p class="reply-text">${text}</p>`;
     return event.type === 'reasoning' ? html`<details class="reasoning"><summary>${icon(name)} reasons</summary>${long}</details>`
       : html`<span class="entry-head">${icon(name)} ${words}</span>${long}`;

@@ -48,7 +48,7 @@ function runState(stream, row) {
 
 /** @param {RunStream} stream */
 function connection(stream) {
-  if (stream.state === 'broken') return html`<span class="state tone-wait">${icon('wait')} connection lost, trying again</span>`;
+  if (stream.state === 'broken') return html`<span class="state tone-wait">${icon('wait')} connection lost, trying again: is <code>massgen web</code> still running?</span>`;
   return stream.state === 'paused' ? html`<span class="muted">paused while hidden</span>` : nothing;
 }
 
@@ -90,7 +90,7 @@ function usageMeters(context) {
   const { usage, tool_calls: calls } = /** @type {RunSection} */ (context.stream.run);
   const most = limitsOf(context);
   const { input_tokens: input, output_tokens: output } = usage;
-  const used = { tokens: `${tokens(input)} in · ${tokens(output)} out`, cost: money(usage.cost_usd, usage.cost_is_complete) };
+  const used = { tokens: `tokens: ${tokens(input)} in · ${tokens(output)} out`, cost: money(usage.cost_usd, usage.cost_is_complete) };
   return html`${usageMeter('Tokens', most.tokens ? `${used.tokens}, at most ${tokens(most.tokens)}` : used.tokens, input + output, most.tokens)}
     ${usageMeter('Cost', most.cost ? `${used.cost} of $${most.cost}` : used.cost, usage.cost_usd ?? 0, most.cost)}
     ${isPipeline(context.stream.id) ? nothing : usageMeter('Tool calls', most.calls ? `${calls} of ${counted(most.calls, 'tool call')}` : counted(calls, 'tool call'), calls, most.calls)}`;
@@ -141,7 +141,7 @@ function header(context, row) {
     <div class="row wrap">${runState(stream, row)}${connection(stream)}<h1 tabindex="-1" class="task">${short || stream.id}${isLong ? ' …' : ''}</h1><span class="grow"></span>
       ${row?.resumable && run.status !== 'limit' && !stream.isLive && !info.read_only
         ? html`<button class="button small primary" id="resume" @click=${() => resumeRun(stream.id, () => stream.restart())}>Continue</button>` : nothing}
-      ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
+      ${row?.session && !stream.isLive && !info.read_only ? html`<a class="button small" title="Gives the agents another task: they keep what they know" href=${hrefTo(['new'], { continue: row.session })}>Next turn</a>` : nothing}</div>
     <div class="row wrap meta">${phases(stream)}<span class="num" title="Elapsed">${clock(stream.now)}</span>
       ${usageMeters(context)}
       ${batchOf(stream.id) ? html`<a href=${hrefTo(['batches', /** @type {string} */ (batchOf(stream.id))])}>cell of a batch</a>` : nothing}

@@ -3,7 +3,7 @@
 
 import { html, nothing, svg } from './vendor/lit-html/lit-html.js';
 import { empty } from './elements.js';
-import { clock, duration } from './format.js';
+import { clock, counted, duration } from './format.js';
 import { go, runHref } from './router.js';
 
 const NAME_WIDTH = 110;
@@ -43,7 +43,7 @@ export function timelineView(stream) {
   /** A wait that has not ended is a span up to now. @param {TimelineSection['lanes'][number]} lane */
   const withWait = (lane) => (lane.wait ? { ...lane, spans: [...lane.spans, { ...lane.wait, to_ms: Math.max(now, lane.wait.from_ms) }] } : lane);
   const lanes = timeline.lanes.map(withWait).sort((one, other) => order(one) - order(other));
-  if (!lanes.some(({ spans }) => spans.length)) return empty('Nothing has happened yet.');
+  if (!lanes.some(({ spans }) => spans.length)) return empty(stream.isLive ? 'Nothing has happened yet.' : 'No agent worked in this run.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
   const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
   const x = (/** @type {number} */ ms) => Math.round((NAME_WIDTH + (ms / end) * (WIDTH - NAME_WIDTH - 14)) * 10) / 10;
@@ -73,10 +73,10 @@ export function timelineView(stream) {
     <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${drawn(
       { kind, from_ms: ['answer', 'vote', 'denied'].includes(kind) ? 8 : 1, to_ms: 15, label: '' },
       (ms) => ms, -9, () => {})}</svg>${WORDS[kind]}</li>`)}</ul>
-    ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${spans.length} spans</summary>
-      <div class="scroll" role="region" tabindex="0" aria-label="Spans of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
+    ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${counted(spans.length, 'step')}</summary>
+      <div class="scroll" role="region" tabindex="0" aria-label="Steps of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
         <th scope="col">Name</th><th scope="col" class="num">Time</th></tr></thead><tbody>${spans.slice(-SPANS_MAX).map((span) => html`<tr>
         <td class="num">${clock(span.from_ms)}</td><td>${WORDS[span.kind] ?? span.kind}</td><td><bdi>${span.label}</bdi></td>
         <td class="num">${duration(span.to_ms - span.from_ms)}</td></tr>`)}</tbody></table></div>
-      ${dropped ? html`<p class="muted">${dropped} older spans are not kept.</p>` : nothing}</details>`)}</div>`;
+      ${dropped ? html`<p class="muted">${counted(dropped, 'older step')} not kept.</p>` : nothing}</details>`)}</div>`;
 }
