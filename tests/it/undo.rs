@@ -660,6 +660,61 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
 }
 
 #[test]
+fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
+    let lines = numbered(30);
+    let project = two_changes_project(&lines);
+    let (shown, status) = run_typed(&project, "a\n");
+    assert_eq!(status, 0, "{shown}");
+    let first = lines.replace("\n2\n", "\ntwo\n");
+    let whole = first.replace("\n28\n", "\nlast\n");
+    let file = project.path("long.txt");
+    let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    has(&whole);
+    let undone = lists(project, "delivered").then(["undo"]).success();
+    has(&lines);
+    let project = undone.then(["apply"]);
+    let (shown, status) = run_typed(&project, "c\ns\ny\nn\n");
+    assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
+    has(&first);
+    let listed = lists(project, "partly applied");
+    let applied = listed.then(["apply", "--yes"]).success();
+    assert_eq!(applied.stdout(), "changed long.txt\n");
+    has(&whole);
+    let nothing = applied.then(["apply", "--yes"]).success();
+    assert!(
+        nothing.stderr().contains("nothing to apply"),
+        "{}",
+        nothing.stderr()
+    );
+    let undone = lists(nothing.then([""]), "delivered")
+        .then(["undo"])
+        .success();
+    assert_eq!(undone.stdout(), "restored long.txt\n");
+    has(&lines);
+    // A file that is changed after some of its hunks were taken again is the user's.
+    let project = undone.then(["apply"]);
+    let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
+    assert_eq!(status, 0, "{shown}");
+    has(&lines.replace("\n28\n", "\nlast\n"));
+    fs::write(&file, "mine\n").unwrap();
+    let denied = project.retyped(["apply", "--yes"]).failure(4);
+    assert_eq!(
+        denied.stdout(),
+        "denied long.txt: you changed it since the run began\n"
+    );
+    has("mine\n");
+    fs::remove_file(&file).unwrap();
+    let denied = denied.then(["apply", "--yes"]).failure(4);
+    assert!(
+        denied.stdout().starts_with("denied long.txt"),
+        "{}",
+        denied.stdout()
+    );
+    assert!(!file.exists());
+}
+
+#[test]
 fn apply_on_a_terminal_asks_about_each_reverted_file() {
     let (fixture, lines) = reviewed_delivery();
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);

@@ -19,6 +19,7 @@ pub mod planning;
 pub mod contents;
 pub mod transaction;
 pub mod merging;
+mod layer_file;
 pub mod undo;
 pub mod delivered_files;
 pub mod retention;

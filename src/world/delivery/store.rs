@@ -257,13 +257,17 @@ impl OpenDelivery {
     ) -> Option<SourceDirectory> {
         let is_there =
             |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
+        Some(self.source_place(offer, number)).filter(is_there)
+    }
+
+    /// Returns the same whether it exists or not.
+    pub(super) fn source_place(&self, offer: &DeliverySource, number: usize) -> SourceDirectory {
         let other = offer.origins.get(number).cloned().flatten();
-        let layer = || SourceDirectory {
+        other.unwrap_or_else(|| SourceDirectory {
             path: self.layer(number).join("upper"),
             written: SourceLayout::Over,
             left_out: Vec::new(),
-        };
-        Some(other.unwrap_or_else(layer)).filter(is_there)
+        })
     }
 
     /// Returns whether something of it was applied or is about to be.

@@ -20,6 +20,7 @@ use crate::path::{AbsPath, RelPath};
 use crate::world::delivery::contents::{self, DeliveryDifference, DiffSide, FileContents};
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::journal::{DeliveryStep, StepDirection};
+use crate::world::delivery::layer_file::restore_layer_file;
 use crate::world::delivery::planning::PartialFiles;
 use crate::world::delivery::read_state::{file_state, read_state};
 use crate::world::delivery::recovery::recover_delivery;
@@ -207,7 +208,7 @@ impl AppliedDelivery {
     fn offered_sides(&mut self, last: &DeliveryStep) -> Result<DeliveryDifference> {
         let mut sides = self.difference(last, DeliveredState::Reverted)?;
         if last.hunks.is_none() {
-            // What was delivered as a whole at first is no longer in the layer.
+            // What was delivered as a whole at first may be gone from the layer.
             if let Some(first) = self.first_whole_step(last) {
                 sides.after = self.difference(&first, DeliveredState::Reverted)?.after;
             }
@@ -480,6 +481,9 @@ impl AppliedDelivery {
             Some(choices) => apply_hunks(&old, &new, choices).ok_or_else(changed)?,
             None => new.clone(),
         };
+        if hunks.is_some() {
+            restore_layer_file(&self.delivery, last, &new)?;
+        }
         // The rest of a merged text cannot be offered later: its plan would not merge.
         let layer = self.layer_contents(last);
         let is_of_agents = layer == Some(FileContents::Whole(new.into_bytes()));

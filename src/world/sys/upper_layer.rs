@@ -107,6 +107,18 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN), Ok(Some(_))))
 }
 
+/// Marks `rel` in the layer as copied from the tree below, where the file system supports marks.
+pub(crate) fn mark_copied_up(
+    upper: &DirectoryHandle,
+    rel: &RelPath,
+) -> Result<(), FileSystemError> {
+    let handle = upper.handle(rel)?;
+    match setxattr(proc_path(&handle), ORIGIN, b"y", XattrFlags::empty()) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// Marks the directory `rel`, which stays in the layer, as applied: the directory below stays
 /// visible through it, and if the user removes that one, it is not created again.
 pub(crate) fn mark_applied(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {

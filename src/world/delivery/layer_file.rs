@@ -1,0 +1,56 @@
+//! Puts the agents' version of a file back into the layer of a delivery. The layer is removed once all
+//! of it was delivered; with its file, what is left of that can be offered like the rest of any other.
+
+use rustix::fs::Mode;
+
+use crate::delivery::path_state::{PathState, RegularFileState};
+use crate::error::Result;
+use crate::path::RelPath;
+use crate::world::delivery::delivery_dir::delivery_error;
+use crate::world::delivery::journal::DeliveryStep;
+use crate::world::delivery::store::{OpenDelivery, SourceDirectory, SourceLayout};
+use crate::world::sys::dir::DirectoryHandle;
+use crate::world::sys::file_system_error::FileSystemError;
+use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
+use crate::world::sys::state_files::dir::{self, DirectoryAudience};
+use crate::world::sys::upper_layer::mark_copied_up;
+
+/// Puts `text` into its layer as the agents' version of the file that `step` changes, unless something
+/// is there. What is delivered from a directory outside of `delivery` is no layer, and stays as it is.
+pub(super) fn restore_layer_file(
+    delivery: &OpenDelivery,
+    step: &DeliveryStep,
+    text: &str,
+) -> Result<()> {
+    // Without the source, nothing can be offered in any case.
+    let (Ok(offer), PathState::File(state)) = (delivery.read_source(), &step.ours) else {
+        return Ok(());
+    };
+    let SourceDirectory { path, written, .. } = delivery.source_place(&offer, step.root);
+    if written != SourceLayout::Over || !path.is_within(delivery.dir()) {
+        return Ok(());
+    }
+    dir::create_all(&path, DirectoryAudience::User)?;
+    let failed = |fault| delivery_error("write", &path.join(step.rel.as_path()), fault);
+    let layer = DirectoryHandle::open_own(&path).map_err(failed)?;
+    match layer.meta(&step.rel) {
+        Err(FileSystemError::Missing) => write(&layer, &step.rel, text, state).map_err(failed),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn write(
+    layer: &DirectoryHandle,
+    rel: &RelPath,
+    text: &str,
+    state: &RegularFileState,
+) -> std::result::Result<(), FileSystemError> {
+    let (parent, name) = layer.make_parent_of(rel)?;
+    let mut staged = StagedFile::new_private(&parent)?;
+    staged.write(text.as_bytes())?;
+    let plain_bits = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+    staged.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
+    staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
+    // If the user removes the file, it is not created again.
+    mark_copied_up(layer, rel)
+}
