@@ -10,6 +10,7 @@ mod message_router;
 pub mod inspect;
 mod merge;
 mod stage_run;
+mod earlier_messages;
 mod clarification;
 mod role_instance;
 mod revert;

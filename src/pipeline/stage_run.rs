@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::agent::user_messages::{UserMessageReceiver, user_message_channel};
+use crate::agent::user_messages::{UserMessage, UserMessageReceiver, user_message_channel};
 use crate::config::Config;
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{DeliveryEvent, Event, PipelineEvent, RunEvent};
@@ -19,6 +19,7 @@ use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::snapshots::SnapshotMode;
 use crate::orchestrator::{ModelsByAgent, TurnResult};
 use crate::path::{AbsPath, RelPath};
+use crate::pipeline::earlier_messages::{missing_messages, sent_messages};
 use crate::pipeline::message_router::{StageMessageEvents, StagePosition};
 use crate::pipeline::reached_limit::PipelineLimit;
 use crate::pipeline::role_instance::{
@@ -136,22 +137,27 @@ impl PipelineRun {
         tip: &ObjectId,
     ) -> Result<StageOutcome> {
         let checkouts = self.checkouts(stage_run);
-        let request = match self.previous_attempt(stage_run)? {
+        let (request, messages) = match self.previous_attempt(stage_run)? {
             PreviousAttempt::Ended { agent, answer } => {
                 let result = self.stage_result(stage_run, &checkouts, agent, Arc::from(answer));
                 return result.map(complete_outcome);
             }
             PreviousAttempt::Interrupted(unfinished, sessions) => {
                 let config = self.stage_config(stage_run, &checkouts)?;
-                self.resumed_run(stage_run, config, &unfinished, &sessions)?
+                let sent = sent_messages(&read_events(&unfinished.run)?);
+                let messages = missing_messages(self.earlier_messages(&sessions)?, &sent);
+                let request = self.resumed_run(stage_run, config, &unfinished, &sessions)?;
+                (request, messages)
             }
             PreviousAttempt::Nothing => {
                 self.prepare_checkouts(stage_run, &checkouts, tip).await?;
                 let config = self.stage_config(stage_run, &checkouts)?;
-                self.run_request(stage_run, config)?
+                let place = self.sessions(&stage_run.instance, stage_run.task.attempt());
+                let messages = self.earlier_messages(&place)?;
+                (self.run_request(stage_run, config)?, messages)
             }
         };
-        match Box::pin(self.execute(stage_run, request)).await? {
+        match Box::pin(self.execute(stage_run, request, messages)).await? {
             Ok((agent, answer)) => {
                 let result = self.stage_result(stage_run, &checkouts, agent, answer);
                 result.map(complete_outcome)
@@ -426,12 +432,13 @@ impl PipelineRun {
         reported.unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
-    /// Executes a run and forwards its events. Returns the answer that counts and its agent, or why
-    /// the pipeline ends there.
+    /// Executes a run, to which the messages `earlier` are sent again, and forwards its events. Returns
+    /// the answer that counts and its agent, or why the pipeline ends there.
     async fn execute(
         &self,
         stage_run: &StageRun<'_>,
         request: RunRequest,
+        earlier: Vec<UserMessage>,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let (role, share) = (&stage_run.instance.name, request.config.limits);
         let agents = request.config.agents.iter().map(|agent| agent.id.clone());
@@ -465,6 +472,7 @@ impl PipelineRun {
                 }
             }
         };
+        self.send_again(earlier, &sender).await;
         let working = self.messages.begin(stage_run.position(), sender);
         let (result, ()) = tokio::join!(run.execute(event_sender), passing);
         self.messages.end(working);
@@ -498,25 +506,30 @@ impl PipelineRun {
     }
 }
 
-fn read_events(run: &RunDir) -> Result<Vec<Event>> {
+/// Returns the events in the log of a run.
+pub(super) fn read_events(run: &RunDir) -> Result<Vec<Event>> {
     let read = run.events()?.flatten();
     Ok(read.filter_map(|entry| entry.event).collect())
 }
 
 /// End of a run.
-enum RunEnd {
+#[derive(Debug)]
+pub(super) enum RunEnd {
     /// It has not ended.
     Unfinished,
     /// It ended normally, with an answer.
     Answered {
+        /// The agent that gave it.
         agent: AgentId,
+        /// The answer.
         answer: String,
     },
+    /// It ended without one, or the user stopped it.
     Failed,
 }
 
 /// Returns how a run ended, according to its log.
-fn run_end(events: &[Event]) -> RunEnd {
+pub(super) fn run_end(events: &[Event]) -> RunEnd {
     let mut final_answer = None;
     let mut end = RunEnd::Unfinished;
     for event in events {

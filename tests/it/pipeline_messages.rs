@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::pipeline::pipeline;
 use crate::project::Project;
 use crate::scripted_team::agent;
-use crate::steering::{on, steer, to, to_all};
+use crate::steering::{on, steer, stop_on, to, to_all};
 
 const KEYS: &str = "stages: [understand, implementer]\nproject: none";
 
@@ -64,6 +64,30 @@ fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
     let warning = "implementer does not work now: your message waits until it does";
     let warnings = steered.warnings();
     assert!(warnings.contains(&warning), "{warnings:?}");
+}
+
+#[test]
+fn a_role_that_was_stopped_is_given_its_messages_again() {
+    let project = project();
+    let messages = [
+        on(
+            "model_request_started",
+            "implementer",
+            to("implementer", "use Zig"),
+        ),
+        stop_on("user_message", "implementer"),
+    ];
+    let stopped = steer(project, &["go"], &messages).into_project();
+    // It is stopped once more, after it has been given the message again.
+    let stop = [stop_on("user_message", "implementer")];
+    let stopped = steer(stopped, &["--continue"], &stop).into_project();
+    let resumed = steer(stopped, &["--continue"], &[]);
+    assert!(resumed.answer().starts_with("Zig"), "{}", resumed.answer());
+    let sent = resumed.event_fields("user_message", &["agent", "text", "by"]);
+    assert_eq!(sent, [json!(["implementer", "use Zig", "inbox_dir"])]);
+    // It is read before the first request.
+    let rejected = resumed.event_fields("submission_rejected", &["agent"]);
+    assert!(rejected.is_empty(), "{rejected:?}");
 }
 
 #[test]

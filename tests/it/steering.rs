@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use massgen::agent::user_messages::{MESSAGE_BYTES_MAX, MESSAGES_MAX};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::external_agents::{self, OPENED, PROTOCOLS, external_agent};
@@ -20,18 +21,28 @@ use crate::terminal::Terminal;
 /// The inbox directory in the project.
 const INBOX: &str = "inbox";
 
-/// A message that is sent when an event of this type and of this agent happens.
+/// What is done when an event of this type and of this agent happens.
 pub(crate) struct Trigger {
     kind: &'static str,
     agent: &'static str,
-    message: Value,
+    /// The message that is sent; `None` to stop the run.
+    message: Option<Value>,
 }
 
 pub(crate) fn on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
     Trigger {
         kind,
         agent,
-        message,
+        message: Some(message),
+    }
+}
+
+/// Stops the run as Ctrl-C does.
+pub(crate) fn stop_on(kind: &'static str, agent: &'static str) -> Trigger {
+    Trigger {
+        kind,
+        agent,
+        message: None,
     }
 }
 
@@ -57,7 +68,7 @@ pub(crate) struct Steered {
     events: Vec<Value>,
 }
 
-/// Runs `project`, and sends the messages in their order, each when its event happens.
+/// Runs `project`, and sends the messages in their order, or stops the run, each when its event happens.
 #[track_caller]
 pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) -> Steered {
     let project = project.dir(INBOX);
@@ -78,7 +89,10 @@ pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) 
         };
         if let Some((number, trigger)) = triggers.next_if(happens) {
             let name = format!("msg_{number:04}.json");
-            leave_message(&project, &name, trigger.message.to_string().as_bytes());
+            match &trigger.message {
+                Some(message) => leave_message(&project, &name, message.to_string().as_bytes()),
+                None => kill_process(Pid::from_child(&child), Signal::INT).unwrap(),
+            }
         }
         events.push(event);
     }
@@ -88,6 +102,10 @@ pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) 
 }
 
 impl Steered {
+    pub(crate) fn into_project(self) -> Project {
+        self.project
+    }
+
     /// Returns the events of this type, each as the values of `fields`.
     pub(crate) fn event_fields(&self, kind: &str, fields: &[&str]) -> Vec<Value> {
         let events = self.events.iter().filter(|event| event["type"] == kind);

@@ -1,0 +1,74 @@
+//! The messages of the user that a role was given in runs that ended without an answer, as when the user
+//! stopped them: the role begins again, and is given them again.
+
+use std::collections::BTreeSet;
+
+use crate::agent::user_messages::{UserMessage, UserMessageSender};
+use crate::error::Result;
+use crate::event::{Event, RunEvent};
+use crate::layout::{RunLayout, RunName};
+use crate::orchestrator::recorded_messages::RecordedMessages;
+use crate::path::AbsPath;
+use crate::pipeline::PipelineRun;
+use crate::pipeline::stage_run::{RunEnd, read_events, run_end};
+use crate::world::store::runs::{self, RunDir};
+use crate::world::store::sessions;
+
+impl PipelineRun {
+    /// Returns the messages in the logs of the runs that have their sessions in `place` and ended
+    /// without an answer, in the order in which they were sent. A message that was given to several of
+    /// them is one.
+    pub(super) fn earlier_messages(&self, place: &AbsPath) -> Result<Vec<UserMessage>> {
+        let sessions = sessions::list(place)?;
+        let sessions: BTreeSet<String> = sessions.iter().map(|session| session.id()).collect();
+        if sessions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
+        let known = self.repository.dir.runs()?;
+        let mut runs = runs::list(&logs)?;
+        runs.retain(|run| {
+            let is_of_stage = |run: &RunDir| {
+                let started = run.metadata();
+                started.is_some_and(|started| sessions.contains(&started.session_id))
+            };
+            known.contains(&run.name()) && is_of_stage(run)
+        });
+        let mut messages = Vec::new();
+        // The oldest first.
+        for run in runs.iter().rev() {
+            let events = read_events(run)?;
+            if let RunEnd::Failed = run_end(&events) {
+                let new = missing_messages(sent_messages(&events), &messages);
+                messages.extend(new);
+            }
+        }
+        Ok(messages)
+    }
+
+    /// Sends `messages` to a stage run, before those that wait for it. Warns about one that it does not
+    /// take.
+    pub(super) async fn send_again(&self, messages: Vec<UserMessage>, sender: &UserMessageSender) {
+        for message in messages {
+            if let Err(why) = sender.send(message) {
+                let message = format!("an earlier message of yours was not sent again: {why}");
+                self.events.emit(RunEvent::Warning { message }).await;
+            }
+        }
+    }
+}
+
+/// Returns the messages of `messages` that are not among `sent`.
+pub(super) fn missing_messages(
+    mut messages: Vec<UserMessage>,
+    sent: &[UserMessage],
+) -> Vec<UserMessage> {
+    messages.retain(|message| !sent.contains(message));
+    messages
+}
+
+/// Returns the messages that a run with these events took, in their order.
+pub(super) fn sent_messages(events: &[Event]) -> Vec<UserMessage> {
+    let sent = RecordedMessages::from_events(events).sent.into_iter();
+    sent.map(|sent| sent.message).collect()
+}
