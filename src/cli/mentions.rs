@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::broad_paths::broad_mention_reason;
 use crate::cli::output::{CliOutput, ReportFormat};
+use crate::config::keys::nearest;
 use crate::error::Result;
 use crate::host::Host;
 use crate::mentions::{
@@ -11,11 +12,13 @@ use crate::mentions::{
 };
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-use crate::text::list_first;
-use crate::world::io::files::inspect;
+use crate::text::{escape_name, list_first};
+use crate::world::io::files::{file_names, inspect};
 
 /// Maximum number of paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
+/// Maximum number of words after an `@` for which similar names are looked for.
+const WORDS_LOOKED_UP_MAX: usize = 8;
 
 /// Finds the mentions in `task`, whose relative paths are relative to `base`.
 pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
@@ -54,22 +57,60 @@ pub(crate) fn path_list(mentions: &[&Mention]) -> String {
     list_first(&paths, LISTED_PATHS_MAX)
 }
 
-/// Returns the warnings about the mentions of a prompt.
+/// Returns the warnings about the mentions of a prompt. A word after an `@` that names nothing is
+/// worth one only if something has a similar name.
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().map(|mention| {
         let path = &mention.path;
         match mention.found {
             LookupResult::Unreadable => format!("mentioned path `{path}` cannot be read"),
             LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
-                format!("mentioned path `{path}` does not exist")
+                let near = nearest_path(path);
+                missing_path_warning(path, near.as_deref())
             }
         }
     });
+    let words = prompt.words.iter().take(WORDS_LOOKED_UP_MAX);
+    let misspelled = words.filter_map(|mention| {
+        let near = nearest_path(&mention.path)?;
+        Some(missing_path_warning(&mention.path, Some(&near)))
+    });
     let piped: Vec<&Mention> = prompt.piped.iter().collect();
     missing
+        .chain(misspelled)
         .chain(prompt.suggestions.iter().cloned())
         .chain(closed_note("standard input", &piped))
         .collect()
+}
+
+fn missing_path_warning(path: &AbsPath, near: Option<&str>) -> String {
+    let near = near.map(|near| format!(" (did you mean `{}`?)", escape_name(near)));
+    format!(
+        "mentioned path `{path}` does not exist{}",
+        near.unwrap_or_default()
+    )
+}
+
+/// Returns what `path`, which does not exist, probably means: the path below its last directory that
+/// exists.
+fn nearest_path(path: &AbsPath) -> Option<String> {
+    let (mut directory, mut name) = (path.parent()?, path.name_lossy());
+    let mut below = String::new();
+    while inspect(&directory) == LookupResult::Missing {
+        below = format!("/{name}{below}");
+        name = directory.name_lossy();
+        directory = directory.parent()?;
+    }
+    let names = file_names(&directory);
+    let has_stem = |candidate: &&String| {
+        let stem = candidate.rsplit_once('.').map(|(stem, _)| stem);
+        stem.is_some_and(|stem| stem.eq_ignore_ascii_case(&name))
+    };
+    let near = names.iter().find(has_stem).map(String::as_str);
+    let near = near.or_else(|| nearest(&name, names.iter().map(String::as_str)))?;
+    let near = format!("{near}{below}");
+    let found = inspect(&directory.join(&near));
+    matches!(found, LookupResult::File | LookupResult::Directory).then_some(near)
 }
 
 /// Prints which paths `text` opens and what the agents read of it.

@@ -123,6 +123,8 @@ pub struct ParsedPrompt {
     pub mentions: Vec<Mention>,
     /// Paths that are missing or unreadable; the prompt still shows them as they were written.
     pub missing: Vec<Mention>,
+    /// Names of nothing that need not be paths, such as those of people and decorators.
+    pub words: Vec<Mention>,
     /// What piped text names and what exists. It is not opened.
     pub piped: Vec<Mention>,
     /// What the user could have written instead.
@@ -161,6 +163,7 @@ pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPromp
         cleaned_prompt: cleaned,
         mentions: reader.mentions.list,
         missing: reader.missing.list,
+        words: reader.words.list,
         piped: piped.list,
     }
 }
@@ -219,6 +222,7 @@ struct MentionParser<'a> {
     occurrences: Vec<MentionOccurrence>,
     mentions: MentionList,
     missing: MentionList,
+    words: MentionList,
 }
 
 /// A mention at its position in a text.
@@ -239,6 +243,7 @@ impl<'a> MentionParser<'a> {
             occurrences: Vec::new(),
             mentions: MentionList::default(),
             missing: MentionList::default(),
+            words: MentionList::default(),
         }
     }
 
@@ -292,10 +297,12 @@ impl<'a> MentionParser<'a> {
             shortest = Some((candidate, mention));
         }
         // A word that names something that cannot be read was meant as a path, too.
-        if let (PrecedingText::Gap, Some((shortest, mention))) = (before, shortest)
-            && (shortest.is_certainly_path() || mention.found == LookupResult::Unreadable)
-        {
-            self.missing.add(mention);
+        if let (PrecedingText::Gap, Some((shortest, mention))) = (before, shortest) {
+            if shortest.is_certainly_path() || mention.found == LookupResult::Unreadable {
+                self.missing.add(mention);
+            } else {
+                self.words.add(mention);
+            }
         }
         None
     }

@@ -710,6 +710,28 @@ fn a_mention_of_a_missing_path_is_reported() {
         warnings(&finished),
         ["warning: mentioned path `[PROJECT]/gone.rs` does not exist"]
     );
+    let words = [
+        "--config",
+        "@examples/basic/two_agents",
+        "--dry-run",
+        "read @note.md, @scr/main.rs and @plan, ask @alice, use @dataclass",
+    ];
+    let finished = Project::new()
+        .file("notes.md", "")
+        .file("plan.txt", "")
+        .file("src/main.rs", "")
+        .args(words)
+        .env("OPENAI_API_KEY", "k")
+        .env("GEMINI_API_KEY", "k")
+        .success();
+    assert_eq!(
+        warnings(&finished),
+        [
+            "warning: mentioned path `[PROJECT]/note.md` does not exist (did you mean `notes.md`?)",
+            "warning: mentioned path `[PROJECT]/scr/main.rs` does not exist (did you mean `src/main.rs`?)",
+            "warning: mentioned path `[PROJECT]/plan` does not exist (did you mean `plan.txt`?)",
+        ]
+    );
     // What exists and cannot be read is no handle of a person.
     let project = Project::new();
     mkfifoat(CWD, project.path("alice"), Mode::RWXU).unwrap();
