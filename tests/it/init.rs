@@ -519,6 +519,29 @@ fn a_login_alone_is_named_and_not_used() {
 }
 
 #[test]
+fn one_key_makes_one_agent_or_two() {
+    if has_local_server() {
+        return;
+    }
+    let one_key = || Project::new().env("OPENAI_API_KEY", KEY);
+    for (typed, has_second) in [("", false), ("y", true)] {
+        let mut terminal = dialogue(one_key(), &["--no-path", "--no-commands"]);
+        terminal.wait_for_output("Only one model was found");
+        answer(&mut terminal, "two agents of this model? [y/N]", typed);
+        terminal.wait_for_output("written: .massgen/config.yaml");
+        let project = terminal.wait_for_end(0);
+        let yaml = read_to_string(project.path(FOUND)).unwrap();
+        assert!(yaml.contains("id: openai\n"), "{yaml}");
+        assert_eq!(yaml.contains("id: openai2\n"), has_second, "{yaml}");
+    }
+    let finished = one_key().args(["init", "--yes"]).success();
+    let hint = "massgen init --yes --backend openai --model gpt-5-mini --model gpt-5-mini";
+    assert!(finished.stderr().contains(hint), "{}", finished.stderr());
+    let yaml = read_to_string(finished.project().path(FOUND)).unwrap();
+    assert!(!yaml.contains("openai2"), "{yaml}");
+}
+
+#[test]
 fn answers_are_checked_and_used() {
     let project = with_program(with_keys()).file("team.yaml", EXISTING);
     let mut terminal = open_dialogue(project, &[]);

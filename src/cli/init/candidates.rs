@@ -14,6 +14,7 @@ use crate::config::team::{
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
+use crate::text::shell_words::quote_word;
 use crate::world::exec::agent_launcher::find_program;
 
 /// Returns the agents that the flags describe; none if there are no such flags.
@@ -116,6 +117,23 @@ pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamC
         }
         Some(_) | None => Ok(models),
     }
+}
+
+/// Returns how to get a team of two agents, if `agents` is one agent with a model.
+pub(super) fn second_agent_hint(agents: &[TeamCandidate]) -> Option<String> {
+    let [only] = agents else {
+        return None;
+    };
+    let model = only.model.as_deref().filter(|_| !only.is_program())?;
+    let model = quote_word(model);
+    let endpoint = only.base_url.as_deref();
+    let endpoint = endpoint.map(|url| format!(" --base-url {}", quote_word(url)));
+    Some(format!(
+        "one agent does not vote; two agents of this model do: massgen init --yes --backend {}{} \
+         --model {model} --model {model}",
+        only.vendor.name,
+        endpoint.unwrap_or_default(),
+    ))
 }
 
 fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {

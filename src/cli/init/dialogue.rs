@@ -10,6 +10,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::permissions::grant::Permission;
 
+/// What a single model makes possible.
+const ONE_MODEL_NOTE: &str = "Only one model was found: a team of one agent, without a vote. Two agents \
+    of one model can also be a team: both work on the task and vote, for about twice the money.";
+/// How several agents get one model.
+const REPEATED_NUMBER_NOTE: &str =
+    "A number may be repeated: `1 1` makes two agents of the first kind.";
+
 /// Asks on a terminal. `next` returns the lines that the user types.
 pub(super) struct InitDialogue<'d, 'w> {
     pub(super) output: &'d mut CliOutput<'w>,
@@ -17,7 +24,8 @@ pub(super) struct InitDialogue<'d, 'w> {
 }
 
 impl InitDialogue<'_, '_> {
-    /// Shows what was found, and asks which of it takes part. A single model is not asked for.
+    /// Shows what was found, and asks which of it takes part. A single model takes part in any case:
+    /// the question is whether it is the model of two agents.
     pub(super) fn ask_agents(
         &mut self,
         candidates: &[TeamCandidate],
@@ -28,8 +36,12 @@ impl InitDialogue<'_, '_> {
         }
         let has_program = candidates.iter().any(TeamCandidate::is_program);
         if let ([only], false) = (candidates, has_program) {
-            return Ok(vec![only.clone()]);
+            self.output.note(ONE_MODEL_NOTE);
+            let is_pair = self.ask_yes_or_no("Make a team of two agents of this model?", false)?;
+            let count = if is_pair { 2 } else { 1 };
+            return Ok(vec![only.clone(); count]);
         }
+        self.output.note(REPEATED_NUMBER_NOTE);
         let default = default_choice(candidates);
         let numbers: Vec<String> = default
             .iter()

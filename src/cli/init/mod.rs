@@ -7,7 +7,9 @@ use crate::cli::args::init::InitArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::environment::{self, LoadedEnvironment};
-use crate::cli::init::candidates::{agents_from_flags, find_candidates, unasked_choice};
+use crate::cli::init::candidates::{
+    agents_from_flags, find_candidates, second_agent_hint, unasked_choice,
+};
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
 use crate::cli::init::found::{find_logins, found_lines};
@@ -92,7 +94,11 @@ fn team_from_flags(
         for line in found_lines(&candidates, &logins) {
             output.note(&line);
         }
-        unasked_choice(candidates)?
+        let chosen = unasked_choice(candidates)?;
+        if let Some(hint) = second_agent_hint(&chosen) {
+            output.note(&hint);
+        }
+        chosen
     } else {
         named
     };
