@@ -16,7 +16,7 @@ use crate::cli::run::call_runtime;
 use crate::cli::team::load_config_quietly;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
-use crate::config::server_package::ServerPackage;
+use crate::config::server_package::{PackageRegistry, ServerPackage};
 use crate::config::servers::ServerTransport;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{HangupAction, Host};
@@ -113,7 +113,10 @@ fn install_missing(
             registry: registry.cloned(),
             variables: variables.clone(),
         };
-        let installed_package = runtime.block_on(job.run(host.hangup))?;
+        let from = job.package.registry;
+        let installed_package = runtime
+            .block_on(job.run(host.hangup))
+            .map_err(|error| explain_refusal(error, from))?;
         let servers: Vec<&str> = needed.servers.iter().map(String::as_str).collect();
         output.note(&format!(
             "installed {} for {}",
@@ -122,6 +125,29 @@ fn install_missing(
         ));
     }
     Ok(ExitStatus::Delivered)
+}
+
+/// Adds what to do to an error that quotes the refusal of a registry or of a proxy.
+fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
+    let message = error.to_string();
+    let mut words = message.split(|c: char| !c.is_ascii_alphanumeric());
+    if !words.any(|word| matches!(word, "403" | "E403")) {
+        return error;
+    }
+    let download = match registry {
+        PackageRegistry::Npm => "npm pack PACKAGE",
+        PackageRegistry::Python => "pip download --no-deps PACKAGE",
+    };
+    error
+        .with_hint(
+            "403 means that the package is private, that your network blocks the registry, or that the \
+             registry has no public address; neither a login nor a proxy of yours is used here",
+        )
+        .with_hint("use another registry: massgen mcp install --registry https://npm.example.org/")
+        .with_hint(format!(
+            "or download it yourself with `{download}`, and write the path of the file instead of the \
+             package in `args` of the server"
+        ))
 }
 
 /// The installation of one package.
@@ -261,4 +287,30 @@ fn store(host: &Host) -> Result<PackageStore> {
             let message = "no home directory to install packages in";
             Error::new(ErrorKind::Environment, message).with_hint("set `HOME`")
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_download_has_hints_and_other_errors_do_not() {
+        let hints = |message: &str, registry| {
+            let error = Error::new(ErrorKind::Environment, message).with_hint("first");
+            explain_refusal(error, registry).hints().join("; ")
+        };
+        for refused in [
+            "`npm`: exit status 1: npm error code E403",
+            "Tunnel connection failed: 403 Forbidden",
+            "HTTP error 403 while getting x",
+        ] {
+            let shown = hints(refused, PackageRegistry::Npm);
+            assert!(shown.starts_with("first; 403 means"), "{shown}");
+            assert!(shown.contains("npm pack PACKAGE"), "{shown}");
+        }
+        let shown = hints("403", PackageRegistry::Python);
+        assert!(shown.contains("pip download"), "{shown}");
+        assert_eq!(hints("404 Not Found", PackageRegistry::Npm), "first");
+        assert_eq!(hints("port 4403", PackageRegistry::Npm), "first");
+    }
 }
