@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::execution::require_agent_scripts;
+use crate::cli::missing_files::{MissingFile, missing_files};
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::skills::describe_configured;
 use crate::cli::team_file::TeamFile;
@@ -18,7 +19,7 @@ use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::InheritedPaths;
 use crate::orchestrator::hooks::require_programs;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess};
-use crate::text::{count_noun, escape_line, single_line};
+use crate::text::{count_noun, escape_line, escape_name, single_line};
 
 /// Result of checking one file.
 struct ConfigCheckReport {
@@ -28,6 +29,8 @@ struct ConfigCheckReport {
     json: Value,
     /// Whether the config is valid, and a run in this directory would be refused nevertheless.
     has_obstacle: bool,
+    /// The number of files that the config names and that do not exist.
+    missing_files: usize,
 }
 
 /// Runs a `massgen config` subcommand.
@@ -98,6 +101,7 @@ impl ConfigCheckReport {
             Ok(Ok(loaded)) => match require_parts(&loaded.config, host) {
                 Ok(()) => Self::from_loaded(&loaded)
                     .with_obstacle(&loaded.config, host)
+                    .with_missing_files(&loaded.config)
                     .with_skills(&loaded.config, host),
                 Err(error) => Self::from_error(&error),
             },
@@ -110,6 +114,7 @@ impl ConfigCheckReport {
                     text: invalid.render(),
                     json: invalid.to_json(),
                     has_obstacle: false,
+                    missing_files: 0,
                 }
             }
             Err(error) => Self::from_error(&error),
@@ -123,6 +128,7 @@ impl ConfigCheckReport {
             text: loaded.render(),
             json: loaded.to_json(),
             has_obstacle: false,
+            missing_files: 0,
         }
     }
 
@@ -140,6 +146,32 @@ impl ConfigCheckReport {
             fields.insert("obstacle".to_owned(), Value::from(reason));
         }
         self.has_obstacle = true;
+        self
+    }
+
+    /// Adds which files of servers and tools do not exist. That is no finding about the config itself,
+    /// because it may be meant for another machine.
+    fn with_missing_files(mut self, config: &Config) -> Self {
+        let missing = missing_files(config);
+        for MissingFile {
+            subject,
+            file,
+            hint,
+        } in &missing
+        {
+            let space = if self.text.is_empty() { "" } else { "\n\n" };
+            let file = escape_name(file);
+            let warning =
+                format!("warning: `{subject}`: file `{file}` not found\n  = hint: {hint}");
+            self.text = format!("{}{space}{warning}", self.text);
+        }
+        if let Value::Object(fields) = &mut self.json
+            && !missing.is_empty()
+        {
+            let files = missing.iter().map(|missing| missing.file.as_str());
+            fields.insert("missing_files".to_owned(), files.collect());
+        }
+        self.missing_files = missing.len();
         self
     }
 
@@ -162,6 +194,7 @@ impl ConfigCheckReport {
             text: error_text(error),
             json: unreadable_file_json(error),
             has_obstacle: false,
+            missing_files: 0,
         }
     }
 
@@ -175,6 +208,12 @@ impl ConfigCheckReport {
         let verdict = match (self.errors, self.warnings) {
             (0, 0) if self.has_obstacle => {
                 "ok, but a run in this directory would be refused".to_owned()
+            }
+            (0, 0) if self.missing_files > 0 => {
+                format!(
+                    "ok, but {} not found",
+                    count_noun(self.missing_files, "file")
+                )
             }
             (0, 0) => "ok".to_owned(),
             (errors, warnings) => {

@@ -59,6 +59,7 @@ mod markdown_lines;
 mod mcp;
 mod memory;
 mod mentions;
+mod missing_files;
 mod models;
 mod output;
 mod pipeline;

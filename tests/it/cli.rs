@@ -521,6 +521,40 @@ fn a_check_names_what_a_run_would_refuse() {
 }
 
 #[test]
+fn a_check_names_files_of_tools_and_servers_that_are_not_there() {
+    let project = Project::new().file("there.py", "");
+    let there = project.path("there.py").display().to_string();
+    let team = |tool: &str, script: &str| {
+        format!(
+            "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: w\n      \
+             replies: [{{text: done}}]\n      custom_tools: [{{path: {tool}, function: f}}]\n      \
+             mcp_servers: [{{name: s, command: python3, args: [{script}]}}]\n"
+        )
+    };
+    let checked = project
+        .file("gone.yaml", team("gone.py", "./server.py"))
+        .file("good.yaml", team("there.py", &there))
+        .args(["config", "check", "--strict", "gone.yaml", "good.yaml"])
+        .success();
+    let stdout = checked.stdout();
+    for expected in [
+        "warning: `custom_tool__f`: file `gone.py` not found\n",
+        "warning: `s`: file `./server.py` not found\n  = hint: write the absolute path",
+        "gone.yaml: ok, but 2 files not found\n",
+        "good.yaml: ok\n",
+    ] {
+        assert!(stdout.contains(expected), "{expected}: {stdout}");
+    }
+    let json = checked.then(["config", "check", "--json", "gone.yaml"]);
+    let json = json.success();
+    let report: serde_json::Value = serde_json::from_str(json.stdout()).unwrap();
+    let missing = serde_json::json!(["gone.py", "./server.py"]);
+    let mut files: Vec<_> = report["missing_files"].as_array().unwrap().clone();
+    files.sort_by_key(|file| !file.as_str().unwrap().starts_with('g'));
+    assert_eq!(serde_json::Value::from(files), missing);
+}
+
+#[test]
 fn configs_are_checked_one_after_another() {
     let typed = |arguments: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);

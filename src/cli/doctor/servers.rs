@@ -4,18 +4,15 @@
 use std::sync::Arc;
 
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::missing_files::{missing_file, subject};
 use crate::config::Config;
-use crate::config::custom_tools::{NamedFile, ProgramInterface};
+use crate::config::custom_tools::ProgramInterface;
 use crate::config::servers::{ProgramPlace, ServerConfig, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind};
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::world::exec::agent_launcher::find_program;
-use crate::world::io::files::first_file;
 use crate::world::io::http::display_url;
 use crate::world::mcp::packages::PackageStore;
-
-/// What the paths of files in MassGen's package begin with.
-const PACKAGE: &str = "massgen/";
 
 /// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
 pub(crate) fn inspect(
@@ -36,14 +33,10 @@ pub(crate) fn inspect(
 }
 
 fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> DoctorFinding {
-    let subject = match server.custom_tools().as_slice() {
-        [] => server.name().to_string(),
-        tools => tools.join(", "),
-    };
-    if let Some(file) = server.program_interface().and_then(missing_file) {
-        let message = format!("file `{}` not found", file.written);
-        let hint = "correct the path; a relative one starts in the directory of the config";
-        let error = Error::new(ErrorKind::Environment, message).with_hint(hint);
+    let subject = subject(server);
+    if let Some(missing) = missing_file(server) {
+        let message = format!("file `{}` not found", missing.file);
+        let error = Error::new(ErrorKind::Environment, message).with_hint(missing.hint);
         return DoctorArea::Servers.error_finding(subject, &error);
     }
     if let ServerTransport::Program(program) = &server.link
@@ -76,30 +69,6 @@ fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> 
                 display_url(&remote.url)
             );
             DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
-        }
-    }
-}
-
-/// Returns the first file of the user's own tools that does not exist.
-fn missing_file(interface: &ProgramInterface) -> Option<&NamedFile> {
-    let exists = |file: &&NamedFile| first_file(&file.candidates).is_some();
-    match interface {
-        ProgramInterface::Mcp => None,
-        ProgramInterface::PythonFunctions(python) => {
-            let files = python
-                .functions
-                .iter()
-                .filter_map(|function| function.file.as_ref());
-            // What is in MassGen's package, only its host can see.
-            let own =
-                |file: &&NamedFile| file.is_python_file() && !file.written.starts_with(PACKAGE);
-            let mut files = files.filter(own);
-            files.find(|file| !exists(file))
-        }
-        ProgramInterface::SingleTool(tool) => {
-            let mut files = tool.files.iter();
-            let program = files.find(|(index, _)| *index == 0).map(|(_, file)| file);
-            program.filter(|file| !exists(file))
         }
     }
 }

@@ -145,7 +145,7 @@ fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
         )
         .with_hint("use another registry: massgen mcp install --registry https://npm.example.org/")
         .with_hint(format!(
-            "or download it yourself with `{download}`, and write the path of the file instead of the \
+            "or download it yourself with `{download}`, and write its absolute path instead of the \
              package in `args` of the server"
         ))
 }

@@ -1,0 +1,153 @@
+//! Finds files that the servers and tools of a config name and that do not exist. Nothing is started.
+
+use std::path::Path;
+
+use crate::config::Config;
+use crate::config::custom_tools::{NamedFile, ProgramInterface};
+use crate::config::servers::{
+    ProgramPlace, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
+};
+use crate::mentions::LookupResult;
+use crate::path::AbsPath;
+use crate::world::io::files::{first_file, inspect};
+
+/// What the paths of files in MassGen's package begin with.
+const PACKAGE: &str = "massgen/";
+/// The extensions of arguments that are the script of a server.
+const SCRIPT_EXTENSIONS: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "sh"];
+/// Characters of arguments that are not plain paths: placeholders, URLs and command lines.
+const NOT_IN_PATHS: &[char] = &['$', '{', ':', ' ', '\n', '@'];
+
+/// A file that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingFile {
+    /// The tools or the server that need it.
+    pub(crate) subject: String,
+    /// Its path as written.
+    pub(crate) file: String,
+    /// What to do.
+    pub(crate) hint: &'static str,
+}
+
+/// Returns the missing files of all servers of `config`, each once.
+pub(crate) fn missing_files(config: &Config) -> Vec<MissingFile> {
+    let mut missing: Vec<MissingFile> = Vec::new();
+    for server in config.agents.iter().flat_map(|agent| &agent.servers) {
+        let found = missing_file(server).filter(|file| !missing.contains(file));
+        missing.extend(found);
+    }
+    missing
+}
+
+/// Returns the first file of a server or of the user's own tools that does not exist.
+pub(crate) fn missing_file(server: &ServerConfig) -> Option<MissingFile> {
+    let ServerTransport::Program(program) = &server.link else {
+        return None;
+    };
+    let (file, hint) = match &program.interface {
+        ProgramInterface::Mcp => missing_script(program)?,
+        ProgramInterface::PythonFunctions(python) => {
+            let files = python
+                .functions
+                .iter()
+                .filter_map(|function| function.file.as_ref());
+            // What is in MassGen's package, only its host can see.
+            let own =
+                |file: &&NamedFile| file.is_python_file() && !file.written.starts_with(PACKAGE);
+            let mut files = files.filter(own);
+            (
+                files.find(|file| is_missing(file))?.written.as_str(),
+                TOOL_HINT,
+            )
+        }
+        ProgramInterface::SingleTool(tool) => {
+            let mut files = tool.files.iter();
+            let (_, file) = files.find(|(index, _)| *index == 0)?;
+            is_missing(file).then_some((file.written.as_str(), TOOL_HINT))?
+        }
+    };
+    Some(MissingFile {
+        subject: subject(server),
+        file: file.to_owned(),
+        hint,
+    })
+}
+
+/// What to do about a missing file of a tool.
+const TOOL_HINT: &str = "correct the path; a relative one starts in the directory of the config";
+
+/// Returns the name of a server, or of the user's own tools that it consists of.
+pub(crate) fn subject(server: &ServerConfig) -> String {
+    match server.custom_tools().as_slice() {
+        [] => server.name().to_string(),
+        tools => tools.join(", "),
+    }
+}
+
+fn is_missing(file: &NamedFile) -> bool {
+    first_file(&file.candidates).is_none()
+}
+
+/// Returns the first argument that names a script which is not where the program would look for it.
+fn missing_script(program: &ServerProgram) -> Option<(&str, &'static str)> {
+    if program.place != ProgramPlace::Sandbox || program.package.is_some() {
+        return None;
+    }
+    let arguments = program.command.iter().skip(1).map(String::as_str);
+    let mut scripts = arguments.filter(|argument| is_script(argument));
+    scripts.find_map(|script| {
+        if script.starts_with('/') {
+            return is_absent(&AbsPath::new(script)?).then_some((script, "correct the path"));
+        }
+        match &program.directory {
+            ServerDirectory::Named(directory) => {
+                is_absent(&directory.join(script)).then_some((
+                    script,
+                    "correct the path; a relative one starts in the `cwd` of the server",
+                ))
+            }
+            // They are created by massgen, and hold no file of the user's.
+            ServerDirectory::Workspace | ServerDirectory::Private => Some((
+                script,
+                "write the absolute path: a relative one starts in the workspace of the agent, or in \
+                 the `cwd` of the server",
+            )),
+        }
+    })
+}
+
+fn is_absent(path: &AbsPath) -> bool {
+    inspect(path) == LookupResult::Missing
+}
+
+fn is_script(argument: &str) -> bool {
+    let extension = Path::new(argument).extension();
+    let extension = extension.and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| SCRIPT_EXTENSIONS.contains(&extension))
+        && !argument.starts_with(['-', '~'])
+        && !argument.contains(NOT_IN_PATHS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_paths_with_a_known_extension() {
+        for argument in ["./server.py", "server.js", "/opt/a/run.sh"] {
+            assert!(is_script(argument), "{argument}");
+        }
+        for argument in [
+            "-m",
+            "server",
+            "--file=a.py",
+            "${cwd}/a.py",
+            "~/a.py",
+            "https://example.org/a.py",
+            "@scope/a.js",
+            "print('a.py')\n",
+        ] {
+            assert!(!is_script(argument), "{argument}");
+        }
+    }
+}
