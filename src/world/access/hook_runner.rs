@@ -3,7 +3,7 @@
 //! decides nothing about failures.
 
 use std::fmt;
-use std::io::{self, Write, pipe};
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -240,13 +240,7 @@ impl HookRunner {
             interrupt,
             network: proxy.as_deref(),
         };
-        let (stdin, mut ours) = pipe().map_err(failed)?;
-        let finished = thread::scope(|scope| {
-            // A hook may exit without reading the whole request.
-            let writing = move || ours.write_all(request).unwrap_or_default();
-            thread::Builder::new().spawn_scoped(scope, writing)?;
-            sandbox.run_with_input(&policy, Some(stdin.into()), wait)
-        });
+        let finished = sandbox.run_with_bytes(&policy, request, wait);
         finished.map_err(failed)
     }
 

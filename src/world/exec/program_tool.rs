@@ -1,8 +1,6 @@
 //! Calls the user's programs that are tools: each call starts the program in the agent's sandbox,
 //! with the arguments as JSON on its standard input.
 
-use std::io::{Write, pipe};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -57,13 +55,7 @@ pub(super) fn run(
         network: network.as_deref(),
     };
     let request = Value::Object(call.arguments.clone()).to_string();
-    let (stdin, mut ours) = pipe().map_err(|error| cannot_run(&error))?;
-    let finished = thread::scope(|scope| {
-        // A program may exit without reading all of it.
-        let writing = move || ours.write_all(request.as_bytes()).unwrap_or_default();
-        thread::Builder::new().spawn_scoped(scope, writing)?;
-        sandbox.run_with_input(&policy, Some(stdin.into()), wait)
-    });
+    let finished = sandbox.run_with_bytes(&policy, request.as_bytes(), wait);
     Ok(observation(&finished.map_err(|error| cannot_run(&error))?))
 }
 

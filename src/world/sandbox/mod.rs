@@ -3,8 +3,9 @@
 //! policy that cannot be enforced in full is refused.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write, pipe};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
@@ -351,6 +352,25 @@ impl Sandbox {
         };
         let mut running = self.begin(policy, streams)?;
         running.capture(outputs, &bounds, wait.output_bytes_max, started)
+    }
+
+    /// Like [`Sandbox::run`], with these bytes as the standard input.
+    ///
+    /// # Errors
+    /// No process could be started, or communication with it failed.
+    pub fn run_with_bytes(
+        &self,
+        policy: &SandboxPolicy,
+        bytes: &[u8],
+        wait: CommandWaitLimits<'_>,
+    ) -> io::Result<CommandOutput> {
+        let (stdin, mut written) = pipe()?;
+        thread::scope(|scope| {
+            // A command may exit without reading all of it.
+            let write = move || written.write_all(bytes).unwrap_or_default();
+            thread::Builder::new().spawn_scoped(scope, write)?;
+            self.run_with_input(policy, Some(stdin.into()), wait)
+        })
     }
 
     /// Runs a command on streams that the caller reads and writes, to its end or until `interrupt`
