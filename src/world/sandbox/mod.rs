@@ -51,6 +51,7 @@ pub mod reachable_paths;
 pub mod command_container;
 mod container_user;
 mod sent_files;
+mod running_commands;
 pub mod docker;
 pub mod pod;
 pub mod exec_backend;

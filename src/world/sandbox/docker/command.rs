@@ -21,16 +21,13 @@ use crate::world::sandbox::docker::client::{EngineClient, expect_id};
 use crate::world::sandbox::docker::exec_output::{
     EngineExecInput, EngineExecOutput, ExecStream, start_exec,
 };
+use crate::world::sandbox::running_commands::{ContainerCommandId, sweep_program};
 use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 
 /// Script that runs a command and kills what it leaves behind.
 const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
-/// Script that kills running processes.
-const SWEEP: &str = include_str!("sweep.sh");
 /// What an engine writes instead of a command's output if it cannot start it.
 pub(super) const NEVER_RAN: &str = "OCI runtime exec failed";
-/// Environment variable that identifies a command and all its descendants.
-const MARK: &str = "MASSGEN_COMMAND";
 /// Timeout for the engine to report the exit status after the end of the output. On a slow connection to
 /// another machine, its answer comes after what is being transferred.
 const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
@@ -56,25 +53,11 @@ pub(super) struct ContainerCommand {
     pub(super) has_input: bool,
 }
 
-/// Identifies a command among the others in its container.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ContainerCommandId(u64);
-
-impl ContainerCommandId {
-    pub(super) fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    fn text(&self) -> String {
-        format!("{:08}", self.0)
-    }
-}
-
 impl ContainerCommand {
     /// Turns it into an agent's command, identified by `id`.
     pub(super) fn agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
         self.program = shell_script(COMMAND, [command.to_owned()]);
-        self.env.insert(MARK.to_owned(), id.text());
+        self.env.extend([id.variable()]);
         self
     }
 
@@ -87,15 +70,14 @@ impl ContainerCommand {
     ) -> Self {
         self.program = program;
         self.env.extend(env);
-        self.env.insert(MARK.to_owned(), id.text());
+        self.env.extend([id.variable()]);
         self.has_input = true;
         self
     }
 
     /// Creates a command that kills everything but the commands with these ids.
     pub(super) fn sweep(user: ContainerUser, kept: &[ContainerCommandId]) -> Self {
-        let kept = kept.iter().map(ContainerCommandId::text);
-        Self::of_program(user, shell_script(SWEEP, kept))
+        Self::of_program(user, sweep_program(kept))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {

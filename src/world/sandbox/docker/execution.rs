@@ -9,7 +9,7 @@ use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds};
 use crate::world::sandbox::docker::command::{ContainerCommand, NEVER_RAN};
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::running_commands::RunningCommand;
+use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Exit statuses of a command that never ran.

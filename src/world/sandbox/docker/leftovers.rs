@@ -6,8 +6,9 @@ use std::time::Duration;
 use bollard::errors::Error as EngineError;
 
 use crate::world::sandbox::container_user::ContainerUser;
-use crate::world::sandbox::docker::command::{ContainerCommand, ContainerCommandId, exit_status};
+use crate::world::sandbox::docker::command::{ContainerCommand, exit_status};
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
+use crate::world::sandbox::running_commands::ContainerCommandId;
 
 /// Timeout for killing what a command left behind.
 const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);

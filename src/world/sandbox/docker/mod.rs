@@ -18,7 +18,6 @@ mod container_spec;
 mod home;
 mod cleanup;
 mod instance;
-mod running_commands;
 mod replaceable_container;
 mod leftovers;
 mod process;

@@ -14,8 +14,8 @@ use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::running_commands::RunningCommand;
 use crate::world::sandbox::interrupt::CommandInterrupt;
+use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// Timeout for installing the packages of one kind.

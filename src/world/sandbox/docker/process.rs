@@ -12,9 +12,9 @@ use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::docker::client::is_missing;
 use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
-use crate::world::sandbox::docker::running_commands::RunningCommand;
 use crate::world::sandbox::followed_task::FollowedTask;
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::running_commands::RunningCommand;
 
 /// A command in a container.
 pub(super) struct ContainerProcess<'c> {

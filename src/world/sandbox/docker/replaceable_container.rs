@@ -20,8 +20,8 @@ use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
-use crate::world::sandbox::docker::running_commands::{RunningCommand, RunningCommands};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands};
 
 /// Timeout for an engine to start a command.
 const START_TIME_MAX: Duration = Duration::from_mins(1);

@@ -25,9 +25,10 @@ use crate::world::sandbox::pod::pod_files::PodFiles;
 use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::pod::pod_process::PodProcess;
-use crate::world::sandbox::pod::replaceable_pod::{AwaitedPod, ReplaceablePod, RunningMark};
+use crate::world::sandbox::pod::replaceable_pod::{AwaitedPod, ReplaceablePod};
 use crate::world::sandbox::pod::supervised_command::{PodProgram, SupervisedCommand};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::sent_files::movable_trees::movable_trees_note;
 use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
@@ -193,7 +194,7 @@ impl AgentPod {
     fn supervised(
         &self,
         instance: &Arc<PodInstance>,
-        mark: &RunningMark<'_>,
+        running_command: &RunningCommand,
         command: &str,
         dir: &AbsPath,
     ) -> SupervisedCommand {
@@ -207,7 +208,7 @@ impl AgentPod {
         let container = PodContainer::Commands;
         let supervised =
             SupervisedCommand::prepare(&self.pod.cluster, instance, container, program);
-        supervised.of_agent(mark.variable())
+        supervised.of_agent(running_command.id.variable())
     }
 
     fn files_of(&self, instance: &Arc<PodInstance>) -> PodFiles<'_> {
@@ -269,11 +270,16 @@ impl CommandContainer for AgentPod {
         let watch = Instant::now();
         let instance = self.wait_and_send(reachable, wait.interrupt, wait.time_max)?;
         let started = Instant::now();
-        let mark = self.pod.begin();
-        let supervised = self.supervised(&instance, &mark, command, dir);
+        let running_command = self.pod.begin();
+        let supervised = self.supervised(&instance, &running_command, command, dir);
         let (outputs, streams) = OutputPipes::open()?;
-        let running =
-            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let running = PodProcess::follow(
+            &self.pod,
+            Arc::clone(&instance),
+            &running_command,
+            supervised,
+            streams,
+        );
         let mut running = running?;
         let bounds = ProcessBounds {
             until: started.checked_add(wait.time_max),
@@ -300,12 +306,17 @@ impl CommandContainer for AgentPod {
         on_output: &mut (dyn FnMut(&[u8]) + Send),
     ) -> io::Result<ExitReason> {
         let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
-        let mark = self.pod.begin();
-        let supervised = self.supervised(&instance, &mark, command, dir);
+        let running_command = self.pod.begin();
+        let supervised = self.supervised(&instance, &running_command, command, dir);
         let (written, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let running =
-            PodProcess::follow(&self.pod, Arc::clone(&instance), &mark, supervised, streams);
+        let running = PodProcess::follow(
+            &self.pod,
+            Arc::clone(&instance),
+            &running_command,
+            supervised,
+            streams,
+        );
         let mut running = running?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),

@@ -15,9 +15,10 @@ use crate::world::sandbox::command_run::{CommandRun, ExecProcess};
 use crate::world::sandbox::followed_task::FollowedTask;
 use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::PodContainer;
-use crate::world::sandbox::pod::replaceable_pod::{ReplaceablePod, RunningMark};
+use crate::world::sandbox::pod::replaceable_pod::ReplaceablePod;
 use crate::world::sandbox::pod::supervised_command::SupervisedCommand;
 use crate::world::sandbox::proxy::NetworkProxy;
+use crate::world::sandbox::running_commands::RunningCommand;
 
 /// The exit status of a command, and remarks about how it ended.
 type FollowedEnd = (i32, Vec<String>);
@@ -27,7 +28,7 @@ type FollowedEnd = (i32, Vec<String>);
 pub(super) struct PodProcess<'p> {
     pod: &'p ReplaceablePod,
     instance: Arc<PodInstance>,
-    mark: &'p RunningMark<'p>,
+    running_command: &'p RunningCommand,
     /// Reads its output.
     reading: FollowedTask<Result<FollowedEnd, PodFault>>,
     /// Ends that task.
@@ -44,7 +45,7 @@ impl<'p> PodProcess<'p> {
     pub(super) fn follow(
         pod: &'p ReplaceablePod,
         instance: Arc<PodInstance>,
-        mark: &'p RunningMark<'p>,
+        running_command: &'p RunningCommand,
         command: SupervisedCommand,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
@@ -53,7 +54,7 @@ impl<'p> PodProcess<'p> {
         Ok(CommandRun::new(Self {
             pod,
             instance,
-            mark,
+            running_command,
             reading,
             reading_handle,
             was_terminated: false,
@@ -134,9 +135,11 @@ impl ExecProcess for PodProcess<'_> {
     fn terminate(&mut self) {
         self.was_terminated = true;
         self.reading_handle.abort();
-        let swept = self
-            .pod
-            .sweep(&self.instance, PodContainer::Commands, Some(self.mark));
+        let swept = self.pod.sweep(
+            &self.instance,
+            PodContainer::Commands,
+            Some(self.running_command),
+        );
         if swept.is_err() {
             self.pod.end_processes(&self.instance);
         }

@@ -2,7 +2,7 @@
 //! directories must be in it. It knows which commands run in it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,10 @@ use crate::world::sandbox::pod::cluster::{PodCluster, cluster_error};
 use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, PodPlan};
 use crate::world::sandbox::reachable_paths::ReachablePaths;
+use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands, sweep_program};
 
-/// Script that kills processes.
-const SWEEP: &str = include_str!("../docker/sweep.sh");
 /// The largest answer of the script, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4096;
-/// The variable that marks the processes of a command.
-const MARK: &str = "MASSGEN_COMMAND";
 /// How many bytes of a random number are in a name.
 const RANDOM_BYTES: usize = 4;
 
@@ -34,38 +31,10 @@ pub(super) struct ReplaceablePod {
     pub(super) plan: PodPlan,
     /// `None` if there is none yet, or the last one is gone.
     instance: Mutex<Option<Arc<PodInstance>>>,
-    /// The numbers of the marks of running commands.
-    running: Mutex<BTreeSet<u64>>,
-    next_mark: AtomicU64,
+    running: Mutex<RunningCommands>,
     is_closed: AtomicBool,
     /// Whether commands that are over here may still run there.
     pub(super) has_lost_commands: AtomicBool,
-}
-
-/// A command that counts as running until this is dropped.
-#[derive(Debug)]
-pub(super) struct RunningMark<'p> {
-    pod: &'p ReplaceablePod,
-    number: u64,
-}
-
-impl RunningMark<'_> {
-    /// Returns the variable that marks its processes, and the value.
-    pub(super) fn variable(&self) -> (&'static str, String) {
-        (MARK, mark_text(self.number))
-    }
-}
-
-impl Drop for RunningMark<'_> {
-    fn drop(&mut self) {
-        let running = &self.pod.running;
-        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.remove(&self.number);
-    }
-}
-
-fn mark_text(number: u64) -> String {
-    format!("{number:08}")
 }
 
 /// A pod after it was waited for.
@@ -85,18 +54,15 @@ impl ReplaceablePod {
             plan,
             instance: Mutex::default(),
             running: Mutex::default(),
-            next_mark: AtomicU64::new(1),
             is_closed: AtomicBool::new(false),
             has_lost_commands: AtomicBool::new(false),
         }
     }
 
     /// Registers a command.
-    pub(super) fn begin(&self) -> RunningMark<'_> {
-        let number = self.next_mark.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn begin(&self) -> RunningCommand {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(number);
-        RunningMark { pod: self, number }
+        running.begin()
     }
 
     /// Returns the pod with directories for all of `reachable`, created if necessary. It may not run yet.
@@ -215,20 +181,17 @@ impl ReplaceablePod {
         &self,
         instance: &PodInstance,
         container: PodContainer,
-        ending: Option<&RunningMark<'_>>,
+        ending: Option<&RunningCommand>,
     ) -> std::result::Result<(), PodFault> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let ending = ending.map(|ending| ending.number);
-        let kept = running.iter().filter(|number| Some(**number) != ending);
-        let kept: Vec<String> = match container {
-            PodContainer::Commands => kept.map(|number| mark_text(*number)).collect(),
-            PodContainer::Files => Vec::new(),
+        let kept = match (container, ending) {
+            (PodContainer::Commands, Some(ending)) => running.ids_except(&ending.id),
+            (PodContainer::Commands, None) => running.ids(),
+            (PodContainer::Files, _) => Vec::new(),
         };
-        let program: Vec<&str> = ["/bin/sh", "-c", SWEEP, "massgen"]
-            .into_iter()
-            .chain(kept.iter().map(String::as_str))
-            .collect();
+        let program = sweep_program(&kept);
+        let program: Vec<&str> = program.iter().map(String::as_str).collect();
         let swept = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
         self.cluster.block_on(swept).map(drop)
     }

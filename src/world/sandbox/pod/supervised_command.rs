@@ -69,7 +69,7 @@ pub(super) struct SupervisedCommand {
     container: PodContainer,
     number: u64,
     /// The environment variable that marks its processes, and its value.
-    mark: Option<(&'static str, String)>,
+    mark: Option<(String, String)>,
     /// Proves that an exit status was written by its supervisor.
     proof: String,
     program: PodProgram,
@@ -128,7 +128,7 @@ impl SupervisedCommand {
     }
 
     /// Marks its processes, and skips the middle of more output than a person reads.
-    pub(super) fn of_agent(mut self, mark: (&'static str, String)) -> Self {
+    pub(super) fn of_agent(mut self, mark: (String, String)) -> Self {
         self.mark = Some(mark);
         self.may_skip = true;
         self

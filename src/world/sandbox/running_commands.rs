@@ -1,0 +1,94 @@
+//! The commands that run in a container or pod: everything else in it is killed when one of them ends.
+
+use std::sync::{Arc, Weak};
+
+use crate::world::sandbox::sent_files::helper_command::shell_script;
+
+/// Environment variable that identifies a command and all its descendants.
+const MARK: &str = "MASSGEN_COMMAND";
+/// Script that kills running processes.
+const SWEEP: &str = include_str!("sweep.sh");
+
+/// Identifies a command among the others in its container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::world::sandbox) struct ContainerCommandId(u64);
+
+impl ContainerCommandId {
+    /// Returns the environment variable that its processes must have, and the value.
+    pub(in crate::world::sandbox) fn variable(&self) -> (String, String) {
+        (MARK.to_owned(), self.text())
+    }
+
+    fn text(&self) -> String {
+        format!("{:08}", self.0)
+    }
+}
+
+/// Returns the program that kills everything its user may kill, except the commands with these ids.
+pub(in crate::world::sandbox) fn sweep_program(kept: &[ContainerCommandId]) -> Vec<String> {
+    shell_script(SWEEP, kept.iter().map(ContainerCommandId::text))
+}
+
+/// The commands that are running in a container.
+#[derive(Debug, Default)]
+pub(in crate::world::sandbox) struct RunningCommands {
+    last: u64,
+    running: Vec<(ContainerCommandId, Weak<()>)>,
+}
+
+/// A command that counts as running until this is dropped.
+#[derive(Debug)]
+pub(in crate::world::sandbox) struct RunningCommand {
+    pub(in crate::world::sandbox) id: ContainerCommandId,
+    _alive: Arc<()>,
+}
+
+impl RunningCommands {
+    /// Registers a command.
+    pub(in crate::world::sandbox) fn begin(&mut self) -> RunningCommand {
+        self.running.retain(|(_, alive)| alive.strong_count() > 0);
+        self.last = self.last.saturating_add(1);
+        let alive = Arc::new(());
+        let id = ContainerCommandId(self.last);
+        self.running.push((id.clone(), Arc::downgrade(&alive)));
+        RunningCommand { id, _alive: alive }
+    }
+
+    /// Returns the running commands.
+    pub(in crate::world::sandbox) fn ids(&self) -> Vec<ContainerCommandId> {
+        let running = self.running.iter();
+        let running = running.filter(|(_, alive)| alive.strong_count() > 0);
+        running.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns the running commands except one.
+    pub(in crate::world::sandbox) fn ids_except(
+        &self,
+        ending: &ContainerCommandId,
+    ) -> Vec<ContainerCommandId> {
+        let mut others = self.ids();
+        others.retain(|id| id != ending);
+        others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_run_are_known_until_they_end() {
+        let mut commands = RunningCommands::default();
+        let first = commands.begin();
+        let second = commands.begin();
+        assert_eq!(commands.ids(), [first.id.clone(), second.id.clone()]);
+        assert_eq!(
+            commands.ids_except(&first.id),
+            std::slice::from_ref(&second.id)
+        );
+        drop(second);
+        assert_eq!(commands.ids_except(&first.id), []);
+        drop(first);
+        assert_eq!(commands.ids(), []);
+    }
+}
