@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::fd::OwnedFd;
+
 use crate::config::kubernetes::KubernetesConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
@@ -16,7 +18,7 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::command_container::CommandContainer;
-use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds, ProcessOutput};
+use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::docker::container::{ContainerWork, FIXED};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::origin_labels::ContainerOrigin;
@@ -191,13 +193,15 @@ impl AgentPod {
         }
     }
 
-    fn supervised(
-        &self,
+    /// Starts an agent's command in the directory `dir`, with its output on these `streams`.
+    fn start<'p>(
+        &'p self,
         instance: &Arc<PodInstance>,
-        running_command: &RunningCommand,
+        running_command: &'p RunningCommand,
         command: &str,
         dir: &AbsPath,
-    ) -> SupervisedCommand {
+        streams: [OwnedFd; 2],
+    ) -> io::Result<CommandRun<PodProcess<'p>>> {
         let program = PodProgram::Line {
             line: command.to_owned(),
             dir: dir.clone(),
@@ -208,7 +212,9 @@ impl AgentPod {
         let container = PodContainer::Commands;
         let supervised =
             SupervisedCommand::prepare(&self.pod.cluster, instance, container, program);
-        supervised.of_agent(running_command.id.variable())
+        let supervised = supervised.of_agent(running_command.id.variable());
+        let instance = Arc::clone(instance);
+        PodProcess::follow(&self.pod, instance, running_command, supervised, streams)
     }
 
     fn files_of(&self, instance: &Arc<PodInstance>) -> PodFiles<'_> {
@@ -222,10 +228,15 @@ impl AgentPod {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts a fault of a running command to an error for its agent. After a lost connection it may still
-    /// run, so it is killed before the next one.
-    fn describe_fault(&self, instance: &Arc<PodInstance>, fault: PodFault) -> io::Error {
-        io::Error::other(match fault {
+    /// Returns the error for the agent of a command that cannot be followed any more. After a lost connection
+    /// it may still run, so it is killed before the next one.
+    fn describe_fault(
+        &self,
+        instance: &Arc<PodInstance>,
+        running: &mut CommandRun<PodProcess<'_>>,
+        error: &io::Error,
+    ) -> io::Error {
+        io::Error::other(match running.process_mut().take_fault(error) {
             PodFault::Gone(why) => {
                 self.pod.discard(instance);
                 gone_message(&why)
@@ -271,26 +282,16 @@ impl CommandContainer for AgentPod {
         let instance = self.wait_and_send(reachable, wait.interrupt, wait.time_max)?;
         let started = Instant::now();
         let running_command = self.pod.begin();
-        let supervised = self.supervised(&instance, &running_command, command, dir);
         let (outputs, streams) = OutputPipes::open()?;
-        let running = PodProcess::follow(
-            &self.pod,
-            Arc::clone(&instance),
-            &running_command,
-            supervised,
-            streams,
-        );
-        let mut running = running?;
+        let mut running = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
             until: started.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             ..ProcessBounds::default()
         };
         let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
-        let finished = finished.map_err(|error| {
-            let fault = running.process_mut().take_fault(&error);
-            self.describe_fault(&instance, fault)
-        })?;
+        let finished =
+            finished.map_err(|error| self.describe_fault(&instance, &mut running, &error))?;
         Ok(CommandOutput {
             elapsed: watch.elapsed(),
             ..finished
@@ -307,26 +308,15 @@ impl CommandContainer for AgentPod {
     ) -> io::Result<ExitReason> {
         let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
         let running_command = self.pod.begin();
-        let supervised = self.supervised(&instance, &running_command, command, dir);
         let (written, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let running = PodProcess::follow(
-            &self.pod,
-            Arc::clone(&instance),
-            &running_command,
-            supervised,
-            streams,
-        );
-        let mut running = running?;
+        let mut running = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             ..ProcessBounds::default()
         };
         let ended = running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
-        ended.map_err(|error| {
-            let fault = running.process_mut().take_fault(&error);
-            self.describe_fault(&instance, fault)
-        })
+        ended.map_err(|error| self.describe_fault(&instance, &mut running, &error))
     }
 
     fn fetch_changes(
