@@ -375,6 +375,7 @@ export const cases = {
     await self.show('#/');
     await self.pressPair('g', 'f', page.getByRole('heading', { name: 'New config' }));
     await page.getByText('OPENAI_API_KEY is not set').waitFor();
+    await page.getByText('No errors. A run also needs what the notes').waitFor();
     await self.settled();
     await self.axe('a new config');
     await page.getByRole('button', { name: 'Start over' }).focus();

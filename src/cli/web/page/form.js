@@ -56,7 +56,7 @@ async function check() {
     form.check = /** @type {Check} */ (await post('/api/config/check', { draft: form.draft }, signal));
     form.error = null;
     const [now, then] = [errorsOf(form.check), before && errorsOf(before)];
-    if (then != null && now !== then) announce(now ? `${counted(now, 'error')} in the config.` : 'The config can be run.');
+    if (then != null && now !== then) announce(now ? `${counted(now, 'error')} in the config.` : 'The config has no errors.');
   } catch (error) {
     if (signal.aborted) return;
     form.error = error;
@@ -235,10 +235,18 @@ function groupView(group, draft, keys) {
     ${entries.length < keys.entries_max ? html`<div class="row"><button class="button" id="add-${group.id}" @click=${() => addEntry(draft, group)}>Add ${noun}</button></div>` : nothing}</section>`;
 }
 
+/** Whether the config can be run: a note names what a run needs that is not part of it. @param {Check} found */
+function wholeVerdict(found) {
+  const errors = errorsOf(found);
+  const [tone, sign, words] = errors ? ['bad', 'bad', counted(errors, 'error')]
+    : found.findings.some(({ severity }) => severity === 'note') ? ['wait', 'warn', 'No errors. A run also needs what the notes beside the fields say.']
+      : ['done', 'done', 'It can be run.'];
+  return html`<p class="tone-${tone}" id="verdict">${icon(sign)} ${words}</p>`;
+}
+
 /** What the check says as a whole, and where the file goes. */
 function savePanel() {
   const { check: found, saved } = form;
-  const errors = found ? errorsOf(found) : 0;
   const whole = (found?.findings ?? []).filter(({ group }) => !group);
   const key = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== 'Enter' || event.isComposing) return;
@@ -253,7 +261,7 @@ function savePanel() {
   };
   return html`<section class="preview" aria-labelledby="preview-title"><h2 id="preview-title">Preview</h2>
     <pre class="output tall" role="region" tabindex="0" aria-label="YAML of the config">${found?.yaml ?? ''}</pre>
-    <p class=${errors ? 'tone-bad' : 'tone-done'} id="verdict">${found ? html`${icon(errors ? 'bad' : 'done')} ${errors ? counted(errors, 'error') : 'It can be run.'}` : nothing}</p>
+    ${found ? wholeVerdict(found) : html`<p id="verdict"></p>`}
     ${whole.map((finding, at) => note(finding, `whole-${at}`))}
     ${form.error ? failure(form.error) : nothing}
     <div class="answer-field"><label for="config-path">Save as</label>
