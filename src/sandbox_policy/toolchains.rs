@@ -152,6 +152,15 @@ impl UserToolchains {
     }
 }
 
+impl UserToolchains {
+    /// Returns whether programs in a sandbox can read what is installed at `path`: in the system, or in
+    /// one of the toolchains.
+    pub fn opens(&self, path: &AbsPath) -> bool {
+        let is_system = SYSTEM.iter().any(|dir| path.as_path().starts_with(dir));
+        is_system || self.places.iter().any(|place| path.is_within(place))
+    }
+}
+
 /// Returns whether a path may be opened as a toolchain. System directories are open anyway, and the
 /// user's home and its parents never are.
 fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
@@ -185,6 +194,24 @@ mod tests {
         let texts: Vec<String> = found.places.iter().map(ToString::to_string).collect();
         assert_eq!(texts, places);
         assert_eq!(found.variables, variables.iter().map(owned).collect());
+    }
+
+    #[test]
+    fn what_is_installed_is_open_in_the_system_and_in_toolchains() {
+        let opens = |env: &[(&str, &str)], path: &str| {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let env = env.iter().map(owned).collect();
+            let found = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
+            found.opens(&AbsPath::new(path).unwrap())
+        };
+        let package = "/home/u/p/.venv/lib/python3.12/site-packages/massgen";
+        let path = ("PATH", "/home/u/p/.venv/bin:/usr/bin");
+        assert!(!opens(&[path], package));
+        assert!(opens(&[path, ("VIRTUAL_ENV", "/home/u/p/.venv")], package));
+        let user = "/home/u/.local/lib/python3.12/site-packages/massgen";
+        assert!(!opens(&[("PATH", "/usr/bin")], user));
+        assert!(opens(&[("PATH", "/home/u/.local/bin:/usr/bin")], user));
+        assert!(opens(&[], "/usr/lib/python3/dist-packages/massgen"));
     }
 
     #[test]

@@ -99,7 +99,7 @@ async fn inspect(
             .flat_map(|config| servers::inspect(config, path, packages.as_ref())),
     );
     if let Some(config) = &team.config {
-        findings.extend(tool_package::inspect(config, context).await);
+        findings.extend(tool_package::inspect(config, context, &started.env).await);
     }
     findings.extend(programs::inspect(started, context, team.config.as_ref(), team.needs).await);
     findings.extend(docker::inspect(started, team.config.as_ref()).await);

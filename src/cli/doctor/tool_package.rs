@@ -1,8 +1,12 @@
 //! Doctor check of MassGen's Python package, which has the tools that some configs name.
 
+use std::collections::BTreeMap;
+
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::config::Config;
 use crate::config::custom_tools::{ProgramInterface, PythonFunction};
+use crate::path::AbsPath;
+use crate::sandbox_policy::toolchains::UserToolchains;
 use crate::world::diagnostics::probe::ProbeContext;
 use crate::world::diagnostics::probe::python_package::{PythonPackageProbe, probe_python_package};
 use crate::world::io::files::first_file;
@@ -13,8 +17,13 @@ const PACKAGE: &str = "massgen";
 const SUBJECT: &str = "Python package massgen";
 
 /// Checks that the package is installed if `config` names tools of it. Without Python, the finding
-/// about the server of the tools says so.
-pub(crate) async fn inspect(config: &Config, context: ProbeContext<'_>) -> Option<DoctorFinding> {
+/// about the server of the tools says so. A run with the environment `env` finds only what its sandbox
+/// opens.
+pub(crate) async fn inspect(
+    config: &Config,
+    context: ProbeContext<'_>,
+    env: &BTreeMap<String, String>,
+) -> Option<DoctorFinding> {
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let mut interfaces = servers.filter_map(|server| server.program_interface());
     if !interfaces.any(needs_package) {
@@ -32,11 +41,27 @@ pub(crate) async fn inspect(config: &Config, context: ProbeContext<'_>) -> Optio
         PythonPackageProbe::Missing => Some(missing(
             "not installed for `python3`: a run does without its tools".to_owned(),
         )),
+        PythonPackageProbe::Found(directory) if !is_open(&directory, env, context.home) => {
+            let message = format!(
+                "in `{directory}`, which the sandbox of a run does not open: a run does without"
+            );
+            let finding = DoctorArea::Servers.finding(FindingLevel::Warning, SUBJECT, message);
+            Some(finding.with_remedy(
+                "activate its virtual environment, so that `VIRTUAL_ENV` names it, or for \
+                 `pip install --user` put `~/.local/bin` into `PATH`",
+            ))
+        }
         PythonPackageProbe::Found(directory) => {
             let message = format!("in `{directory}`");
             Some(DoctorArea::Servers.finding(FindingLevel::Ok, SUBJECT, message))
         }
     }
+}
+
+/// Returns whether the sandbox of a run opens `place`.
+fn is_open(place: &str, env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> bool {
+    let toolchains = UserToolchains::from_environment(env, home);
+    AbsPath::new(place).is_some_and(|place| toolchains.opens(&place))
 }
 
 fn needs_package(interface: &ProgramInterface) -> bool {
