@@ -31,6 +31,7 @@ const BY_DESIGN: &[&str] = &[
     "command_line_docker_network_mode",
     "command_line_docker_packages",
     "command_line_execution_mode",
+    "conversation_memory",
     "cwd",
     "enable_code_based_tools",
     "enable_mcp_command_line",
@@ -42,11 +43,14 @@ const BY_DESIGN: &[&str] = &[
     "permission_mode",
     "permissions",
     "persistent_memory",
+    "recording",
+    "retrieval",
     "snapshot_storage",
     "task",
     "timeout",
     "tool_search_variant",
     "video_generation_backend",
+    "websocket_mode",
     "write_mode",
 ];
 

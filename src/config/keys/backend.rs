@@ -514,12 +514,18 @@ pub static BACKEND: KeySection = KeySection {
                 "use_no_roots_wrapper",
                 "concurrent_tool_execution",
                 "max_concurrent_tools",
-                "websocket_mode",
             ],
             ValueShape::Any,
             "it concerns how MassGen works inside",
             IgnoredEffect::Nothing,
         ),
+        ConfigKey::unsupported(
+            &["websocket_mode"],
+            ValueShape::Any,
+            "replies are streamed over HTTP",
+            IgnoredEffect::Cosmetic,
+        )
+        .with_default("false"),
         ConfigKey::unsupported(
             &["vote_only"],
             ValueShape::Flag,

@@ -132,7 +132,12 @@ fn memory_says_when_conversations_are_compacted_and_what_outlives_them() {
     check(&with(&off), &[]);
     assert_eq!(read(&off), (false, None, None));
     let short = format!("{{enabled: true, retrieval: {{limit: 5}}, {compression}}}");
-    check(&with(&short), &[]);
+    check(
+        &with(&short),
+        &[
+            "warning memory.retrieval: `retrieval` is not supported: an agent has its whole conversation",
+        ],
+    );
     assert_eq!(read(&short), (false, Some(0.25), Some(0.1)));
     let long = format!("{{enabled: true, {persistent}}}");
     check(
