@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::cli::execution::connect_all;
 use crate::cli::explain::command::describe_limits;
+use crate::cli::model_prices::uncounted_models_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
 use crate::cli::run::PreparedRun;
@@ -44,7 +45,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
         None => describe_team(prepared)?,
     };
     output.result(&format!("{text}nothing was sent or written\n"))?;
-    warn_unconnectable(prepared, output);
+    warn_about_models(prepared, output);
     Ok(ExitStatus::Delivered)
 }
 
@@ -124,10 +125,13 @@ fn resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
     }
 }
 
-/// Warns if the models could not be connected.
-fn warn_unconnectable(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
+/// Warns if the models could not be connected, or a limit does not count them.
+fn warn_about_models(prepared: &PreparedRun, output: &mut CliOutput<'_>) {
     if let Err(error) = connect_all(&prepared.config, &prepared.models, &prepared.host) {
         output.warning(&format!("a run would fail immediately: {error:#}"));
+    }
+    if let Some(warning) = uncounted_models_warning(&prepared.config, &prepared.models) {
+        output.warning(&warning);
     }
 }
 

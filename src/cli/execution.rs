@@ -16,7 +16,7 @@ use crate::cli::dashboard::detection::{DisplayFacts, select_display};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
-use crate::cli::model_prices::require_prices;
+use crate::cli::model_prices::{require_prices, uncounted_models_warning};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::prune::prune_after_run;
@@ -72,6 +72,12 @@ pub(crate) async fn execute(
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
+    let uncounted = uncounted_models_warning(&prepared.config, &prepared.models);
+    if let Some(warning) = uncounted
+        && output.is_new_notice("uncounted models", &warning)
+    {
+        output.warning(&warning);
+    }
     if prepared.config.workflow.is_some() {
         reject_parking(arguments)?;
         let running = pipeline::run::begin(prepared, arguments, stop, output, reader);

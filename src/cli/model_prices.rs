@@ -10,14 +10,16 @@ use crate::config::diagnostic::Severity;
 use crate::config::external_agents::ExternalAgentConfig;
 use crate::config::pricing_vendor::model_query;
 use crate::config::storage_path::STATE_DIR;
+use crate::config::vendors::VendorConnection;
 use crate::config::yaml::CONFIG_BYTES_MAX;
-use crate::config::{BackendConfig, Config, ConfigOrigin, load_models};
+use crate::config::{AgentConfig, BackendConfig, Config, ConfigOrigin, load_models};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
-use crate::spending::models::ModelList;
-use crate::text::count_noun;
+use crate::spending::models::{ModelList, PricingVendor};
+use crate::spending::money::Money;
+use crate::text::{count_noun, list_names};
 use crate::world::io::files::{inspect, read_capped, read_found};
 
 /// The file of models, below the user's state directory.
@@ -144,6 +146,35 @@ pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Returns the warning that a limit on money does not count the models of servers on this machine. Such
+/// a server may be a proxy of a vendor that charges for them. A limit of nothing is kept by free models.
+pub(crate) fn uncounted_models_warning(config: &Config, models: &ModelList) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    let is_limited = |agent: &&AgentConfig| {
+        let limit = agent.limits.cost.or(config.limits.cost);
+        limit.is_some_and(|limit| limit > Money::ZERO)
+    };
+    for agent in config.agents.iter().filter(is_limited) {
+        for backend in agent.backend.with_subagent() {
+            let query = model_query(backend);
+            let is_local = query.seller == PricingVendor::Free
+                && backend.vendor.connection != VendorConnection::Scripted;
+            let name = backend.model.as_str();
+            if is_local && models.find(&query).is_none() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "`max_cost_usd` does not count {}: a server on this machine costs nothing unless \
+             `~/{STATE_DIR}/{MODELS_NAME}` has a price for the model; `max_tokens_total` counts its \
+             tokens",
+            list_names(&names, "and")
+        )
+    })
 }
 
 fn unpriced_error(agent: &str, backend: &BackendConfig) -> Error {
