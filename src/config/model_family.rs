@@ -102,7 +102,7 @@ fn asks_maker(backend: &BackendConfig, env: &ConfigVariables) -> bool {
 /// Returns the warning about a model whose name shows another maker than the one whose server
 /// `backend` asks.
 pub fn foreign_model_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
-    let model = &backend.model;
+    let model = backend.model.as_str();
     let family = find_family(model).filter(|_| asks_maker(backend, env))?;
     let (maker, vendor) = (family.maker, backend.vendor.name);
     (maker != vendor).then(|| {
@@ -118,7 +118,7 @@ pub fn foreign_model_warning(backend: &BackendConfig, env: &ConfigVariables) -> 
 /// Returns the warning about a model that massgen does not know, and whose name is nearly that of a
 /// known one of the same maker.
 pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
-    let model = &backend.model;
+    let model = backend.model.as_str();
     let family = find_family(model)
         .filter(|family| family.maker == backend.vendor.name && asks_maker(backend, env))?;
     let list = ModelList::with_user_rows(Vec::new());
