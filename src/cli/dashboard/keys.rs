@@ -14,6 +14,7 @@ use crate::cli::dashboard::typed_text::TypedText;
 use crate::cli::dashboard::view_state::{
     ComposerLine, ComposerPurpose, OpenView, SearchState, ViewState,
 };
+use crate::cli::typed_message::reason_against_sending;
 use crate::run_view::RunView;
 
 /// Maximum length of a message or an answer, in bytes.
@@ -23,6 +24,8 @@ const SEARCH_BYTES_MAX: usize = 4096;
 /// Why a pasted text was rejected.
 const PASTE_TOO_LONG: &str = "not pasted: too long; a message has at most 16 KiB";
 const PASTE_WITHOUT_LINE: &str = "not pasted: press i first to write a message or an answer";
+/// Why a message was not sent.
+const KEY_AS_MESSAGE: &str = "not sent: a key or a command alone is no message; write it in words";
 /// Number of rows of a small and of a large step.
 const ROW: usize = 1;
 const PAGE: usize = 10;
@@ -149,6 +152,12 @@ impl KeyTarget<'_> {
                     purpose: ComposerPurpose::Answer,
                     text,
                 }) => KeyEffect::Answer(QuestionAnswer::Text(text.into_string())),
+                Some(ComposerLine { text, .. })
+                    if reason_against_sending(text.as_str().trim()).is_some() =>
+                {
+                    self.state.note = Some(KEY_AS_MESSAGE);
+                    KeyEffect::Redraw
+                }
                 Some(ComposerLine { text, .. }) if !text.as_str().trim().is_empty() => {
                     KeyEffect::Send(text.into_string())
                 }
@@ -481,6 +490,27 @@ mod tests {
         pasted(&mut state, true, &["two\n  words"]);
         let found = state.search.map(|search| search.text.into_string());
         assert_eq!(found.as_deref(), Some("two words"));
+    }
+
+    #[test]
+    fn a_key_that_is_typed_as_a_message_is_not_sent() {
+        for (typed, sent) in [("q", None), ("/cost", None), ("be quick", Some("be quick"))] {
+            let mut state = composing();
+            let run = RunView::default();
+            let mut target = key_target(&mut state, &run, false);
+            for key in typed.chars() {
+                target.press(KeyEvent::from(KeyCode::Char(key)));
+            }
+            let effect = target.press(KeyEvent::from(KeyCode::Enter));
+            let expected = sent.map_or(KeyEffect::Redraw, |text| KeyEffect::Send(text.to_owned()));
+            assert_eq!(effect, expected, "{typed}");
+            assert_eq!(
+                state.note,
+                sent.is_none().then_some(KEY_AS_MESSAGE),
+                "{typed}"
+            );
+            assert_eq!(state.composer, None, "{typed}");
+        }
     }
 
     #[test]
