@@ -28,7 +28,7 @@ pub(crate) struct Project {
     input: Vec<u8>,
 }
 
-/// A run that has ended.
+/// A command of massgen that has ended, with its output.
 pub(crate) struct FinishedCommand {
     project: Project,
     code: Option<i32>,
