@@ -127,8 +127,10 @@ impl CheckResults {
     }
 
     fn failed_checks(&self) -> impl Iterator<Item = &CheckResult> {
-        let required = self.checks.iter();
-        let required = required.filter(|finding| finding.need == CheckRequirement::Required);
+        let required = self
+            .checks
+            .iter()
+            .filter(|finding| finding.need == CheckRequirement::Required);
         required.filter(|finding| finding.verdict != CheckVerdict::Passed)
     }
 }

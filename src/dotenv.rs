@@ -327,8 +327,11 @@ impl ConfigVariables {
     /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
-        let retained = self.0.iter().filter(|(name, _)| is_kept(name));
-        let retained = retained.map(|(name, variable)| (name.clone(), variable.clone()));
+        let retained = self
+            .0
+            .iter()
+            .filter(|(name, _)| is_kept(name))
+            .map(|(name, variable)| (name.clone(), variable.clone()));
         Self(retained.collect())
     }
 }
@@ -336,8 +339,9 @@ impl ConfigVariables {
 /// Combines the variables of a process.
 impl FromIterator<(String, String)> for ConfigVariables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
-        let variables = variables.into_iter();
-        let variables = variables.map(|(name, value)| (name, ConfigVariable::of_process(value)));
+        let variables = variables
+            .into_iter()
+            .map(|(name, value)| (name, ConfigVariable::of_process(value)));
         Self(variables.collect())
     }
 }

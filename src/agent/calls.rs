@@ -318,8 +318,10 @@ impl ModelSession {
         gate: Gate,
     ) -> (ToolResultContent, ToolEffects) {
         // A long-running call ends when the future is dropped, or at the deadline.
-        let interrupt = call.is_long_running().then(CommandInterrupt::new);
-        let interrupt = interrupt.and_then(Result::ok);
+        let interrupt = call
+            .is_long_running()
+            .then(CommandInterrupt::new)
+            .and_then(Result::ok);
         let _ends = interrupt.as_ref().map(CommandInterrupt::on_drop);
         let ending = interrupt.clone();
         // Hooks run before and after the call.

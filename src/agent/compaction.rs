@@ -62,8 +62,9 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
     let Some(share) = share else {
         return RECENT_STEPS;
     };
-    let replies = messages.iter();
-    let replies = replies.filter(|message| matches!(message, ChatMessage::Assistant { .. }));
+    let replies = messages
+        .iter()
+        .filter(|message| matches!(message, ChatMessage::Assistant { .. }));
     let all = u32::try_from(replies.count()).unwrap_or(u32::MAX);
     let least = f64::from(all) * share;
     let count = (1..=all).find(|count| f64::from(*count) >= least);
@@ -74,9 +75,11 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
 
 /// Returns the position of the first of the last `steps` replies of the model.
 fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
-    let replies = messages.iter().enumerate().rev();
-    let mut replies =
-        replies.filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
+    let mut replies = messages
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
     let first = replies.nth(steps.saturating_sub(1));
     first.map_or(0, |(position, _)| position)
 }

@@ -265,8 +265,9 @@ mod tests {
     fn the_newest_images_are_kept() {
         #[track_caller]
         fn check(counts: &[usize], expected: usize) {
-            let messages = counts.iter().enumerate();
-            let mut messages: Vec<_> = messages
+            let mut messages: Vec<_> = counts
+                .iter()
+                .enumerate()
                 .map(|(number, count)| images(number, *count))
                 .collect();
             let oldest = first_kept_message(&messages);

@@ -122,8 +122,10 @@ impl MediaRunner for MediaCall {
     }
 
     fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
-        let paid = self.paid.as_ref();
-        let paid = paid.filter(|_| self.completed.contains(call_id));
+        let paid = self
+            .paid
+            .as_ref()
+            .filter(|_| self.completed.contains(call_id));
         let content = paid?.read(call_id, order)?;
         // It was within the limit when it was recorded.
         let _counted = self.count.add();

@@ -48,9 +48,10 @@ impl AnswerLog {
             let mut later = new.iter().skip(index.saturating_add(1));
             !later.any(|later| later.label.agent == answer.label.agent)
         };
-        let shown = new.iter().enumerate();
-        let shown =
-            shown.filter(|(index, answer)| answer.label.agent != me && is_latest(*index, answer));
+        let shown = new
+            .iter()
+            .enumerate()
+            .filter(|(index, answer)| answer.label.agent != me && is_latest(*index, answer));
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
@@ -362,8 +363,11 @@ impl RoundLoop {
     /// of them after a decision that they made outdated.
     async fn show_new_answers(&mut self) {
         let is_outdated = std::mem::take(&mut self.round.outdated);
-        let shown_max = self.coordinator.limits.new_answers_max;
-        let shown_max = shown_max.filter(|_| !is_outdated);
+        let shown_max = self
+            .coordinator
+            .limits
+            .new_answers_max
+            .filter(|_| !is_outdated);
         let left = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
         let unseen = self.take_unseen_answers(left).await;
         self.round.answers_shown = if is_outdated {

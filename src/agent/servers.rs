@@ -38,8 +38,7 @@ impl ModelSession {
     }
 
     fn set_served_tools(&mut self, served: Arc<ToolCatalogue>) {
-        let own_tools = self.tools.iter();
-        let own_tools = own_tools.filter(|tool| !is_served_name(&tool.name));
+        let own_tools = self.tools.iter().filter(|tool| !is_served_name(&tool.name));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
             // The agent's programs call the tools of most servers.
             Some(of_programs) => own_tools

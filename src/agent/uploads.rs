@@ -100,8 +100,9 @@ async fn read_file(
     let gate = gate.ok_or_else(|| "the agent may not read it".to_owned())?;
     let path = UserPath::parse(path.to_string()).map_err(|invalid| invalid.to_string())?;
     let read = move || {
-        let permitted = gate.check(ToolCall::ReadMediaFile { path });
-        let permitted = permitted.map_err(|denial| denial.reason)?;
+        let permitted = gate
+            .check(ToolCall::ReadMediaFile { path })
+            .map_err(|denial| denial.reason)?;
         exec::read_model_file(permitted, class)
     };
     let read = tokio::task::spawn_blocking(read).await;

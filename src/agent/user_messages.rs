@@ -301,8 +301,10 @@ impl UserMessageLog {
         self.incoming.messages.close();
         while self.next_arrived(events).await.is_some() {}
         let logged = self.logged.borrow();
-        let unread = logged.iter().enumerate();
-        let unread = unread.filter(|(_, logged)| !logged.was_shown.load(Ordering::Relaxed));
+        let unread = logged
+            .iter()
+            .enumerate()
+            .filter(|(_, logged)| !logged.was_shown.load(Ordering::Relaxed));
         let unread = unread.map(|(index, logged)| NumberedMessage {
             number: number_at(index),
             message: logged.message.clone(),
@@ -324,8 +326,11 @@ impl UserMessageView {
     /// Returns the messages for `agent` after the first `seen`.
     pub(super) fn unread(&self, agent: &AgentId, seen: usize) -> Vec<NumberedMessage> {
         let logged = self.0.borrow();
-        let new = logged.iter().enumerate().skip(seen);
-        let new = new.filter(|(_, logged)| logged.message.to.includes(agent));
+        let new = logged
+            .iter()
+            .enumerate()
+            .skip(seen)
+            .filter(|(_, logged)| logged.message.to.includes(agent));
         let new = new.map(|(index, logged)| NumberedMessage {
             number: number_at(index),
             message: logged.message.clone(),
@@ -410,8 +415,10 @@ mod tests {
         #[track_caller]
         fn check(text: &str, expected: usize) {
             let (sender, _receiver) = user_message_channel([agent("a")]);
-            let sent = (0..).map(|_| sender.send(message(None, text)));
-            let sent: Vec<_> = sent.take(MESSAGES_MAX + 1).collect();
+            let sent: Vec<_> = (0..)
+                .map(|_| sender.send(message(None, text)))
+                .take(MESSAGES_MAX + 1)
+                .collect();
             let accepted = sent.iter().filter(|sent| sent.is_ok()).count();
             assert_eq!(accepted, expected);
             assert_eq!(sent.last(), Some(&Err(MessageRejection::TooMany)));

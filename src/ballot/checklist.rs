@@ -46,8 +46,11 @@ impl ChecklistRule {
         }
         let strictness = self.effective_threshold(answers_given, answers_max);
         let passing = passing_score(strictness);
-        let below = (1..).zip(scores).filter(|(_, score)| **score < passing);
-        let below: Vec<usize> = below.map(|(criterion, _)| criterion).collect();
+        let below: Vec<usize> = (1..)
+            .zip(scores)
+            .filter(|(_, score)| **score < passing)
+            .map(|(criterion, _)| criterion)
+            .collect();
         let met = self.criteria.saturating_sub(below.len());
         (met < required_count(strictness, self.criteria)).then_some(ScoreFault::BelowBar(below))
     }

@@ -83,9 +83,11 @@ pub struct NamedResults<'a> {
 
 /// Compares the results of two batches.
 pub fn compare(first: NamedResults<'_>, second: NamedResults<'_>) -> BatchComparison {
-    let pairs = first.results.iter();
-    let pairs = pairs.filter_map(|(id, one)| Some((one, second.results.get(id)?)));
-    let pairs: Vec<(&CellResult, &CellResult)> = pairs.collect();
+    let pairs: Vec<(&CellResult, &CellResult)> = first
+        .results
+        .iter()
+        .filter_map(|(id, one)| Some((one, second.results.get(id)?)))
+        .collect();
     let differing = |wins: fn(bool, bool) -> bool| {
         let is_meant =
             |(one, two): &&(&CellResult, &CellResult)| wins(one.is_success(), two.is_success());

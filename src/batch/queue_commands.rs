@@ -49,8 +49,7 @@ impl QueueCommands {
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Other queues\" in docs/batch.md for an example")
         };
-        let commands = serde_yaml::from_str(text);
-        let commands: Self = commands
+        let commands: Self = serde_yaml::from_str(text)
             .map_err(|error: serde_yaml::Error| wrong(error.without_snippet().to_string()))?;
         for (key, line, part) in [
             ("submit", &commands.submit, SCRIPT),

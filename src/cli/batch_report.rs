@@ -194,8 +194,10 @@ impl BatchReport {
 impl WatchedCells {
     /// Selects the cells to watch from all of `batch`, and reads why those failed.
     pub(crate) fn select(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Self {
-        let running = survey.begun.iter();
-        let running = running.filter(|cell| cell.state == CellState::Running);
+        let running = survey
+            .begun
+            .iter()
+            .filter(|cell| cell.state == CellState::Running);
         let mut running: Vec<RunningCell> = running
             .filter_map(|cell| {
                 let owner = cell.owner.as_ref()?;
@@ -209,8 +211,10 @@ impl WatchedCells {
             .collect();
         running.sort_by(|one, other| one.since.cmp(&other.since));
         running.truncate(RUNNING_MAX);
-        let results = survey.results.iter();
-        let results = results.filter(|result| result.outcome != CellOutcome::Completed);
+        let results = survey
+            .results
+            .iter()
+            .filter(|result| result.outcome != CellOutcome::Completed);
         let failures = newest_failures(batch, results, &survey.begun).shown;
         Self { running, failures }
     }
@@ -288,8 +292,7 @@ fn newest_failures<'r>(
 /// Returns a line with the reason for each of the newest unsuccessful cells, and one about the
 /// others.
 pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Vec<String> {
-    let results = survey.results.iter();
-    let results = results.filter(|result| !result.is_success());
+    let results = survey.results.iter().filter(|result| !result.is_success());
     let NewestFailures { shown, others } = newest_failures(batch, results, &survey.begun);
     let mut lines: Vec<String> = shown.iter().map(failure_line).collect();
     if others > 0 {
@@ -355,8 +358,10 @@ pub(crate) fn open_cells_line(counts: &BatchCounts) -> Option<String> {
 
 /// Returns the states that cells are in, such as `3 completed, 1 running`.
 pub(crate) fn counts_line(counts: &BatchCounts) -> String {
-    let states = CellState::ALL.map(|state| (counts.number(state), state.words()));
-    let states = states.into_iter().filter(|(count, _)| *count > 0);
+    let states = CellState::ALL
+        .map(|state| (counts.number(state), state.words()))
+        .into_iter()
+        .filter(|(count, _)| *count > 0);
     let states: Vec<String> = states
         .map(|(count, state)| format!("{count} {state}"))
         .collect();

@@ -260,8 +260,9 @@ fn find_obstacle(config: &Config, host: &Host) -> Option<Error> {
 
 /// Returns `error` with its causes and hints, as it would be printed at the end of a command.
 fn error_text(error: &Error) -> String {
-    let causes = causes_of(error).into_iter();
-    let causes = causes.map(|cause| format!("caused by: {cause}"));
+    let causes = causes_of(error)
+        .into_iter()
+        .map(|cause| format!("caused by: {cause}"));
     let hints = error.hints().iter().map(|hint| format!("hint: {hint}"));
     let lines: Vec<String> = [format!("error: {error}")]
         .into_iter()

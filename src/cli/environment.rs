@@ -71,8 +71,11 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
 
 /// Returns the warning that a file is not used, with its hints.
 fn unread_warning(error: &Error) -> String {
-    let hints = error.hints().iter().map(|hint| format!("; {hint}"));
-    let hints: String = hints.collect();
+    let hints: String = error
+        .hints()
+        .iter()
+        .map(|hint| format!("; {hint}"))
+        .collect();
     format!("ignoring its variables: {error:#}{hints}")
 }
 

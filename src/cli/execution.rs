@@ -140,8 +140,10 @@ pub(crate) async fn execute_and_show(
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
-    let answer_file = arguments.output_file.as_ref();
-    let answer_file = answer_file.map(|file| request.base.join(file));
+    let answer_file = arguments
+        .output_file
+        .as_ref()
+        .map(|file| request.base.join(file));
     if let Some(path) = &answer_file {
         expect_output_file(path)?;
     }
@@ -405,8 +407,9 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
         consents,
     } = prepared;
     let redactor = Redactor::new(secret_values(&config, &host));
-    let session = continued.map(|continued| Session::open(continued.session_dir, redactor.clone()));
-    let session = session.transpose()?;
+    let session = continued
+        .map(|continued| Session::open(continued.session_dir, redactor.clone()))
+        .transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let machine = host_environment(&host);
     Ok(RunRequest {
@@ -566,14 +569,18 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
     let set = key_variables()
         .filter_map(|name| variables.get_non_empty(name))
         .map(SecretString::from);
-    let external = config.agents.iter();
-    let external = external.flat_map(|agent| agent.backend.with_subagent());
-    let external = external.filter_map(|model| model.external_agent.as_ref());
+    let external = config
+        .agents
+        .iter()
+        .flat_map(|agent| agent.backend.with_subagent())
+        .filter_map(|model| model.external_agent.as_ref());
     let of_external_agents = external.flat_map(|agent| agent.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
     let of_servers = servers.flat_map(|server| server.secrets(&variables));
-    let commands = config.agents.iter();
-    let commands = commands.filter_map(|agent| agent.commands.as_ref());
+    let commands = config
+        .agents
+        .iter()
+        .filter_map(|agent| agent.commands.as_ref());
     let user = HostUser {
         home: host.home.as_ref(),
         env: &host.env,
@@ -584,8 +591,11 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         Some(credentials::secrets(&docker.credentials, user))
     });
     let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
-    let all = written.chain(set).chain(of_servers);
-    let all = all.chain(of_external_agents).chain(of_commands);
+    let all = written
+        .chain(set)
+        .chain(of_servers)
+        .chain(of_external_agents)
+        .chain(of_commands);
     all.chain(of_containers.flatten()).collect()
 }
 

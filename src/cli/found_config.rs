@@ -92,8 +92,10 @@ mod tests {
             packages: &BTreeSet::new(),
         };
         let loaded = load(yaml.as_bytes(), &origin, &context).unwrap();
-        let refused = reject_outside_reach(&loaded.restricted_uses, "c.yaml", &base).err();
-        let refused = refused.map(|error| error.to_string()).unwrap_or_default();
+        let refused = reject_outside_reach(&loaded.restricted_uses, "c.yaml", &base)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
         assert!(refused.contains(expected), "{refused}");
         assert_eq!(refused.is_empty(), expected.is_empty(), "{refused}");
     }

@@ -51,8 +51,10 @@ pub(crate) fn model_list(
         Err(invalid) => invalid,
     };
     output.note(&invalid.render());
-    let errors = invalid.diagnostics.iter();
-    let errors = errors.filter(|found| found.severity == Severity::Error);
+    let errors = invalid
+        .diagnostics
+        .iter()
+        .filter(|found| found.severity == Severity::Error);
     let errors = count_noun(errors.count(), "error");
     let message = format!("`{}` cannot be used: {errors}", origin.name);
     Err(Error::new(ErrorKind::Config, message)

@@ -39,8 +39,9 @@ pub(crate) fn list(
         .unwrap_or_default()
         .to_lowercase();
     let holds = |text: &str| text.to_lowercase().contains(&pattern);
-    let rows = known.rows().iter();
-    let rows: Vec<&KnownModel> = rows
+    let rows: Vec<&KnownModel> = known
+        .rows()
+        .iter()
         .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
         .collect();
     let variables = environment::load(host).host.config_variables();
@@ -108,8 +109,7 @@ fn print_columns(
     variables: &ConfigVariables,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let cells = rows.iter().flat_map(|row| cells(row, variables));
-    let cells: Vec<[String; COLUMNS]> = cells.collect();
+    let cells: Vec<[String; COLUMNS]> = rows.iter().flat_map(|row| cells(row, variables)).collect();
     let titles = TITLES.map(str::to_owned);
     let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| {
@@ -162,8 +162,11 @@ fn cells(row: &KnownModel, variables: &ConfigVariables) -> Vec<[String; COLUMNS]
     };
     let (context, reply) = (row.context_tokens, row.output_tokens_max);
     let own_cells = cells(number(context), number(reply), &row.price.rates);
-    let long = row.price.long.iter();
-    let long = long.map(|(above, rates)| cells(format!(">{above}"), number(reply), rates));
+    let long = row
+        .price
+        .long
+        .iter()
+        .map(|(above, rates)| cells(format!(">{above}"), number(reply), rates));
     std::iter::once(own_cells).chain(long).collect()
 }
 

@@ -214,8 +214,9 @@ pub(crate) fn build_resumed_request(
     let mut session = Session::resume_turn(session_dir, *turn, redactor.clone())?;
     reading.discard_end(&mut session)?;
     announce(&reading, unfinished, output);
-    let question = reading.question();
-    let question = question.unwrap_or_else(|| Arc::from(manifest.task.as_str()));
+    let question = reading
+        .question()
+        .unwrap_or_else(|| Arc::from(manifest.task.as_str()));
     Ok(RunRequest {
         models,
         redactor,
@@ -276,8 +277,11 @@ pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
     let flags = flags
         .into_iter()
         .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
-    let words = ["massgen", "--continue"].map(str::to_owned).into_iter();
-    let words: Vec<String> = words.chain(flags.flatten()).collect();
+    let words: Vec<String> = ["massgen", "--continue"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(flags.flatten())
+        .collect();
     shell_line(&words)
 }
 
@@ -406,8 +410,10 @@ fn require_same_team(
 fn require_same_workspaces(layout: &RunLayout, manifest: &ReplayManifest) -> Result<()> {
     let spelled = |paths: &[String]| paths.first().and_then(AbsPath::new);
     for (agent, paths) in &manifest.workspaces {
-        let planned = layout.workspaces.get(agent);
-        let planned = planned.map(|workspace| workspace.path.clone());
+        let planned = layout
+            .workspaces
+            .get(agent)
+            .map(|workspace| workspace.path.clone());
         if spelled(paths) != planned {
             let message = format!("the config gives {agent} a different workspace than the run");
             return Err(Error::new(ErrorKind::Config, message)

@@ -185,8 +185,9 @@ fn show_hint(
 /// Returns the command that copies the directory `files` to a new one in `cwd`. A copy over what is
 /// there would lack the checks of a delivery: it would replace files, and write protected names.
 fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
-    let source = files.below(cwd);
-    let source = source.map_or_else(|| files.to_string(), |below| below.to_string());
+    let source = files
+        .below(cwd)
+        .map_or_else(|| files.to_string(), |below| below.to_string());
     let numbered = (2_u32..).map(|number| format!("{FILES_COPY}_{number}"));
     let mut names = std::iter::once(FILES_COPY.to_owned()).chain(numbered);
     let unused = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);

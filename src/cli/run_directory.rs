@@ -67,8 +67,10 @@ pub(crate) fn ask_about_directory(
     };
     let confirmed = confirmation(&added);
     output.line(&[(TextStyle::Good, &confirmed)]);
-    let turn = prepared.continued.as_ref();
-    let turn = turn.map_or(1, |session| session.session_dir.next_turn());
+    let turn = prepared
+        .continued
+        .as_ref()
+        .map_or(1, |session| session.session_dir.next_turn());
     if added.protected.is_empty() {
         open_path(&mut prepared.opened, &added.path, added.permission, turn);
     } else {

@@ -40,8 +40,7 @@ pub(crate) fn run(
         timeout_seconds: None,
         dir: workspace,
     };
-    let permitted = gate.check(call);
-    let permitted = permitted.map_err(|denial| denial_error(&denial))?;
+    let permitted = gate.check(call).map_err(|denial| denial_error(&denial))?;
     let passed = call_runtime()?.block_on(wait_for_command(permitted, hangup))?;
     if let Some(delivered) = &passed.delivered {
         output.note(delivered);

@@ -44,9 +44,11 @@ pub(crate) fn run(
                 })?;
             }
             if skills.is_empty() {
-                let paths = config.directories.iter();
-                let paths: Vec<String> =
-                    paths.map(|directory| directory.path.to_string()).collect();
+                let paths: Vec<String> = config
+                    .directories
+                    .iter()
+                    .map(|directory| directory.path.to_string())
+                    .collect();
                 output.note(&format!("no skills in {}", paths.join(", ")));
             }
         }

@@ -229,8 +229,10 @@ pub(crate) fn config_context<'a>(
 
 /// Returns whether `path` is in a directory of the user's own configs.
 fn is_user_config(path: &AbsPath, host: &Host) -> bool {
-    let config_dirs = host.home.as_ref();
-    let config_dirs = config_dirs.map(|home| OWN_CONFIGS.map(|name| home.join(name)));
+    let config_dirs = host
+        .home
+        .as_ref()
+        .map(|home| OWN_CONFIGS.map(|name| home.join(name)));
     config_dirs.is_some_and(|dirs| dirs.iter().any(|dir| path.is_within(dir)))
 }
 

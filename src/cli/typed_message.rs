@@ -147,8 +147,9 @@ pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessa
         agents.contains(&agent).then_some(agent)
     };
     let with_colon = line.split_once(':');
-    let with_sign = line.strip_prefix('@');
-    let with_sign = with_sign.and_then(|line| line.split_once(char::is_whitespace));
+    let with_sign = line
+        .strip_prefix('@')
+        .and_then(|line| line.split_once(char::is_whitespace));
     let addressed = [with_sign, with_colon].into_iter().flatten();
     let mut addressed = addressed.filter_map(|(name, text)| {
         let name = name.strip_suffix(':').unwrap_or(name);

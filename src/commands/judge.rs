@@ -33,8 +33,10 @@ pub struct CommandCheck {
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     let parsed = parse(line);
     let line_findings = check_line(rules, line, &parsed).into_iter();
-    let each = parsed.commands.iter();
-    let each = each.flat_map(|command| check_command(rules, command));
+    let each = parsed
+        .commands
+        .iter()
+        .flat_map(|command| check_command(rules, command));
     match line_findings.chain(each).find_map(|check| check.refusal) {
         Some(refused) => Err(refused),
         None => Ok(()),

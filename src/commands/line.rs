@@ -157,8 +157,11 @@ impl SimpleCommand {
 impl fmt::Display for SimpleCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let redirections = self.redirections.iter().map(ToString::to_string);
-        let words = self.assignments.iter().chain(&self.words);
-        let words = words.map(|word| word.raw.clone());
+        let words = self
+            .assignments
+            .iter()
+            .chain(&self.words)
+            .map(|word| word.raw.clone());
         let parts: Vec<String> = words.chain(redirections).collect();
         f.write_str(&single_line(&parts.join(" "), SHOWN_CHARS_MAX))
     }

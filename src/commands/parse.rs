@@ -203,12 +203,16 @@ impl CommandLineParser {
         if calls_itself && context.runs_concurrently {
             command.fork_bomb = ForkBomb::Yes;
         }
-        let all = [wrapped_command(&command, context.has_piped_input)].into_iter();
-        let all: Vec<WrappedCommand> = all.chain(wrapped_by_variables(&command)).collect();
+        let all: Vec<WrappedCommand> = [wrapped_command(&command, context.has_piped_input)]
+            .into_iter()
+            .chain(wrapped_by_variables(&command))
+            .collect();
         command.wraps = WrappedKind::combine(all.iter().map(WrappedCommand::kind));
         // A command without its own input inherits that of the command that runs it.
-        let input = command.redirections.iter();
-        let input = input.filter(|redirection| redirection.operator.starts_with('<'));
+        let input = command
+            .redirections
+            .iter()
+            .filter(|redirection| redirection.operator.starts_with('<'));
         let origin = WrapperContext {
             index: self.line.commands.len(),
             program: command.program().unwrap_or_default(),

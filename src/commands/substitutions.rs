@@ -66,8 +66,11 @@ impl<'t> NodeContext<'t> {
         let mut scripts = Vec::new();
         let mut open: Option<usize> = None;
         let mut from = self.node.start_byte();
-        let parts = children.iter().filter(|child| child.kind() != CONTENT);
-        let parts = parts.map(Some).chain([None]);
+        let parts = children
+            .iter()
+            .filter(|child| child.kind() != CONTENT)
+            .map(Some)
+            .chain([None]);
         for part in parts {
             let end = part.map_or(self.node.end_byte(), Node::start_byte);
             for mark in marks(source.get(from..end).unwrap_or_default()) {

@@ -525,8 +525,11 @@ fn shell_script(
             WrappedCommand::Nothing
         };
     }
-    let input = command.redirections.iter().rev();
-    let mut input = input.filter(|redirection| redirection.operator.starts_with('<'));
+    let mut input = command
+        .redirections
+        .iter()
+        .rev()
+        .filter(|redirection| redirection.operator.starts_with('<'));
     match input.next() {
         Some(text) if text.operator.starts_with("<<") => {
             joined_script(std::slice::from_ref(&text.target))
@@ -566,8 +569,11 @@ fn find_commands(words: &[ShellWord]) -> WrappedCommand {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         if is(word, &["-exec", "-execdir", "-ok", "-okdir"]) {
-            let command = rest.by_ref().take_while(|word| !is(word, &[";", "+"]));
-            let command: Vec<ShellWord> = command.cloned().collect();
+            let command: Vec<ShellWord> = rest
+                .by_ref()
+                .take_while(|word| !is(word, &[";", "+"]))
+                .cloned()
+                .collect();
             commands.push(replace_placeholders(&command, MARK));
         }
     }

@@ -136,8 +136,11 @@ impl CommandLineConfig {
     /// Returns the values of variables that must not appear in any record. Inherited values are
     /// looked up in `own_variables`.
     pub fn secrets(&self, own_variables: &ConfigVariables) -> Vec<SecretString> {
-        let passed = self.mode.passed_variables().iter();
-        let passed = passed.filter(|name| is_secret(name));
+        let passed = self
+            .mode
+            .passed_variables()
+            .iter()
+            .filter(|name| is_secret(name));
         let passed = passed.filter_map(|name| own_variables.get(name).map(SecretString::from));
         variable_secrets(&self.env, own_variables)
             .chain(passed)

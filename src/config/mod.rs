@@ -276,8 +276,12 @@ impl Config {
     /// Returns every path of the user that an agent can write to in the final phase.
     pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
         let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed = self.orchestrator.context_paths.iter().chain(agent_paths);
-        let listed = listed.filter(|context| context.permission == Permission::Write);
+        let listed = self
+            .orchestrator
+            .context_paths
+            .iter()
+            .chain(agent_paths)
+            .filter(|context| context.permission == Permission::Write);
         let guarded = self
             .agents
             .iter()

@@ -151,12 +151,18 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
 
 /// Returns what is part of the first message of `agent`.
 fn uploaded_entries(agent: &AgentConfig) -> Vec<Value> {
-    let images = agent.uploaded_images.iter();
-    let images = images.map(|image| json!({uploads::IMAGE_PATH.name(): image.to_string()}));
-    let urls = agent.uploaded_image_urls.iter();
-    let urls = urls.map(|url| json!({uploads::IMAGE_URL.name(): url.as_str()}));
-    let files = agent.uploaded_files.iter();
-    let files = files.map(|file| json!({file.key(): file.source.to_string()}));
+    let images = agent
+        .uploaded_images
+        .iter()
+        .map(|image| json!({uploads::IMAGE_PATH.name(): image.to_string()}));
+    let urls = agent
+        .uploaded_image_urls
+        .iter()
+        .map(|url| json!({uploads::IMAGE_URL.name(): url.as_str()}));
+    let files = agent
+        .uploaded_files
+        .iter()
+        .map(|file| json!({file.key(): file.source.to_string()}));
     images.chain(urls).chain(files).collect()
 }
 

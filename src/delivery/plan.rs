@@ -161,8 +161,11 @@ impl DeliveryEntry {
 impl DeliveryPlan {
     /// Returns the path of an entry.
     pub fn path(&self, entry: &DeliveryEntry) -> AbsPath {
-        let root = self.roots.get(entry.root).cloned();
-        let root = root.unwrap_or_else(AbsPath::top);
+        let root = self
+            .roots
+            .get(entry.root)
+            .cloned()
+            .unwrap_or_else(AbsPath::top);
         root.join(entry.rel.as_path())
     }
 

@@ -49,8 +49,10 @@ impl Serialize for Event {
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let fields = Map::deserialize(deserializer)?;
-        let name = fields.get(NAME_FIELD).and_then(Value::as_str);
-        let name = name.ok_or_else(|| D::Error::missing_field(NAME_FIELD))?;
+        let name = fields
+            .get(NAME_FIELD)
+            .and_then(Value::as_str)
+            .ok_or_else(|| D::Error::missing_field(NAME_FIELD))?;
         let group = EventGroup::find::<D::Error>(name)?;
         group.read(&fields).map_err(D::Error::custom)
     }
@@ -232,8 +234,10 @@ impl JsonSchema for Event {
         let forms = groups
             .into_iter()
             .filter_map(|mut group| group.remove("oneOf"));
-        let forms = forms.filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok());
-        let forms: Vec<Value> = forms.flatten().collect();
+        let forms: Vec<Value> = forms
+            .filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok())
+            .flatten()
+            .collect();
         json_schema!({ "oneOf": forms })
     }
 }

@@ -326,8 +326,10 @@ impl AgentApprover {
     ) -> Option<ApprovalDecision> {
         let inner = &self.broker.0;
         // A program makes several calls under one id.
-        let call = question.call_id.clone();
-        let call = call.map(|id| (self.agent.clone(), id, consent.clone()));
+        let call = question
+            .call_id
+            .clone()
+            .map(|id| (self.agent.clone(), id, consent.clone()));
         let recorded = call.and_then(|call| inner.recorded.get(&call));
         if recorded == Some(&ApprovalAnswer::No) {
             return Some(ApprovalDecision::Denied("the user refused it".to_owned()));

@@ -166,10 +166,15 @@ impl CheckRunner {
         agent: &AgentId,
         examined: CheckTarget,
     ) -> Result<CheckEnvironment> {
-        let candidate = self.0.agents.get(agent);
-        let candidate = candidate.ok_or_else(|| Error::bug(format!("no agent `{agent}`")))?;
-        let commands = candidate.commands.clone();
-        let commands = commands.ok_or_else(|| check_error("no sandbox is available for checks"))?;
+        let candidate = self
+            .0
+            .agents
+            .get(agent)
+            .ok_or_else(|| Error::bug(format!("no agent `{agent}`")))?;
+        let commands = candidate
+            .commands
+            .clone()
+            .ok_or_else(|| check_error("no sandbox is available for checks"))?;
         // What a check writes to the agent's workspace would persist.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
@@ -312,8 +317,9 @@ fn output_tail(output: &str) -> String {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
-    let shown = lines.iter().skip(skipped);
-    let shown: Vec<String> = shown
+    let shown: Vec<String> = lines
+        .iter()
+        .skip(skipped)
         .map(|line| single_line(line, TAIL_CHARS_MAX))
         .collect();
     shown.join("\n")

@@ -64,8 +64,11 @@ impl TurnRecords {
         let saved = self.save_answer(&mut turn, &log_dir);
         let unwritten = self.recordings.publish(sinks.recorder());
         let rest = turn.pending_delivery();
-        let uncleared = turn.team.clear_overlays(rest).err();
-        let uncleared = uncleared.map(|error| error.to_string());
+        let uncleared = turn
+            .team
+            .clear_overlays(rest)
+            .err()
+            .map(|error| error.to_string());
         for message in saved.notes.into_iter().chain(unwritten).chain(uncleared) {
             sinks.emit(RunEvent::Warning { message }).await;
         }
@@ -90,8 +93,10 @@ impl TurnRecords {
 
     /// Saves the answer in the session; failures become notes.
     fn save_answer(&mut self, turn: &mut CompletedTurn, log_dir: &AbsPath) -> SaveOutcome {
-        let path = turn.winner_workspace().cloned();
-        let path = path.filter(|_| self.snapshot_mode == SnapshotMode::Copied);
+        let path = turn
+            .winner_workspace()
+            .cloned()
+            .filter(|_| self.snapshot_mode == SnapshotMode::Copied);
         let Some(answer) = &turn.result.answer else {
             return SaveOutcome::default();
         };

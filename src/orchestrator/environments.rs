@@ -298,21 +298,28 @@ impl AgentEnvironments {
     /// Returns the events that report to the user: one for each kind of isolation, and warnings
     /// about what is not available.
     pub fn sandbox_events(&self) -> Vec<Event> {
-        let ready = self.ready.iter();
-        let ready = ready.map(|(agent, commands)| (agent, commands.isolation()));
-        let refused = self.rejected.iter();
-        let refused = refused.map(|(agent, by)| (agent, by.clone()));
-        let only = self.programs.iter();
-        let only = only.filter(|(agent, _)| !self.ready.contains_key(*agent));
+        let ready = self
+            .ready
+            .iter()
+            .map(|(agent, commands)| (agent, commands.isolation()));
+        let refused = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
+        let only = self
+            .programs
+            .iter()
+            .filter(|(agent, _)| !self.ready.contains_key(*agent));
         let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
-        let external = self.external_agents.iter();
-        let external = external.map(|(agent, program)| (agent, program.environment.isolation()));
+        let external = self
+            .external_agents
+            .iter()
+            .map(|(agent, program)| (agent, program.environment.isolation()));
         let is_reported = |agent: &AgentId| {
             let is_external = self.external_agents.contains_key(agent);
             is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
         };
-        let of_subagents = self.subagent_programs.iter();
-        let of_subagents = of_subagents.filter(|((agent, _), _)| !is_reported(agent));
+        let of_subagents = self
+            .subagent_programs
+            .iter()
+            .filter(|((agent, _), _)| !is_reported(agent));
         let of_subagents =
             of_subagents.map(|((agent, _), program)| (agent, program.environment.isolation()));
         let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
@@ -573,8 +580,9 @@ impl EnvironmentBuilder<'_> {
         spec: EnvironmentSpec<'_>,
         directories: &AgentDirectories,
     ) -> Result<Sandbox> {
-        let trees = grants::write_roots(spec.grants).into_iter();
-        let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
+        let trees = grants::write_roots(spec.grants)
+            .into_iter()
+            .filter(|grant| grant.scope == GrantScope::Tree);
         let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
         let key = (spec.config.sandbox, trees);
         if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == key) {

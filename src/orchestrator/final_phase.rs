@@ -618,8 +618,10 @@ fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> 
 /// Returns the note about files that could not be written.
 fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<String> {
     let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
-    let workspace = member.workspace.as_ref();
-    let workspace = workspace.filter(|_| rows.iter().any(failed))?;
+    let workspace = member
+        .workspace
+        .as_ref()
+        .filter(|_| rows.iter().any(failed))?;
     Some(format!("undelivered files are still in `{workspace}`"))
 }
 

@@ -211,8 +211,11 @@ impl ContextGrants {
 /// Returns the project's directories of skills and of types of subagents, existing or not. One that
 /// cannot be resolved offers none.
 fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath> {
-    let skills = config.skills.directories.iter();
-    let skills = skills.filter(|directory| directory.author == SkillAuthor::Project);
+    let skills = config
+        .skills
+        .directories
+        .iter()
+        .filter(|directory| directory.author == SkillAuthor::Project);
     let types = config.subagent_types.of_project.iter();
     let directories = skills.map(|directory| &directory.path).chain(types);
     let located = directories.filter_map(|directory| locate(directory).ok());
@@ -413,8 +416,10 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
         }
     };
     // The list of skills names their paths.
-    let shown = manager.grants().iter();
-    let shown = shown.filter(|grant| grant.kind != GrantKind::Skill);
+    let shown = manager
+        .grants()
+        .iter()
+        .filter(|grant| grant.kind != GrantKind::Skill);
     let mut places: Vec<DescribedPath> = shown.map(opened_path).collect();
     places.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
     places

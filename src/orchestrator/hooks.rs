@@ -252,8 +252,7 @@ fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
             .next()
             .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
         if let Some(to) = words.next_back().filter(|_| changes) {
-            let reached = dirs.iter().map(|dir| AbsPath::resolve(dir, &to));
-            let reached: Vec<AbsPath> = reached.collect();
+            let reached: Vec<AbsPath> = dirs.iter().map(|dir| AbsPath::resolve(dir, &to)).collect();
             dirs.extend(
                 reached
                     .into_iter()
@@ -267,10 +266,17 @@ fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
 /// Returns the files that a command may name: its words, the values of options and variables, and
 /// its inputs.
 fn list_named_files(command: &SimpleCommand) -> Vec<String> {
-    let words = command.words.iter().chain(&command.assignments);
-    let words: Vec<String> = words.filter_map(ShellWord::known_text).collect();
-    let set = words.iter().filter_map(|word| word.split_once('='));
-    let set: Vec<String> = set.map(|(_, value)| value.to_owned()).collect();
+    let words: Vec<String> = command
+        .words
+        .iter()
+        .chain(&command.assignments)
+        .filter_map(ShellWord::known_text)
+        .collect();
+    let set: Vec<String> = words
+        .iter()
+        .filter_map(|word| word.split_once('='))
+        .map(|(_, value)| value.to_owned())
+        .collect();
     let inputs = command
         .redirections
         .iter()

@@ -220,8 +220,12 @@ impl PreparedTurn {
         deadline: &RunDeadline,
     ) -> Option<(String, String)> {
         session.tools = workflow::evaluation_offers().into();
-        let instead = self.config.orchestrator.debug_final_answer.as_deref();
-        let instead = instead.filter(|_| attempt == 1);
+        let instead = self
+            .config
+            .orchestrator
+            .debug_final_answer
+            .as_deref()
+            .filter(|_| attempt == 1);
         match self_evaluate(&mut session, instead, deadline).await {
             SelfEvaluation::Submit => None,
             SelfEvaluation::Restart {

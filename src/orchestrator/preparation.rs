@@ -130,8 +130,10 @@ impl PreparedTurn {
         let mut with_model = members
             .iter()
             .filter(|member| member.config.backend.external_agent.is_none());
-        let member = named.or_else(|| with_model.next()).or(members.first());
-        let member = member.ok_or_else(|| Error::bug("a team has no member"))?;
+        let member = named
+            .or_else(|| with_model.next())
+            .or(members.first())
+            .ok_or_else(|| Error::bug("a team has no member"))?;
         let models = self.models.get(&member.id).cloned().unwrap_or_default();
         let recorded = &self.recorded_conversations;
         let agent = PreparingAgent {

@@ -21,7 +21,6 @@ pub fn describe(turns: &[PreviousTurn]) -> String {
 
 /// Returns the workspaces of `turns`, the newest first.
 pub fn previous_workspaces(turns: &[PreviousTurn]) -> Vec<AbsPath> {
-    let workspaces = turns.iter().rev();
-    let workspaces = workspaces.filter_map(|turn| turn.workspace.clone());
+    let workspaces = turns.iter().rev().filter_map(|turn| turn.workspace.clone());
     workspaces.take(WORKSPACES_MAX).collect()
 }

@@ -124,8 +124,9 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
                 ServerDirectory::Workspace | ServerDirectory::Private => workspace,
             };
             let shown_directory = directory.to_string();
-            let words = program.command.iter();
-            let words: Vec<String> = words
+            let words: Vec<String> = program
+                .command
+                .iter()
                 .map(|word| word.replace(CWD_OF_SERVER, &shown_directory))
                 .collect();
             command_files(&words, directory)

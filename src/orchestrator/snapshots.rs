@@ -83,8 +83,10 @@ impl SnapshotStore {
     /// Restores the snapshots of the `recorded` answers. Others were taken for answers that were
     /// never accepted; they are removed.
     pub fn restore(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
-        let known = recorded.iter();
-        let known: BTreeSet<String> = known.map(|answer| answer.label.to_string()).collect();
+        let known: BTreeSet<String> = recorded
+            .iter()
+            .map(|answer| answer.label.to_string())
+            .collect();
         keep_only(&self.shared, &known)?;
         self.recorded = recorded;
         Ok(())

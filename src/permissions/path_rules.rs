@@ -352,8 +352,10 @@ mod tests {
     fn rule(glob: &str) -> PathRule {
         let home = AbsPath::new("/home/u").unwrap();
         let glob = PathGlob::parse(glob, Some(&home)).unwrap();
-        let anchor = glob.prefix().cloned();
-        let anchor = anchor.unwrap_or_else(|| AbsPath::new("/p").unwrap());
+        let anchor = glob
+            .prefix()
+            .cloned()
+            .unwrap_or_else(|| AbsPath::new("/p").unwrap());
         PathRule::new(RuleAction::Deny, Permission::Write, &glob, anchor)
     }
 

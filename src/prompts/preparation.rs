@@ -143,8 +143,12 @@ pub fn parse_paraphrases(
 ) -> Result<Vec<UntrustedText>, String> {
     let object = json_object(reply)?;
     let listed = object.get("paraphrases").and_then(Value::as_array);
-    let texts = listed.into_iter().flatten().filter_map(Value::as_str);
-    let texts = texts.map(str::trim).filter(|text| !text.is_empty());
+    let texts = listed
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::trim)
+        .filter(|text| !text.is_empty());
     let paraphrases: Vec<UntrustedText> = texts
         .take(config.count)
         .map(|text| UntrustedText::from(text).truncate(PARAPHRASE_CHARS_MAX))

@@ -91,9 +91,9 @@ impl SubagentType {
                 .to_owned()
         })?;
         let list = |key: &str| -> Result<Vec<String>, String> {
-            let items = parsed.texts(key);
-            let items =
-                items.ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
+            let items = parsed
+                .texts(key)
+                .ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
             let items = items.into_iter().take(ITEMS_MAX);
             Ok(items.map(|item| truncate(item, ITEM_CHARS_MAX)).collect())
         };
@@ -193,8 +193,12 @@ impl SubagentChoices {
                 return Err(unknown_choice("agent", name, &models));
             }
             if task.agent.is_some() && !self.have_models(task) {
-                let types = self.types_with_models.iter().flatten();
-                let types: Vec<&str> = types.map(String::as_str).collect();
+                let types: Vec<&str> = self
+                    .types_with_models
+                    .iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .collect();
                 return Err(match types.as_slice() {
                     [] => "subagents have your own model: leave `agent` out".to_owned(),
                     types => format!(
@@ -219,8 +223,11 @@ impl SubagentChoices {
         }
         for known in &self.types {
             let _ = write!(out, "\n- {}: {}", known.name, known.description.in_quotes());
-            let inputs = known.expected_input.iter().map(UntrustedText::in_quotes);
-            let inputs: Vec<String> = inputs.collect();
+            let inputs: Vec<String> = known
+                .expected_input
+                .iter()
+                .map(UntrustedText::in_quotes)
+                .collect();
             if !inputs.is_empty() {
                 let _ = write!(out, "; its task has to contain {}", inputs.join(", "));
             }
@@ -463,8 +470,10 @@ mod tests {
             ),
             (None, Some("y"), "no `agent` of the name `y`: choose `x`"),
         ] {
-            let error = choices.check(&[task(subagent_type, agent)]).err();
-            let error = error.unwrap_or_default();
+            let error = choices
+                .check(&[task(subagent_type, agent)])
+                .err()
+                .unwrap_or_default();
             assert_eq!(error.is_empty(), expected.is_empty(), "{error}");
             assert!(error.contains(expected), "{error}");
         }

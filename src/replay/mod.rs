@@ -152,8 +152,11 @@ fn path_aliases(record: &RecordedRun, layout: &RunLayout) -> PathAliases {
         let paths = old.iter().chain(new).cloned();
         names.extend(paths.map(|path| (path, format!("<workspace of {agent}>"))));
     }
-    let temp = record.temp_workspaces.iter();
-    let temp = temp.chain([&layout.temp_workspaces]).cloned();
+    let temp = record
+        .temp_workspaces
+        .iter()
+        .chain([&layout.temp_workspaces])
+        .cloned();
     names.extend(temp.map(|path| (path, "<temp workspaces>".to_owned())));
     PathAliases(names)
 }
@@ -230,8 +233,9 @@ fn models(
     }
     let model = |(agent, mut replies): (AgentId, ScriptedReplies)| {
         replies.map_texts(&with_new_paths);
-        let subagents_of_agent = subagents.extract_if(.., |subagent| subagent.agent == agent);
-        let subagents_of_agent: Vec<SubagentReplies> = subagents_of_agent.collect();
+        let subagents_of_agent: Vec<SubagentReplies> = subagents
+            .extract_if(.., |subagent| subagent.agent == agent)
+            .collect();
         let conversations = conversations
             .get(&agent)
             .map(Vec::as_slice)

@@ -373,8 +373,10 @@ mod tests {
     #[track_caller]
     fn check(events: &[Event], expected: &str) {
         let plan = ReplayPlan::from_events(events);
-        let endings = plan.coordinations.iter();
-        let endings = endings.map(|coordination| format!("{:?}", coordination.ending));
+        let endings = plan
+            .coordinations
+            .iter()
+            .map(|coordination| format!("{:?}", coordination.ending));
         let conversations = plan.conversations.iter().map(|(agent, conversations)| {
             let conversations = conversations
                 .iter()

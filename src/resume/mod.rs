@@ -118,8 +118,9 @@ impl ResumeState {
         let manifest = run.manifest()?;
         let last = manifest.temp_workspaces.first().and_then(AbsPath::new);
         let last = last.as_ref().and_then(|path| path.as_path().file_name());
-        let name = last.and_then(|name| RunName::parse(name.to_str()?));
-        let name = name.ok_or_else(|| resume_error(run, "its records do not contain its name"))?;
+        let name = last
+            .and_then(|name| RunName::parse(name.to_str()?))
+            .ok_or_else(|| resume_error(run, "its records do not contain its name"))?;
         let mut reopened = EventLog::reopen(&run.events_file())?;
         let events = std::mem::take(&mut reopened.events);
         let mut events = complete_replies(events).ok_or_else(|| {

@@ -236,8 +236,9 @@ fn effective_merges<'a>(
             JournalEntry::Merge(merge) => effective.push((merge, text)),
             JournalEntry::Reset { role } => {
                 let mut newest = effective.iter().rev();
-                let newest = newest.find(|(merge, _)| merge.role == *role);
-                let newest = newest.map(|(merge, _)| merge.iteration);
+                let newest = newest
+                    .find(|(merge, _)| merge.role == *role)
+                    .map(|(merge, _)| merge.iteration);
                 let is_its = |(merge, _): &(&MergeEntry, &str)| {
                     merge.role == *role && Some(merge.iteration) == newest
                 };

@@ -194,8 +194,10 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         let texts: Vec<String> = view.agents().iter().map(AgentView::state_text).collect();
         assert_eq!(texts, expected, "{events:?}");
         let last = u64::try_from(events.len()).unwrap();
-        let sections = view.sections_changed_after(last);
-        let sections: Vec<String> = sections.map(ViewSection::name).collect();
+        let sections: Vec<String> = view
+            .sections_changed_after(last)
+            .map(ViewSection::name)
+            .collect();
         assert_eq!(sections, changed, "{events:?}");
     }
     let begin = |call_id: &str| {
@@ -660,7 +662,10 @@ fn a_stage_that_begins_again_keeps_its_runs_and_drops_what_they_asked() {
     let stages = &view.pipeline().stages;
     assert_eq!(stages.len(), 1, "{stages:?}");
     assert_eq!(stages[0].runs, ["log_1", "log_2"]);
-    let pending = view.approvals().iter();
-    let pending: Vec<&str> = pending.map(|approval| approval.agent.as_str()).collect();
+    let pending: Vec<&str> = view
+        .approvals()
+        .iter()
+        .map(|approval| approval.agent.as_str())
+        .collect();
     assert_eq!(pending, ["b"]);
 }

@@ -181,8 +181,11 @@ fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<Abs
         let named = std::iter::once(grant.root.clone()).chain(paths);
         named.collect::<Vec<RealPath>>()
     };
-    let closed = manager.grants().iter().flat_map(of_grant);
-    let closed = closed.filter(|path| !manager.allows(path, Permission::Read));
+    let closed = manager
+        .grants()
+        .iter()
+        .flat_map(of_grant)
+        .filter(|path| !manager.allows(path, Permission::Read));
     let all: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
     all.into_iter().collect()
 }

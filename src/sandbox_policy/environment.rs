@@ -142,8 +142,10 @@ fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
 /// skipped: the project would decide what they contain.
 fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
     let own_path = inputs.own.get("PATH").map(String::as_str);
-    let own_path = own_path.unwrap_or_default().split(':');
-    let own_path = own_path.filter(|dir| dir.starts_with('/'));
+    let own_path = own_path
+        .unwrap_or_default()
+        .split(':')
+        .filter(|dir| dir.starts_with('/'));
     let venv = inputs.venv.map(|venv| venv.join("bin").to_string());
     let mut directories: Vec<&str> = Vec::new();
     let all = venv.as_deref().into_iter().chain(own_path);

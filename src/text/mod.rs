@@ -145,8 +145,9 @@ pub fn list_names(names: &[&str], conjunction: &str) -> String {
 
 /// Lists the first names, in backticks, and the number of others.
 pub fn list_first<T: ToString>(names: &[T], count_max: usize) -> String {
-    let shown = names.iter().take(count_max);
-    let shown: Vec<String> = shown
+    let shown: Vec<String> = names
+        .iter()
+        .take(count_max)
         .map(|name| format!("`{}`", name.to_string()))
         .collect();
     match names.len().saturating_sub(shown.len()) {

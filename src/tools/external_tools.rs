@@ -286,8 +286,10 @@ fn may_leave_root(glob: &str) -> bool {
         let letters = class.split('-').all(|part| !part.is_empty());
         letters && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
-    let classes = glob.split('[').skip(1);
-    let mut classes = classes.map(|class| class.split_once(']').map_or("", |(inside, _)| inside));
+    let mut classes = glob
+        .split('[')
+        .skip(1)
+        .map(|class| class.split_once(']').map_or("", |(inside, _)| inside));
     let (mut depth, mut choice) = (0_usize, String::new());
     for letter in glob.chars() {
         let ends = matches!(letter, ',' | '}') && depth > 0;

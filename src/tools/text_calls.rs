@@ -84,8 +84,13 @@ fn parse_named_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
 fn checked_call(tool: &ToolOffer, arguments: &Value) -> Option<TextCall> {
     let object = arguments.as_object()?;
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
-    let required = tool.parameters.get("required").and_then(Value::as_array);
-    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    let mut required = tool
+        .parameters
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     let is_valid = |(name, value): (&String, &Value)| {
         let schema = properties.and_then(|properties| properties.get(name));
         schema.is_some_and(|schema| has_type_of(value, schema))

@@ -114,8 +114,10 @@ fn batch_dir(project: &Project) -> PathBuf {
 
 /// Returns the only entry of a directory.
 fn only_entry(dir: &Path) -> PathBuf {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let mut entries: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(entries.len(), 1, "{entries:?}");
     entries.remove(0)
 }
@@ -510,7 +512,7 @@ fn a_task_has_its_own_config_checks_and_limits() {
     assert_eq!(again.code(), Some(1));
     let earlier = batch_dir(again.project()).join("earlier");
     assert!(fs::read_dir(earlier).unwrap().count() >= 1);
-    let (results, project) = self::results(again.then::<&str>([]));
+    let (results, project) = read_results(again.then::<&str>([]));
     assert_eq!(results["failing"]["cell"]["attempts"], 2);
     assert_eq!(results["checked"]["cell"]["attempts"], 1);
     // From another directory, nothing is begun and no result is withdrawn.

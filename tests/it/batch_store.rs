@@ -391,8 +391,10 @@ fn tokens_are_neither_lost_nor_made_and_cover_each_request() {
             let mut all = Money::ZERO;
             for number in (thread..100).step_by(THREADS) {
                 let (id, stop) = (cell_id(number), CancellationToken::new());
-                let budget = batch.cell_budget(&id, Money::ZERO, stop.clone());
-                let budget = budget.unwrap().unwrap();
+                let budget = batch
+                    .cell_budget(&id, Money::ZERO, stop.clone())
+                    .unwrap()
+                    .unwrap();
                 let mut own = Money::ZERO;
                 for _ in 0..3 {
                     if !budget.covers(own) {
@@ -470,8 +472,9 @@ fn a_cell_keeps_no_more_money_than_it_has_spent() {
     });
     assert_eq!(taken(), dollars("0.0121"));
     let free = batch.dir().as_path().join("money/free");
-    let names = fs::read_dir(free).unwrap();
-    let names = names.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(free)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
     assert!(names.filter(|name| name.contains('-')).count() <= 4);
     assert_eq!(money_of(batch), dollars("10"));
 }
@@ -483,8 +486,12 @@ fn prepared_money_counts_once_where_a_process_was_killed() {
     let money = batch.dir().as_path().join("money");
     let budget = batch.cell_budget(&cell_id(0), Money::ZERO, CancellationToken::new());
     assert!(budget.unwrap().unwrap().covers(Money::ZERO));
-    let held = fs::read_dir(money.join("held")).unwrap().next().unwrap();
-    let held = held.unwrap().path();
+    let held = fs::read_dir(money.join("held"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     // It was killed before it divided the token of a cent, of which 0.4 cents are used.
     let (kept_token, rest) = ("4000000000-1a", "6000000000-1a-rest");
     let prepared = money.join("prepared").join(rest);

@@ -103,8 +103,10 @@ pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
 /// Returns the events of a stream of these blocks, without the first and the last usage.
 async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent> {
     let (_server, backend) = serve(stream(blocks, stop_reason)).await;
-    let events = collect(&backend, simple_request()).await;
-    let events: Result<Vec<ReplyEvent>, BackendError> = events.into_iter().collect();
+    let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
+        .await
+        .into_iter()
+        .collect();
     let mut events = events.unwrap();
     assert_eq!(events.remove(0), usage_event(1));
     events.retain(|event| *event != usage_event(5));
@@ -322,8 +324,10 @@ async fn thinking_goes_back_unchanged_with_the_results() {
         .iter()
         .fold(Answer::stream(), Answer::piece);
     let (server, backend) = serve(answer.end()).await;
-    let events = collect(&backend, simple_request()).await;
-    let events: Result<Vec<ReplyEvent>, BackendError> = events.into_iter().collect();
+    let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
+        .await
+        .into_iter()
+        .collect();
     let first = "toolu_01T1x1fJ34qAmk2tNTrN7Up6";
     let then = [
         result(first, "hello"),

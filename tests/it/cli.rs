@@ -810,8 +810,10 @@ fn a_team_of_models_has_files_and_commands_once_a_path_is_open() {
             .args(arguments)
             .success();
         let offers = |tool: &str| {
-            let tools = finished.stdout().lines();
-            let tools = tools.filter(|line| line.trim_start().starts_with("tools "));
+            let tools = finished
+                .stdout()
+                .lines()
+                .filter(|line| line.trim_start().starts_with("tools "));
             tools.filter(|line| line.contains(tool)).count()
         };
         let agents = if has_files { 2 } else { 0 };

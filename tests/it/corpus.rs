@@ -92,8 +92,11 @@ fn attacks_change_nothing_and_ordinary_calls_work() {
     let own = CASES
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let shipped = shipped::all_cases().unwrap().into_iter();
-    let shipped = shipped.filter(|case| case.class == FILES).map(Case::from);
+    let shipped = shipped::all_cases()
+        .unwrap()
+        .into_iter()
+        .filter(|case| case.class == FILES)
+        .map(Case::from);
     for case in own.chain(shipped) {
         cases += 1;
         if let Err(failure) = run(&case) {

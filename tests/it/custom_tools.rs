@@ -179,8 +179,11 @@ fn models_read_the_schemas_of_functions_and_programs() {
         .file("team.yaml", config);
     let finished = project.args(["--config", "team.yaml", "task"]).success();
     let bodies = endpoint.bodies();
-    let offered = bodies["m"][0]["tools"].as_array().unwrap().iter();
-    let offered = offered.map(|tool| &tool["function"]);
+    let offered = bodies["m"][0]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| &tool["function"]);
     let find = |name: &str| {
         let full = format!("custom_tool__{name}");
         let mut offered = offered.clone();

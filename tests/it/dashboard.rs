@@ -131,8 +131,10 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
         let written = terminal.written();
         assert_eq!(written.contains(COVERS), is_covered, "{written}");
         let answers = lines(&terminal);
-        let answers = answers.iter().filter(|line| line.ends_with("cats"));
-        let answers = answers.filter(|line| !line.starts_with('['));
+        let answers = answers
+            .iter()
+            .filter(|line| line.ends_with("cats"))
+            .filter(|line| !line.starts_with('['));
         assert_eq!(answers.count(), 1, "{written}");
         let _project = terminal.wait_for_end(0);
     }

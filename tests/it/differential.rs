@@ -451,8 +451,9 @@ fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
     for directory in &fixture.directories {
         let new = directory.join(NEW);
         let arguments = json!({ "path": new, "content": "new\n" });
-        let made = gate.check(call("write_file", &arguments));
-        let made = made.is_ok_and(|permitted| exec::run(permitted).outcome == ActionOutcome::Done);
+        let made = gate
+            .check(call("write_file", &arguments))
+            .is_ok_and(|permitted| exec::run(permitted).outcome == ActionOutcome::Done);
         compared.compare(
             "tool makes",
             &new,

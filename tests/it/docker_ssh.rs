@@ -105,8 +105,9 @@ pub(crate) fn run(
         interrupt: &interrupt,
         network: None,
     };
-    let finished = container.run_with_paths(line, &scene.workspace(), reachable, wait);
-    let mut finished = finished.map_err(|error| error.to_string())?;
+    let mut finished = container
+        .run_with_paths(line, &scene.workspace(), reachable, wait)
+        .map_err(|error| error.to_string())?;
     let notes = container.fetch_changes(reachable, &interrupt);
     finished
         .notes

@@ -48,8 +48,12 @@ fn finding_about(finished: &FinishedCommand, area: &str, subject: &str) -> Subje
     let Some(finding) = findings.iter().find(is_it) else {
         panic!("nothing about {subject} in {report:#}");
     };
-    let remedies = finding["remedy"].as_array().unwrap().iter();
-    let remedies: Vec<&str> = remedies.map(|remedy| remedy.as_str().unwrap()).collect();
+    let remedies: Vec<&str> = finding["remedy"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|remedy| remedy.as_str().unwrap())
+        .collect();
     SubjectFinding {
         verdict: finding["verdict"].as_str().unwrap().to_owned(),
         message: finding["message"].as_str().unwrap().to_owned(),

@@ -337,8 +337,9 @@ orchestrator:
             .file("team.yaml", TREES);
         let finished = project.args(arguments).success();
         let mut lines = finished.stdout().lines();
-        let line = lines.find(|line| line.trim_start().starts_with(access));
-        let line = line.unwrap_or_default();
+        let line = lines
+            .find(|line| line.trim_start().starts_with(access))
+            .unwrap_or_default();
         for part in expected {
             let found = finished.stdout().contains(part);
             assert!(

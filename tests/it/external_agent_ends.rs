@@ -108,8 +108,9 @@ fn the_usage_of_a_turn_that_times_out_is_counted_or_reported_as_unknown() {
             |finished: &FinishedCommand| events(finished, "model_request_finished")[0].clone();
         let mut tries = (0..TRIES_MAX)
             .map(|_| run_until_timeout(|| one_step_project("acp", step, keys, ""), 12));
-        let finished = tries.find(|finished| request(finished)["input_tokens"] == tokens);
-        let finished = finished.expect("a turn with its usage");
+        let finished = tries
+            .find(|finished| request(finished)["input_tokens"] == tokens)
+            .expect("a turn with its usage");
         let reason = &events(&finished, "retrying")[0]["reason"];
         let reason = reason.as_str().unwrap();
         assert!(reason.contains("took more than 4 s"), "{reason}");

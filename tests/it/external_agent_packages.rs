@@ -97,8 +97,11 @@ fn messages(body: &Value, call: Option<&Call>) -> Vec<Value> {
 }
 
 fn responses_events(body: &Value, call: Option<&Call>) -> Vec<Value> {
-    let spaces = body["tools"].as_array().into_iter().flatten();
-    let mut spaces = spaces.filter(|space| space["type"] == "namespace");
+    let mut spaces = body["tools"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|space| space["type"] == "namespace");
     let found = spaces.find_map(|space| Some((space, tool(&space["tools"], call)?)));
     let item = match found {
         Some((space, (tool, arguments))) => json!({

@@ -89,8 +89,9 @@ fn run(kind: &str, steps: &[Value]) -> (FinishedCommand, Vec<String>) {
 
 /// Returns the lines that an agent reported.
 pub(crate) fn step_reports(finished: &FinishedCommand, id: &str) -> Vec<String> {
-    let texts = events(finished, "text").into_iter();
-    let texts = texts.filter(|event| event["agent"] == id);
+    let texts = events(finished, "text")
+        .into_iter()
+        .filter(|event| event["agent"] == id);
     let all: String = texts
         .map(|event| event["text"].as_str().unwrap().to_owned())
         .collect();
@@ -344,8 +345,9 @@ fn a_permission_is_decided_with_what_the_agent_announced_before() {
             ),
         ],
     );
-    let denied = events(&finished, "native_tool_call").into_iter();
-    let denied = denied.filter(|event| event["denied"].is_string());
+    let denied = events(&finished, "native_tool_call")
+        .into_iter()
+        .filter(|event| event["denied"].is_string());
     assert_eq!(denied.count(), 6);
 }
 
@@ -490,8 +492,9 @@ fn the_hook_of_claude_code_asks_the_run() {
             (json!(["hook", "Unknown", {}]), "hook: deny"),
         ],
     );
-    let denied = events(&finished, "native_tool_call").into_iter();
-    let denied = denied.filter(|event| event["denied"].is_string());
+    let denied = events(&finished, "native_tool_call")
+        .into_iter()
+        .filter(|event| event["denied"].is_string());
     assert_eq!(denied.count(), 7);
 }
 

@@ -134,8 +134,9 @@ fn processes_holding(project: &Project) -> Vec<String> {
         String::from_utf8_lossy(&process_text).contains(&name)
     };
     let mine = PathBuf::from(format!("/proc/{}", std::process::id()));
-    let holding = processes.filter(|process| process.join("stat").exists() && holds(process));
-    let holding = holding.filter(|process| *process != mine);
+    let holding = processes
+        .filter(|process| process.join("stat").exists() && holds(process))
+        .filter(|process| *process != mine);
     holding
         .map(|process| process.display().to_string())
         .collect()

@@ -168,8 +168,11 @@ fn gemini_floods() -> Vec<Flood> {
 
 #[test]
 fn the_limit_of_time_cuts_every_reply() {
-    let all = chat_floods().into_iter().chain(responses_floods());
-    let all = all.chain(claude_floods()).chain(gemini_floods());
+    let all = chat_floods()
+        .into_iter()
+        .chain(responses_floods())
+        .chain(claude_floods())
+        .chain(gemini_floods());
     let running = all.map(|(name, kind, head, piece)| {
         let url = flood_start(head, &piece);
         thread::spawn(move || (name, run(kind, &url, LIMIT_SECONDS)))

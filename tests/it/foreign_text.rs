@@ -245,8 +245,8 @@ fn text_in_results_that_looks_like_a_note_of_massgen_is_escaped() {
 
 /// Returns the frames of answers as a reader of the tags sees them.
 fn frames(text: &str) -> Vec<(String, String)> {
-    let frame = Regex::new(r#"(?s)<answer from="(\w+)" label="([\w.]+)"[^>]*>\n(.*?)\n</answer>"#);
-    let frame = frame.unwrap();
+    let frame =
+        Regex::new(r#"(?s)<answer from="(\w+)" label="([\w.]+)"[^>]*>\n(.*?)\n</answer>"#).unwrap();
     frame
         .captures_iter(text)
         .map(|found| (found[2].to_owned(), found[3].to_owned()))

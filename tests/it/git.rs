@@ -268,8 +268,10 @@ pub(crate) fn create_trap(dir: &Path, name: &str) -> String {
 /// Returns the traps in `dir` that were run since the last call.
 pub(crate) fn take_triggered(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with("ran-")).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("ran-"))
+        .collect();
     names.sort();
     for name in &names {
         fs::remove_file(dir.join(name)).unwrap();
@@ -424,8 +426,8 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         let git = fixture.git().await;
         let project = ProjectRepository::discover(&git, &abs(&home.join(name)))
             .await
+            .unwrap()
             .unwrap();
-        let project = project.unwrap();
         let hub = abs(&home.join(format!("{name}.git")));
         let hub = Hub::create(git, hub, Some(&project)).await.unwrap();
         let head = project.head.clone().unwrap();

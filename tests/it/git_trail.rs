@@ -74,8 +74,9 @@ impl HubFixture {
             .await
             .unwrap();
         let hub = abs(&dir.path().join("hub.git"));
-        let hub = Hub::create(git().await, hub, project.as_ref()).await;
-        let hub = hub.unwrap();
+        let hub = Hub::create(git().await, hub, project.as_ref())
+            .await
+            .unwrap();
         Self { dir, hub }
     }
 
@@ -157,8 +158,12 @@ async fn a_history_is_read_as_it_was_made() {
         .await
         .unwrap();
     assert_eq!(since, history[2..]);
-    let all = read(Some(first), HistoryTraversal::All).await.unwrap();
-    let all: Vec<_> = all.into_iter().map(|commit| commit.id).collect();
+    let all: Vec<_> = read(Some(first), HistoryTraversal::All)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|commit| commit.id)
+        .collect();
     assert_eq!(all, [aside, merge.clone(), last]);
     assert_eq!(hub.read_commit(&merge).await.unwrap(), history[1]);
     let missing = branch("missing");

@@ -72,8 +72,10 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         subagents: Arc::default(),
         rate_limiter: ModelRateLimiter::default(),
     };
-    let models = config.agents.iter();
-    let models = models.map(|agent| (agent.id.clone(), vec![model.clone()]));
+    let models = config
+        .agents
+        .iter()
+        .map(|agent| (agent.id.clone(), vec![model.clone()]));
     let base = AbsPath::new(dir.path().canonicalize().unwrap()).unwrap();
     let order = RunRequest {
         layout: RunLayout::plan(&config, &base, RunName::new(1)),

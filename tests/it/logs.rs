@@ -32,8 +32,11 @@ fn finished_run(task: &str) -> FinishedCommand {
 /// Returns the directories of all runs, oldest first.
 fn run_dirs(project: &Project) -> Vec<PathBuf> {
     let logs = fs::read_dir(project.path(".massgen/massgen_logs"));
-    let runs = logs.into_iter().flatten().map(|run| run.unwrap().path());
-    let mut runs: Vec<PathBuf> = runs.collect();
+    let mut runs: Vec<PathBuf> = logs
+        .into_iter()
+        .flatten()
+        .map(|run| run.unwrap().path())
+        .collect();
     runs.sort();
     runs
 }

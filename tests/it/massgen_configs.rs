@@ -338,8 +338,10 @@ fn names_below(root: &Path, directory: &Path) -> Vec<String> {
 
 /// Returns the variables that a config names.
 fn named_variables(text: &str) -> impl Iterator<Item = &str> {
-    let named = text.split("${").skip(1);
-    let named = named.filter_map(|rest| rest.split('}').next());
+    let named = text
+        .split("${")
+        .skip(1)
+        .filter_map(|rest| rest.split('}').next());
     named.filter(|name| {
         let mut bytes = name.bytes();
         !name.is_empty()

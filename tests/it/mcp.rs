@@ -82,8 +82,10 @@ pub(crate) fn call_results(finished: &FinishedCommand) -> Vec<String> {
         }
         let same =
             |done: &&Value| done["call_id"] == call["call_id"] && done["agent"] == call["agent"];
-        let done = finished.iter().find(same);
-        let done = done.expect("a call that was begun has an end");
+        let done = finished
+            .iter()
+            .find(same)
+            .expect("a call that was begun has an end");
         let content = done["content"].as_str().or(done["summary"].as_str());
         content.unwrap_or_default().to_owned()
     };

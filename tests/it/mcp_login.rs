@@ -243,8 +243,9 @@ fn without_a_browser_the_address_is_pasted() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(massgen.stderr.take().unwrap()).lines();
-    let address = lines.find_map(|line| Url::parse(&line.unwrap()).ok().filter(Url::has_host));
-    let address = address.expect("an address is printed");
+    let address = lines
+        .find_map(|line| Url::parse(&line.unwrap()).ok().filter(Url::has_host))
+        .expect("an address is printed");
     let mut browser = TcpStream::connect(address.socket_addrs(|| None).unwrap()[0]).unwrap();
     let target = &address[url::Position::BeforePath..];
     write!(

@@ -139,8 +139,8 @@ fn initialize_request() -> String {
 
 /// Returns where `tests/all.sh` installs third-party programs.
 fn node_modules() -> PathBuf {
-    let dir = std::env::var_os("MASSGEN_TEST_SERVERS");
-    let dir = dir.map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
+    let dir = std::env::var_os("MASSGEN_TEST_SERVERS")
+        .map_or_else(|| "/var/tmp/massgen-test-servers".into(), PathBuf::from);
     dir.join("node_modules")
 }
 

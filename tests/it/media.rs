@@ -190,8 +190,9 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
     assert!(file("refused.png").is_err());
     let stderr = finished.stderr();
     // The useless image was paid for, too: the model itself writes 34 tokens in each of its replies.
-    let replies = requests.iter();
-    let replies = replies.filter(|request| request.line == "POST /v1/responses");
+    let replies = requests
+        .iter()
+        .filter(|request| request.line == "POST /v1/responses");
     let written = 1000 + 70_000 + 34 * replies.count();
     let used = stderr.lines().find(|line| line.contains("tokens read"));
     assert!(

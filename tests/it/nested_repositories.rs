@@ -48,8 +48,10 @@ fn set_filter(dir: &Path, program: &str) {
     write_file(&dir.join(".gitattributes"), "* filter=evil\n");
     // Its size stays the same, so git has to read it.
     write_file(&dir.join("code.txt"), "two\n");
-    let code = fs::File::options().write(true).open(dir.join("code.txt"));
-    let code = code.unwrap();
+    let code = fs::File::options()
+        .write(true)
+        .open(dir.join("code.txt"))
+        .unwrap();
     let before = code.metadata().unwrap().modified().unwrap();
     code.set_modified(before + Duration::from_secs(5)).unwrap();
 }

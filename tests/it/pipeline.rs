@@ -50,8 +50,10 @@ pub(crate) fn write_call(path: &str, content: &str) -> String {
 
 /// Returns the directory of the only pipeline.
 pub(crate) fn pipeline_dir(project: &Project) -> PathBuf {
-    let all = fs::read_dir(project.path(".massgen/pipelines")).unwrap();
-    let mut all: Vec<PathBuf> = all.map(|one| one.unwrap().path()).collect();
+    let mut all: Vec<PathBuf> = fs::read_dir(project.path(".massgen/pipelines"))
+        .unwrap()
+        .map(|one| one.unwrap().path())
+        .collect();
     assert_eq!(all.len(), 1, "{all:?}");
     all.pop().unwrap()
 }

@@ -74,10 +74,10 @@ fn unchanged(_: &Project, text: &str) -> String {
 
 /// Adds keys to the backend of a recorded team.
 fn with_keys(text: &str, keys: &[String]) -> String {
-    let backend = ["type: scripted"]
+    let backend: Vec<&str> = ["type: scripted"]
         .into_iter()
-        .chain(keys.iter().map(String::as_str));
-    let backend: Vec<&str> = backend.collect();
+        .chain(keys.iter().map(String::as_str))
+        .collect();
     text.replace("type: scripted", &backend.join("\n      "))
 }
 

@@ -341,8 +341,8 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) 
         .status();
     assert!(status.unwrap().success());
     let outputs = programs.iter().map(|program| {
-        let output = fs::read(program.fixture.path("home/plain.out"));
-        let output = output.unwrap_or_else(|_| panic!("{} was not run", program.row.name));
+        let output = fs::read(program.fixture.path("home/plain.out"))
+            .unwrap_or_else(|_| panic!("{} was not run", program.row.name));
         String::from_utf8_lossy(&output).into_owned()
     });
     outputs.collect()

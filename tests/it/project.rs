@@ -312,8 +312,9 @@ pub(crate) fn events(finished: &FinishedCommand, kind: &str) -> Vec<Value> {
 
 /// Returns the event logs of all runs of a project, one after another, as far as they are written.
 pub(crate) fn logged_events(project: &Project) -> String {
-    let runs = fs::read_dir(project.path(".massgen/massgen_logs"));
-    let runs = runs.into_iter().flatten();
+    let runs = fs::read_dir(project.path(".massgen/massgen_logs"))
+        .into_iter()
+        .flatten();
     let logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
     logs.filter_map(|log| fs::read_to_string(log).ok())
         .collect()
@@ -348,8 +349,8 @@ pub(crate) fn binary() -> PathBuf {
 /// Creates a directory that is not below `/tmp`, which is private for commands. `tests/all.sh` names a
 /// place in memory.
 pub(crate) fn directory_outside_tmp() -> TempDir {
-    let dir = std::env::var_os("MASSGEN_TEST_PLACE");
-    let dir = dir.map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    let dir = std::env::var_os("MASSGEN_TEST_PLACE")
+        .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
     tempfile::tempdir_in(dir).unwrap()
 }
 

@@ -63,8 +63,10 @@ async fn ask_again(
         }
     }
     let requests = server.requests();
-    let replies = requests.iter().skip(1);
-    let replies = replies.map(|request| request.json()["messages"][2].clone());
+    let replies = requests
+        .iter()
+        .skip(1)
+        .map(|request| request.json()["messages"][2].clone());
     (replies.collect(), last)
 }
 

@@ -204,7 +204,7 @@ fn files_below(dir: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(self::files(&path));
+            files.extend(files_below(&path));
         } else {
             files.push(path);
         }

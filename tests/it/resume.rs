@@ -96,8 +96,10 @@ pub(crate) fn describe_output(output: &Output) -> String {
 
 /// Returns the log of the only run.
 pub(crate) fn event_log(project: &Project) -> Option<PathBuf> {
-    let runs = fs::read_dir(project.path(".massgen/massgen_logs")).ok()?;
-    let mut runs: Vec<PathBuf> = runs.map(|run| run.unwrap().path()).collect();
+    let mut runs: Vec<PathBuf> = fs::read_dir(project.path(".massgen/massgen_logs"))
+        .ok()?
+        .map(|run| run.unwrap().path())
+        .collect();
     assert!(runs.len() <= 1, "{runs:?}");
     Some(runs.pop()?.join("turn_1/events.jsonl"))
 }
@@ -154,8 +156,10 @@ pub(crate) fn check_ended(project: &Project, expected: &BTreeMap<String, usize>,
     let files = fs::read_dir(project.path("out")).unwrap();
     assert_eq!(files.count(), 1, "{note}: nothing else is delivered");
     let sessions = fs::read_dir(project.path(".massgen/sessions")).unwrap();
-    let answers = sessions.map(|dir| dir.unwrap().path().join("turn_1/answer.txt"));
-    let answers: Vec<String> = answers.flat_map(fs::read_to_string).collect();
+    let answers: Vec<String> = sessions
+        .map(|dir| dir.unwrap().path().join("turn_1/answer.txt"))
+        .flat_map(fs::read_to_string)
+        .collect();
     assert_eq!(answers, ["final: alpha"], "{note}");
 }
 
@@ -232,15 +236,18 @@ fn a_run_can_be_resumed_after_every_record() {
         for first in 0..AT_ONCE {
             scope.spawn(move || {
                 let record = FinishedRecord::new();
-                let ends = record.bytes.iter().enumerate();
-                let ends = ends.filter(|(_, byte)| **byte == b'\n');
-                let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
+                let ends: Vec<usize> = record
+                    .bytes
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, byte)| **byte == b'\n')
+                    .map(|(at, _)| at + 1)
+                    .collect();
                 // In the short suite, one of three: an end without its newline, the end, or the
                 // beginning of the next line.
                 let around =
                     |(line, end): (usize, &usize)| all_or_one(&[end - 1, *end, end + 1], line);
-                let cuts = ends[..ends.len() - 2].iter().enumerate();
-                let cuts = cuts.flat_map(around);
+                let cuts = ends[..ends.len() - 2].iter().enumerate().flat_map(around);
                 for len in cuts.skip(first).step_by(AT_ONCE) {
                     record.cut(len);
                     let output = massgen_command(&record.project, &["--continue"])
@@ -283,8 +290,11 @@ fn a_restarted_run_can_be_resumed_after_every_record() {
     let record = FinishedRecord::of(Project::new().config(&team(&agents, rest)).dir("out"));
     let expected = &count_events(&read_events(&record.log));
     assert_eq!(expected["- attempt_restarted"], 1, "{expected:?}");
-    let ends = record.bytes.iter().enumerate();
-    let ends = ends.filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
+    let ends = record
+        .bytes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, byte)| (*byte == b'\n').then_some(at + 1));
     let ends = ends.filter(|end| *end < record.bytes.len());
     for end in ends.step_by(repetitions(2, 1)) {
         record.cut(end);
@@ -549,8 +559,10 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
     kill_process(Pid::from_child(&first), Signal::INT).unwrap();
     assert_eq!(first.wait().unwrap().code(), Some(130));
     let summary = |text: &str| {
-        let sessions = fs::read_dir(project.path(".massgen/sessions")).unwrap();
-        let sessions: Vec<_> = sessions.map(|session| session.unwrap().path()).collect();
+        let sessions: Vec<_> = fs::read_dir(project.path(".massgen/sessions"))
+            .unwrap()
+            .map(|session| session.unwrap().path())
+            .collect();
         assert_eq!(sessions.len(), 1, "{sessions:?}");
         let answer = fs::read_to_string(sessions[0].join("turn_1/answer.txt")).unwrap();
         assert_eq!(answer, text);

@@ -612,8 +612,10 @@ fn one_command_holds_no_stream_of_the_users() {
     let project = with_sandbox_command(project, &["sh", "-c", shut]);
     let by = |mut command: Command| {
         fs::set_permissions(&typed, fs::Permissions::from_mode(0o600)).unwrap();
-        let output = command.stdin(fs::File::open(&typed).unwrap()).output();
-        let output = output.unwrap();
+        let output = command
+            .stdin(fs::File::open(&typed).unwrap())
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "typed\n");
         mode(&typed)
     };

@@ -64,8 +64,9 @@ pub(crate) fn sessions(project: &Project) -> Vec<PathBuf> {
 fn shown_turns(finished: FinishedCommand) -> (FinishedCommand, Vec<Value>) {
     let shown = finished.then(["sessions", "show", "--json"]).success();
     let lines = shown.stdout().lines();
-    let turns = lines.map(|line| serde_json::from_str(line).unwrap());
-    let turns = turns.collect();
+    let turns = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     (shown, turns)
 }
 
@@ -711,8 +712,9 @@ fn after_a_killed_run() -> (FinishedCommand, String) {
     let begun = |session: &PathBuf| !old.contains(session);
     let logs = || fs::read_dir(project.path(".massgen/massgen_logs")).unwrap();
     let asks = || {
-        let texts = logs().map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
-        let mut texts = texts.filter_map(|log| fs::read_to_string(log).ok());
+        let mut texts = logs()
+            .map(|run| run.unwrap().path().join("turn_1/events.jsonl"))
+            .filter_map(|log| fs::read_to_string(log).ok());
         texts.any(|text| {
             text.contains("Begin anew") && text.contains(r#""type":"model_request_started""#)
         })

@@ -236,8 +236,9 @@ pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     // Other processes with tests begin elsewhere.
     let begin = std::process::id().wrapping_mul(97);
     let numbers = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
-    let ports = numbers.map(|number| FIRST + begin.wrapping_add(number) % COUNT);
-    let ports = ports.map(|port| u16::try_from(port).unwrap());
+    let ports = numbers
+        .map(|number| FIRST + begin.wrapping_add(number) % COUNT)
+        .map(|port| u16::try_from(port).unwrap());
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     ports.filter(is_free).take(count).collect()
 }

@@ -553,8 +553,12 @@ fn a_slow_subagent_keeps_no_other_from_starting() {
     assert!(position("subagent_started", "three") < position("subagent_finished", "slow"));
     // The results keep the order of the tasks.
     let results = spawn_results(&finished);
-    let ids = results["results"].as_array().unwrap().iter();
-    let ids: Vec<&str> = ids.map(|result| result["id"].as_str().unwrap()).collect();
+    let ids: Vec<&str> = results["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["id"].as_str().unwrap())
+        .collect();
     assert_eq!(ids, ["slow", "two", "three"]);
 }
 

@@ -45,8 +45,9 @@ fn project(sent: &[Value], rest: &str) -> Project {
 fn tool_results(finished: &FinishedCommand) -> Vec<String> {
     let called = events(finished, "tool_called").into_iter();
     let denied = called.filter_map(|event| Some(event["denied"].as_str()?.to_owned()));
-    let ended = events(finished, "tool_finished").into_iter();
-    let ended = ended.map(|event| event["summary"].as_str().unwrap().to_owned());
+    let ended = events(finished, "tool_finished")
+        .into_iter()
+        .map(|event| event["summary"].as_str().unwrap().to_owned());
     denied.chain(ended).collect()
 }
 

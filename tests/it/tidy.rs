@@ -144,9 +144,9 @@ impl OrderedFolder {
             let Some(own) = self.module_of(&source.path) else {
                 continue;
             };
-            let own_position = self.position(&own);
-            let own_position =
-                own_position.unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
+            let own_position = self
+                .position(&own)
+                .unwrap_or_else(|| panic!("`{own}` is not in {}", self.path));
             let lines = source.code();
             for (number, line) in &lines {
                 let hides =

@@ -197,8 +197,7 @@ fn an_image_at_a_url_is_read_from_public_servers_alone() {
         let file = format!("{{image_url: '{url}'}}");
         let (finished, first) = first_request(&endpoint, project(&endpoint, vendor, &file));
         let stderr = finished.stderr();
-        let lines = stderr.lines().filter(|line| line.contains(url));
-        let lines: Vec<&str> = lines.collect();
+        let lines: Vec<&str> = stderr.lines().filter(|line| line.contains(url)).collect();
         assert_eq!(lines.len(), 1, "{stderr}");
         assert!(lines[0].contains(reason), "{stderr}");
         assert!(!first.to_string().contains("pic.png"), "{first}");

@@ -172,9 +172,9 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
         let read = requests
             .iter()
             .filter(|request| request.line.contains(path));
-        let read = read.map(|request| request.json().to_string());
-        let mut read =
-            read.filter(|body| body.contains(result) && body.contains("<vendor_result>"));
+        let mut read = read
+            .map(|request| request.json().to_string())
+            .filter(|body| body.contains(result) && body.contains("<vendor_result>"));
         let read = read.next_back().unwrap();
         assert!(
             result.contains("42") || read.contains(&format!("A page: {PAGE}")),

@@ -242,8 +242,9 @@ fn a_config_that_runs_use_unasked_stays_in_the_project() {
 /// Returns the names in the directory of the server.
 fn names(server: &WebServer) -> Vec<String> {
     let entries = fs::read_dir(server.project.path(".")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names.collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

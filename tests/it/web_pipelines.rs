@@ -319,8 +319,9 @@ fn stage_calls_max(server: &WebServer, page: &StreamClient) -> Value {
 fn apply_file(server: &WebServer, run: &str, path: &str, hunk: Option<usize>) -> Reply {
     let diff = server.get(&format!("/api/runs/{run}/diff")).json();
     let mut files = diff["files"].as_array().unwrap().iter();
-    let file = files.find(|file| file["path"] == path);
-    let file = file.unwrap_or_else(|| panic!("{diff}"));
+    let file = files
+        .find(|file| file["path"] == path)
+        .unwrap_or_else(|| panic!("{diff}"));
     let mut taken = json!({"path": path, "take": true});
     if let Some(index) = hunk {
         let hunk = &file["hunks"][index];

@@ -180,8 +180,8 @@ fn a_file_that_is_edited_while_the_review_waits_is_a_conflict() {
     assert_eq!(conflicts(), [changed, made]);
     // A page that was loaded before the edit still offers both.
     let deliver = |paths: &[&str]| {
-        let files = paths.iter();
-        let files: Vec<Value> = files
+        let files: Vec<Value> = paths
+            .iter()
             .map(|path| json!({"path": path, "take": true}))
             .collect();
         let target = format!("/api/runs/{run}/delivery");
@@ -679,8 +679,10 @@ fn text_typed_at_the_web_server_is_not_sent_to_agents() {
     let links = |terminal: &Terminal| -> Vec<String> {
         let written = terminal.written();
         // The last line may not be whole yet.
-        let shown = written.split_inclusive('\n');
-        let shown = shown.filter(|line| line.ends_with('\n')).map(str::trim);
+        let shown = written
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
+            .map(str::trim);
         let shown = shown.filter(|line| line.starts_with("http://") && line.contains("/#k="));
         shown.map(str::to_owned).collect()
     };

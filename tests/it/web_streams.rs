@@ -325,8 +325,9 @@ fn streams_are_limited_and_end_with_the_server() {
     let run = server.start_run(&json!({"task": "speak"}));
     // At once: the run may not last until they were opened one after another.
     let mut open: Vec<_> = thread::scope(|scope| {
-        let opening = (0..32).map(|_| scope.spawn(|| server.stream(&run, None)));
-        let opening: Vec<_> = opening.collect();
+        let opening: Vec<_> = (0..32)
+            .map(|_| scope.spawn(|| server.stream(&run, None)))
+            .collect();
         opening
             .into_iter()
             .map(|stream| stream.join().unwrap())

@@ -108,8 +108,10 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
         let Some(choice) = piece.pointer("/choices/0") else {
             return Ok(events);
         };
-        let delta = choice.get("delta").or_else(|| choice.get("message"));
-        let delta = delta.unwrap_or(&Value::Null);
+        let delta = choice
+            .get("delta")
+            .or_else(|| choice.get("message"))
+            .unwrap_or(&Value::Null);
         events.extend(self.reasoning.add(delta).map(ReplyEvent::Reasoning));
         if let Some(text) = first_nonempty_text(delta, &["content", "refusal"]) {
             events.push(ReplyEvent::Text(text.to_owned()));

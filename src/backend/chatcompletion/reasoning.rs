@@ -43,8 +43,11 @@ impl ReasoningCollector {
 
     /// Adds the reasoning in a piece of a reply; returns its text.
     pub(super) fn add(&mut self, delta: &Value) -> Option<String> {
-        let details = delta.get(DETAILS).and_then(Value::as_array);
-        let details = details.map(Vec::as_slice).unwrap_or_default();
+        let details = delta
+            .get(DETAILS)
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let field_text = TEXT_FIELDS.iter().find_map(|field| {
             let text = delta.get(*field)?.as_str()?;
             (!text.is_empty()).then_some((*field, text))

@@ -175,8 +175,10 @@ fn usage(result: &Value) -> TokenUsage {
 /// Returns the cost of the session so far, if the agent reports it in the currency that massgen
 /// uses.
 fn cost(update: &Value) -> Option<Money> {
-    let dollars = update.pointer("/cost/amount").and_then(Value::as_f64);
-    let dollars = dollars.filter(|_| text_at(update, "/cost/currency") == "USD");
+    let dollars = update
+        .pointer("/cost/amount")
+        .and_then(Value::as_f64)
+        .filter(|_| text_at(update, "/cost/currency") == "USD");
     Money::from_dollars(&format!("{:.9}", dollars?))
 }
 
@@ -329,8 +331,11 @@ pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
     let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
     // Its own tools refuse everything outside of its workspace. A comma in a path would separate
     // two directories.
-    let directories = context.directories.iter().map(ToString::to_string);
-    let directories = directories.filter(|path| !path.contains(','));
+    let directories = context
+        .directories
+        .iter()
+        .map(ToString::to_string)
+        .filter(|path| !path.contains(','));
     let directories = directories.flat_map(|path| ["--include-directories".to_owned(), path]);
     LaunchOptions {
         arguments: model.chain(directories).collect(),

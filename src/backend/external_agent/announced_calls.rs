@@ -71,8 +71,9 @@ impl AnnouncedCalls {
     pub(super) fn clear(&mut self) -> Vec<AgentEvent> {
         let order = std::mem::take(&mut self.order).into_iter();
         let mut calls = std::mem::take(&mut self.calls);
-        let left = order.filter_map(|id| calls.remove(&id));
-        let left = left.filter(|call| !call.is_shown);
+        let left = order
+            .filter_map(|id| calls.remove(&id))
+            .filter(|call| !call.is_shown);
         left.map(|mut call| AgentEvent::NativeToolCall(call.show(&Value::Null)))
             .collect()
     }

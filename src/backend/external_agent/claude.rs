@@ -119,8 +119,10 @@ impl ClaudeCodeProtocol {
     /// Decodes the end of a turn. The reported cost is that of the whole process.
     fn decode_turn_end(&mut self, message: &Value) -> Vec<AgentEvent> {
         let usage = usage(message.get("usage").unwrap_or(&Value::Null));
-        let all = message.get("total_cost_usd").and_then(Value::as_f64);
-        let all = all.and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
+        let all = message
+            .get("total_cost_usd")
+            .and_then(Value::as_f64)
+            .and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
         let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported)));
         self.reported = all.unwrap_or(self.reported);
         let is_counted = usage != TokenUsage::default();

@@ -134,8 +134,11 @@ fn decode_item(item: &Value, is_over: bool) -> Option<AgentEvent> {
         ))),
         ("file_change", true) => {
             let changes = item.pointer("/changes").and_then(Value::as_array);
-            let paths = changes.into_iter().flatten();
-            let paths: Vec<&str> = paths.map(|change| text_at(change, "/path")).collect();
+            let paths: Vec<&str> = changes
+                .into_iter()
+                .flatten()
+                .map(|change| text_at(change, "/path"))
+                .collect();
             let input = json!({"path": paths.join(", ")});
             Some(AgentEvent::NativeToolCall(native_tool_call(
                 "file_change",

@@ -144,8 +144,8 @@ impl AgentConnection {
         // Ending the process takes a moment.
         let _ended = spawn_blocking(move || drop(process)).await;
         let chars = errors.chars().count();
-        let last = errors.chars();
-        let last: String = last
+        let last: String = errors
+            .chars()
             .skip(chars.saturating_sub(LAST_OUTPUT_CHARS_MAX))
             .collect();
         let last = escape_line(&single_line(&last, LAST_OUTPUT_CHARS_MAX));

@@ -14,8 +14,8 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
     let rendered = messages.iter().map(|message| match message {
         ChatMessage::User(text) => text.trim().to_owned(),
         ChatMessage::Assistant { text, calls, .. } => {
-            let calls = calls.iter();
             let calls: Vec<(&str, &str)> = calls
+                .iter()
                 .map(|call| (call.name.as_str(), call.arguments.as_str()))
                 .collect();
             previous_reply(text, &calls)

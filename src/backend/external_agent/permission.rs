@@ -183,8 +183,9 @@ impl<'v> DescribedCall<'v> {
         }
         let announced = text_at(self.announced, "/title");
         let tool = |title: &'v str| {
-            let names = TITLE_PREFIXES.iter();
-            let mut names = names.filter_map(|prefix| title.strip_prefix(prefix));
+            let mut names = TITLE_PREFIXES
+                .iter()
+                .filter_map(|prefix| title.strip_prefix(prefix));
             names.find(|name| is_tool_name(name))
         };
         if announced.starts_with(CODEX_TITLE_PREFIX) {
@@ -223,8 +224,9 @@ impl<'v> DescribedCall<'v> {
     /// Returns the directory in which a command starts, as the agent names it; empty for that of
     /// the session.
     fn start_directory(&self) -> Result<&'v str, String> {
-        let named = self.arguments(DIRECTORY_KEYS);
-        let mut named = named.filter(|value| !value.is_null());
+        let mut named = self
+            .arguments(DIRECTORY_KEYS)
+            .filter(|value| !value.is_null());
         let unclear = || Err("it does not say in which directory".to_owned());
         match named.next() {
             None => Ok(""),
@@ -238,8 +240,10 @@ impl<'v> DescribedCall<'v> {
         let list = |call: &'v Value, name: &str| call.get(name).and_then(Value::as_array);
         let places = move |call: &'v Value| {
             let places = list(call, "locations").into_iter().flatten();
-            let diffs = list(call, "content").into_iter().flatten();
-            let diffs = diffs.filter(|piece| text_at(piece, "/type") == "diff");
+            let diffs = list(call, "content")
+                .into_iter()
+                .flatten()
+                .filter(|piece| text_at(piece, "/type") == "diff");
             places
                 .chain(diffs)
                 .map(|location| text_at(location, "/path"))
@@ -261,8 +265,10 @@ impl<'v> DescribedCall<'v> {
         if named.iter().any(|path| path.contains("://")) {
             return Err("it names an address instead of a path".to_owned());
         }
-        let named = named.iter().map(|path| absolute_path(&self.dir, path));
-        let mut named: Vec<String> = named.collect();
+        let mut named: Vec<String> = named
+            .iter()
+            .map(|path| absolute_path(&self.dir, path))
+            .collect();
         named.sort_unstable();
         named.dedup();
         // A directory sorts before what is in it.

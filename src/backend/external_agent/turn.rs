@@ -162,8 +162,10 @@ impl<'a> AgentTurn<'a> {
         session.socket_server.offer(&offers).await;
         let conversation = self.request.conversation;
         let messages = conversation.messages();
-        let known = session.known.take();
-        let known = known.filter(|(version, _)| version.is_same(conversation.version()));
+        let known = session
+            .known
+            .take()
+            .filter(|(version, _)| version.is_same(conversation.version()));
         let reuse = match known.and_then(|(_, count)| messages.get(count..)) {
             Some(new_messages) => session.continue_turn(self.agent, new_messages).await?,
             None => ProcessReuse::Restart,

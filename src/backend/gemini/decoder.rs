@@ -99,8 +99,11 @@ impl<'a> GenerateContentDecoder<'a> {
 
     /// Adds the pages that a response names.
     fn add_sources(&mut self, response: &Value) {
-        let chunks = response.pointer("/candidates/0/groundingMetadata/groundingChunks");
-        let chunks = chunks.and_then(Value::as_array).into_iter().flatten();
+        let chunks = response
+            .pointer("/candidates/0/groundingMetadata/groundingChunks")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let Some(sources) = &mut self.sources else {
             return;
         };
@@ -243,8 +246,12 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
                 return Err(ReplyDecodeError::ReplyFailed(reason));
             }
         };
-        let sources = self.sources.as_mut().and_then(SourceList::take_text);
-        let sources = sources.filter(|_| self.has_text).map(ReplyEvent::Text);
+        let sources = self
+            .sources
+            .as_mut()
+            .and_then(SourceList::take_text)
+            .filter(|_| self.has_text)
+            .map(ReplyEvent::Text);
         let calls = calls.into_iter().map(ReplyEvent::Call).chain(warning);
         let calls = sources.into_iter().chain(calls);
         let mut parts = std::mem::take(&mut self.parts);

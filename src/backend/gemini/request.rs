@@ -154,8 +154,8 @@ fn encode_reply(
     let text = Some(text).filter(|text| !text.is_empty());
     let mut parts: Vec<Value> = text.map(|text| json!({"text": text})).into_iter().collect();
     for (position, call) in calls.iter().enumerate() {
-        let arguments = serde_json::from_str(&call.well_formed_arguments());
-        let arguments: Value = arguments.unwrap_or_default();
+        let arguments: Value =
+            serde_json::from_str(&call.well_formed_arguments()).unwrap_or_default();
         let call = json!({"id": call.id, "name": call.name, "args": arguments});
         // The first call of a reply carries the signature.
         parts.push(match (model_generation, position) {

@@ -59,8 +59,9 @@ impl fmt::Display for KeyOrigin {
 /// Returns the endpoint as the user configured it, before anything is appended.
 pub(crate) fn base_url(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Url> {
     let vendor = config.vendor;
-    let text = vendor.endpoint(config.base_url.as_deref(), context.env);
-    let text = text.ok_or_else(|| missing_base_url_error(vendor))?;
+    let text = vendor
+        .endpoint(config.base_url.as_deref(), context.env)
+        .ok_or_else(|| missing_base_url_error(vendor))?;
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
         Ok(_) | Err(_) => {

@@ -264,8 +264,10 @@ impl RemoteErrors {
 
     /// Prepares a foreign message for display.
     fn quote(&self, words: &str) -> String {
-        let secret = self.key.as_ref();
-        let secret = secret.map_or("", |key| key.secret.expose_secret());
+        let secret = self
+            .key
+            .as_ref()
+            .map_or("", |key| key.secret.expose_secret());
         // Local servers accept any short key, such as `x`, and words contain it by chance.
         let words = if secret.len() < SECRET_BYTES_MIN {
             words.to_owned()
@@ -327,8 +329,11 @@ impl VendorErrorBody {
 
     /// Returns what is shown: its message, and the vendor's id of the request.
     fn describe(&self) -> String {
-        let request = self.json.get("request_id").and_then(Value::as_str);
-        let request = request.map(|id| format!(" (request `{id}`)"));
+        let request = self
+            .json
+            .get("request_id")
+            .and_then(Value::as_str)
+            .map(|id| format!(" (request `{id}`)"));
         self.message() + &request.unwrap_or_default()
     }
 

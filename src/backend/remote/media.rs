@@ -156,8 +156,10 @@ impl MediaClient {
     async fn send(&self, url: Url, body: &Value) -> std::result::Result<Response, BackendError> {
         let faults = &self.errors;
         let limits = response_limits();
-        let client = self.http.client_for(&url);
-        let client = client.map_err(|error| faults.client_setup_failed(&error))?;
+        let client = self
+            .http
+            .client_for(&url)
+            .map_err(|error| faults.client_setup_failed(&error))?;
         let request = client.post(url).headers(self.headers.clone());
         let sent = request.body(body.to_string()).send();
         let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
@@ -298,8 +300,9 @@ fn decode_speech_response(body: Vec<u8>) -> std::result::Result<Vec<u8>, String>
 
 fn decode_image(response: &Value) -> std::result::Result<Vec<u8>, String> {
     let text = response.pointer("/data/0/b64_json").and_then(Value::as_str);
-    let text = text.filter(|text| !text.is_empty());
-    let text = text.ok_or_else(|| "the body holds no image".to_owned())?;
+    let text = text
+        .filter(|text| !text.is_empty())
+        .ok_or_else(|| "the body holds no image".to_owned())?;
     BASE64.decode(text).map_err(|error| error.to_string())
 }
 

@@ -133,8 +133,10 @@ impl RemoteBackend {
         request: &ModelRequest<'_>,
     ) -> Result<Result<Response, HttpRefusal>, BackendError> {
         let (faults, limits) = (&self.errors, self.limits);
-        let client = self.http.client_for(&self.url);
-        let client = client.map_err(|error| faults.client_setup_failed(&error))?;
+        let client = self
+            .http
+            .client_for(&self.url)
+            .map_err(|error| faults.client_setup_failed(&error))?;
         let body_text = self.lock_prefix_cache().body(&*self.wire, request);
         let sent = client
             .post(self.url.clone())

@@ -233,8 +233,10 @@ mod tests {
             .unwrap();
         let line = |call: &CallRequest| format!("{} {}", call.id, call.arguments);
         assert_eq!(calls.iter().map(line).collect::<Vec<_>>(), expected);
-        let ids = items.iter().map(|item| text_field(item, "call_id"));
-        let ids = ids.filter(|id| !id.is_empty());
+        let ids = items
+            .iter()
+            .map(|item| text_field(item, "call_id"))
+            .filter(|id| !id.is_empty());
         assert!(ids.eq(calls.iter().map(|call| &*call.id)));
     }
 

@@ -159,8 +159,12 @@ fn is_reasoning_model(model: &str, config: &Map<String, Value>) -> bool {
 fn is_reasoning_name(model: &str) -> bool {
     let (_, name) = model.rsplit_once('/').unwrap_or(("", model));
     if let Some(version) = name.strip_prefix("gpt-") {
-        let major = version.split(|c: char| !c.is_ascii_digit()).next();
-        let major: u32 = major.unwrap_or_default().parse().unwrap_or_default();
+        let major: u32 = version
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .unwrap_or_default();
         return major >= 5 && !version.contains("-chat");
     }
     let of_o_series = name.strip_prefix('o');

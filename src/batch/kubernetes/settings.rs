@@ -158,8 +158,7 @@ impl KubernetesSettings {
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Kubernetes\" in docs/batch.md for an example")
         };
-        let settings = serde_yaml::from_str(text);
-        let settings: Self = settings
+        let settings: Self = serde_yaml::from_str(text)
             .map_err(|error: serde_yaml::Error| wrong(error.without_snippet().to_string()))?;
         match settings.fault() {
             None => Ok(settings),

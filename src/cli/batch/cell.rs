@@ -238,9 +238,11 @@ impl CellWorker {
     ) -> Result<CellExit> {
         let cell = self.batch.cell_dir(&task.id);
         let exported = export_delivery(&cell);
-        let failure = exported.as_ref().err();
-        let failure = failure.map(|error| CellRunReport::of_error(error, &self.redactor()));
-        let failure = failure.transpose()?;
+        let failure = exported
+            .as_ref()
+            .err()
+            .map(|error| CellRunReport::of_error(error, &self.redactor()))
+            .transpose()?;
         let outcome = failure.as_ref().map_or(outcome, |_| CellOutcome::Failed);
         let shown = failure.as_ref().unwrap_or(report);
         let cost = total_cost(claim, report);

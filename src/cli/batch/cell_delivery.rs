@@ -198,8 +198,9 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
     };
     let mut names = names(&deliveries)?.into_iter();
-    let name = names.find(|name| is_used(name, &deliveries));
-    let name = name.ok_or_else(lost)?;
+    let name = names
+        .find(|name| is_used(name, &deliveries))
+        .ok_or_else(lost)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let began_ns = cell.prepared_ns().ok_or_else(lost)?;
     let (mut grants, mut origins) = (Vec::new(), Vec::new());

@@ -99,8 +99,8 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let park = run.stop.park.clone();
     let budget = run
         .batch
-        .cell_budget(&run.task.id, run.before.spent, park)?;
-    let budget = budget.map(Arc::new);
+        .cell_budget(&run.task.id, run.before.spent, park)?
+        .map(Arc::new);
     // Knows the secrets of the config as soon as that is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
     let execution = prepare_and_execute(

@@ -25,9 +25,10 @@ pub(super) fn require_own_directory(
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("remove `record` from the config: the log of each cell has all replies"));
     }
-    let opened = opened.iter();
-    let opened = opened.filter(|path| path.permission == Permission::Write);
-    let opened = opened.map(|path| &path.path);
+    let opened = opened
+        .iter()
+        .filter(|path| path.permission == Permission::Write)
+        .map(|path| &path.path);
     let guarded = guarded_write_paths(config, layout);
     let written = config.write_paths().chain(opened).chain(&guarded);
     let real_work = resolve_existing(work);
@@ -49,8 +50,10 @@ fn guarded_write_paths(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
         let Some(guarded) = agent.folder_guard.resolve(workspace) else {
             continue;
         };
-        let downloads = guarded.downloads.into_iter();
-        let downloads = downloads.filter(|(_, permission)| *permission == Permission::Write);
+        let downloads = guarded
+            .downloads
+            .into_iter()
+            .filter(|(_, permission)| *permission == Permission::Write);
         paths.extend(guarded.write);
         paths.extend(downloads.map(|(path, _)| path));
     }

@@ -59,11 +59,11 @@ fn with_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
         Error::new(ErrorKind::Config, message)
     };
     let text = String::from_utf8_lossy(&text);
-    let config = serde_yaml::from_str(&text);
-    let mut config: Value =
-        config.map_err(|error: serde_yaml::Error| unusable(error.without_snippet().to_string()))?;
-    let mapping = config.as_object_mut();
-    let mapping = mapping.ok_or_else(|| unusable("it is not a mapping".to_owned()))?;
+    let mut config: Value = serde_yaml::from_str(&text)
+        .map_err(|error: serde_yaml::Error| unusable(error.without_snippet().to_string()))?;
+    let mapping = config
+        .as_object_mut()
+        .ok_or_else(|| unusable("it is not a mapping".to_owned()))?;
     mapping.insert(CHECKS.to_owned(), checks.clone());
     // JSON is YAML too.
     Ok(config.to_string().into_bytes())

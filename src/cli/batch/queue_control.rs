@@ -198,8 +198,11 @@ impl QueueControl {
     /// A cell loses its process again and again without a result: none can be written.
     fn record_lost(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
         let restarts = self.queue.restarts_jobs();
-        let running = jobs.iter().filter(|job| !restarts || !job.is_waiting);
-        let running: BTreeSet<&str> = running.map(|job| job.name.as_str()).collect();
+        let running: BTreeSet<&str> = jobs
+            .iter()
+            .filter(|job| !restarts || !job.is_waiting)
+            .map(|job| job.name.as_str())
+            .collect();
         self.missing
             .retain(|name, _| !running.contains(name.as_str()));
         let delay = self.queue.loss_delay();

@@ -197,8 +197,10 @@ impl BatchStartSettings {
             BatchEngine::Commands => COMMANDS,
             BatchEngine::Kubernetes => KUBERNETES,
         };
-        let required = self.require_sandbox.map(|level| level.to_string());
-        let required = required.map(|level| ["--require-sandbox".to_owned(), level]);
+        let required = self
+            .require_sandbox
+            .map(|level| level.to_string())
+            .map(|level| ["--require-sandbox".to_owned(), level]);
         let mut arguments: Vec<String> = required.into_iter().flatten().collect();
         if let Some(settings) = self.pods() {
             // Kubernetes replaces pods that fail.

@@ -193,8 +193,8 @@ fn to_json(findings: &[DoctorFinding]) -> Result<String> {
         "findings": findings,
         "next_step": next_step(findings),
     });
-    let text = serde_json::to_string(&all);
-    let text = text.map_err(|error| Error::bug(format!("no JSON of findings: {error}")))?;
+    let text = serde_json::to_string(&all)
+        .map_err(|error| Error::bug(format!("no JSON of findings: {error}")))?;
     Ok(format!("{text}\n"))
 }
 

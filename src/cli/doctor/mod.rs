@@ -87,8 +87,12 @@ async fn inspect(
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::config_directories(host));
     let choices = sandbox::requested_levels(team.config.as_ref());
-    let trees = team.config.iter().flat_map(Config::write_paths);
-    let trees: Vec<AbsPath> = trees.cloned().collect();
+    let trees: Vec<AbsPath> = team
+        .config
+        .iter()
+        .flat_map(Config::write_paths)
+        .cloned()
+        .collect();
     let capabilities = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
     findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;

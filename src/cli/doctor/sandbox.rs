@@ -160,8 +160,10 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
          would add a second layer behind the mounts and between processes"
     );
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
-    let known = capabilities.obstacles.iter();
-    let known = known.filter(|obstacle| obstacle.found.contains("Landlock"));
+    let known = capabilities
+        .obstacles
+        .iter()
+        .filter(|obstacle| obstacle.found.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
         [] => finding.with_remedy("use Linux 5.13 or later with Landlock enabled"),

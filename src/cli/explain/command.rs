@@ -170,8 +170,9 @@ impl CommandReport {
             .map(CheckPart::from_check)
             .chain(permissions_check)
             .collect();
-        let parts = parsed.commands.iter();
-        let parts: Vec<CommandPart> = parts
+        let parts: Vec<CommandPart> = parsed
+            .commands
+            .iter()
             .map(|part| CommandPart::from_command(&rules, part))
             .collect();
         let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
@@ -356,9 +357,10 @@ impl SandboxReport {
             ExplainedIsolation::from_config(config).assumed_level(),
         );
         let mut report = Self::from_limits(config);
-        let unenforced = caller.rules.unenforced_for_commands();
-        let unenforced =
-            unenforced.map(|rule| format!("new files in the workspace, despite `{rule}`"));
+        let unenforced = caller
+            .rules
+            .unenforced_for_commands()
+            .map(|rule| format!("new files in the workspace, despite `{rule}`"));
         report.leaves_open.extend(unenforced);
         Some(Self {
             open: open.iter().map(SandboxOpenPath::from_opening).collect(),
@@ -485,8 +487,12 @@ impl fmt::Display for CommandPart {
         if let Some(starts) = self.starts {
             writeln!(f, "    starts   {starts}")?;
         }
-        let passed = self.checks.iter().filter(|check| check.reason.is_none());
-        let passed: Vec<&str> = passed.map(|check| check.rule).collect();
+        let passed: Vec<&str> = self
+            .checks
+            .iter()
+            .filter(|check| check.reason.is_none())
+            .map(|check| check.rule)
+            .collect();
         if !passed.is_empty() {
             writeln!(f, "    pass     {}", passed.join(", "))?;
         }

@@ -67,8 +67,9 @@ impl ListenAddress {
                 .with_source(error)
                 .with_hint("use another port, or 0 for a free one")
         })?;
-        let address = listener.local_addr();
-        let address = address.map_err(|error| Error::io("cannot listen", error))?;
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::io("cannot listen", error))?;
         Ok(HttpListener {
             listener,
             address,

@@ -103,11 +103,15 @@ pub(super) fn default_choice(candidates: &[TeamCandidate]) -> Vec<usize> {
 /// Returns the candidates that take part if the user is not asked. A program works with the user's
 /// own login, so it is not among them.
 pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamCandidate>> {
-    let program = candidates.iter().find(|candidate| candidate.is_program());
-    let program = program.map(|candidate| candidate.vendor.name);
-    let models = candidates.into_iter();
-    let models = models.filter(|candidate| !candidate.is_program());
-    let models: Vec<TeamCandidate> = models.take(TEAM_AGENTS_MAX).collect();
+    let program = candidates
+        .iter()
+        .find(|candidate| candidate.is_program())
+        .map(|candidate| candidate.vendor.name);
+    let models: Vec<TeamCandidate> = candidates
+        .into_iter()
+        .filter(|candidate| !candidate.is_program())
+        .take(TEAM_AGENTS_MAX)
+        .collect();
     match program {
         Some(vendor) if models.is_empty() => {
             let message = format!("no model found; `{vendor}` is installed, but was not named");

@@ -82,8 +82,9 @@ pub(super) fn describe_program(
 pub(super) fn found_lines(candidates: &[TeamCandidate], logins: &[FoundLogin]) -> Vec<String> {
     let numbered = (1..).zip(candidates);
     let listed = numbered.map(|(number, candidate)| candidate_line(number, candidate));
-    let logins_listed = logins.iter();
-    let logins_listed = logins_listed.map(|login| format!("  -  {}", login.describe()));
+    let logins_listed = logins
+        .iter()
+        .map(|login| format!("  -  {}", login.describe()));
     let notes = [
         (!candidates.iter().all(TeamCandidate::is_program)).then_some(MODEL_NOTE),
         candidates

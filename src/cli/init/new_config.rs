@@ -63,8 +63,11 @@ impl NewConfig {
     /// # Errors
     /// The check found errors, or the file that the user named cannot hold this team.
     pub(super) fn new(team: &FirstTeam, arguments: &InitArguments, host: &Host) -> Result<Self> {
-        let named = arguments.output.as_deref();
-        let named = named.map(ConfigDestination::parse).transpose()?;
+        let named = arguments
+            .output
+            .as_deref()
+            .map(ConfigDestination::parse)
+            .transpose()?;
         let found_config = ConfigDestination::parse(FOUND_CONFIG)?;
         let destination = named.as_ref().unwrap_or(&found_config);
         let origin = ConfigOrigin {

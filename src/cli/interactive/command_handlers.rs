@@ -82,8 +82,9 @@ impl InteractiveSession {
         {
             let host = &self.state.host;
             let trees: Vec<AbsPath> = config.write_paths().cloned().collect();
-            let levels = requested_levels(Some(config)).into_iter();
-            let levels = levels.map(|choice| level_name(choice, host, &trees));
+            let levels = requested_levels(Some(config))
+                .into_iter()
+                .map(|choice| level_name(choice, host, &trees));
             lines.push(("sandbox", levels.collect::<Vec<_>>().join(", ")));
         }
         for (label, text) in lines {
@@ -327,8 +328,9 @@ impl InteractiveSession {
             .parse::<usize>()
             .ok()
             .and_then(|number| number.checked_sub(1));
-        let closed = index.and_then(|index| self.state.close_path(index));
-        let closed = closed.ok_or_else(|| not_removable_error(number))?;
+        let closed = index
+            .and_then(|index| self.state.close_path(index))
+            .ok_or_else(|| not_removable_error(number))?;
         self.output
             .note(&format!("{closed} is closed starting with the next turn"));
         Ok(())

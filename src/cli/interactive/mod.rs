@@ -69,8 +69,8 @@ pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
 
 async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let interrupts = SignalListener::subscribe(host.hangup)?;
-    let keyboard = TerminalModeGuard::from_stdin();
-    let keyboard = keyboard.ok_or_else(|| Error::bug("standard input is not a terminal"))?;
+    let keyboard = TerminalModeGuard::from_stdin()
+        .ok_or_else(|| Error::bug("standard input is not a terminal"))?;
     let style = style(host, arguments);
     let mut output = CliOutput::for_run_log(host).with_session_notices();
     if style != EditorStyle::Full {

@@ -64,8 +64,9 @@ fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
         (Permission::Write, "to write"),
     ];
     let lines = kinds.into_iter().filter_map(|(permission, request)| {
-        let of_kind = mentions.iter().copied();
-        let of_kind: Vec<&Mention> = of_kind
+        let of_kind: Vec<&Mention> = mentions
+            .iter()
+            .copied()
             .filter(|mention| mention.permission == permission)
             .collect();
         (!of_kind.is_empty())

@@ -70,8 +70,9 @@ fn to_text(
     let started = summary.started.as_deref().and_then(LocalDateTime::parse);
     let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
     let seconds = summary.seconds.map(Duration::try_from_secs_f64);
-    let took = seconds.and_then(std::result::Result::ok);
-    let took = took.map_or_else(|| "-".to_owned(), format_duration);
+    let took = seconds
+        .and_then(std::result::Result::ok)
+        .map_or_else(|| "-".to_owned(), format_duration);
     let tokens = summary.input_tokens.saturating_add(summary.output_tokens);
     let cost = summary.cost_usd.filter(|cost| *cost > Money::ZERO);
     let cost = cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));

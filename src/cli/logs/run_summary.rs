@@ -127,8 +127,8 @@ mod tests {
     fn a_list_says_what_happened() {
         #[track_caller]
         fn check(reason: &str, outcomes: &[&str], expected: &str) {
-            let rows = outcomes.iter();
-            let rows: Vec<Value> = rows
+            let rows: Vec<Value> = outcomes
+                .iter()
                 .map(|outcome| json!({"path": "a", "outcome": outcome}))
                 .collect();
             let status = json!({

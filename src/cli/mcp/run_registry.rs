@@ -113,8 +113,9 @@ impl RunRegistry {
     /// # Errors
     /// The task is not accepted, or the run cannot start.
     pub(crate) async fn begin(&self, task: &str) -> Result<StartedRun> {
-        let slot = Arc::clone(&self.0.slots).try_acquire_owned();
-        let slot = slot.map_err(|_| self.busy_error())?;
+        let slot = Arc::clone(&self.0.slots)
+            .try_acquire_owned()
+            .map_err(|_| self.busy_error())?;
         let prompt = self.parse_task(task)?;
         let stop = ShutdownSignal {
             graceful: self.0.stop.graceful.child_token(),
@@ -319,8 +320,7 @@ fn not_started_error(failure: Option<ErrorReport>) -> Error {
         );
     };
     let causes = failure.caused_by.into_iter();
-    let message = std::iter::once(failure.message).chain(causes);
-    let message: Vec<String> = message.collect();
+    let message: Vec<String> = std::iter::once(failure.message).chain(causes).collect();
     let error = Error::new(ErrorKind::Environment, message.join(": "));
     failure.hints.into_iter().fold(error, Error::with_hint)
 }

@@ -325,8 +325,10 @@ impl ServerHandler for ToolHandler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.tools().await;
-        let tools = tools.map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
+        let tools = self
+            .tools()
+            .await
+            .map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
         let announced = tools.iter().map(tool_description).collect();
         Ok(ListToolsResult::with_all_items(announced))
     }

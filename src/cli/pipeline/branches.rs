@@ -30,8 +30,11 @@ pub(crate) fn show(
         Ok::<_, crate::error::Error>((view, branches))
     })?;
     let form = ReportFormat::from(arguments.json);
-    let width = branches.iter().map(|one| one.branch.to_string().len());
-    let width = width.max().unwrap_or_default();
+    let width = branches
+        .iter()
+        .map(|one| one.branch.to_string().len())
+        .max()
+        .unwrap_or_default();
     for branch in &branches {
         output.result(&match form {
             ReportFormat::Json => to_json(&view, branch),

@@ -31,8 +31,11 @@ pub(crate) fn show(
         let view = PipelineView::open(dir, &host.env).await?;
         view.commits().await
     })?;
-    let width = steps.iter().map(|step| author(step).chars().count());
-    let width = width.max().unwrap_or_default();
+    let width = steps
+        .iter()
+        .map(|step| author(step).chars().count())
+        .max()
+        .unwrap_or_default();
     for step in &steps {
         output.result(&match ReportFormat::from(arguments.json) {
             ReportFormat::Json => format!("{}\n", to_json(step)),

@@ -116,8 +116,11 @@ pub(crate) async fn begin(
     let pipelines = pipelines_directory(&launch.host);
     prepare_state_dir(&launch.host.state_parent.join(STATE_DIR), [&pipelines])?;
     let (mut context, steering) = launch.pipeline_context()?;
-    let workflow = launch.config.workflow.as_ref();
-    let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
+    let workflow = launch
+        .config
+        .workflow
+        .as_ref()
+        .ok_or_else(|| Error::bug("the config has no pipeline"))?;
     let (repository, notes) = PipelineRepository::create(NewPipeline {
         workflow,
         task: &prepared.prompt.original_prompt,
@@ -300,8 +303,11 @@ impl PipelineLaunch<'_> {
     fn pipeline_context(&self) -> Result<(PipelineContext, SteeringInput)> {
         let host = &self.host;
         let (sender, messages) = user_message_channel(agents_of_stages(&self.config)?);
-        let inbox = self.arguments.inbox_dir.as_ref();
-        let inbox = inbox.map(|dir| host.cwd.join(dir));
+        let inbox = self
+            .arguments
+            .inbox_dir
+            .as_ref()
+            .map(|dir| host.cwd.join(dir));
         let steering = SteeringInput::open(sender, inbox.as_ref(), None)?;
         let context = PipelineContext {
             base: self.host.cwd.clone(),
@@ -354,8 +360,10 @@ impl PipelineLaunch<'_> {
             arguments,
             ..
         } = self;
-        let answer_file = arguments.output_file.as_ref();
-        let answer_file = answer_file.map(|file| host.cwd.join(file));
+        let answer_file = arguments
+            .output_file
+            .as_ref()
+            .map(|file| host.cwd.join(file));
         if let Some(path) = &answer_file {
             expect_output_file(path)?;
         }

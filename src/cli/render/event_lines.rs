@@ -319,8 +319,7 @@ pub(crate) fn usage_text(spent: &RequestTotals) -> Option<String> {
     } = spent.usage;
     let counted = spent.usage.total_tokens() > 0;
     let tokens = counted.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
-    let parts = [tokens, cost_text(spent)].into_iter().flatten();
-    let parts: Vec<String> = parts.collect();
+    let parts: Vec<String> = [tokens, cost_text(spent)].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 

@@ -288,8 +288,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             return;
         }
         let agents = self.view.agents().iter();
-        let waiting = agents.filter(|agent| agent.has_open_request());
-        let mut waiting: Vec<&str> = waiting.map(|agent| agent.id.as_str()).collect();
+        let mut waiting: Vec<&str> = agents
+            .filter(|agent| agent.has_open_request())
+            .map(|agent| agent.id.as_str())
+            .collect();
         waiting.sort_unstable();
         if !waiting.is_empty() {
             let text = format!(

@@ -125,8 +125,10 @@ impl CaseRunner {
                 Some("a container does not promise it".to_owned())
             }
             None => {
-                let elsewhere = case.not_over_ssh.as_ref();
-                let elsewhere = elsewhere.filter(|_| self.isolation.is_elsewhere());
+                let elsewhere = case
+                    .not_over_ssh
+                    .as_ref()
+                    .filter(|_| self.isolation.is_elsewhere());
                 case.not_in_containers.as_ref().or(elsewhere).cloned()
             }
         }

@@ -112,8 +112,10 @@ fn cluster_env(host: &Host) -> BTreeMap<String, String> {
     let value = |name| host.env(name).map(str::to_owned);
     let in_home = |name| Some(host.home.as_ref()?.join(name).to_string());
     let settings = value(KUBECONFIG).map(|paths| {
-        let paths = paths.split(':').filter(|path| !path.is_empty());
-        let paths = paths.map(|path| AbsPath::resolve(&host.cwd, path).to_string());
+        let paths = paths
+            .split(':')
+            .filter(|path| !path.is_empty())
+            .map(|path| AbsPath::resolve(&host.cwd, path).to_string());
         paths.collect::<Vec<String>>().join(":")
     });
     let named = [

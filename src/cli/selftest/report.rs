@@ -49,8 +49,11 @@ impl VerdictCounts {
     }
 
     fn table_line(self, name: &str, width: usize) -> String {
-        let cells = self.0.iter().zip(COLUMNS);
-        let cells = cells.map(|(count, title)| format!("  {count:>0$}", title.len()));
+        let cells = self
+            .0
+            .iter()
+            .zip(COLUMNS)
+            .map(|(count, title)| format!("  {count:>0$}", title.len()));
         format!("{name:<width$}{}", cells.collect::<String>())
     }
 }

@@ -123,8 +123,10 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     let rows = tag_rows(&survey.results);
     let open_cells = survey.begun.iter().map(ListedCell::Begun);
     let ended = survey.results.iter().map(ListedCell::Ended);
-    let matching = open_cells.chain(ended).filter(|cell| cell.matches(query));
-    let matching: Vec<ListedCell<'_>> = matching.collect();
+    let matching: Vec<ListedCell<'_>> = open_cells
+        .chain(ended)
+        .filter(|cell| cell.matches(query))
+        .collect();
     let limit = query.limit.unwrap_or(CELLS_DEFAULT).min(CELLS_MAX);
     let shown = matching.iter().skip(query.offset).take(limit);
     let cells = shown

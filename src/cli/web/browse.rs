@@ -178,8 +178,10 @@ pub(super) async fn browse(
     let lookups = server.lookups();
     let replaced = lookups.begin(client)?;
     let reply = async {
-        let slot = Arc::clone(&lookups.slots).acquire_owned().await;
-        let slot = slot.map_err(|_| ApiError::conflict("the server is stopping"))?;
+        let slot = Arc::clone(&lookups.slots)
+            .acquire_owned()
+            .await
+            .map_err(|_| ApiError::conflict("the server is stopping"))?;
         lookups.refresh();
         let (base, finder) = (lookups.base.clone(), Arc::clone(&lookups.finder));
         let find = move || Ok(find_files(&base, &finder, &request, slot));
@@ -218,8 +220,10 @@ fn find_files(
     slot: OwnedSemaphorePermit,
 ) -> ApiResult<Value> {
     let typed = request.path.as_str();
-    let directory = typed.rfind('/').and_then(|end| typed.get(..=end));
-    let directory = directory.unwrap_or_default();
+    let directory = typed
+        .rfind('/')
+        .and_then(|end| typed.get(..=end))
+        .unwrap_or_default();
     if !is_inside(&base.join(directory), resolve_path(base)) {
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
@@ -250,8 +254,10 @@ fn to_json(suggestions: &FileSuggestions, typed: &str, directory: &str) -> Value
             entry.insert("language".to_owned(), language.into());
         }
         let wanted = typed.strip_prefix(path).unwrap_or(typed);
-        let matched = matched_ranges(wanted, name).into_iter();
-        let matched: Vec<Value> = matched.map(|part| json!([part.start, part.end])).collect();
+        let matched: Vec<Value> = matched_ranges(wanted, name)
+            .into_iter()
+            .map(|part| json!([part.start, part.end]))
+            .collect();
         // Hidden characters are sent as escapes, which moves those after them.
         if !matched.is_empty() && !name.chars().any(is_hidden) {
             entry.insert("match".to_owned(), matched.into());

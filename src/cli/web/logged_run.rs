@@ -35,8 +35,7 @@ impl LoggedRun {
     /// Finds the run or the pipeline with this name in the directory of its kind.
     pub(super) fn find(name: &str, logs: &AbsPath) -> Result<Option<Self>> {
         let events = if pipelines::is_name(name) {
-            let found = pipelines::find_by_name(name, logs)?;
-            let found = found.filter(PipelineDir::has_log);
+            let found = pipelines::find_by_name(name, logs)?.filter(PipelineDir::has_log);
             found.map(|pipeline| pipeline.events_file())
         } else {
             runs::find_by_name(name, logs)?.map(|run| run.events_file())

@@ -54,11 +54,14 @@ pub(super) async fn info(State(server): State<WebServer>) -> JsonReply {
 
 fn team_json(named: &NamedTeam) -> Value {
     let config = &named.team.config;
-    let agents = config.agents.iter();
-    let agents = agents.map(|agent| json!({"id": agent.id, "model": agent.backend.model}));
+    let agents = config
+        .agents
+        .iter()
+        .map(|agent| json!({"id": agent.id, "model": agent.backend.model}));
     let workflow = config.workflow.as_ref();
-    let iterations = workflow.map(|workflow| workflow.pipeline.iterations_max);
-    let iterations = iterations.filter(|_| config.has_iterations());
+    let iterations = workflow
+        .map(|workflow| workflow.pipeline.iterations_max)
+        .filter(|_| config.has_iterations());
     let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
     let stages = stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
     json!({

@@ -180,8 +180,10 @@ fn compress(content: &[u8]) -> Option<CompressedAsset> {
 /// Returns whether the client names gzip among the codings that it accepts (RFC 9110, section
 /// 12.5.3). One that accepts any coding without naming gzip gets none.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let fields = headers.get_all(ACCEPT_ENCODING).into_iter();
-    let fields = fields.filter_map(|field| field.to_str().ok());
+    let fields = headers
+        .get_all(ACCEPT_ENCODING)
+        .into_iter()
+        .filter_map(|field| field.to_str().ok());
     let mut codings = fields.flat_map(|field| field.split(','));
     codings.any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));

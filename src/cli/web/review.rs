@@ -268,8 +268,11 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         return Ok(json!({"state": "none", "files": [], "applied": [], "parts": []}));
     };
     let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
-    let earlier = parts.first().filter(|part| *part != newest);
-    let earlier = earlier.map(|part| applied_files(part, host)).transpose()?;
+    let earlier = parts
+        .first()
+        .filter(|part| *part != newest)
+        .map(|part| applied_files(part, host))
+        .transpose()?;
     let delivery = Arc::new(OpenDelivery::open(&deliveries, newest)?);
     let AppliedChanges {
         files: applied,
@@ -497,17 +500,20 @@ fn reapply(
     files: &ReappliedFiles,
     host: &Host,
 ) -> Result<Vec<Value>> {
-    let delivered = AppliedDelivery::open(Arc::clone(delivery))?;
-    let mut delivered =
-        delivered.ok_or_else(|| Error::bug("a delivery was undone, but not applied"))?;
+    let mut delivered = AppliedDelivery::open(Arc::clone(delivery))?
+        .ok_or_else(|| Error::bug("a delivery was undone, but not applied"))?;
     let rows = files.apply(&mut delivered)?;
     Ok(rows.iter().map(|row| undo_row(row, host)).collect())
 }
 
 /// Returns the paths of the selected files.
 pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
-    let chosen = request.files.iter().filter(|file| file.take);
-    let chosen: Vec<String> = chosen.map(|file| file.path.clone()).collect();
+    let chosen: Vec<String> = request
+        .files
+        .iter()
+        .filter(|file| file.take)
+        .map(|file| file.path.clone())
+        .collect();
     resolve_paths(&chosen, host)
 }
 

@@ -137,8 +137,12 @@ pub(super) async fn send_message(
     JsonBody(request): JsonBody<MessageRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    let agent = request.agent.as_deref().map(AgentId::parse).transpose();
-    let agent = agent.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let agent = request
+        .agent
+        .as_deref()
+        .map(AgentId::parse)
+        .transpose()
+        .map_err(|error| ApiError::invalid(error.to_string()))?;
     let message = UserMessage {
         to: MessageRecipient::from(agent),
         text: request.text.into(),

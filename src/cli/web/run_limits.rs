@@ -170,8 +170,8 @@ mod tests {
 
     /// Returns the flags of these limits, or the reply to them.
     fn parse(limits: &Value) -> std::result::Result<String, String> {
-        let read = RequestedLimits::parse(limits.as_object().unwrap());
-        let read = read.map_err(|error| format!("{error:?}"))?;
+        let read = RequestedLimits::parse(limits.as_object().unwrap())
+            .map_err(|error| format!("{error:?}"))?;
         let mut flags = RunArguments::default();
         read.apply_to(&mut flags);
         Ok(flags.limit_words().join(" "))

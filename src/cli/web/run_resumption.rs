@@ -159,8 +159,10 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
         ApiError::conflict(message)
             .with_hint("only the last run of a session can be, if it was interrupted")
     };
-    let session = run.metadata().map(|metadata| metadata.session_id);
-    let session = session.ok_or_else(not_resumable)?;
+    let session = run
+        .metadata()
+        .map(|metadata| metadata.session_id)
+        .ok_or_else(not_resumable)?;
     let sessions = default_sessions(server.host());
     let is_there = |session: &str| find(session, &sessions).is_ok();
     let found = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;

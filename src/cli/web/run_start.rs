@@ -116,9 +116,11 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     expect_agreement(server, &team.config, &prompt, request)?;
     let sessions = &team.config.orchestrator.session_storage;
     let sessions = sessions.resolve(&host.state_parent, None);
-    let continued = request.session.as_deref();
-    let continued = continued.map(|wanted| ContinuedSession::find(wanted, &sessions));
-    let continued = continued.transpose()?;
+    let continued = request
+        .session
+        .as_deref()
+        .map(|wanted| ContinuedSession::find(wanted, &sessions))
+        .transpose()?;
     let mut opened = match &continued {
         Some(continued) => continued.opened_paths(&host)?.0,
         None => Vec::new(),
@@ -144,8 +146,11 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
 /// Returns the command line that would start a run of this team with `flags`: the records of the run
 /// have it, so that a built-in config is found by its name when the run is resumed, and limits are kept.
 fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
-    let config = named.team.file.as_ref();
-    let config = config.map(|_| ["--config".to_owned(), named.name.clone()]);
+    let config = named
+        .team
+        .file
+        .as_ref()
+        .map(|_| ["--config".to_owned(), named.name.clone()]);
     let words = config.into_iter().flatten();
     words.chain(flags.limit_words()).collect()
 }

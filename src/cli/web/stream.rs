@@ -184,8 +184,10 @@ impl StreamReader {
     fn end_data(&self, is_complete: bool) -> Value {
         let state = if is_complete { "ended" } else { "interrupted" };
         let status = self.feed.with_view(|view| view.run().status);
-        let length = self.feed.log_length();
-        let length = length.filter(|_| self.run.may_be_resumed(status));
+        let length = self
+            .feed
+            .log_length()
+            .filter(|_| self.run.may_be_resumed(status));
         json!({"state": state, "log_bytes": length})
     }
 

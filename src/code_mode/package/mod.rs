@@ -216,8 +216,11 @@ fn function(
         let mut listed = required.into_iter().flatten();
         listed.any(|listed| listed.as_str() == Some(name))
     };
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let properties = properties.into_iter().flatten();
+    let properties = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     let writable = |wire: &str| match language {
         ProgramLanguage::Python => true,
         ProgramLanguage::Go => go::is_tag(wire),

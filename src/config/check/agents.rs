@@ -179,8 +179,9 @@ impl ConfigChecker<'_> {
         let backend_view = view.section(&agents::BACKEND);
         let backend = backend_view.as_ref().and_then(|view| self.backend(view));
         let view_of_backend = backend_view?;
-        let cwd = view_of_backend.text(&backend::CWD);
-        let cwd = cwd.and_then(|text| self.parse_storage_path(&text));
+        let cwd = view_of_backend
+            .text(&backend::CWD)
+            .and_then(|text| self.parse_storage_path(&text));
         let cwd = cwd.or_else(|| self.workspace_of_program(&view_of_backend));
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
@@ -202,16 +203,18 @@ impl ConfigChecker<'_> {
             view_of_backend.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
         if without_file_tools && !is_external && programs.is_none() {
             // The names that MassGen gives them, so that no tool of a server is excluded.
-            let names = TOOLS.iter();
-            let names = names.map(|tool| format!("{SERVED_PREFIX}{FILE_SERVER}__{}", tool.name));
+            let names = TOOLS
+                .iter()
+                .map(|tool| format!("{SERVED_PREFIX}{FILE_SERVER}__{}", tool.name));
             tools.excluded.extend(names);
         }
         let read_before_delete = match view_of_backend.flag(&backend::ENFORCE_READ_BEFORE_DELETE) {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
         };
-        let record = view_of_backend.text(&backend::RECORD);
-        let record = record.and_then(|text| self.config_relative_path(&text));
+        let record = view_of_backend
+            .text(&backend::RECORD)
+            .and_then(|text| self.config_relative_path(&text));
         let system_message = view
             .text(&agents::SYSTEM_MESSAGE)
             .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
@@ -307,8 +310,11 @@ impl ConfigChecker<'_> {
             let path = path.resolve_workspace(base, "");
             FoldedPath::from_path(path.as_path())
         };
-        let used_workspaces = earlier.iter().filter_map(|agent| agent.cwd.as_ref());
-        let used_workspaces: Vec<FoldedPath> = used_workspaces.map(folded).collect();
+        let used_workspaces: Vec<FoldedPath> = earlier
+            .iter()
+            .filter_map(|agent| agent.cwd.as_ref())
+            .map(folded)
+            .collect();
         let Some(shared) = agent.cwd.clone() else {
             return agent;
         };
@@ -384,8 +390,9 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         servers: &[Arc<ServerConfig>],
     ) -> ToolFilter {
-        let allowed = backend.get(&backend::ALLOWED_TOOLS);
-        let allowed = allowed.map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
+        let allowed = backend
+            .get(&backend::ALLOWED_TOOLS)
+            .map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
         let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
         if allowed.is_some() && !excluded.is_empty() {
             let path = backend.key_path(&backend::ALLOWED_TOOLS);
@@ -441,8 +448,9 @@ impl ConfigChecker<'_> {
 
 /// Returns whether an agent is a program of its own.
 pub(super) fn is_external_agent(backend: &MappingView<'_>) -> bool {
-    let vendor = backend.text(&backend::TYPE);
-    let vendor = vendor.and_then(|text| find_vendor(text.written));
+    let vendor = backend
+        .text(&backend::TYPE)
+        .and_then(|text| find_vendor(text.written));
     vendor.is_some_and(|vendor| matches!(vendor.connection, VendorConnection::ExternalAgent(_)))
 }
 

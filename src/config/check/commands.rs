@@ -92,8 +92,9 @@ impl ConfigChecker<'_> {
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
         let named = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
         let language = named(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
-        let libraries = named(&commands::CODE_LIBRARIES).and_then(PythonLibraries::from_name);
-        let libraries = libraries.unwrap_or_default();
+        let libraries = named(&commands::CODE_LIBRARIES)
+            .and_then(PythonLibraries::from_name)
+            .unwrap_or_default();
         if !works_by_programs(backend) {
             let remedy = "add `enable_code_based_tools: true`, or remove it";
             let why = "the agent does not write programs";

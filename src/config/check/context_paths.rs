@@ -265,8 +265,9 @@ impl ConfigChecker<'_> {
         let root = guard
             .text(&folder_guard::ROOT)
             .and_then(|text| self.path(&text));
-        let preset = guard.text(&folder_guard::PRESET);
-        let preset = preset.and_then(|text| GuardPreset::from_name(text.written));
+        let preset = guard
+            .text(&folder_guard::PRESET)
+            .and_then(|text| GuardPreset::from_name(text.written));
         let (mut read, mut write) = (
             self.guard_directories(guard, &folder_guard::READ),
             self.guard_directories(guard, &folder_guard::WRITE),

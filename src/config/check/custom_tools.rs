@@ -86,8 +86,10 @@ impl ConfigChecker<'_> {
         let is_discovering = backend.flag(&custom_tools::AUTO_DISCOVER) == Some(true)
             && backend.flag(&commands::CODE) == Some(true);
         if is_discovering {
-            let excluded = backend.texts(&custom_tools::EXCLUDE).into_iter();
-            let excluded = excluded.map(|text| text.written.to_owned());
+            let excluded = backend
+                .texts(&custom_tools::EXCLUDE)
+                .into_iter()
+                .map(|text| text.written.to_owned());
             let python = PythonFunctions {
                 functions: Vec::new(),
                 discovered_without: Some(excluded.collect()),
@@ -447,8 +449,9 @@ impl CustomToolNames {
         let stem = server.name().to_string();
         let numbers = 2..=self.servers.len().saturating_add(2);
         let numbered = numbers.map(|number| format!("{stem}_{number}"));
-        let names = std::iter::once(stem.clone()).chain(numbered);
-        let mut names = names.filter_map(|name| ServerName::parse(&name));
+        let mut names = std::iter::once(stem.clone())
+            .chain(numbered)
+            .filter_map(|name| ServerName::parse(&name));
         if let Some(name) = names.find(|name| !self.servers.contains(name)) {
             server.rules.server = name;
         }

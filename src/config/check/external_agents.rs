@@ -167,8 +167,7 @@ impl ConfigChecker<'_> {
         let mut env: BTreeMap<String, EnvVariable> = usual.collect();
         let claude_code = VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode);
         if backend.vendor.connection == claude_code {
-            let reasoning = AgentReasoning::claude_code_variables(&backend.parameters);
-            let reasoning = reasoning.into_iter();
+            let reasoning = AgentReasoning::claude_code_variables(&backend.parameters).into_iter();
             env.extend(
                 reasoning.map(|(name, value)| (name.to_owned(), EnvVariable::Literal(value))),
             );

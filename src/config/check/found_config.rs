@@ -129,8 +129,12 @@ impl FoundConfigWalk<'_> {
     fn check_path(&mut self, written: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
         let from_base = || resolve(written, self.context).ok();
         let is_relative = !written.starts_with(['/', '~']);
-        let in_config_dir = self.origin.directory.as_ref().filter(|_| is_relative);
-        let in_config_dir = in_config_dir.map(|directory| AbsPath::resolve(directory, written));
+        let in_config_dir = self
+            .origin
+            .directory
+            .as_ref()
+            .filter(|_| is_relative)
+            .map(|directory| AbsPath::resolve(directory, written));
         let access = match setting.text_in_mapping(&context_paths::PERMISSION) {
             Some("write") => PathUseAccess::AgentWrites,
             Some(_) | None => PathUseAccess::Read,

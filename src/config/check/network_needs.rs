@@ -91,8 +91,10 @@ fn container_warning(
     function: &PythonFunction,
     program: &ServerProgram,
 ) -> Option<Diagnostic> {
-    let environment = function.preset_args.get(ENVIRONMENT);
-    let environment = environment.and_then(Value::as_str)?;
+    let environment = function
+        .preset_args
+        .get(ENVIRONMENT)
+        .and_then(Value::as_str)?;
     let is_closed = environment != BROWSER && !program.env.contains_key(DOCKER_HOST);
     if !tool.drives_containers || !is_closed {
         return None;

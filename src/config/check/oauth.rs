@@ -28,8 +28,9 @@ impl ConfigChecker<'_> {
         let grant = oauth.text(&oauth::GRANT_TYPE);
         let grant = grant.map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
         self.refuse_keys_of_other_grants(&oauth, grant);
-        let issuer = oauth.text(&oauth::ISSUER);
-        let issuer = issuer.and_then(|text| self.issuer(&oauth, &text));
+        let issuer = oauth
+            .text(&oauth::ISSUER)
+            .and_then(|text| self.issuer(&oauth, &text));
         if grant == oauth::AUTHORIZATION_CODE {
             return OauthConfig {
                 client: self.client_of_user(&oauth),

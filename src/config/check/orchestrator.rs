@@ -141,8 +141,9 @@ impl ConfigChecker<'_> {
             return SkillsConfig::default();
         };
         let named = view.text(&coordination::SKILLS_DIRECTORY);
-        let named = named.or_else(|| orchestrator.text(&coordination::SKILLS_DIRECTORY));
-        let named = named.and_then(|text| self.path(&text));
+        let named = named
+            .or_else(|| orchestrator.text(&coordination::SKILLS_DIRECTORY))
+            .and_then(|text| self.path(&text));
         match view.flag(&coordination::USE_SKILLS) {
             Some(true) => SkillsConfig {
                 from_sessions: view.flag(&coordination::LOAD_PREVIOUS_SESSION_SKILLS) == Some(true),

@@ -47,8 +47,10 @@ impl ConfigChecker<'_> {
             return;
         };
         let base = self.context.state_parent;
-        let workspaces = agents.iter().filter_map(|agent| agent.cwd.as_ref());
-        let workspaces = workspaces.map(|place| place.resolve_workspace(base, ""));
+        let workspaces = agents
+            .iter()
+            .filter_map(|agent| agent.cwd.as_ref())
+            .map(|place| place.resolve_workspace(base, ""));
         let logs = base.join(STATE_DIR).join(LOGS);
         let used_workspaces: Vec<FoldedPath> = workspaces
             .chain([logs])

@@ -41,8 +41,11 @@ impl ConfigChecker<'_> {
                     }
                 }
                 Some(_) if key == backend::EXTRA_BODY.name() => {
-                    let extra = entry.value.entries().iter();
-                    let extra = extra.map(|entry| (entry.key.clone(), entry.value.to_json()));
+                    let extra = entry
+                        .value
+                        .entries()
+                        .iter()
+                        .map(|entry| (entry.key.clone(), entry.value.to_json()));
                     parameters.extend(extra);
                 }
                 Some(

@@ -116,8 +116,10 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         rules: &CallRules,
     ) {
-        let loose = rules.unenforced_for_commands();
-        let loose: Vec<&str> = loose.map(|rule| rule.written.as_str()).collect();
+        let loose: Vec<&str> = rules
+            .unenforced_for_commands()
+            .map(|rule| rule.written.as_str())
+            .collect();
         if loose.is_empty() {
             return;
         }

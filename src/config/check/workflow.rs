@@ -58,8 +58,9 @@ impl ConfigChecker<'_> {
         self.check_command_roles(&view, &stages, agents);
         self.warn_about_idle_agents(&view, &stages, agents);
         let until = self.deciding_role(&view, &stages);
-        let merge_tries = view.integer(&workflow::MERGE_TRIES);
-        let merge_tries = merge_tries.and_then(|tries| u32::try_from(tries).ok());
+        let merge_tries = view
+            .integer(&workflow::MERGE_TRIES)
+            .and_then(|tries| u32::try_from(tries).ok());
         let iterations = view
             .integer(&workflow::MAX_ITERATIONS)
             .unwrap_or(ITERATIONS_DEFAULT);
@@ -331,8 +332,10 @@ impl ConfigChecker<'_> {
         let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
         let Some(role) = own_role.or_else(|| built_in(&role)) else {
             let message = format!("unknown role {}", quote(name.written));
-            let known = roles.iter().map(|role| role.name.as_str());
-            let known = known.chain(ROLES.iter().map(|row| row.name));
+            let known = roles
+                .iter()
+                .map(|role| role.name.as_str())
+                .chain(ROLES.iter().map(|row| row.name));
             let suggestion = match nearest(name.written, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "define it under `roles`".to_owned(),

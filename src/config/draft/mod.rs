@@ -284,8 +284,10 @@ fn set(
 /// Writes an answer as a value of the key's shape, if it has that shape.
 fn write_answer(question: &FormQuestion, answer: &str) -> DocumentNode {
     let list = |answer: &str| {
-        let lines = answer.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty());
+        let lines = answer
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty());
         DocumentNode::List(lines.map(DocumentNode::text).collect())
     };
     match question.kind() {

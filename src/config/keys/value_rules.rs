@@ -224,8 +224,9 @@ pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Checks `mcp_servers`: none are allowed.
 pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
-    let listed = items(setting.value).first();
-    let listed = listed.map(|server| (name_of(server), server));
+    let listed = items(setting.value)
+        .first()
+        .map(|server| (name_of(server), server));
     let mut mapped = setting.value.entries().iter();
     let mapped = || {
         mapped

@@ -21,8 +21,10 @@ impl AgentTeam {
     pub(super) fn external_agent_specs(
         &self,
     ) -> impl Iterator<Item = (&ExternalAgentConfig, EnvironmentSpec<'_>)> {
-        let members = self.members.iter();
-        let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
+        let members = self
+            .members
+            .iter()
+            .filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.filter_map(|member| {
             let external_agent = member.config.backend.external_agent.as_deref()?;
             let runner = EnvironmentSpec {

@@ -57,8 +57,11 @@ fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
     let mut offer = tool.offer();
     offer.description.push_str(&choices.describe());
     let types: Vec<&str> = choices.types.iter().map(|known| &*known.name).collect();
-    let models = choices.offered_models().iter();
-    let models: Vec<&str> = models.map(|known| &*known.name).collect();
+    let models: Vec<&str> = choices
+        .offered_models()
+        .iter()
+        .map(|known| &*known.name)
+        .collect();
     let pointer = "/properties/tasks/items/properties";
     let fields = offer.parameters.pointer_mut(pointer);
     if let Some(fields) = fields.and_then(Value::as_object_mut) {
@@ -270,9 +273,9 @@ impl AgentTeam {
             offers.extend(PAGES.iter().map(|tool| page_offer(tool, &pages.hosts)));
         }
         let vendor_tools = vendor_tools(&member.config);
-        let vendor_specs = VENDOR_TOOLS.iter();
-        let vendor_specs =
-            vendor_specs.filter(|spec| vendor_tools.iter().any(|tool| tool.name() == spec.name));
+        let vendor_specs = VENDOR_TOOLS
+            .iter()
+            .filter(|spec| vendor_tools.iter().any(|tool| tool.name() == spec.name));
         offers.extend(vendor_specs.map(ToolSpec::offer));
         let can_write = member.workspace_output() == WorkspaceOutput::Files;
         if can_write && !media_kinds(&member.config).is_empty() {
@@ -331,8 +334,10 @@ impl AgentTeam {
                 backend.model
             ),
         };
-        let files = uploaded_images.iter().filter(|_| !is_external);
-        let files = files.map(ToString::to_string);
+        let files = uploaded_images
+            .iter()
+            .filter(|_| !is_external)
+            .map(ToString::to_string);
         let urls = uploaded_image_urls.iter().map(ToString::to_string);
         files
             .chain(urls)
@@ -352,8 +357,11 @@ impl AgentTeam {
     pub(super) fn uploaded_files(member: &TeamMember) -> Vec<UploadedFile> {
         // External agents look at files on this machine with tools of their own.
         let is_external = member.config.backend.external_agent.is_some();
-        let files = member.config.uploaded_files.iter();
-        let files = files.filter(|file| !is_external || file.path().is_none());
+        let files = member
+            .config
+            .uploaded_files
+            .iter()
+            .filter(|file| !is_external || file.path().is_none());
         files.cloned().collect()
     }
 }

@@ -103,8 +103,9 @@ impl SkillLocations {
 
     /// Adds the first of `skills` with each name.
     fn add_session_skills(&mut self, skills: impl Iterator<Item = RealPath>, base: &RealPath) {
-        let skills_left = SKILLS_MAX.saturating_sub(self.roots.len());
-        let skills_left = skills_left.min(SESSION_SKILLS_MAX);
+        let skills_left = SKILLS_MAX
+            .saturating_sub(self.roots.len())
+            .min(SESSION_SKILLS_MAX);
         let mut names: BTreeSet<String> = BTreeSet::new();
         let mut refusals: Vec<String> = Vec::new();
         for root in skills.take(SESSION_VERSIONS_MAX) {
@@ -320,8 +321,11 @@ fn parse_skill(
 ) -> std::result::Result<SkillSummary, String> {
     let parsed = FrontMatter::parse(text)?;
     let own_name = root.name().map(|name| name.to_string_lossy().into_owned());
-    let name = parsed.text("name").map(str::to_owned).or(own_name);
-    let name = name.unwrap_or_default();
+    let name = parsed
+        .text("name")
+        .map(str::to_owned)
+        .or(own_name)
+        .unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
         let shown = escape_name(&truncate(&name, NAME_CHARS_MAX));
@@ -392,8 +396,10 @@ impl TeamMember {
 
     /// Returns why its config closes the directory of a skill to it, if it does.
     fn closing_reason(&self, root: &RealPath, state: &RealPath) -> Option<&'static str> {
-        let contexts = self.grants.iter();
-        let mut contexts = contexts.filter(|grant| grant.kind == GrantKind::Context);
+        let mut contexts = self
+            .grants
+            .iter()
+            .filter(|grant| grant.kind == GrantKind::Context);
         let hides = |grant: &Grant| {
             let mut hidden = grant.hidden.iter().map(|rel| grant.root.join(rel));
             hidden.any(|hidden| hidden != *state && root.is_within(&hidden))

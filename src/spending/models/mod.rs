@@ -126,8 +126,10 @@ impl KnownModel {
 
 /// Returns whether a row named `row` matches the model `name`.
 fn matches_name(row: &str, name: &str) -> bool {
-    let tails = name.match_indices('/').filter_map(|(at, _)| name.get(at..));
-    let tails = tails.filter_map(|tail| tail.strip_prefix('/'));
+    let tails = name
+        .match_indices('/')
+        .filter_map(|(at, _)| name.get(at..))
+        .filter_map(|tail| tail.strip_prefix('/'));
     std::iter::once(name)
         .chain(tails)
         .any(|name| is_name_or_variant(row, name))

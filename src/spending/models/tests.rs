@@ -33,8 +33,9 @@ fn check(seller: PricingVendor, model: &str, expected: Option<&str>) {
         seller,
         model,
     };
-    let found = list.find(&query);
-    let found = found.map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
+    let found = list
+        .find(&query)
+        .map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
     assert_eq!(found.as_deref(), expected, "{seller:?} {model}");
 }
 

@@ -240,8 +240,10 @@ impl<'a> PathSearch<'a> {
         if format.is_some_and(|format| FORMATS_OF_NO_PATH.contains(&format)) {
             return true;
         }
-        let alternatives = ["anyOf", "oneOf"].iter().filter_map(|key| schema.get(*key));
-        let mut alternatives = alternatives.filter_map(Value::as_array);
+        let mut alternatives = ["anyOf", "oneOf"]
+            .iter()
+            .filter_map(|key| schema.get(*key))
+            .filter_map(Value::as_array);
         let takes_text =
             |alternative: &&&Value| alternative.get("type").is_none_or(|kind| kind == "string");
         alternatives.any(|alternatives| {

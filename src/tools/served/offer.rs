@@ -134,8 +134,11 @@ pub fn offer_tools(
         }
     }
     let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
-    let listed = rules.allowed.iter().flatten();
-    let listed = listed.map(|name| (name, "allowed_tools"));
+    let listed = rules
+        .allowed
+        .iter()
+        .flatten()
+        .map(|name| (name, "allowed_tools"));
     let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
     let excluded = rules.excluded.iter().map(|name| (name, "exclude_tools"));
     let unknown = listed

@@ -67,8 +67,12 @@ fn fields_fault(
         "" => name.to_owned(),
         location => format!("{location}.{name}"),
     };
-    let required = schema.get("required").and_then(Value::as_array);
-    let mut required = required.into_iter().flatten().filter_map(Value::as_str);
+    let mut required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     if let Some(missing) = required.find(|name| !fields.contains_key(*name)) {
         return Some(format!("`{}` is missing", path(missing)));
     }

@@ -213,9 +213,12 @@ impl HookRunner {
             .hook_sandbox
             .as_ref()
             .ok_or("hooks are not run here")?;
-        let sandbox = hook_sandbox.commands.backend().local_sandbox();
-        let sandbox = sandbox.map_err(|why| format!("hooks {why}"))?;
-        let sandbox = sandbox.on_overlay(overlay);
+        let sandbox = hook_sandbox
+            .commands
+            .backend()
+            .local_sandbox()
+            .map_err(|why| format!("hooks {why}"))?
+            .on_overlay(overlay);
         let failed = |error: io::Error| error.to_string();
         let (network, proxy) = hook_sandbox
             .commands

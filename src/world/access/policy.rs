@@ -193,8 +193,9 @@ impl ConflictPolicy {
     /// comes from the clock that stamps files, which lags behind the time of day by up to a tick. A
     /// file that the user saves within that tick must not seem older than the run.
     pub fn from_now(kept_in: RealPath) -> Result<Self> {
-        let metadata = DirectoryHandle::open(&kept_in).and_then(FileMetadata::from_handle);
-        let metadata = metadata.map_err(|fault| cannot_open(&kept_in, fault))?;
+        let metadata = DirectoryHandle::open(&kept_in)
+            .and_then(FileMetadata::from_handle)
+            .map_err(|fault| cannot_open(&kept_in, fault))?;
         Ok(Self {
             run_started_ns: metadata.version.changed_ns,
             kept_in,

@@ -78,9 +78,9 @@ pub async fn request_elicitation(
 }
 
 async fn exchange<R: DeserializeOwned>(socket: &AbsPath, question: &str) -> Result<R, String> {
-    let stream = UnixStream::connect(socket.as_path()).await;
-    let mut stream =
-        stream.map_err(|error| format!("no program listens on `{socket}`: {error}"))?;
+    let mut stream = UnixStream::connect(socket.as_path())
+        .await
+        .map_err(|error| format!("no program listens on `{socket}`: {error}"))?;
     let broke = |error: std::io::Error| format!("the request to `{socket}` failed: {error}");
     let line = format!("{question}\n");
     stream.write_all(line.as_bytes()).await.map_err(broke)?;

@@ -106,8 +106,11 @@ impl KubernetesQueue {
     }
 
     async fn delete(&self, jobs: &[String]) -> Result<()> {
-        let jobs = jobs.iter().map(String::as_str);
-        let jobs: Vec<&str> = jobs.filter(|job| is_object_name(job)).collect();
+        let jobs: Vec<&str> = jobs
+            .iter()
+            .map(String::as_str)
+            .filter(|job| is_object_name(job))
+            .collect();
         if jobs.is_empty() {
             return Ok(());
         }
@@ -212,8 +215,10 @@ impl JobQueue for KubernetesQueue {
                 .with_hint("change the file of `--kubernetes`, and name it again")
         });
         let ends = state.ends.into_iter();
-        let messages = ends.filter(|(name, _)| self.reported.insert(name.clone()));
-        let messages = messages.map(|(_, how)| how).collect();
+        let messages = ends
+            .filter(|(name, _)| self.reported.insert(name.clone()))
+            .map(|(_, how)| how)
+            .collect();
         let creation_fault = self.creation_fault.clone();
         Ok(JobListing {
             jobs: self.remaining_jobs(state.workers),

@@ -60,8 +60,12 @@ impl LocalScheduler {
 
     fn start(&mut self, cells: Vec<u32>) -> io::Result<()> {
         let numbers: Vec<String> = cells.iter().map(ToString::to_string).collect();
-        let arguments = self.arguments.iter().chain(&numbers);
-        let arguments: Vec<&str> = arguments.map(String::as_str).collect();
+        let arguments: Vec<&str> = self
+            .arguments
+            .iter()
+            .chain(&numbers)
+            .map(String::as_str)
+            .collect();
         let mut child = start_worker(&self.executable, &arguments, &self.dir, &self.env)?;
         let id = child.id().ok_or(io::ErrorKind::NotFound)?;
         let process = open_process(id)?;

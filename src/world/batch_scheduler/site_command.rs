@@ -162,8 +162,10 @@ impl SiteCommands {
 /// Returns the words of a command that runs a line of a shell on a login node.
 fn login_words(login: &str, line: &str) -> Vec<String> {
     let options = LOGIN_OPTIONS.iter().flat_map(|&option| ["-o", option]);
-    let words = ["ssh"].into_iter().chain(options);
-    let words = words.chain(["--", login, line]);
+    let words = ["ssh"]
+        .into_iter()
+        .chain(options)
+        .chain(["--", login, line]);
     words.map(str::to_owned).collect()
 }
 

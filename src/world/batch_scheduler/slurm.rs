@@ -163,8 +163,11 @@ impl JobQueue for SlurmQueue {
     }
 
     async fn list(&mut self) -> Result<JobListing> {
-        let words = ["--noheader", "--array", FIELDS].map(str::to_owned);
-        let words: Vec<String> = words.into_iter().chain(self.name_filter()).collect();
+        let words: Vec<String> = ["--noheader", "--array", FIELDS]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(self.name_filter())
+            .collect();
         let listed = self.site.run("squeue", &words, b"").await?;
         let lines = listed.lines().filter(|line| !line.trim().is_empty());
         let parsed = lines.map(|line| {

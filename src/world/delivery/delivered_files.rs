@@ -132,7 +132,7 @@ fn is_file_step(step: &DeliveryStep) -> bool {
 
 /// Returns whether a step is applied: then its slot does not hold the delivered version any more.
 fn is_applied(step: &DeliveryStep, slots: &DirectoryHandle) -> bool {
-    let in_slot = read_state(slots, OsStr::new(&step.slot()));
-    let in_slot = in_slot.map_or(PathState::Nothing, |(state, _)| state);
+    let in_slot =
+        read_state(slots, OsStr::new(&step.slot())).map_or(PathState::Nothing, |(state, _)| state);
     !step.ours.is_unchanged(&in_slot)
 }

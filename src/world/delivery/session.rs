@@ -85,8 +85,8 @@ impl DeliverySession {
         dir::create_all(&delivery_dir.slots(), DirectoryAudience::User)?;
         let slots = open_root(&delivery_dir.slots())?;
         let journal_root = |path: &AbsPath| {
-            let same = slot::is_same_mount(&open_root(path)?, &slots);
-            let same = same.map_err(|fault| delivery_error("look at", path, fault))?;
+            let same = slot::is_same_mount(&open_root(path)?, &slots)
+                .map_err(|fault| delivery_error("look at", path, fault))?;
             Ok(JournalRoot {
                 path: path.clone(),
                 slots: if same {
@@ -168,8 +168,11 @@ impl DeliverySession {
 
     /// Returns the tree with this number, with its slots.
     pub(super) fn delivery_tree(&mut self, root: usize) -> Result<&mut DeliveryTree> {
-        let known = self.roots.get(root).cloned();
-        let known = known.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
+        let known = self
+            .roots
+            .get(root)
+            .cloned()
+            .ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
         if self.trees.get(root).is_none_or(Option::is_none) {
             let tree = open_root(&known.path)?;
             let hidden = self
@@ -378,8 +381,11 @@ impl DeliverySession {
                 name: name.clone(),
             })?;
             self.journal.sync()?;
-            let path = self.roots.get(root).map(|root| root.path.join(&name));
-            let path = path.ok_or_else(|| Error::bug("a root has no place"))?;
+            let path = self
+                .roots
+                .get(root)
+                .map(|root| root.path.join(&name))
+                .ok_or_else(|| Error::bug("a root has no place"))?;
             dir::create(&path)?;
             self.slot_directories.push((root, name));
         }

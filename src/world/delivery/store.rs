@@ -286,8 +286,8 @@ impl OpenDelivery {
 
     /// Returns the commit that was made from it, if there is one.
     pub fn commit(&self) -> Result<Option<String>> {
-        let noted = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?;
-        let noted = noted.and_then(|bytes| String::from_utf8(bytes).ok());
+        let noted = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         Ok(noted.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }
 

@@ -487,8 +487,9 @@ impl AppliedDelivery {
         // The rest of a merged text cannot be offered later: its plan would not merge.
         let layer = self.layer_contents(last);
         let is_of_agents = layer == Some(FileContents::Whole(new.into_bytes()));
-        let number = u32::try_from(self.session.steps.len()).ok();
-        let number = number.ok_or_else(|| Error::bug("a delivery has too many steps"))?;
+        let number = u32::try_from(self.session.steps.len())
+            .ok()
+            .ok_or_else(|| Error::bug("a delivery has too many steps"))?;
         let mut step = DeliveryStep {
             number,
             theirs: last.ours.clone(),
@@ -639,8 +640,8 @@ impl AppliedDelivery {
         if step.theirs.is_directory() && step.ours.is_directory() {
             return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
-        let in_slot = read_state(slots, OsStr::new(&step.slot()));
-        let in_slot = in_slot.map_or(PathState::Nothing, |(state, _)| state);
+        let in_slot = read_state(slots, OsStr::new(&step.slot()))
+            .map_or(PathState::Nothing, |(state, _)| state);
         Ok(!step.ours.is_unchanged(&in_slot))
     }
 

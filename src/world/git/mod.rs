@@ -334,8 +334,12 @@ fn reaches(output: &[u8], bytes_max: u64) -> bool {
 impl GitInvocation<'_> {
     /// Creates the error for a failed run.
     fn git_error(&self, why: &str) -> Error {
-        let verb = self.arguments.iter().find(|word| !word.starts_with('-'));
-        let verb = verb.copied().unwrap_or_default();
+        let verb = self
+            .arguments
+            .iter()
+            .find(|word| !word.starts_with('-'))
+            .copied()
+            .unwrap_or_default();
         let why = single_line(why.trim(), FAULT_CHARS_MAX);
         let message = format!("`git {verb}` failed in `{}`: {why}", self.dir);
         Error::new(ErrorKind::Environment, message)
@@ -355,8 +359,8 @@ fn nul_separated(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Returns the output as text, without the newline at its end.
 fn text(answer: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(answer);
-    let text = text.map_err(|_| Error::new(ErrorKind::Environment, "git answered with no text"))?;
+    let text = std::str::from_utf8(answer)
+        .map_err(|_| Error::new(ErrorKind::Environment, "git answered with no text"))?;
     Ok(text.trim_end_matches('\n'))
 }
 

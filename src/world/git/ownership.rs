@@ -62,8 +62,8 @@ impl FoundRepository<'_> {
         if !file::exists(&list) || !is_same_dir(&above, &list)? {
             return Ok(false);
         }
-        let named = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?;
-        let named = named.and_then(|bytes| String::from_utf8(bytes).ok());
+        let named = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?
+            .and_then(|bytes| String::from_utf8(bytes).ok());
         let named = named.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
         let above = named.as_ref().and_then(AbsPath::parent);
         let is_dot = named.is_some_and(|named| named.as_path().ends_with(DOT_GIT));

@@ -75,8 +75,11 @@ impl Hub {
     /// order. Names that are not valid UTF-8 are left out.
     pub async fn files_below(&self, tree: &ObjectId, dir: &RelPath) -> Result<Vec<String>> {
         let dir = dir.as_path().as_os_str().as_bytes();
-        let names = self.names_below(tree, dir).await?;
-        let names = names.into_iter().map(String::from_utf8);
+        let names = self
+            .names_below(tree, dir)
+            .await?
+            .into_iter()
+            .map(String::from_utf8);
         Ok(names.filter_map(std::result::Result::ok).collect())
     }
 

@@ -71,8 +71,10 @@ pub fn is_inside<R: Borrow<RealPath>>(path: &AbsPath, roots: impl IntoIterator<I
 /// Resolves `path` and determines what exists there. Pipes, sockets and devices are errors.
 pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
     let root = DirectoryHandle::open_root().map_err(|fault| open_error(path, fault))?;
-    let base = root.try_clone().map(FollowBase::Machine);
-    let base = base.map_err(|fault| open_error(path, fault))?;
+    let base = root
+        .try_clone()
+        .map(FollowBase::Machine)
+        .map_err(|fault| open_error(path, fault))?;
     let real = match follow_path(&base, path.as_path(), FinalLink::Followed) {
         Ok(FollowedPath::Place(real)) => real,
         Ok(FollowedPath::Blocked(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),

@@ -180,8 +180,9 @@ async fn read_page(
     if !status.is_success() {
         return Err(format!("the server answers {status}"));
     }
-    let declared = response.headers().get(CONTENT_TYPE);
-    let declared = declared
+    let declared = response
+        .headers()
+        .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let mut parts = declared.split(';');

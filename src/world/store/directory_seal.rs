@@ -44,9 +44,8 @@ impl DirectorySeal {
     /// Writes the seal of the directory at `path` into it. It stays valid when the directory is
     /// renamed.
     pub(in crate::world) fn write(path: &AbsPath) -> Result<()> {
-        let seal = serde_json::to_vec(&Self::from_directory(path)?);
-        let seal =
-            seal.map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
+        let seal = serde_json::to_vec(&Self::from_directory(path)?)
+            .map_err(|error| Error::bug("a seal has no JSON form").with_source(error))?;
         file::replace(&path.join(SEAL), &seal, FileDurability::Process)
     }
 }
@@ -65,8 +64,10 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 /// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
     let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
-    let written = bytes.ok().flatten();
-    let written = written.and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
+    let written = bytes
+        .ok()
+        .flatten()
+        .and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
     written.is_some_and(|written| {
         DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written)
     })

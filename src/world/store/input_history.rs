@@ -42,8 +42,10 @@ impl InputHistory {
         if is_foreign || file::is_link(&path) {
             return Vec::new();
         }
-        let bytes = file::read_regular_capped(&path, FILE_BYTES_MAX);
-        let bytes = bytes.ok().flatten().unwrap_or_default();
+        let bytes = file::read_regular_capped(&path, FILE_BYTES_MAX)
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines = text
             .lines()
@@ -86,7 +88,7 @@ fn has_control_characters(text: &str) -> bool {
 }
 
 fn line(text: &str) -> Result<String> {
-    let json = serde_json::to_string(text);
-    let json = json.map_err(|error| Error::bug("a text has no JSON form").with_source(error))?;
+    let json = serde_json::to_string(text)
+        .map_err(|error| Error::bug("a text has no JSON form").with_source(error))?;
     Ok(format!("{json}\n"))
 }

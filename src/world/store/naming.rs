@@ -42,8 +42,11 @@ impl NameScheme {
             [] => Ok(None),
             [one] => Ok(Some(one)),
             several => {
-                let some = several.iter().take(NAMED_MAX);
-                let some: Vec<String> = some.map(|one| format!("`{}`", name_of(one))).collect();
+                let some: Vec<String> = several
+                    .iter()
+                    .take(NAMED_MAX)
+                    .map(|one| format!("`{}`", name_of(one)))
+                    .collect();
                 let Self { noun, name, .. } = self;
                 let several = count_noun(several.len(), noun);
                 let message = format!("`{wanted}` is ambiguous: {several} start with it");

@@ -271,8 +271,8 @@ impl PipelineDir {
 
     /// Returns the names of all runs that worked on its roles.
     pub fn runs(&self) -> Result<BTreeSet<String>> {
-        let noted = read_found(&self.dir.join(RUNS), RECORD_BYTES_MAX)?;
-        let noted = noted.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let noted = read_found(&self.dir.join(RUNS), RECORD_BYTES_MAX)?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(noted
             .unwrap_or_default()
             .lines()

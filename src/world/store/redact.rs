@@ -126,8 +126,11 @@ impl Redactor {
             .and_then(|last| self.secrets.get(last));
         // No secret shares a longer prefix with the text than its neighbors in sorted order do.
         let neighbors = [last.map(ExposeSecret::expose_secret), next];
-        let common = neighbors.into_iter().flatten();
-        let common = common.map(|secret| common_bytes(text, secret)).max();
+        let common = neighbors
+            .into_iter()
+            .flatten()
+            .map(|secret| common_bytes(text, secret))
+            .max();
         let long = common.filter(|bytes| *bytes >= BEGINNING_BYTES_MIN);
         SecretPrefix {
             bytes: long.or_else(|| self.whole_at(text)),

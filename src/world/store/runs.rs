@@ -200,8 +200,8 @@ impl RunDir {
 
     /// Reads what the run was started with; `None` if there is no readable record of it.
     pub fn metadata(&self) -> Option<RecordedRunMetadata> {
-        let bytes = file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX);
-        let bytes = bytes.ok()??;
+        let bytes =
+            file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX).ok()??;
         serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
     }
 

@@ -152,8 +152,9 @@ impl ChaosFixture {
     /// Returns the names in one of its directories; none if it does not exist.
     pub(super) fn names(&self, dir: impl AsRef<Path>) -> Vec<String> {
         let entries = fs::read_dir(self.path("").join(dir)).into_iter().flatten();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }

@@ -130,8 +130,10 @@ fn control_groups(fixture: &ChaosFixture) -> Vec<PathBuf> {
 pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
     let begun = Instant::now();
     loop {
-        let left = processes(fixture).into_iter().map(|process| process.words);
-        let mut left: Vec<String> = left.collect();
+        let mut left: Vec<String> = processes(fixture)
+            .into_iter()
+            .map(|process| process.words)
+            .collect();
         if left.is_empty() {
             left = mounts_of(fixture);
         }

@@ -13,8 +13,11 @@ fn uploaded_images_are_files_to_read() {
         let agent = &loaded.config.agents[0];
         // They are files, and context paths are directories.
         assert!(agent.context_paths.is_empty(), "{text}");
-        let paths = agent.uploaded_images.iter();
-        let paths: Vec<String> = paths.map(ToString::to_string).collect();
+        let paths: Vec<String> = agent
+            .uploaded_images
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         paths.join(", ")
     };
     let image = backend("[{image_path: pictures/a.png}, {image_path: pictures/a.png}]");
@@ -48,8 +51,11 @@ fn uploaded_images_are_files_to_read() {
     let at_url = backend("[{image_url: 'https://example.org/a.png'}]");
     check(&at_url, &[]);
     let loaded = try_load(&at_url).unwrap();
-    let urls = loaded.config.agents[0].uploaded_image_urls.iter();
-    let urls: Vec<String> = urls.map(ToString::to_string).collect();
+    let urls: Vec<String> = loaded.config.agents[0]
+        .uploaded_image_urls
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(urls, ["https://example.org/a.png"]);
     let guarded = "agent: {id: a, folder_guard: {read: [src]}, backend: {type: openai, model: m, \
                    cwd: w, upload_files: [{image_path: a.png}]}}";
@@ -68,8 +74,9 @@ fn uploaded_files_are_paths_or_encrypted_urls() {
         let loaded = try_load(&backend(files)).unwrap();
         let agent = &loaded.config.agents[0];
         assert!(agent.uploaded_images.is_empty(), "{files}");
-        let files = agent.uploaded_files.iter();
-        let files: Vec<String> = files
+        let files: Vec<String> = agent
+            .uploaded_files
+            .iter()
             .map(|file| format!("{} {}", file.key(), file.source))
             .collect();
         files.join(", ")

@@ -299,8 +299,8 @@ fn an_agent_works_by_programs_where_the_config_says_so() {
     );
     let go = programs(&format!(
         "{on}\ncode_language: go\ncommand_line_limits: {{timeout: 5}}"
-    ));
-    let go = go.unwrap();
+    ))
+    .unwrap();
     assert_eq!(
         (go.dialect, go.bounds.timeout_seconds),
         (ProgramDialect::Go, 5)

@@ -18,8 +18,8 @@ pub(super) fn in_docker(lines: &str) -> String {
 /// Returns the container of a config that must be valid; warnings are ignored.
 #[track_caller]
 fn docker(lines: &str) -> DockerConfig {
-    let loaded = try_load(&in_docker(lines));
-    let loaded = loaded.unwrap_or_else(|invalid| panic!("{}", invalid.render()));
+    let loaded =
+        try_load(&in_docker(lines)).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
     match &loaded.config.agents[0].commands.as_ref().unwrap().mode {
         ExecutionMode::Docker(docker) => (**docker).clone(),
         ExecutionMode::Local | ExecutionMode::Kubernetes(_) => panic!("not in a container"),

@@ -170,8 +170,10 @@ impl BatchWorker {
                 return Err(format!("it answers {status}"));
             }
             tries = tries.saturating_add(1);
-            let named = response.headers().get(RETRY_AFTER);
-            let named = named.and_then(|value| value.to_str().ok()?.parse().ok());
+            let named = response
+                .headers()
+                .get(RETRY_AFTER)
+                .and_then(|value| value.to_str().ok()?.parse().ok());
             let wait = named.map_or(RETRY_WAIT, Duration::from_secs);
             sleep(wait.min(RETRY_WAIT_MAX)).await;
         }

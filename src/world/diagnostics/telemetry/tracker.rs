@@ -226,8 +226,10 @@ impl SpanTracker {
             attribute("gen_ai.agent.name", agent.as_str()),
             attribute("gen_ai.request.model", model.as_ref()),
         ];
-        let vendor = self.vendors.name(agent, model);
-        let vendor = vendor.map(|name| attribute("gen_ai.provider.name", name));
+        let vendor = self
+            .vendors
+            .name(agent, model)
+            .map(|name| attribute("gen_ai.provider.name", name));
         request.attributes.extend(vendor);
         Some(request)
     }

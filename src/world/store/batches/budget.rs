@@ -165,8 +165,9 @@ impl BatchDir {
         }
         // They are listed after the prepared ones: a rest that is prepared later counts later.
         let held_names = dir::names_if_exists(&self.held_dir())?;
-        let tokens = names.iter();
-        let tokens = tokens.filter_map(|name| MoneyToken::parse(name, budget.token_picodollars));
+        let tokens = names
+            .iter()
+            .filter_map(|name| MoneyToken::parse(name, budget.token_picodollars));
         for token in tokens.filter(|token| token.counts(budget.tokens, &held_names)) {
             move_token(&self.prepared_file(&token), &self.free_file(&token))?;
         }

@@ -341,8 +341,9 @@ impl BatchDir {
         if digest(&bytes) != record.tasks_sha256 {
             return Err(damaged());
         }
-        let lines = bytes.split(|byte| *byte == b'\n');
-        let lines = lines.filter(|line| !line.is_empty());
+        let lines = bytes
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
         lines
             .map(|line| {
                 let task: TaskId =
@@ -355,8 +356,8 @@ impl BatchDir {
     /// Reads the text of the config with this number, which must be as it was when the batch began.
     pub fn config_text(&self, record: &BatchRecord, number: usize) -> Result<Vec<u8>> {
         let path = self.config_file(number);
-        let bytes = file::read_regular_capped(&path, CONFIG_BYTES_MAX);
-        let bytes = bytes.map_err(|error| file_error("read", path.as_path(), error))?;
+        let bytes = file::read_regular_capped(&path, CONFIG_BYTES_MAX)
+            .map_err(|error| file_error("read", path.as_path(), error))?;
         let config = record.configs.get(number);
         match (bytes, config) {
             (Some(bytes), Some(config)) if digest(&bytes) == config.sha256 => Ok(bytes),

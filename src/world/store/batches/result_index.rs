@@ -134,8 +134,11 @@ impl BatchDir {
                 .collect::<Result<Vec<_>>>()
         })?;
         let heads: Vec<Option<ResultHead<R>>> = parts.into_iter().flatten().collect();
-        let missing = heads.iter().flatten();
-        let missing = missing.filter(|head| head.unindexed.is_some()).count();
+        let missing = heads
+            .iter()
+            .flatten()
+            .filter(|head| head.unindexed.is_some())
+            .count();
         if missing >= missing_max {
             let texts = heads.iter().zip(&lines).map(|(head, line)| {
                 let unindexed = head.as_ref()?.unindexed.as_deref();

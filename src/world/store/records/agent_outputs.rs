@@ -121,8 +121,10 @@ impl AgentOutputs {
             None => self.pending.keys().cloned().collect(),
         };
         let agents = agents.iter();
-        let ended = agents.filter(|agent| !self.redacted_streams.is_streaming(agent));
-        let ended: Vec<AgentId> = ended.cloned().collect();
+        let ended: Vec<AgentId> = agents
+            .filter(|agent| !self.redacted_streams.is_streaming(agent))
+            .cloned()
+            .collect();
         added.and(self.flush_all(&ended))
     }
 

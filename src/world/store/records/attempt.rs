@@ -203,8 +203,9 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
     } = event
     {
         let call = format!("[tool] {} {arguments}", escape_name(tool));
-        let denied = denied.as_ref();
-        let denied = denied.map(|reason| format!("\n{}", format_marked("denied", reason)));
+        let denied = denied
+            .as_ref()
+            .map(|reason| format!("\n{}", format_marked("denied", reason)));
         Some(call + &denied.unwrap_or_default())
     } else if let ToolEvent::ToolFinished {
         tool,
@@ -226,9 +227,11 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
 /// Returns the lines for a plan: its progress, and each step.
 fn plan_note(plan: &TaskPlan) -> String {
     let (done, all) = (plan.completed_count(), plan.entries.len());
-    let steps = plan.entries.iter();
-    let steps = steps.map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content));
-    let steps: String = steps.collect();
+    let steps: String = plan
+        .entries
+        .iter()
+        .map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content))
+        .collect();
     format_marked("plan", &format!("{done} of {all} done{steps}"))
 }
 

@@ -111,8 +111,9 @@ impl ReplyRecorder {
 /// Returns a call in the format of scripted backends. The arguments are a mapping if that loses
 /// nothing, so that secrets are found in them, and otherwise a string.
 fn scripted_call(call: &CallRequest) -> Value {
-    let mapping = serde_json::from_str(&call.arguments).ok();
-    let mapping = mapping.filter(|value: &Value| value.is_object() && is_plain(value));
+    let mapping = serde_json::from_str(&call.arguments)
+        .ok()
+        .filter(|value: &Value| value.is_object() && is_plain(value));
     let arguments = mapping.unwrap_or_else(|| Value::String(call.arguments.clone()));
     json!({"name": call.name, "arguments": arguments})
 }

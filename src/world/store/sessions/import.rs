@@ -60,8 +60,9 @@ pub fn import(from: &AbsPath, sessions: &AbsPath) -> Result<ImportedSession> {
         .ok_or_else(|| refused("it has no turn"))?;
     staged.turns()?;
     let logs = last.log_dir.parent();
-    let state_dir = logs.and_then(|logs| logs.parent());
-    let state_dir = state_dir.unwrap_or_else(|| last.cwd.join(STATE_DIR));
+    let state_dir = logs
+        .and_then(|logs| logs.parent())
+        .unwrap_or_else(|| last.cwd.join(STATE_DIR));
     let session_dir = state_dir.join(SESSIONS).join(&unpacked.top);
     let before = SessionIdentity {
         dir: session_dir,

@@ -170,8 +170,10 @@ impl SessionDir {
     pub fn is_directory_declined(&self, cwd: &AbsPath) -> bool {
         let path = self.dir.join(DECLINED_DIRECTORY);
         let bytes = file::read_regular_capped(&path, DECLINED_BYTES_MAX);
-        let declined = bytes.ok().flatten();
-        let declined = declined.and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
+        let declined = bytes
+            .ok()
+            .flatten()
+            .and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
         declined.is_some_and(|declined| declined == cwd.to_string())
     }
 
@@ -227,8 +229,10 @@ impl SessionDir {
 
     /// Returns the directories of all saved turns, in order.
     fn saved_turns(&self) -> Vec<AbsPath> {
-        let dirs = self.numbers().into_iter();
-        let dirs = dirs.map(|number| self.turn_dir(number));
+        let dirs = self
+            .numbers()
+            .into_iter()
+            .map(|number| self.turn_dir(number));
         let is_saved =
             |dir: &AbsPath| file::is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok();
         dirs.filter(is_saved).collect()

@@ -93,8 +93,8 @@ pub(super) fn read_text(path: &AbsPath) -> Result<String> {
         return Err(Error::new(ErrorKind::Environment, message)
             .with_hint("remove the session if you did not create it"));
     }
-    let bytes = file::read_regular_capped(path, FILE_BYTES_MAX);
-    let bytes = bytes.map_err(|error| Error::io(format!("cannot read `{path}`"), error))?;
+    let bytes = file::read_regular_capped(path, FILE_BYTES_MAX)
+        .map_err(|error| Error::io(format!("cannot read `{path}`"), error))?;
     let too_long = || {
         let message = format!("`{path}` is longer than {} MiB", FILE_BYTES_MAX >> 20);
         Error::new(ErrorKind::Environment, message)

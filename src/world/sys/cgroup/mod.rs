@@ -296,8 +296,9 @@ fn remove_orphaned(parent: &AbsPath) {
         .into_iter()
         .flatten()
         .flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let names: BTreeSet<String> = names.collect();
+    let names: BTreeSet<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     let is_orphaned = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
     for name in names.iter().filter(is_orphaned) {
         remove(&parent.join(name));

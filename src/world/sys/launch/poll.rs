@@ -31,8 +31,10 @@ pub(crate) fn wait_ready(
     });
     let mut polled: Vec<PollFd<'_>> = polled.collect();
     loop {
-        let time_left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let time_left = time_left.map(Timespec::try_from).transpose();
+        let time_left = until
+            .map(|until| until.saturating_duration_since(Instant::now()))
+            .map(Timespec::try_from)
+            .transpose();
         let time_left = time_left.map_err(io::Error::other)?;
         match poll(&mut polled, time_left.as_ref()) {
             Ok(_) => break,

@@ -103,10 +103,12 @@ const PATH_HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Checks that level `landlock` can enforce a policy; the error names the first path that it
 /// cannot.
 pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
-    let lowered = policy.open.iter();
-    let lowered = lowered.filter(|opening| opening.permission == Permission::Read);
-    let read_only = lowered.map(|opening| &opening.path);
-    let read_only = read_only
+    let lowered = policy
+        .open
+        .iter()
+        .filter(|opening| opening.permission == Permission::Read);
+    let read_only = lowered
+        .map(|opening| &opening.path)
         .chain(&policy.masked)
         .map(|path| (path, "read-only"));
     let hidden = policy.hidden.iter().map(|path| (path, "hidden"));
@@ -125,8 +127,10 @@ pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
 
 /// Returns the user's trees that commands may write to, and their own.
 pub(crate) fn writable_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
-    let openings = policy.open.iter();
-    let openings = openings.filter(|opening| opening.permission == Permission::Write);
+    let openings = policy
+        .open
+        .iter()
+        .filter(|opening| opening.permission == Permission::Write);
     let own_paths = [&policy.home, &policy.scratch];
     openings.map(|opening| &opening.path).chain(own_paths)
 }

@@ -11,8 +11,11 @@ use crate::world::sys::upper_layer::make_readable;
 /// symlink is followed. What cannot be opened stays as it is: its later use reports the error.
 pub(crate) fn make_accessible(root: &AbsPath) -> Result<(), FileSystemError> {
     let parent = DirectoryHandle::open_own(&root.parent().unwrap_or_else(AbsPath::top))?;
-    let name = root.as_path().file_name().and_then(RelPath::new);
-    let name = name.unwrap_or_default();
+    let name = root
+        .as_path()
+        .file_name()
+        .and_then(RelPath::new)
+        .unwrap_or_default();
     make_readable(&parent, &name)?;
     let root = parent.dir(&name)?;
     TreeListing::list(&root, &mut |found| {
