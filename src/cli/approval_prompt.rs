@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     /// Returns what the terminal shows of the arguments `input`.
-    fn shorten(input: &Value) -> String {
+    fn shown_input(input: &Value) -> String {
         let mut lines = Vec::new();
         add_input(input, &mut lines);
         let mut shown = Vec::new();
@@ -172,7 +172,7 @@ mod tests {
 
     #[track_caller]
     fn check(input: &Value, expected: &str) {
-        assert_eq!(shorten(input), expected, "{input}");
+        assert_eq!(shown_input(input), expected, "{input}");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn long_values_are_truncated_with_their_length() {
-        let shown = shorten(&json!({"content": "x\n".repeat(4000)}));
+        let shown = shown_input(&json!({"content": "x\n".repeat(4000)}));
         assert!(shown.contains("4000 lines, 8000 characters"), "{shown}");
         assert!(shown.ends_with("    and 3960 more lines\n"), "{shown}");
         assert_eq!(shown.lines().count(), TEXT_LINES_MAX + 2);

@@ -12,8 +12,8 @@ use crate::path::AbsPath;
 
 /// Listens at `name` in `dir`, for this user alone.
 pub(crate) fn listen(dir: &AbsPath, name: &str) -> io::Result<UnixListener> {
-    let handle = handle(dir)?;
-    let listener = UnixListener::bind(below(&handle, name))?;
+    let handle = open_directory(dir)?;
+    let listener = UnixListener::bind(path_in(&handle, name))?;
     chmodat(&handle, name, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     Ok(listener)
 }
@@ -22,15 +22,15 @@ pub(crate) fn listen(dir: &AbsPath, name: &str) -> io::Result<UnixListener> {
 pub(crate) fn connect(path: &AbsPath) -> io::Result<UnixStream> {
     let dir = path.parent().unwrap_or_else(AbsPath::top);
     let name = path.as_path().file_name().unwrap_or_default();
-    UnixStream::connect(below(&handle(&dir)?, &name.to_string_lossy()))
+    UnixStream::connect(path_in(&open_directory(&dir)?, &name.to_string_lossy()))
 }
 
-fn handle(dir: &AbsPath) -> io::Result<OwnedFd> {
+fn open_directory(dir: &AbsPath) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(CWD, dir.as_path(), flags, Mode::empty())?)
 }
 
 /// Returns a short path of `name` in a directory, valid as long as its handle is open.
-fn below(dir: &OwnedFd, name: &str) -> PathBuf {
+fn path_in(dir: &OwnedFd, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }
