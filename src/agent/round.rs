@@ -368,8 +368,8 @@ impl RoundLoop {
             .limits
             .new_answers_max
             .filter(|_| !is_outdated);
-        let left = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
-        let unseen = self.take_unseen_answers(left).await;
+        let remaining = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
+        let unseen = self.take_unseen_answers(remaining).await;
         self.round.answers_shown = if is_outdated {
             0
         } else {

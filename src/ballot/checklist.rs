@@ -57,16 +57,16 @@ impl ChecklistRule {
 
     /// Returns the threshold, adjusted to the answers that the voter has left.
     fn effective_threshold(self, answers_given: u32, answers_max: u32) -> u8 {
-        let left = u64::from(answers_max.saturating_sub(answers_given));
+        let answers_left = u64::from(answers_max.saturating_sub(answers_given));
         let total = u64::from(answers_max);
-        let raised = if left <= 2 {
+        let raised = if answers_left <= 2 {
             self.threshold.saturating_add(2)
-        } else if left.saturating_mul(10) <= total.saturating_mul(4) {
+        } else if answers_left.saturating_mul(10) <= total.saturating_mul(4) {
             self.threshold.saturating_add(1)
         } else {
             self.threshold
         };
-        let lowered = if left.saturating_mul(10) >= total.saturating_mul(7) {
+        let lowered = if answers_left.saturating_mul(10) >= total.saturating_mul(7) {
             raised.saturating_sub(1)
         } else {
             raised

@@ -315,10 +315,10 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
     };
     // Without an extension, each place was tried as is and with `.yaml`; listing one of the two is
     // enough.
-    let named = places
+    let with_extension = places
         .iter()
         .filter(|path| path.as_path().extension().is_some());
-    let places: Vec<String> = named.map(|path| format!("`{path}`")).collect();
+    let places: Vec<String> = with_extension.map(|path| format!("`{path}`")).collect();
     if places.is_empty() {
         error
     } else {

@@ -116,11 +116,13 @@ fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
         .and_then(|parsed| parsed.text("description"))
         .map(|text| UntrustedText::from(text).truncate(DESCRIPTION_CHARS_MAX));
     let body = parsed.map_or(note.text.as_str(), |parsed| parsed.body);
-    let left = bytes_left.checked_sub(body.len());
-    let text = left.filter(|_| note.is_short_term()).map(|left| {
-        *bytes_left = left;
-        UntrustedText::from(body)
-    });
+    let bytes_remaining = bytes_left.checked_sub(body.len());
+    let text = bytes_remaining
+        .filter(|_| note.is_short_term())
+        .map(|bytes_remaining| {
+            *bytes_left = bytes_remaining;
+            UntrustedText::from(body)
+        });
     ListedNote {
         name: note.name.clone(),
         size_bytes: note.text.len(),

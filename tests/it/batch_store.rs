@@ -259,8 +259,8 @@ fn an_attempt_ends_by_a_note_or_by_the_death_of_its_process() {
     batch.replace_note(&id, 3, &note).unwrap();
     batch.withdraw_result(&id, 3).unwrap();
     assert_eq!(batch.spent_before(&id, 4), dollars("1"));
-    let there = batch.claim(&id, &elsewhere).unwrap();
-    drop(there);
+    let claim_elsewhere = batch.claim(&id, &elsewhere).unwrap();
+    drop(claim_elsewhere);
     assert!(matches!(
         batch.claim(&id, &claim_owner()),
         Ok(ClaimAttempt::Taken)

@@ -56,12 +56,12 @@ fn check(keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
         .iter()
         .map(|(tool, ..)| format!("custom_tool__{tool}"))
         .collect();
-    let made: Vec<(&str, Value)> = full
+    let call_pairs: Vec<(&str, Value)> = full
         .iter()
         .zip(calls)
         .map(|(full, (_, arguments, _))| (full.as_str(), arguments.clone()))
         .collect();
-    let finished = project(&keys, &made, "").success();
+    let finished = project(&keys, &call_pairs, "").success();
     let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {

@@ -536,11 +536,11 @@ fn a_repository_is_distinguished_from_a_directory() {
     let outside = of_team(doctor_project()).success();
     check(&outside, ("git", "git"), "warning", "not a git repository");
     let project = of_team(doctor_project());
-    let made = std::process::Command::new("git")
+    let status = std::process::Command::new("git")
         .args(["init", "-q"])
         .current_dir(project.path(""))
         .status();
-    assert!(made.unwrap().success());
+    assert!(status.unwrap().success());
     check(
         &project.success(),
         ("git", "git"),

@@ -41,8 +41,8 @@ fn race_with_editor(tool: &str, arguments: impl Fn(&Disk) -> Value) {
         }
         let gate = disk.run_gate_from_now(Phase::Final);
         let path = disk.path("rw/d/f");
-        let made = json!({"path": path, "content": "ours\n"});
-        call_successfully(&gate, "write_file", &made);
+        let arguments_of_write = json!({"path": path, "content": "ours\n"});
+        call_successfully(&gate, "write_file", &arguments_of_write);
         let arguments = arguments(&disk);
         let wait = duration * moment / MOMENTS;
         let began = Instant::now();

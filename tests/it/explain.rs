@@ -48,20 +48,25 @@ fn run_tool(name: &str, arguments: &Value, phase: &str, code: i32) -> Value {
 
 #[test]
 fn a_single_call_is_carried_out_or_denied() {
-    let there = |path: &str| json!({"path": path, "content": "new"});
+    let write_arguments = |path: &str| json!({"path": path, "content": "new"});
     let source = |project: &str| format!("../src/{project}");
-    let done = run_tool("write_file", &there("new.txt"), "coordination", 0);
+    let done = run_tool("write_file", &write_arguments("new.txt"), "coordination", 0);
     assert_eq!(
         (&done["ok"], &done["decision"], &done["exit"]),
         (&json!(true), &json!("allow"), &Value::Null)
     );
-    let early = run_tool("write_file", &there(&source("a.txt")), "coordination", 4);
+    let early = run_tool(
+        "write_file",
+        &write_arguments(&source("a.txt")),
+        "coordination",
+        4,
+    );
     assert_eq!(
         (&early["ok"], &early["decision"]),
         (&json!(false), &json!("deny"))
     );
-    let _in_time = run_tool("write_file", &there(&source("a.txt")), "final", 0);
-    let _protected = run_tool("write_file", &there(&source(".env")), "final", 4);
+    let _in_time = run_tool("write_file", &write_arguments(&source("a.txt")), "final", 0);
+    let _protected = run_tool("write_file", &write_arguments(&source(".env")), "final", 4);
     let _unknown = run_tool("format_disk", &json!({}), "final", 4);
     let malformed = run_tool("write_file", &json!({"path": "new.txt"}), "final", 2);
     assert_eq!(
@@ -446,9 +451,10 @@ fn a_path_is_explained_for_every_agent_and_nothing_is_written() {
 #[test]
 fn grants_that_cannot_be_opened_are_named() {
     let arguments = ["explain", "calls", "--grants"];
-    let gone = project().args(arguments).args(["gone.json"]).failure(2);
+    let missing = project().args(arguments).args(["gone.json"]).failure(2);
     assert!(
-        gone.stderr()
+        missing
+            .stderr()
             .starts_with("error: grants file `gone.json` does not exist\n")
     );
     let grants = r#"{"workspace": "nowhere"}"#;

@@ -45,14 +45,15 @@ fn model(calls: Vec<(&'static str, Value)>) -> Endpoint {
     Endpoint::start_with(move |request: &ReceivedRequest| {
         let body = request.json();
         let messages = body["messages"].as_array().unwrap();
-        let made = messages
+        let calls_made = messages
             .iter()
             .filter(|message| message["role"] == "tool")
             .count();
         let answer = ("new_answer", json!({"content": "done"}));
-        let (name, arguments) = calls.get(made).unwrap_or(&answer);
+        let (name, arguments) = calls.get(calls_made).unwrap_or(&answer);
         let function = json!({"name": name, "arguments": arguments.to_string()});
-        let call = json!({"id": format!("c{made}"), "type": "function", "function": function});
+        let call =
+            json!({"id": format!("c{calls_made}"), "type": "function", "function": function});
         let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let reply =
             json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});

@@ -159,21 +159,26 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
     write_file(&work.dir().as_path().join("src/a.txt"), "changed\n");
     write_file(&work.dir().as_path().join("src/new.txt"), "new\n");
     fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
-    let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+    let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
     let expected = [
         changed_file("b.txt", DiffStatus::Removed),
         changed_file("src/a.txt", DiffStatus::Modified),
         changed_file("src/new.txt", DiffStatus::Added),
     ];
-    assert_eq!(hub.changed_files(&head, &made).await.unwrap(), expected);
-    assert!(hub.is_descendant_of(&made, &head).await.unwrap());
-    assert!(!hub.is_descendant_of(&head, &made).await.unwrap());
-    hub.move_branch(&main, &made, Some(&head)).await.unwrap();
-    assert_eq!(hub.tip(&main).await.unwrap(), Some(made.clone()));
+    assert_eq!(
+        hub.changed_files(&head, &new_commit).await.unwrap(),
+        expected
+    );
+    assert!(hub.is_descendant_of(&new_commit, &head).await.unwrap());
+    assert!(!hub.is_descendant_of(&head, &new_commit).await.unwrap());
+    hub.move_branch(&main, &new_commit, Some(&head))
+        .await
+        .unwrap();
+    assert_eq!(hub.tip(&main).await.unwrap(), Some(new_commit.clone()));
     // A late update does not overwrite another one.
     assert!(hub.move_branch(&main, &head, Some(&head)).await.is_err());
     assert!(hub.move_branch(&main, &head, None).await.is_err());
-    assert_eq!(hub.tip(&main).await.unwrap(), Some(made));
+    assert_eq!(hub.tip(&main).await.unwrap(), Some(new_commit));
 
     assert_eq!(list_files(&fixture.project()), before);
     let checked = Command::new("git")
@@ -434,8 +439,8 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
         let work = fixture.checkout(&hub, &format!("{name}-work"));
         work.show(&head).await.unwrap();
         write_file(&work.dir().as_path().join("b.txt"), "new\n");
-        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed_files(&head, &made).await.unwrap();
+        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+        let rows = hub.changed_files(&head, &new_commit).await.unwrap();
         assert_eq!(rows, [changed_file("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(
             project.list_uncommitted(&hub).await.unwrap(),

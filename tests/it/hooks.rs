@@ -312,11 +312,15 @@ exit 0";
             println!("skipped: this machine has no level {level}");
             continue;
         }
-        let made = held_in(project(hooks, ""), level).home_file(".ssh/id", "CANARY");
-        let home = made.home("");
+        let held_project = held_in(project(hooks, ""), level).home_file(".ssh/id", "CANARY");
+        let home = held_project.home("");
         let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
         let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
-        let done = call(made.file("hooks/check.sh", &script), "write_file", &write());
+        let done = call(
+            held_project.file("hooks/check.sh", &script),
+            "write_file",
+            &write(),
+        );
         let (out, err) = (done.stdout(), done.stderr());
         assert_eq!(done.code(), Some(0), "{level}: {out} {err}");
         done.has_file("src/a.txt", "plain\n").has_no("made.txt");
@@ -356,9 +360,9 @@ fn hooks_after_a_call_add_to_what_is_read_and_undo_nothing() {
 #[test]
 fn hooks_apply_to_calls_of_other_programs() {
     let asked = |hooks: &str, tool: &str, input: Value| {
-        let made = project(hooks, "exit 2");
+        let hooked_project = project(hooks, "exit 2");
         let request = json!({
-            "hook_event_name": "PreToolUse", "cwd": made.path("src"),
+            "hook_event_name": "PreToolUse", "cwd": hooked_project.path("src"),
             "tool_name": tool, "tool_input": input,
         });
         let arguments = [
@@ -368,7 +372,7 @@ fn hooks_apply_to_calls_of_other_programs() {
             "team.yaml",
             "--in-sandbox",
         ];
-        let done = made
+        let done = hooked_project
             .args(arguments)
             .args(["--phase", "final"])
             .stdin(request.to_string())
@@ -395,9 +399,9 @@ fn hooks_apply_to_calls_of_other_programs() {
     assert!(!asked(&on("execute_command", "exit 2"), "Bash", command.clone()).0);
     assert!(asked(&on("list_directory", "exit 2"), "Bash", command).0);
     let changes = answer_script(&json!({"updatedInput": {"path": "b", "content": ""}}));
-    let made = project(&on("Write", "sh hooks/check.sh"), &changes);
+    let hooked_project = project(&on("Write", "sh hooks/check.sh"), &changes);
     let request = json!({
-        "hook_event_name": "PreToolUse", "cwd": made.path("src"),
+        "hook_event_name": "PreToolUse", "cwd": hooked_project.path("src"),
         "tool_name": "Write", "tool_input": file,
     });
     let arguments = [
@@ -408,7 +412,10 @@ fn hooks_apply_to_calls_of_other_programs() {
         "--phase",
         "final",
     ];
-    let done = made.args(arguments).stdin(request.to_string()).run();
+    let done = hooked_project
+        .args(arguments)
+        .stdin(request.to_string())
+        .run();
     assert!(
         done.stdout()
             .contains("another input, which cannot be given"),
@@ -643,8 +650,8 @@ fn delivering_project(hooks: &str, script: &str) -> Project {
 - calls: [{{name: new_answer, arguments: {{content: "the answer"}}}}]
 "#
     );
-    let made = Project::new().dir("src").file("hooks/check.sh", script);
-    let project_dir = made
+    let project = Project::new().dir("src").file("hooks/check.sh", script);
+    let project_dir = project
         .path("")
         .to_str()
         .unwrap()
@@ -661,7 +668,8 @@ fn delivering_project(hooks: &str, script: &str) -> Project {
         )],
         &rest,
     );
-    made.file("team.yaml", config)
+    project
+        .file("team.yaml", config)
         .args(["--config", "team.yaml", "work"])
 }
 
@@ -811,9 +819,9 @@ fn no_hook_is_shown_the_users_home() {
     backend: {type: scripted, replies: [], cwd: ann}
 hooks: {PreToolUse: ['exit 0']}
 ";
-    let made = Project::new().file("team.yaml", config);
-    let home = made.path("");
-    let refused = call(made.env("HOME", home), "write_file", &write());
+    let project = Project::new().file("team.yaml", config);
+    let home = project.path("");
+    let refused = call(project.env("HOME", home), "write_file", &write());
     assert_eq!(refused.code(), Some(2), "{}", refused.stderr());
     assert!(
         refused.stderr().contains("would have access to all of"),

@@ -95,15 +95,15 @@ pub(crate) fn call_results(finished: &FinishedCommand) -> Vec<String> {
 /// Runs these calls of the hostile server's tools and checks that each answer contains its text.
 #[track_caller]
 fn check(keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
-    let made: Vec<(String, Value)> = calls
+    let call_pairs: Vec<(String, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (format!("mcp__h__{tool}"), arguments.clone()))
         .collect();
-    let made: Vec<(&str, Value)> = made
+    let call_pairs: Vec<(&str, Value)> = call_pairs
         .iter()
         .map(|(tool, arguments)| (tool.as_str(), arguments.clone()))
         .collect();
-    let finished = project(keys, &made).success();
+    let finished = project(keys, &call_pairs).success();
     let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {

@@ -186,12 +186,12 @@ fn a_package_of_python_runs_from_its_own_environment() {
     let project = project(
         "command: uvx, args: [--from, '{{cwd}}/py_server-0.4-py3-none-any.whl', py-server, -x]",
     );
-    let made = Command::new("/usr/bin/python3")
+    let status = Command::new("/usr/bin/python3")
         .args(["-c", WHEEL])
         .arg(project.path(""))
         .status()
         .unwrap();
-    assert!(made.success());
+    assert!(status.success());
     let finished = names_the_command(project).then(INSTALL).success();
     let stderr = finished.stderr();
     assert!(stderr.contains("installed py-server 0.4 ("), "{stderr}");

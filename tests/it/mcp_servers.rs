@@ -70,11 +70,11 @@ fn run_with(
 /// Checks that each answer contains its text.
 #[track_caller]
 fn check(project: Project, server: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
-    let made: Vec<(&str, Value)> = calls
+    let call_pairs: Vec<(&str, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))
         .collect();
-    let (finished, read) = run(project, server, &made);
+    let (finished, read) = run(project, server, &call_pairs);
     assert_eq!(read.len(), calls.len(), "{read:#?}");
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
         assert!(

@@ -106,8 +106,8 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     make_trap(&at, &program, Some(&library));
     write_file(&work.dir().as_path().join("new.txt"), "new\n");
     for _ in 0..2 {
-        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed_files(&head, &made).await.unwrap();
+        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+        let rows = hub.changed_files(&head, &new_commit).await.unwrap();
         let rows: Vec<_> = rows
             .iter()
             .map(|row| (row.path.as_str(), row.how))
@@ -128,8 +128,8 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
     let (hub, work, head) = open_checkout(&fixture).await;
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
-        let made = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        assert_eq!(hub.changed_files(&head, &made).await.unwrap(), []);
+        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+        assert_eq!(hub.changed_files(&head, &new_commit).await.unwrap(), []);
     };
     fs::remove_dir(&at).unwrap();
     expect_same().await;

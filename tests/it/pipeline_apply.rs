@@ -281,8 +281,8 @@ fn a_branch_is_pushed_only_on_request() {
     git_in(&root, &["remote", "add", "there", "../remote.git"]);
     let pushed = other.then(["apply", "last", "--push", "there"]).success();
     let remote = root.join("../remote.git");
-    let there = git_in(&remote, &["log", "-1", "--format=%s", "trunk"]);
-    assert_eq!(there, "change it\n");
+    let remote_subject = git_in(&remote, &["log", "-1", "--format=%s", "trunk"]);
+    assert_eq!(remote_subject, "change it\n");
     drop((finished, pushed));
 }
 

@@ -220,10 +220,14 @@ pub(crate) fn seal_again(dir: &Path) {
         if entry.file_type().unwrap().is_dir() {
             seal_again(&entry.path());
         } else if entry.file_name() == "seal.json" {
-            let made = fs::metadata(dir).unwrap();
-            let born = made.created().unwrap().duration_since(UNIX_EPOCH).unwrap();
+            let metadata = fs::metadata(dir).unwrap();
+            let born = metadata
+                .created()
+                .unwrap()
+                .duration_since(UNIX_EPOCH)
+                .unwrap();
             let born_ns = i64::try_from(born.as_nanos()).unwrap();
-            let seal = json!({"inode": made.ino(), "born_ns": born_ns});
+            let seal = json!({"inode": metadata.ino(), "born_ns": born_ns});
             fs::write(entry.path(), seal.to_string()).unwrap();
         }
     }

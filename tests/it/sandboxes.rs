@@ -62,12 +62,12 @@ fn sandbox_directories_are_cleared_and_nothing_outside_is_removed() {
     // Deeper than the maximum length of a path.
     let deep =
         "d=$(printf 'd/%.0s' $(seq 1500)); mkdir -p $d; mkdir e; mv d e; mkdir -p $d; mv e $d";
-    let made = Command::new("sh")
+    let status = Command::new("sh")
         .args(["-ec", deep])
         .current_dir(home)
         .status()
         .unwrap();
-    assert!(made.success());
+    assert!(status.success());
     for number in 0..2_000 {
         fs::write(home.join(format!("f{number}")), "").unwrap();
     }

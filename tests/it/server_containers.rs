@@ -69,11 +69,11 @@ const USUAL: &str = "command: sh, args: ['{{cwd}}/served/server.sh']";
 /// Checks that each call is answered with its text.
 #[track_caller]
 fn check(project: Project, keys: &str, calls: &[(&str, Value, &str)]) -> FinishedCommand {
-    let made: Vec<(&str, Value)> = calls
+    let call_pairs: Vec<(&str, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))
         .collect();
-    let finished = with_calls(project, USUAL, keys, &made).success();
+    let finished = with_calls(project, USUAL, keys, &call_pairs).success();
     let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(calls) {
@@ -231,12 +231,12 @@ fn check_writes(project: Project) {
             "refused",
         ),
     ];
-    let made: Vec<(&str, Value)> = calls
+    let call_pairs: Vec<(&str, Value)> = calls
         .iter()
         .map(|(tool, arguments, _)| (*tool, arguments.clone()))
         .collect();
     let server = format!("{USUAL}, permission: write");
-    let finished = with_calls(project, &server, "", &made).success();
+    let finished = with_calls(project, &server, "", &call_pairs).success();
     let read = call_results(&finished);
     assert_eq!(read.len(), calls.len(), "{read:#?}\n{}", finished.stderr());
     for (read, (tool, arguments, expected)) in read.iter().zip(&calls) {

@@ -425,11 +425,11 @@ fn an_exported_session_is_imported_elsewhere() {
     assert_eq!(ids.len(), 2, "{ids:?}");
     assert!(ids.contains(&session_id(&here)), "{ids:?}");
     let replies = write_replies("more.txt", "two", "made.txt stands");
-    let there = Project::new().config(&team(&[agent("a", "cwd: w", &replies)], ""));
-    let there = there.file("s.tar.gz", archive);
-    let there = there.args(["sessions", "import", "s.tar.gz"]).success();
-    let id = session_id(&there);
-    let shown = there.then(["sessions", "show", &id]).success();
+    let imported = Project::new().config(&team(&[agent("a", "cwd: w", &replies)], ""));
+    let imported = imported.file("s.tar.gz", archive);
+    let imported = imported.args(["sessions", "import", "s.tar.gz"]).success();
+    let id = session_id(&imported);
+    let shown = imported.then(["sessions", "show", &id]).success();
     assert!(
         shown.stdout().contains("red, see made.txt"),
         "{}",

@@ -35,11 +35,12 @@ pub(crate) fn write_server_files(
 ) -> String {
     for name in ["host", "user"] {
         let key = dir.join(name).display().to_string();
-        let made = Command::new("ssh-keygen")
+        let keygen_output = Command::new("ssh-keygen")
             .args(["-q", "-t", "ed25519", "-N", "", "-f", &key])
             .status();
         assert!(
-            made.expect("install SSH: apt-get install openssh-server")
+            keygen_output
+                .expect("install SSH: apt-get install openssh-server")
                 .success()
         );
     }

@@ -895,8 +895,8 @@ fn a_pipe_is_not_replaced_and_nothing_else_is_changed_then() {
     let fixture = offer_layer("echo two >> README.md; rm run.sh; echo n > new");
     check(&fixture.massgen(&["apply", "--yes"]).output().unwrap(), 0);
     fs::remove_file(fixture.path("rw/new")).unwrap();
-    let made = Command::new("mkfifo").arg(fixture.path("rw/new")).status();
-    assert!(made.unwrap().success());
+    let mkfifo_status = Command::new("mkfifo").arg(fixture.path("rw/new")).status();
+    assert!(mkfifo_status.unwrap().success());
     let (_, err) = check(&fixture.massgen(&["undo", "--force"]).output().unwrap(), 2);
     assert!(
         err.contains("rw/new` is now a named pipe, which could not be kept"),

@@ -53,7 +53,7 @@ fn check_refused(reply: &Reply, status: u16, why: &str) {
 
 /// Checks that a decision about anything but the `hunks` that the page shows is refused.
 #[track_caller]
-fn check_choices_that_are_refused(deliver: impl Fn(Value) -> Reply, hunks: &[Value]) {
+fn check_refused_choices(deliver: impl Fn(Value) -> Reply, hunks: &[Value]) {
     let with = |hunk: &Value| json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}]);
     for index in [0, 2] {
         let other = json!({"index": index, "digest": hunks[1]["digest"]});
@@ -95,20 +95,20 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
         server.post(&target, &json!({ "files": files }))
     };
     let hunk = |index: usize| json!({"index": index, "digest": hunks[index]["digest"]});
-    check_choices_that_are_refused(deliver, hunks);
+    check_refused_choices(deliver, hunks);
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
 
-    let taken = json!([
+    let decisions = json!([
         {"path": "out/a.txt", "take": true, "hunks": [hunk(1)]},
         {"path": "out/made.txt", "take": false},
     ]);
-    let delivered = deliver(taken);
+    let delivered = deliver(decisions);
     assert_eq!(delivered.status, 200, "{delivered:?}");
     let rows = &delivered.json()["rows"];
     assert_eq!(rows.as_array().unwrap().len(), 2, "{rows}");
     assert_eq!(rows[0]["hunks"], json!({"taken": 1, "total": 2}), "{rows}");
-    let partly = BEFORE.replacen("12", "twelve", 1);
-    assert_eq!(read(&server, "out/a.txt"), Some(partly.clone()));
+    let partly_changed = BEFORE.replacen("12", "twelve", 1);
+    assert_eq!(read(&server, "out/a.txt"), Some(partly_changed.clone()));
     assert_eq!(read(&server, "out/made.txt"), None);
     let events = page.read_to_end();
     assert_eq!(events.last().unwrap().name, "end", "{events:?}");
@@ -120,30 +120,30 @@ fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     let recorded = log.find(|event| event["type"] == "delivered").unwrap();
     assert_eq!(recorded["by"], "web", "{recorded}");
 
-    let rest = server.get(&format!("/api/runs/{run}/diff")).json();
-    assert_eq!(rest["state"], "kept", "{rest}");
-    assert_eq!(rest["applied"][0]["state"], "applied", "{rest}");
-    let left: Vec<&str> = rest["files"]
+    let remaining = server.get(&format!("/api/runs/{run}/diff")).json();
+    assert_eq!(remaining["state"], "kept", "{remaining}");
+    assert_eq!(remaining["applied"][0]["state"], "applied", "{remaining}");
+    let left: Vec<&str> = remaining["files"]
         .as_array()
         .unwrap()
         .iter()
         .map(|file| file["path"].as_str().unwrap())
         .collect();
-    assert!(left.contains(&"out/made.txt"), "{rest}");
+    assert!(left.contains(&"out/made.txt"), "{remaining}");
     let applied = deliver(json!([{"path": "out/made.txt", "take": true}]));
     assert_eq!(applied.status, 200, "{applied:?}");
     assert_eq!(read(&server, "out/made.txt").as_deref(), Some("made\n"));
-    assert_eq!(read(&server, "out/a.txt"), Some(partly));
+    assert_eq!(read(&server, "out/a.txt"), Some(partly_changed));
     // The hunk that was left can still be taken.
-    let waiting = &rest["files"][0];
-    assert_eq!(waiting["path"], "out/a.txt", "{rest}");
-    assert_eq!(waiting["conflict"], Value::Null, "{rest}");
-    let left = waiting["hunks"].as_array().unwrap();
-    assert_eq!(left.len(), 1, "{rest}");
+    let remaining_file = &remaining["files"][0];
+    assert_eq!(remaining_file["path"], "out/a.txt", "{remaining}");
+    assert_eq!(remaining_file["conflict"], Value::Null, "{remaining}");
+    let left = remaining_file["hunks"].as_array().unwrap();
+    assert_eq!(left.len(), 1, "{remaining}");
     let hunk = json!({"index": 0, "digest": left[0]["digest"]});
-    let whole = deliver(json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}])).json();
-    assert_eq!(whole["rows"][0]["outcome"], "changed", "{whole}");
-    assert_eq!(whole["rows"][0]["hunks"], Value::Null, "{whole}");
+    let completed = deliver(json!([{"path": "out/a.txt", "take": true, "hunks": [hunk]}])).json();
+    assert_eq!(completed["rows"][0]["outcome"], "changed", "{completed}");
+    assert_eq!(completed["rows"][0]["hunks"], Value::Null, "{completed}");
     assert_eq!(read(&server, "out/a.txt").as_deref(), Some(AFTER));
 
     let undo = |body: Value| server.post(&format!("/api/runs/{run}/undo"), &body);
@@ -233,7 +233,7 @@ impl UndoneRun {
 
     /// Returns a file as the page shows it.
     #[track_caller]
-    fn shown(&self, path: &str) -> Value {
+    fn shown_file(&self, path: &str) -> Value {
         let target = format!("/api/runs/{}/diff", self.run);
         let diff = self.server.get(&target).json();
         let files = diff["files"].as_array().unwrap();
@@ -244,7 +244,7 @@ impl UndoneRun {
 
     /// Returns the decision that takes one hunk of `out/a.txt`.
     fn hunk(&self, index: usize) -> Value {
-        let digest = self.shown("out/a.txt")["hunks"][index]["digest"].clone();
+        let digest = self.shown_file("out/a.txt")["hunks"][index]["digest"].clone();
         json!({"path": "out/a.txt", "take": true, "hunks": [{"index": index, "digest": digest}]})
     }
 
@@ -269,7 +269,7 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     let whole_file = json!({"path": "out/a.txt", "take": true});
     let made = json!({"path": "out/made.txt", "take": true});
     for path in ["out/a.txt", "out/made.txt"] {
-        let file = undone.shown(path);
+        let file = undone.shown_file(path);
         assert_eq!(file["undone"], true, "{file}");
         assert_eq!(file["conflict"], Value::Null, "{file}");
     }
@@ -294,7 +294,7 @@ fn what_was_undone_is_applied_again_by_file_and_hunk() {
     undone.expect_files(&partly, None);
     // Without hunks, a file is applied again as it was applied before.
     undone.undo();
-    let offered = undone.shown("out/a.txt");
+    let offered = undone.shown_file("out/a.txt");
     assert_eq!(offered["hunks"].as_array().unwrap().len(), 2, "{offered}");
     let again = undone.deliver(&json!([whole_file]));
     assert_eq!(again.json()["rows"][0]["outcome"], "restored", "{again:?}");

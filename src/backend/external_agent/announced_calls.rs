@@ -71,10 +71,11 @@ impl AnnouncedCalls {
     pub(super) fn clear(&mut self) -> Vec<AgentEvent> {
         let order = std::mem::take(&mut self.order).into_iter();
         let mut calls = std::mem::take(&mut self.calls);
-        let left = order
+        let unshown = order
             .filter_map(|id| calls.remove(&id))
             .filter(|call| !call.is_shown);
-        left.map(|mut call| AgentEvent::NativeToolCall(call.show(&Value::Null)))
+        unshown
+            .map(|mut call| AgentEvent::NativeToolCall(call.show(&Value::Null)))
             .collect()
     }
 

@@ -49,8 +49,8 @@ pub(super) async fn start_process(
     let start_error =
         |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
     for (path, text) in &launch.files {
-        let left = launcher.write_home_file(path, text);
-        left.map_err(|error| start_error(error.to_string()))?;
+        let written = launcher.write_home_file(path, text);
+        written.map_err(|error| start_error(error.to_string()))?;
     }
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
     let (launcher, socket) = (launcher.clone(), Arc::clone(socket));

@@ -299,7 +299,7 @@ fn a_permission_covers_what_the_request_states_clearly() {
 #[test]
 fn a_permission_request_that_contradicts_itself_is_not_understood() {
     let edit =
-        |given: Value| json!({"kind": "edit", "locations": [{"path": "a"}], "rawInput": given});
+        |input: Value| json!({"kind": "edit", "locations": [{"path": "a"}], "rawInput": input});
     check_permission(
         &edit(json!({"file_path": "/w/a"})),
         "write_file {\"path\":\"/w/a\"",
@@ -316,7 +316,7 @@ fn a_permission_request_that_contradicts_itself_is_not_understood() {
         &json!({"kind": "edit", "locations": [{}]}),
         "it does not say at which path",
     );
-    let execute = |given: Value| json!({"kind": "execute", "title": "ls", "rawInput": given});
+    let execute = |input: Value| json!({"kind": "execute", "title": "ls", "rawInput": input});
     check_permission(&execute(json!({})), "run ls");
     check_permission(
         &execute(json!({"command": ["bash", "-c", "sudo ls"]})),

@@ -68,8 +68,8 @@ pub(super) fn limited_body(
 ) -> ResponseBody<'_> {
     let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
-        let left = limits.total.saturating_sub(began.elapsed());
-        let chunk = wait_for_vendor(response.chunk(), limits.idle.min(left), faults).await;
+        let time_left = limits.total.saturating_sub(began.elapsed());
+        let chunk = wait_for_vendor(response.chunk(), limits.idle.min(time_left), faults).await;
         let chunk = chunk.map_err(|fault| {
             if began.elapsed() < limits.total {
                 fault

@@ -207,11 +207,11 @@ async fn run_all<'a>(
     while let Some((case, verdict)) = results.next().await {
         verdicts.push((case, verdict?));
         let (done, all) = (verdicts.len(), cases.len());
-        let left = remaining_duration(stopwatch.elapsed(), done, all);
+        let time_left = remaining_duration(stopwatch.elapsed(), done, all);
         let progress = format!(
             "{}: {done} of {all}, about {} left, {}",
             runner.isolation.label(),
-            duration_text(left),
+            duration_text(time_left),
             case.id
         );
         output.transient(&progress);

@@ -117,10 +117,10 @@ fn closed_tool_warning(
     program: &ServerProgram,
 ) -> Option<Diagnostic> {
     let has = |variable: &&&str| program.env.contains_key(**variable);
-    let given = tool.keys.iter().find(has);
-    let used = given.or(tool.keys.first()).copied();
+    let key = tool.keys.iter().find(has);
+    let used = key.or(tool.keys.first()).copied();
     let has_network = program.network != NetworkPolicy::Off;
-    let has_key = tool.keys.is_empty() || given.is_some();
+    let has_key = tool.keys.is_empty() || key.is_some();
     if has_network && has_key {
         return None;
     }

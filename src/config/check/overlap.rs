@@ -269,8 +269,8 @@ fn overlapping_context_path<'c>(
     if !storage.is_absolute {
         return None;
     }
-    config.opened_paths().find(|given| {
-        let given = FoldedPath::from_path(given.as_path());
-        storage.folded.is_within(&given) || given.is_within(&storage.folded)
+    config.opened_paths().find(|opened| {
+        let opened = FoldedPath::from_path(opened.as_path());
+        storage.folded.is_within(&opened) || opened.is_within(&storage.folded)
     })
 }

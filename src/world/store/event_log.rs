@@ -52,7 +52,7 @@ impl EventLog {
     pub fn reopen(path: &AbsPath) -> Result<ReopenedLog> {
         let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
-        let (mut events, mut whole, mut cut) = (Vec::new(), LogReadExtent::default(), None);
+        let (mut events, mut complete, mut cut) = (Vec::new(), LogReadExtent::default(), None);
         let (mut seq, mut ends) = (0, Vec::new());
         while let Some(line) = reader.next() {
             match line {
@@ -70,11 +70,11 @@ impl EventLog {
                     break;
                 }
             }
-            whole = reader.read;
-            ends.push(whole.bytes);
+            complete = reader.read;
+            ends.push(complete.bytes);
         }
-        file.truncate(whole.bytes)?;
-        if whole.ends_open {
+        file.truncate(complete.bytes)?;
+        if complete.ends_open {
             file.append(b"\n")?;
         }
         let log = Self { file, seq, lost: 0 };
