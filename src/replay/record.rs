@@ -50,8 +50,8 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
-    /// Reads the records of `run`. `home` is the user's home directory, `current_dir` the current one:
-    /// records that were created elsewhere open nothing outside of it.
+    /// Reads the records of `run`. `home` is the user's home directory. Records that were created
+    /// elsewhere open nothing outside of `current_dir`.
     pub fn read(run: &RunDir, home: Option<&AbsPath>, current_dir: &AbsPath) -> Result<Self> {
         let manifest = run.manifest()?;
         let mut notes = Vec::new();

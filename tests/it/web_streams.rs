@@ -1,5 +1,5 @@
-//! `massgen web`: the streams of runs. A reader that reconnects after any interruption has what the log
-//! contains.
+//! `massgen web`: the streams of runs. A reader that reconnects after any interruption has what the
+//! log contains.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -298,7 +298,8 @@ impl BatchDir {
         Ok(tokens.collect())
     }
 
-    /// Returns the tokens that `cell` holds; those that are not parts of a token are worth `token_picodollars`.
+    /// Returns the tokens that `cell` holds; those that are not parts of a token are worth
+    /// `token_picodollars`.
     fn held_tokens(&self, cell: &CellId, token_picodollars: u64) -> Result<Vec<MoneyToken>> {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {

@@ -61,7 +61,7 @@ pub enum OwnerLiveness {
     Alive,
 }
 
-/// Returns whether `owner`, which has created and locked the file `path`, is alive, as far as the
+/// Returns whether `owner`, which has created and locked the file `path`, is alive, as far as
 /// `this_process` can know.
 pub(super) fn owner_liveness(
     owner: Option<&ClaimOwner>,
