@@ -27,6 +27,7 @@ use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
+use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::pod::agent_pod::AgentPod;
 use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
@@ -204,10 +205,9 @@ pub(crate) fn build_call_container(
         grants: access.grants,
         workspace: access.workspace,
     };
-    let run = RunName::new(Uuid::new_v4().as_fields().0);
     let engine = ConnectedEngines::default().connect(&docker, machine)?;
     let work = ContainerWork::Commands;
-    build_container(&engine, spec, work, &docker, run, state, machine)
+    build_container(&engine, spec, work, &docker, new_origin(state), machine)
 }
 
 /// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes what an
@@ -225,9 +225,17 @@ pub(crate) fn build_call_pod(
         grants: access.grants,
         workspace: access.workspace,
     };
-    let run = RunName::new(Uuid::new_v4().as_fields().0);
     let pod = KubernetesConfig::of_image(image.to_owned());
-    build_pod(runner, ContainerWork::Commands, &pod, run, state, machine)
+    let work = ContainerWork::Commands;
+    build_pod(runner, work, &pod, new_origin(state), machine)
+}
+
+/// Returns the origin of a container that belongs to no run.
+fn new_origin(state: &AbsPath) -> ContainerOrigin<'_> {
+    ContainerOrigin {
+        run: RunName::new(Uuid::new_v4().as_fields().0),
+        state,
+    }
 }
 
 /// Returns the error for a machine on which no command can be sandboxed.

@@ -16,7 +16,7 @@ use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
-use crate::layout::{RunLayout, RunName};
+use crate::layout::RunLayout;
 use crate::orchestrator::grants;
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantScope, Phase};
@@ -25,15 +25,17 @@ use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, San
 use crate::tools::served::ServerName;
 use crate::world::exec::agent_launcher::find_program;
 use crate::world::exec::program::check_language;
-use crate::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
+use crate::world::sandbox::container_owner::ContainerOwner;
+use crate::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use crate::world::sandbox::docker::credentials::HostUser;
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::server_container::{ServerContainerOwner, ServerContainers};
+use crate::world::sandbox::docker::server_container::ServerContainers;
 use crate::world::sandbox::exec_backend::ExecBackend;
 use crate::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use crate::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use crate::world::sandbox::level_record::LevelRecord;
-use crate::world::sandbox::pod::agent_pod::{AgentPod, PodOwner};
+use crate::world::sandbox::origin_labels::ContainerOrigin;
+use crate::world::sandbox::pod::agent_pod::AgentPod;
 use crate::world::sandbox::pod::cluster::PodCluster;
 use crate::world::sandbox::program_environment::ProgramEnvironment;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
@@ -99,6 +101,23 @@ pub struct EnvironmentSpec<'a> {
     pub grants: &'a [Grant],
     /// Its workspace.
     pub workspace: &'a AbsPath,
+}
+
+impl<'a> EnvironmentSpec<'a> {
+    /// Returns the owner of a container of the agent, with these variables of the config.
+    fn container_owner(
+        self,
+        origin: ContainerOrigin<'a>,
+        added: &'a BTreeMap<String, String>,
+    ) -> ContainerOwner<'a> {
+        ContainerOwner {
+            agent: self.id,
+            origin,
+            workspace: self.workspace,
+            limits: &self.config.limits,
+            added,
+        }
+    }
 }
 
 /// An agent in code mode.
@@ -441,7 +460,7 @@ struct EnvironmentBuilder<'b> {
     host: &'b HostEnvironment,
 }
 
-impl EnvironmentBuilder<'_> {
+impl<'b> EnvironmentBuilder<'b> {
     fn build_commands(
         &mut self,
         spec: EnvironmentSpec<'_>,
@@ -459,15 +478,13 @@ impl EnvironmentBuilder<'_> {
         let directories = AgentDirectories::prepare(directory)?;
         let backend = match &spec.config.mode {
             ExecutionMode::Docker(docker) => {
-                let RunLayout { run, state, .. } = self.layout;
                 let engine = self.engines.connect(docker, self.host)?;
-                let container =
-                    build_container(&engine, spec, work, docker, *run, state, self.host)?;
+                let origin = self.origin();
+                let container = build_container(&engine, spec, work, docker, origin, self.host)?;
                 ExecBackend::Container(Arc::new(container))
             }
             ExecutionMode::Kubernetes(pod) => {
-                let RunLayout { run, state, .. } = self.layout;
-                let pod = build_pod(spec, work, pod, *run, state, self.host)?;
+                let pod = build_pod(spec, work, pod, self.origin(), self.host)?;
                 ExecBackend::Container(Arc::new(pod))
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
@@ -486,24 +503,23 @@ impl EnvironmentBuilder<'_> {
             return self.build_commands(spec, directory);
         };
         let directories = AgentDirectories::prepare(directory)?;
-        let RunLayout { run, state, .. } = self.layout;
+        let origin = self.origin();
         let engine = self.engines.connect(docker, self.host)?;
         let added = spec.config.added_env(&self.host.variables);
         let containers = on_separate_thread(|| {
-            engine.remove_leftovers(state)?;
-            let owner = ServerContainerOwner {
-                agent: spec.id,
-                server,
-                run: *run,
-                state,
-                config: docker,
-                limits: &spec.config.limits,
-                workspace: spec.workspace,
-                added: &added,
-            };
-            ServerContainers::new(&engine, owner)
+            engine.remove_leftovers(origin.state)?;
+            let owner = spec.container_owner(origin, &added);
+            ServerContainers::new(&engine, owner, server, docker)
         })?;
         Ok(self.environment(spec.config, directories, ExecBackend::Server(containers)))
+    }
+
+    /// Returns the run that containers are created for.
+    fn origin(&self) -> ContainerOrigin<'b> {
+        ContainerOrigin {
+            run: self.layout.run,
+            state: &self.layout.state,
+        }
     }
 
     fn environment(
@@ -634,29 +650,21 @@ fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Resul
     done.map_err(|panic| Error::from_panic(&*panic))?
 }
 
-/// Creates the pod of one agent, for a run with this name and state directory.
+/// Creates the pod of one agent, for this run.
 pub fn build_pod(
     spec: EnvironmentSpec<'_>,
     work: ContainerWork,
     config: &KubernetesConfig,
-    run: RunName,
-    state: &AbsPath,
+    origin: ContainerOrigin<'_>,
     machine: &HostEnvironment,
 ) -> Result<AgentPod> {
     let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
         let cluster = PodCluster::open(config, &machine.env, &machine.cwd)?;
-        cluster.remove_leftovers(state)?;
-        let owner = PodOwner {
-            agent: spec.id,
-            work,
-            run,
-            state,
-            config,
-            limits: &spec.config.limits,
-            added: &spec.config.added_env(&machine.variables),
-        };
-        AgentPod::open(&cluster, owner, &reachable)
+        cluster.remove_leftovers(origin.state)?;
+        let added = spec.config.added_env(&machine.variables);
+        let owner = spec.container_owner(origin, &added);
+        AgentPod::open(&cluster, owner, work, config, &reachable)
     })
 }
 
@@ -672,34 +680,25 @@ fn first_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
     }
 }
 
-/// Creates a container of one agent on `engine`, for a run with this name and state directory.
+/// Creates a container of one agent on `engine`, for this run.
 pub fn build_container(
     engine: &ContainerEngine,
     spec: EnvironmentSpec<'_>,
     work: ContainerWork,
     docker: &DockerConfig,
-    run: RunName,
-    state: &AbsPath,
+    origin: ContainerOrigin<'_>,
     machine: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
-        engine.remove_leftovers(state)?;
-        let owner = ContainerOwner {
-            agent: spec.id,
-            work,
-            run,
-            state,
-            config: docker,
-            limits: &spec.config.limits,
-            workspace: spec.workspace,
-            added: &spec.config.added_env(&machine.variables),
-            user: HostUser {
-                home: machine.home.as_ref(),
-                env: &machine.env,
-                variables: &machine.variables,
-            },
+        engine.remove_leftovers(origin.state)?;
+        let added = spec.config.added_env(&machine.variables);
+        let owner = spec.container_owner(origin, &added);
+        let user = HostUser {
+            home: machine.home.as_ref(),
+            env: &machine.env,
+            variables: &machine.variables,
         };
-        AgentContainer::open(engine, owner, &reachable)
+        AgentContainer::open(engine, owner, work, docker, user, &reachable)
     })
 }

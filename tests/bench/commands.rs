@@ -30,13 +30,15 @@ use massgen::tools::served::ToolCatalogue;
 use massgen::world::access::gate::Gate;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::exec::{self, ActionOutcome};
-use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
+use massgen::world::sandbox::container_owner::ContainerOwner;
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::exec_backend::ExecBackend;
 use massgen::world::sandbox::exec_environment::agent_directories::AgentDirectories;
 use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironmentConfig};
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::origin_labels::ContainerOrigin;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
 
@@ -348,23 +350,24 @@ fn in_a_container() {
     let host = env::var("DOCKER_HOST").ok();
     let engine = ContainerEngine::open(host.as_deref(), &BTreeMap::new()).unwrap();
     let (agent, workspace) = (AgentId::parse("bench").unwrap(), room.path("ws"));
-    let purpose = ContainerOwner {
+    let owner = ContainerOwner {
         agent: &agent,
-        work: ContainerWork::Commands,
-        run: RunName::new(0xbe7c),
-        state: &room.path("state"),
-        config: &DockerConfig {
-            image,
-            ..DockerConfig::default()
+        origin: ContainerOrigin {
+            run: RunName::new(0xbe7c),
+            state: &room.path("state"),
         },
-        limits: &ResourceLimits::default(),
         workspace: &workspace,
+        limits: &ResourceLimits::default(),
         added: &BTreeMap::new(),
-        user: HostUser {
-            home: None,
-            env: &BTreeMap::new(),
-            variables: &ConfigVariables::default(),
-        },
+    };
+    let config = DockerConfig {
+        image,
+        ..DockerConfig::default()
+    };
+    let user = HostUser {
+        home: None,
+        env: &BTreeMap::new(),
+        variables: &ConfigVariables::default(),
     };
     let reachable = ReachablePaths {
         open: vec![AccessiblePath {
@@ -374,7 +377,15 @@ fn in_a_container() {
         }],
         ..ReachablePaths::default()
     };
-    let container = AgentContainer::open(&engine, purpose, &reachable).unwrap();
+    let container = AgentContainer::open(
+        &engine,
+        owner,
+        ContainerWork::Commands,
+        &config,
+        user,
+        &reachable,
+    )
+    .unwrap();
     let interrupt = CommandInterrupt::new().unwrap();
     let ours = |_| {
         let finished = container.run("true", &workspace, wait(&interrupt));

@@ -27,10 +27,12 @@ use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::world::sandbox::command_container::CommandContainer;
-use massgen::world::sandbox::docker::container::{AgentContainer, ContainerOwner, ContainerWork};
+use massgen::world::sandbox::container_owner::ContainerOwner;
+use massgen::world::sandbox::docker::container::{AgentContainer, ContainerWork};
 use massgen::world::sandbox::docker::credentials::HostUser;
 use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
+use massgen::world::sandbox::origin_labels::ContainerOrigin;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::{geteuid, getgid, getuid};
@@ -362,22 +364,23 @@ impl Scene {
     }
 
     pub(crate) fn try_open(&self) -> massgen::error::Result<AgentContainer> {
-        let purpose = ContainerOwner {
+        let owner = ContainerOwner {
             agent: &AgentId::parse("Coder").unwrap(),
-            work: ContainerWork::Commands,
-            run: self.run,
-            state: &abs(self.path("project/.massgen")),
-            config: &self.config,
-            limits: &self.limits,
-            workspace: &self.workspace(),
-            added: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
-            user: HostUser {
-                home: Some(&abs(self.path("home"))),
-                env: &self.env,
-                variables: &self.env.clone().into_iter().collect::<ConfigVariables>(),
+            origin: ContainerOrigin {
+                run: self.run,
+                state: &abs(self.path("project/.massgen")),
             },
+            workspace: &self.workspace(),
+            limits: &self.limits,
+            added: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
         };
-        AgentContainer::open(&self.engine, purpose, &self.reachable(Permission::Read))
+        let user = HostUser {
+            home: Some(&abs(self.path("home"))),
+            env: &self.env,
+            variables: &self.env.clone().into_iter().collect::<ConfigVariables>(),
+        };
+        let (work, reachable) = (ContainerWork::Commands, self.reachable(Permission::Read));
+        AgentContainer::open(&self.engine, owner, work, &self.config, user, &reachable)
     }
 
     /// Returns what the agent can access if the project is readable, or writable.

@@ -18,9 +18,11 @@ use massgen::permissions::grant::{GrantScope, Permission};
 use massgen::sandbox_policy::AccessiblePath;
 use massgen::sandbox_policy::limits::ResourceLimits;
 use massgen::world::sandbox::command_container::CommandContainer;
+use massgen::world::sandbox::container_owner::ContainerOwner;
 use massgen::world::sandbox::docker::container::ContainerWork;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
-use massgen::world::sandbox::pod::agent_pod::{AgentPod, PodOwner};
+use massgen::world::sandbox::origin_labels::ContainerOrigin;
+use massgen::world::sandbox::pod::agent_pod::AgentPod;
 use massgen::world::sandbox::pod::cluster::PodCluster;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
@@ -155,18 +157,21 @@ impl PodScene {
     }
 
     fn try_open(&self) -> massgen::error::Result<AgentPod> {
-        let owner = PodOwner {
+        let owner = ContainerOwner {
             agent: &AgentId::parse("Coder_1").unwrap(),
-            work: ContainerWork::Commands,
-            run: RunName::new(1),
-            state: &abs(self.path("project/.massgen")),
-            config: &self.config,
+            origin: ContainerOrigin {
+                run: RunName::new(1),
+                state: &abs(self.path("project/.massgen")),
+            },
+            workspace: &self.workspace(),
             limits: &self.limits,
             added: &BTreeMap::from([("ADDED".to_owned(), "it's in words".to_owned())]),
         };
         AgentPod::open(
             &self.open_cluster(),
             owner,
+            ContainerWork::Commands,
+            &self.config,
             &self.reachable(Permission::Read),
         )
     }

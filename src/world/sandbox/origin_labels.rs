@@ -18,12 +18,12 @@ const NAMESPACE: &str = "massgen.pid.namespace";
 const STARTED: &str = "massgen.pid.started";
 
 /// Origin of a container.
-#[derive(Clone, Debug)]
-pub(in crate::world::sandbox) struct ContainerOrigin<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct ContainerOrigin<'a> {
     /// The run.
-    pub(in crate::world::sandbox) run: RunName,
+    pub run: RunName,
     /// The directory of its state.
-    pub(in crate::world::sandbox) state: &'a AbsPath,
+    pub state: &'a AbsPath,
 }
 
 impl ContainerOrigin<'_> {

@@ -11,13 +11,11 @@ use bollard::errors::Error as EngineError;
 
 use crate::config::docker::{CONTAINER_HOME, DockerConfig};
 use crate::error::Result;
-use crate::id::AgentId;
-use crate::layout::RunName;
 use crate::path::AbsPath;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
+use crate::world::sandbox::container_owner::ContainerOwner;
 use crate::world::sandbox::docker::client::{LocalImage, is_missing};
 use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
@@ -29,7 +27,6 @@ use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::sent_files::SentFiles;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
@@ -62,29 +59,6 @@ pub enum ContainerWork {
     Checks,
 }
 
-/// Owner and parameters of a container.
-#[derive(Clone, Copy, Debug)]
-pub struct ContainerOwner<'a> {
-    /// The agent.
-    pub agent: &'a AgentId,
-    /// What runs in it.
-    pub work: ContainerWork,
-    /// The run.
-    pub run: RunName,
-    /// The directory of the run's state.
-    pub state: &'a AbsPath,
-    /// The container config.
-    pub config: &'a DockerConfig,
-    /// Limits of all commands together.
-    pub limits: &'a ResourceLimits,
-    /// The agent's workspace.
-    pub workspace: &'a AbsPath,
-    /// Variables that the user sets in the config (`env`).
-    pub added: &'a BTreeMap<String, String>,
-    /// The user whose credentials are passed.
-    pub user: HostUser<'a>,
-}
-
 /// The container of one agent. It is removed on drop.
 #[derive(Debug)]
 pub struct AgentContainer {
@@ -97,28 +71,26 @@ pub struct AgentContainer {
 
 impl AgentContainer {
     /// Creates and starts the container of an agent, and then installs the packages that the config
-    /// lists. Anything that is missing is an error here.
+    /// lists, for `work`. The credentials of `user` are passed. Anything that is missing is an error here.
     pub fn open(
         engine: &ContainerEngine,
         owner: ContainerOwner<'_>,
+        work: ContainerWork,
+        config: &DockerConfig,
+        user: HostUser<'_>,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
-        let config = owner.config;
         if let Some(host) = engine.client.host() {
             expect_available_over_ssh(config, host)?;
         }
-        let credentials = ContainerCredentials::gather(&config.credentials, owner.user)?;
+        let credentials = ContainerCredentials::gather(&config.credentials, user)?;
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = credentials.env;
         env.extend(fixed_variables(&image));
         env.extend(owner.added.clone());
-        let origin = ContainerOrigin {
-            run: owner.run,
-            state: owner.state,
-        };
         let spec = ContainerSpec {
-            name: container_name(owner),
-            labels: origin.labels().into(),
+            name: container_name(owner, work),
+            labels: owner.origin.labels().into(),
             config: config.clone(),
             limits: *owner.limits,
             files: credentials.files,
@@ -132,7 +104,7 @@ impl AgentContainer {
             container,
             notes,
             dependency_hashes: Mutex::default(),
-            sent: Mutex::new(SentFiles::new(owner.state, *owner.limits)),
+            sent: Mutex::new(SentFiles::new(owner.origin.state, *owner.limits)),
         })
     }
 
@@ -325,9 +297,9 @@ pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
 
 /// Returns the name of a container, which no other one of the engine has. The checks of all pipelines have
 /// the same run.
-fn container_name(owner: ContainerOwner<'_>) -> String {
-    let ContainerOwner { agent, run, .. } = owner;
-    match owner.work {
+fn container_name(owner: ContainerOwner<'_>, work: ContainerWork) -> String {
+    let (agent, run) = (owner.agent, owner.origin.run);
+    match work {
         ContainerWork::Commands => format!("massgen-{agent}-{run}"),
         ContainerWork::Checks => format!("massgen-{agent}-{run}-checks-{}", std::process::id()),
     }

@@ -9,15 +9,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::config::docker::{ContainerNetwork, DockerConfig};
 use crate::error::Result;
-use crate::id::AgentId;
-use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::AccessiblePath;
-use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::tools::served::ServerName;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
+use crate::world::sandbox::container_owner::ContainerOwner;
 use crate::world::sandbox::docker::command::{ContainerCommand, forward_input};
 use crate::world::sandbox::docker::container::fixed_variables;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
@@ -26,31 +24,9 @@ use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::ReplaceableContainer;
 use crate::world::sandbox::docker::ssh_limits::expect_available_over_ssh;
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::sent_files::SentFiles;
 use crate::world::sandbox::stdio_process::{StderrFilter, StdioPipes, StdioProcess};
-
-/// Owner and parameters of the containers of one server.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerContainerOwner<'a> {
-    /// The agent.
-    pub agent: &'a AgentId,
-    /// The server.
-    pub server: &'a ServerName,
-    /// The run.
-    pub run: RunName,
-    /// The directory of the run's state.
-    pub state: &'a AbsPath,
-    /// The container config of the agent's commands, or with another image.
-    pub config: &'a DockerConfig,
-    /// Limits of all processes of a container together.
-    pub limits: &'a ResourceLimits,
-    /// The agent's workspace.
-    pub workspace: &'a AbsPath,
-    /// Variables that the user sets in the config of the server (`env`).
-    pub added: &'a BTreeMap<String, String>,
-}
 
 /// Creates the containers of one server of an agent. A clone is the same.
 #[derive(Clone, Debug)]
@@ -89,26 +65,26 @@ pub struct ServerContainer {
 }
 
 impl ServerContainers {
-    /// Checks what the containers need, and creates none. Blocks.
+    /// Checks what the containers of a server need, and creates none. `config` is that of the agent's
+    /// commands, or has another image. Blocks.
     ///
     /// # Errors
     /// The image is missing, or the config asks for what the engine cannot provide.
-    pub fn new(engine: &ContainerEngine, owner: ServerContainerOwner<'_>) -> Result<Self> {
-        let ServerContainerOwner {
-            agent, server, run, ..
-        } = owner;
-        let config = owner.config.for_server(None);
+    pub fn new(
+        engine: &ContainerEngine,
+        owner: ContainerOwner<'_>,
+        server: &ServerName,
+        config: &DockerConfig,
+    ) -> Result<Self> {
+        let ContainerOwner { agent, origin, .. } = owner;
+        let config = config.for_server(None);
         if let Some(host) = engine.client.host() {
             expect_available_over_ssh(&config, host)?;
         }
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = fixed_variables(&image);
         env.extend(owner.added.clone());
-        let origin = ContainerOrigin {
-            run,
-            state: owner.state,
-        };
-        let process = std::process::id();
+        let (run, process) = (origin.run, std::process::id());
         let spec = ContainerSpec {
             name: format!("massgen-{agent}-{run}-server-{server}-{process}"),
             labels: origin.labels().into(),
@@ -121,7 +97,7 @@ impl ServerContainers {
             spec,
             env,
             workspace: owner.workspace.clone(),
-            state: owner.state.clone(),
+            state: origin.state.clone(),
             count: AtomicU64::default(),
         })))
     }

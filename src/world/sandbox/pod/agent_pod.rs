@@ -13,15 +13,14 @@ use rustix::fd::OwnedFd;
 use crate::config::kubernetes::KubernetesConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::AgentId;
-use crate::layout::RunName;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds, ProcessOutput};
+use crate::world::sandbox::container_owner::ContainerOwner;
 use crate::world::sandbox::docker::container::{ContainerWork, FIXED};
 use crate::world::sandbox::interrupt::CommandInterrupt;
-use crate::world::sandbox::origin_labels::ContainerOrigin;
 use crate::world::sandbox::pod::cluster::{PodCluster, state_digest};
 use crate::world::sandbox::pod::pod_files::PodFiles;
 use crate::world::sandbox::pod::pod_instance::{NetworkCheck, PodFault, PodInstance};
@@ -44,25 +43,6 @@ const BACKGROUND_TIME_MAX: Duration = Duration::from_mins(10);
 const NAME_CHARS_MAX: usize = 24;
 /// Unit in which a shell limits the size of files, in bytes.
 const BLOCK_BYTES: u64 = 512;
-
-/// Owner and parameters of a pod.
-#[derive(Clone, Copy, Debug)]
-pub struct PodOwner<'a> {
-    /// The agent.
-    pub agent: &'a AgentId,
-    /// What runs in it.
-    pub work: ContainerWork,
-    /// The run.
-    pub run: RunName,
-    /// The directory of the run's state.
-    pub state: &'a AbsPath,
-    /// The pod config.
-    pub config: &'a KubernetesConfig,
-    /// Limits of each process, and the memory of all of them.
-    pub limits: &'a ResourceLimits,
-    /// Variables that the user sets in the config (`env`).
-    pub added: &'a BTreeMap<String, String>,
-}
 
 /// The pod of one agent. It is deleted on drop.
 #[derive(Debug)]
@@ -95,21 +75,20 @@ impl PodContents {
 }
 
 impl AgentPod {
-    /// Creates the pod of an agent. A pod that waits for the cluster is not an error: commands wait for it.
+    /// Creates the pod of an agent for `work`. A pod that waits for the cluster is not an error: commands wait
+    /// for it.
     pub fn open(
         cluster: &PodCluster,
-        owner: PodOwner<'_>,
+        owner: ContainerOwner<'_>,
+        work: ContainerWork,
+        config: &KubernetesConfig,
         reachable: &ReachablePaths,
     ) -> Result<Self> {
-        let origin = ContainerOrigin {
-            run: owner.run,
-            state: owner.state,
-        };
         let plan = PodPlan {
-            name: pod_name(owner),
-            origin: origin.labels().into(),
-            state: state_digest(owner.state),
-            config: owner.config.clone(),
+            name: pod_name(owner.agent, work),
+            origin: owner.origin.labels().into(),
+            state: state_digest(owner.origin.state),
+            config: config.clone(),
             memory_bytes: owner.limits.memory_bytes,
         };
         let fixed = FIXED.iter();
@@ -124,7 +103,7 @@ impl AgentPod {
             notes: Vec::new(),
             sent: Mutex::new(PodContents {
                 pod: None,
-                files: SentFiles::new(owner.state, *owner.limits),
+                files: SentFiles::new(owner.origin.state, *owner.limits),
             }),
         };
         match opened.pod.ensure_ready(reachable, None, OPENING_TIME_MAX)? {
@@ -350,13 +329,13 @@ fn gone_message(why: &str) -> String {
 }
 
 /// Returns the beginning of the name of a pod. Its end is random.
-fn pod_name(owner: PodOwner<'_>) -> String {
-    let agent = owner.agent.as_str().to_ascii_lowercase();
+fn pod_name(agent: &AgentId, work: ContainerWork) -> String {
+    let agent = agent.as_str().to_ascii_lowercase();
     let agent = agent.chars().take(NAME_CHARS_MAX);
     let agent: String = agent
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    match owner.work {
+    match work {
         ContainerWork::Commands => format!("massgen-{agent}"),
         ContainerWork::Checks => format!("massgen-{agent}-checks"),
     }
