@@ -17,7 +17,6 @@ use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
 use crate::world::sandbox::docker::client::{LocalImage, is_missing};
-use crate::world::sandbox::docker::command::ContainerCommand;
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
@@ -148,11 +147,7 @@ impl AgentContainer {
         let container = &self.container;
         let failed = container.install_dependencies(&guard, &self.dependency_hashes);
         let running_command = container.begin();
-        let call = ContainerCommand {
-            dir: Some(dir.clone()),
-            ..container.base_command()
-        };
-        let call = call.agent_command(command, &running_command.id);
+        let call = container.agent_command(command, dir, &running_command);
         let finished = container.execute(&guard, call, &running_command, wait);
         let ended = container.end_leftovers(&guard, &running_command.id);
         let finished = self.handle_result(guard, ended.and(finished))?;
@@ -240,11 +235,7 @@ impl CommandContainer for AgentContainer {
     ) -> io::Result<ExitReason> {
         let container = &self.container;
         let running_command = container.begin();
-        let call = ContainerCommand {
-            dir: Some(dir.clone()),
-            ..container.base_command()
-        };
-        let call = call.agent_command(command, &running_command.id);
+        let call = container.agent_command(command, dir, &running_command);
         let guard = self.lock_with_paths(reachable, Some(interrupt));
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);

@@ -95,15 +95,8 @@ impl ReplaceableContainer {
                 continue;
             }
             let running_command = self.begin();
-            let call = ContainerCommand {
-                dir: Some(self.workspace.clone()),
-                ..self.base_command()
-            };
-            if let Some(why) = self.install_failure(
-                guard,
-                call.agent_command(script, &running_command.id),
-                &running_command,
-            ) {
+            let call = self.agent_command(script, &self.workspace, &running_command);
+            if let Some(why) = self.install_failure(guard, call, &running_command) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");

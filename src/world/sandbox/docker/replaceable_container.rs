@@ -104,6 +104,20 @@ impl ReplaceableContainer {
         }
     }
 
+    /// Returns an agent's command in the directory `dir`.
+    pub(super) fn agent_command(
+        &self,
+        command: &str,
+        dir: &AbsPath,
+        running_command: &RunningCommand,
+    ) -> ContainerCommand {
+        let call = ContainerCommand {
+            dir: Some(dir.clone()),
+            ..self.base_command()
+        };
+        call.agent_command(command, &running_command.id)
+    }
+
     /// Returns whether the agent may become root in it.
     pub(super) fn has_root(&self) -> bool {
         self.spec.config.root == RootAccess::BySudo
