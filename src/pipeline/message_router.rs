@@ -14,7 +14,10 @@ pub(super) enum RoutingOutcome {
     /// The agents that it is for and that work have it.
     Sent,
     /// It waits for a stage.
-    Waiting,
+    Waiting {
+        /// The iteration and the stage, from 0, that began last.
+        last_stage: Option<(u32, usize)>,
+    },
     /// The run of a stage does not take it.
     Rejected(MessageRejection),
     /// The pipeline is over.
@@ -46,6 +49,8 @@ struct RouterState {
     last_run: u32,
     /// The number of the last message in the events of the pipeline.
     last_message: u32,
+    /// The iteration and the stage, from 0, that began last.
+    last_stage: Option<(u32, usize)>,
     waiting: Vec<WaitingMessage>,
     is_closed: bool,
 }
@@ -94,7 +99,14 @@ impl MessageRouter {
             message,
             given_at: None,
         });
-        RoutingOutcome::Waiting
+        RoutingOutcome::Waiting {
+            last_stage: state.last_stage,
+        }
+    }
+
+    /// Notes that this stage, from 0, of this iteration begins.
+    pub(super) fn begin_stage(&self, iteration: u32, stage: usize) {
+        self.lock().last_stage = Some((iteration, stage));
     }
 
     /// Adds a stage run, which works from now on, and sends it what waits for it. Returns its number.
@@ -257,17 +269,26 @@ mod tests {
     fn messages_go_to_the_agents_that_work_or_wait_for_them() {
         let router = MessageRouter::new(0);
         let send = |to, text| router.send(message(to, text));
-        assert!(matches!(send(None, "early"), RoutingOutcome::Waiting));
+        assert!(matches!(
+            send(None, "early"),
+            RoutingOutcome::Waiting { .. }
+        ));
         let (first, to_a) = begin(&router, 0, "a");
         let (copy, to_copy) = begin(&router, 0, "a-2");
         assert!(matches!(send(None, "all"), RoutingOutcome::Sent));
         assert!(matches!(send(Some("a"), "one"), RoutingOutcome::Sent));
-        assert!(matches!(send(Some("b"), "later"), RoutingOutcome::Waiting));
+        assert!(matches!(
+            send(Some("b"), "later"),
+            RoutingOutcome::Waiting { .. }
+        ));
         assert_eq!(texts(to_a), ["early", "all", "one"]);
         assert_eq!(texts(to_copy), ["early", "all"]);
         router.end(first);
         router.end(copy);
-        assert!(matches!(send(Some("a"), "never"), RoutingOutcome::Waiting));
+        assert!(matches!(
+            send(Some("a"), "never"),
+            RoutingOutcome::Waiting { .. }
+        ));
         let (_, to_b) = begin(&router, 1, "b");
         assert_eq!(texts(to_b), ["later"]);
         let unread = router.close();

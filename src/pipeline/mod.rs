@@ -13,6 +13,7 @@ mod stage_run;
 mod earlier_messages;
 mod clarification;
 mod role_instance;
+mod waiting_notice;
 mod revert;
 mod commit;
 mod role_prompt;
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::future::join_all;
 use tokio::sync::mpsc::Sender;
 
-use crate::agent::user_messages::{MessageRecipient, UserMessageReceiver};
+use crate::agent::user_messages::UserMessageReceiver;
 use crate::config::Config;
 use crate::config::workflow::WorkflowConfig;
 use crate::error::{Error, ExitStatus, Result};
@@ -47,6 +48,7 @@ use crate::pipeline::repository::PipelineRepository;
 use crate::pipeline::role_instance::{RoleInstance, reject_unsupported_agents};
 use crate::pipeline::role_prompt::PipelineState;
 use crate::pipeline::stage_run::{StageOutcome, StageRun, StageTask};
+use crate::pipeline::waiting_notice::waiting_notice;
 use crate::roles::journal::{JournalEntry, completed_stages, merged_copies};
 use crate::roles::progress::{NextStep, PipelineEnd, next_step};
 use crate::roles::{PipelineSpec, PipelineStage};
@@ -185,6 +187,7 @@ impl PipelineRun {
                 }
                 NextStep::Work { iteration, stage } => {
                     self.begin_iteration(iteration, &journal).await?;
+                    self.messages.begin_stage(iteration, stage);
                     if let Some(stop) = self.run_stage(iteration, stage, &journal).await? {
                         break stop;
                     }
@@ -199,19 +202,13 @@ impl PipelineRun {
     async fn route_messages(&self, incoming: &mut UserMessageReceiver) -> ! {
         loop {
             let message = incoming.next().await;
-            let to = message.to.clone();
-            let notice = match (self.messages.send(message), to) {
-                (RoutingOutcome::Sent, _) => continue,
-                (RoutingOutcome::Waiting, MessageRecipient::All) => {
-                    "no role works now: your message waits for the next one".to_owned()
+            let notice = match self.messages.send(message.clone()) {
+                RoutingOutcome::Sent => continue,
+                RoutingOutcome::Waiting { last_stage } => {
+                    waiting_notice(self.spec(), &message, last_stage)
                 }
-                (RoutingOutcome::Waiting, MessageRecipient::Agent(agent)) => {
-                    format!("{agent} does not work now: your message waits until it does")
-                }
-                (RoutingOutcome::Rejected(why), _) => {
-                    format!("your message was not sent: {why}")
-                }
-                (RoutingOutcome::Closed, _) => match pending::<Infallible>().await {},
+                RoutingOutcome::Rejected(why) => format!("your message was not sent: {why}"),
+                RoutingOutcome::Closed => match pending::<Infallible>().await {},
             };
             let warning = RunEvent::Warning { message: notice };
             self.events.emit(warning).await;

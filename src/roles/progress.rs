@@ -1,8 +1,8 @@
 //! The order of a pipeline's work, as a function of what was done: the same records always give the
 //! same next step, so that an interrupted pipeline resumes where it was.
 
-use crate::roles::PipelineSpec;
 use crate::roles::verdict::RoleVerdict;
+use crate::roles::{PipelineSpec, PipelineStage};
 
 /// The number of iterations without progress after which the pipeline ends.
 const ITERATIONS_WITHOUT_PROGRESS_MAX: usize = 2;
@@ -74,6 +74,34 @@ pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
     }
 }
 
+/// Returns the first stage after `last` for which `is_meant`, with its iteration: in the same one, or in the
+/// next one, if there may be one. `last` is an iteration and a stage; stages have numbers from 0.
+pub fn next_stage_where(
+    pipeline: &PipelineSpec,
+    last: Option<(u32, usize)>,
+    is_meant: impl Fn(usize, &PipelineStage) -> bool,
+) -> Option<(u32, usize)> {
+    let mut names = pipeline.stages.iter().map(|stage| Some(&stage.role.name));
+    let ends = names.position(|name| name == pipeline.until.as_ref());
+    let count = ends.map_or(pipeline.stages.len(), |ends| ends.saturating_add(1));
+    let find_from = |from: usize| {
+        let mut stages = pipeline.stages.iter().enumerate().take(count).skip(from);
+        let found = stages.find(|(number, stage)| is_meant(*number, stage));
+        found.map(|(number, _)| number)
+    };
+    let (iteration, from) = last.map_or((1, 0), |(iteration, stage)| {
+        (iteration, stage.saturating_add(1))
+    });
+    if let Some(stage) = find_from(from) {
+        return Some((iteration, stage));
+    }
+    if ends.is_none() || iteration >= pipeline.iterations_max {
+        return None;
+    }
+    let stage = find_from(pipeline.loop_start())?;
+    Some((iteration.saturating_add(1), stage))
+}
+
 /// Starts another iteration, unless the maximum is reached or the pipeline is stuck.
 fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u32) -> NextStep {
     if iteration >= pipeline.iterations_max {
@@ -105,8 +133,8 @@ fn is_stuck(done: &[CompletedStage]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::roles::RoleName;
     use crate::roles::built_in::built_in;
-    use crate::roles::{PipelineStage, RoleName};
 
     fn pipeline(names: &[&str], until: Option<&str>, iterations_max: u32) -> PipelineSpec {
         let name = |text: &&str| RoleName::parse(text).unwrap();
@@ -158,6 +186,33 @@ mod tests {
         let pipeline = pipeline(ALL, until, iterations_max);
         let found = walk(&pipeline, words, states);
         assert_eq!(found, (steps.to_owned(), over));
+    }
+
+    #[test]
+    fn the_next_stage_of_a_kind_is_in_this_iteration_or_the_next() {
+        #[track_caller]
+        fn check(
+            until: Option<&str>,
+            last: Option<(u32, usize)>,
+            role: &str,
+            expected: Option<(u32, usize)>,
+        ) {
+            let pipeline = pipeline(ALL, until, 2);
+            let is_meant =
+                |_: usize, stage: &PipelineStage| stage.role.name.as_str().starts_with(role);
+            let found = next_stage_where(&pipeline, last, is_meant);
+            assert_eq!(found, expected, "{until:?} {last:?} {role}");
+        }
+        let user = Some("user");
+        check(user, None, "", Some((1, 0)));
+        check(user, None, "planner", Some((1, 1)));
+        check(user, Some((1, 1)), "", Some((1, 2)));
+        check(user, Some((1, 2)), "planner", Some((2, 1)));
+        check(user, Some((1, 3)), "", Some((2, 1)));
+        check(user, Some((1, 3)), "understand", None);
+        check(user, Some((2, 2)), "planner", None);
+        check(None, Some((1, 2)), "planner", None);
+        check(Some("implementer"), Some((1, 2)), "user", None);
     }
 
     #[test]

@@ -61,9 +61,13 @@ fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
     // A message that waited is read before the first request, so that no reply is in vain.
     let rejected = steered.event_fields("submission_rejected", &["agent"]);
     assert_eq!(rejected, [json!(["understand"])]);
-    let warning = "implementer does not work now: your message waits until it does";
-    let warnings = steered.warnings();
-    assert!(warnings.contains(&warning), "{warnings:?}");
+    assert_eq!(
+        steered.warnings(),
+        [
+            "implementer does not work now: your message is read when stage 2 of 2 (implementer) \
+             begins: use Zig"
+        ]
+    );
 }
 
 #[test]
@@ -100,10 +104,12 @@ fn a_message_that_no_role_was_given_is_reported() {
     let steered = steer(project(), &["go"], &[message]);
     let answer = steered.answer();
     assert!(answer.starts_with("another"), "{answer}");
-    let warnings = steered.warnings();
-    assert!(
-        warnings.contains(&"no agent has read your message: be quick"),
-        "{warnings:?}"
+    assert_eq!(
+        steered.warnings(),
+        [
+            "understand does not work now: no further stage reads your message: be quick",
+            "no agent has read your message: be quick"
+        ]
     );
     assert!(steered.event_fields("user_message", &["text"]).is_empty());
 }

@@ -75,10 +75,12 @@ function stop(run, mode) {
   redraw();
 }
 
-/** When a message is read. @param {string} run @param {string} to its recipient, if it is one agent */
-function whenRead(run, to) {
-  if (!isPipeline(run)) return 'it is read before the next request';
-  return to ? 'it is read before the next request, or when the next stage of the agent begins' : 'those that work read it before their next request';
+/** When a message is read: a warning of the run says so about one that waits for a stage. @param {RunStream} stream @param {string} to its recipient, if it is one agent */
+function whenRead(stream, to) {
+  const stages = isPipeline(stream.id) ? stream.sections.get('pipeline')?.stages ?? [] : null;
+  const working = (stages ?? []).filter((/** @type {Stage} */ { state }) => state !== 'merged').flatMap((/** @type {Stage} */ { agents }) => agents);
+  if (!stages || (to ? working.includes(to) : working.length)) return 'it is read before the next request';
+  return `${to ? `${to} does not work now` : 'no role works now'}, and the warnings of the run say when it is read`;
 }
 
 /** The message to one agent or to all. @param {RunStream} stream @param {string | null} agent the agent in view, if it is one
@@ -92,7 +94,7 @@ function messageForm(stream, agent, run) {
     const text = String(new FormData(form).get('text') ?? '').trim();
     if (!text) return;
     form.reset();
-    send(runPath(run, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; ${whenRead(run, to)}.`);
+    send(runPath(run, 'messages'), to ? { agent: to, text } : { text }, `Sent to ${to || 'all agents'}; ${whenRead(stream, to)}.`);
   };
   return html`<form class="row grow" @submit=${submit}><label class="hidden" for="steer-to">To</label>
     <select id="steer-to" class="input" .value=${to} ?disabled=${agent !== null} @change=${(/** @type {Event} */ event) => {
