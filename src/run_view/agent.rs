@@ -27,6 +27,8 @@ const CALL_CHARS_MAX: usize = 240;
 const SPEECH_BYTES_KEPT: usize = 8 * 1024;
 /// Length at which the end of a reply is cut, in bytes.
 const SPEECH_BYTES_MAX: usize = 16 * 1024;
+/// Whom an agent waits for after its answer or its vote.
+const OTHER_AGENTS: &str = "other agents";
 
 /// One agent.
 #[derive(Clone, Debug, Serialize)]
@@ -266,28 +268,32 @@ impl AgentView {
         }
     }
 
-    /// Returns the kind of wait that the agent is in, and whom or what it waits for; `None` if it works or
-    /// is done, and for waits whose end is known when they begin.
-    pub(super) fn wait(&self) -> Option<(SpanKind, &str)> {
-        /// Whom an agent waits for after its answer or its vote.
-        const OTHER_AGENTS: &str = "other agents";
+    /// Returns what the agent does now, or what it waits for, for the timeline: the kind, and the label.
+    /// `None` if it is idle, and for waits whose end is known when they begin.
+    pub(super) fn open_span(&self) -> Option<(SpanKind, &str)> {
+        let model = || (SpanKind::Model, self.model.as_deref().unwrap_or_default());
         match &self.activity {
-            AgentActivity::Idle if self.awaits_others => Some((SpanKind::Others, OTHER_AGENTS)),
             AgentActivity::Submitting(_) => Some((SpanKind::Others, OTHER_AGENTS)),
             AgentActivity::WaitingForPreparation(what) => Some((SpanKind::Others, what.as_str())),
             AgentActivity::WaitingForTurn => Some((SpanKind::Turn, "another role")),
             AgentActivity::WaitingForApproval(tool) | AgentActivity::QueuedForApproval(tool) => {
                 Some((SpanKind::Approval, tool.as_str()))
             }
-            AgentActivity::Idle
-            | AgentActivity::WaitingForModel
-            | AgentActivity::Writing
-            | AgentActivity::Reasoning
-            | AgentActivity::Preparing(_)
-            | AgentActivity::RunningTool(_)
-            | AgentActivity::Retrying { .. }
+            AgentActivity::Preparing(what) => Some((SpanKind::Model, what.as_str())),
+            AgentActivity::WaitingForModel | AgentActivity::Writing | AgentActivity::Reasoning => {
+                Some(model())
+            }
+            // An external agent uses tools, and is checked, while its request is open.
+            AgentActivity::RunningTool(_) | AgentActivity::Checking(_) if self.has_open_request => {
+                Some(model())
+            }
+            AgentActivity::RunningTool(tool) => Some((SpanKind::Tool, tool.as_str())),
+            AgentActivity::Checking(check) => Some((SpanKind::Check, check.as_str())),
+            AgentActivity::Idle => self
+                .awaits_others
+                .then_some((SpanKind::Others, OTHER_AGENTS)),
+            AgentActivity::Retrying { .. }
             | AgentActivity::RateLimited { .. }
-            | AgentActivity::Checking(_)
             | AgentActivity::DroppedOut(_) => None,
         }
     }

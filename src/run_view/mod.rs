@@ -135,7 +135,7 @@ impl RunView {
             Event::Pipeline(event) => self.apply_pipeline_event(event, at),
         }
         self.apply_to_agents(event, at);
-        self.update_waits(at);
+        self.update_open_spans(at);
         if self.timeline.apply(event, at) {
             self.mark_changed(ViewSection::Timeline, at);
         }
@@ -306,7 +306,7 @@ impl RunView {
         at: EventPosition,
     ) {
         self.run.start(task, agents, attempt);
-        if self.timeline.end_waits(at) {
+        if self.timeline.close_all(at) {
             self.mark_changed(ViewSection::Timeline, at);
         }
         let mut previous = std::mem::take(&mut self.agents);
@@ -450,12 +450,12 @@ impl RunView {
         }
     }
 
-    /// Shows in the lanes of the agents that changed what these wait for.
-    fn update_waits(&mut self, at: EventPosition) {
+    /// Shows in the lanes of the agents that changed what these do now, or wait for.
+    fn update_open_spans(&mut self, at: EventPosition) {
         let mut is_changed = false;
         for (index, agent) in self.agents.iter().enumerate() {
             if self.changed.get(&ViewSection::Agent(index)) == Some(&at.seq) {
-                is_changed |= self.timeline.set_wait(&agent.id, agent.wait(), at);
+                is_changed |= self.timeline.set_open(&agent.id, agent.open_span(), at);
             }
         }
         if is_changed {

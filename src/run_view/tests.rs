@@ -228,7 +228,7 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
             "dropped out: no key",
             "waits for its model",
         ],
-        &["agents/0"],
+        &["agents/0", "timeline"],
     );
     check(
         &[begin("preparation"), request_event("c"), end.clone()],
@@ -246,12 +246,12 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
         model(request_event("a")),
     ];
     let retries = ["retries in 2 s", "waits for personas", "waits for personas"];
-    check(&second_request[..2], retries, &["agents/0"]);
-    check(&second_request, waiting, &["agents/0"]);
+    check(&second_request[..2], retries, &["agents/0", "timeline"]);
+    check(&second_request, waiting, &["agents/0", "timeline"]);
     // The subagent of a call concerns its own agent alone.
     check(&[begin("call_1")], ["idle"; 3], &["agents/0"]);
     let view = fold(&[start_event(&["a", "b"]), begin("preparation"), end]);
-    let [other, lane] = view.timeline().lanes() else {
+    let [lane, other] = view.timeline().lanes() else {
         panic!("{:?}", view.timeline());
     };
     let span = &lane.spans[0];
@@ -274,10 +274,10 @@ fn the_timeline_has_what_agents_wait_for() {
     fn waits(view: &RunView, agent: &str) -> Waits {
         let mut lanes = view.timeline().lanes().iter();
         let lane = lanes.find(|lane| lane.agent.as_str() == agent).unwrap();
-        let is_wait = |kind| matches!(kind, SpanKind::Others | SpanKind::Turn | SpanKind::Approval);
-        let spans = lane.spans.iter().filter(|span| is_wait(span.kind));
+        let spans = lane.spans.iter().filter(|span| span.kind.is_wait());
         let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
-        let open = lane.wait.as_ref().map(|wait| (wait.kind, wait.from_ms));
+        let open = lane.open.as_ref().filter(|open| open.kind.is_wait());
+        let open = open.map(|open| (open.kind, open.from_ms));
         (spans.collect(), open)
     }
     let mut view = fold(&[
@@ -293,6 +293,10 @@ fn the_timeline_has_what_agents_wait_for() {
     apply(&mut view, 7, &approval("b", Some("once")));
     let asked = (SpanKind::Approval, 50, 70);
     assert_eq!(waits(&view, "b"), (vec![asked], None));
+    // What an agent does is there before it ends.
+    let mut lanes = view.timeline().lanes().iter();
+    let lane = lanes.find(|lane| lane.agent.as_str() == "b").unwrap();
+    assert_eq!(lane.open.as_ref().unwrap().kind, SpanKind::Model);
     apply(&mut view, 8, &answer_event("b", "agent2.1", None));
     apply(&mut view, 9, &request_event("a"));
     let waited = (SpanKind::Others, 20, 90);

@@ -30,18 +30,18 @@ pub struct TimelineLane {
     pub spans: VecDeque<TimelineSpan>,
     /// The number of older spans that are not kept.
     pub dropped: u64,
-    /// What the agent waits for now; `None` if it works or is done.
-    pub wait: Option<OpenWait>,
+    /// What the agent does now, or waits for; `None` if it is idle.
+    pub open: Option<OpenSpan>,
 }
 
-/// A wait that has not ended, and becomes a span when it does.
+/// A span that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OpenWait {
-    /// What the agent waits for.
+pub struct OpenSpan {
+    /// What it is.
     pub kind: SpanKind,
     /// The start, in milliseconds after the start of the run.
     pub from_ms: u64,
-    /// Whom or what it waits for.
+    /// As that of a [`TimelineSpan`].
     pub label: String,
 }
 
@@ -103,37 +103,38 @@ impl Timeline {
         true
     }
 
-    /// Sets what `agent` waits for from now on; the wait before it ends. Returns whether it changed.
-    pub(super) fn set_wait(
+    /// Sets what `agent` does, or waits for, from now on; what it did before that ends. Returns whether
+    /// it changed.
+    pub(super) fn set_open(
         &mut self,
         agent: &AgentId,
-        wait: Option<(SpanKind, &str)>,
+        open: Option<(SpanKind, &str)>,
         at: EventPosition,
     ) -> bool {
-        let begun = wait.map(|(kind, label)| OpenWait {
+        let begun = open.map(|(kind, label)| OpenSpan {
             kind,
             from_ms: at.elapsed_ms,
             label: single_line(label, LABEL_CHARS_MAX),
         });
         let mut lanes = self.lanes.iter();
         let known = lanes.find(|lane| lane.agent == *agent);
-        let known = known.and_then(|lane| lane.wait.as_ref());
-        if known.map(OpenWait::subject) == begun.as_ref().map(OpenWait::subject) {
+        let known = known.and_then(|lane| lane.open.as_ref());
+        if known.map(OpenSpan::subject) == begun.as_ref().map(OpenSpan::subject) {
             return false;
         }
         if let Some(lane) = self.lane(agent) {
-            lane.end_wait(at);
-            lane.wait = begun;
+            lane.close(at);
+            lane.open = begun;
         }
         true
     }
 
-    /// Ends all waits. Returns whether there were any.
-    pub(super) fn end_waits(&mut self, at: EventPosition) -> bool {
+    /// Ends what is open in all lanes. Returns whether there was anything.
+    pub(super) fn close_all(&mut self, at: EventPosition) -> bool {
         let mut is_changed = false;
         for lane in &mut self.lanes {
-            is_changed |= lane.wait.is_some();
-            lane.end_wait(at);
+            is_changed |= lane.open.is_some();
+            lane.close(at);
         }
         is_changed
     }
@@ -144,7 +145,7 @@ impl Timeline {
                 agent: agent.clone(),
                 spans: VecDeque::new(),
                 dropped: 0,
-                wait: None,
+                open: None,
             });
         }
         self.lanes.iter_mut().find(|lane| lane.agent == *agent)
@@ -160,10 +161,12 @@ impl TimelineLane {
         self.spans.push_back(span);
     }
 
-    /// Makes the open wait a span, unless it took no time.
-    fn end_wait(&mut self, at: EventPosition) {
-        let ended = self.wait.take();
-        if let Some(wait) = ended.filter(|wait| wait.from_ms < at.elapsed_ms) {
+    /// Ends what is open. A wait that took some time becomes a span; what else ends has an event of its
+    /// own, with the exact time.
+    fn close(&mut self, at: EventPosition) {
+        let ended = self.open.take();
+        let is_kept = |open: &OpenSpan| open.kind.is_wait() && open.from_ms < at.elapsed_ms;
+        if let Some(wait) = ended.filter(is_kept) {
             self.push(TimelineSpan {
                 kind: wait.kind,
                 from_ms: wait.from_ms,
@@ -174,8 +177,15 @@ impl TimelineLane {
     }
 }
 
-impl OpenWait {
-    /// Returns what tells it apart from other waits of the agent.
+impl SpanKind {
+    /// Returns whether it is a wait whose end is not known when it begins.
+    pub fn is_wait(self) -> bool {
+        matches!(self, SpanKind::Others | SpanKind::Turn | SpanKind::Approval)
+    }
+}
+
+impl OpenSpan {
+    /// Returns what tells it apart from other spans of the agent.
     fn subject(&self) -> (SpanKind, &str) {
         (self.kind, self.label.as_str())
     }

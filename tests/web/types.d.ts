@@ -48,8 +48,8 @@ type Stage = {iteration: number, stage: number, role: string, agents: string[], 
   attempt?: number, attempts_max?: number};
 type PipelineSection = {stages: Stage[], stage_count: number};
 type Span = {kind: string, from_ms: number, to_ms: number, label: string};
-type OpenWait = {kind: string, from_ms: number, label: string};
-type TimelineSection = {lanes: {agent: string, spans: Span[], dropped: number, wait: OpenWait | null}[]};
+type OpenSpan = {kind: string, from_ms: number, label: string};
+type TimelineSection = {lanes: {agent: string, spans: Span[], dropped: number, open: OpenSpan | null}[]};
 type Question = {id?: string, kind: string, text?: string, check?: string,
   detail?: string, choices?: string[]};
 

@@ -112,7 +112,7 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
     let mut line = StyledRow::new();
     let winner = ballot.winner.as_ref();
     if winner.is_some_and(|winner| winner.label == answer.label) {
-        line.push((TextStyle::Good, "+ winner  ".to_owned()));
+        line.push((TextStyle::Good, "* winner  ".to_owned()));
     }
     line.push((TextStyle::Plain, votes_text(ballot, answer)));
     if let Some((style, checks)) = checks_text(answer) {

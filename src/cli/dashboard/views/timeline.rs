@@ -68,11 +68,9 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
     };
     let spans = lane.spans.iter();
     let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
-    let wait = lane
-        .wait
-        .iter()
-        .map(|wait| (wait.kind, wait.from_ms, end_ms));
-    for (kind, from_ms, to_ms) in spans.chain(wait) {
+    let open = lane.open.iter();
+    let open = open.map(|open| (open.kind, open.from_ms, end_ms));
+    for (kind, from_ms, to_ms) in spans.chain(open) {
         let (from, to) = (place(from_ms), place(to_ms));
         for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
             let rank = cell.map_or(0, |kind| sign(kind).2);

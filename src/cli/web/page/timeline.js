@@ -40,9 +40,9 @@ export function timelineView(stream) {
   const timeline = stream.sections.get('timeline') ?? { lanes: [] };
   const order = (/** @type {{agent: string}} */ { agent }) => stream.run?.agents.indexOf(agent) ?? 0;
   const now = stream.isLive ? stream.now : stream.run?.elapsed_ms ?? 0;
-  /** A wait that has not ended is a span up to now. @param {TimelineSection['lanes'][number]} lane */
-  const withWait = (lane) => (lane.wait ? { ...lane, spans: [...lane.spans, { ...lane.wait, to_ms: Math.max(now, lane.wait.from_ms) }] } : lane);
-  const lanes = timeline.lanes.map(withWait).sort((one, other) => order(one) - order(other));
+  /** What has not ended is a span up to now. @param {TimelineSection['lanes'][number]} lane */
+  const withOpen = (lane) => (lane.open ? { ...lane, spans: [...lane.spans, { ...lane.open, to_ms: Math.max(now, lane.open.from_ms) }] } : lane);
+  const lanes = timeline.lanes.map(withOpen).sort((one, other) => order(one) - order(other));
   if (!lanes.some(({ spans }) => spans.length)) return empty(stream.isLive ? 'Nothing has happened yet.' : 'No agent worked in this run.');
   const ends = lanes.flatMap(({ spans }) => spans.map((span) => span.to_ms));
   const end = Math.max(1000, stream.run?.elapsed_ms ?? 0, ...ends);
