@@ -21,8 +21,11 @@ pub(crate) const HEADING: &str = "📂 Context Paths:";
 const NO_PATHS: &str = "   No context paths configured";
 /// Heading of the question; the current directory follows.
 const ADD: &str = "❓ Add current directory as context path?";
-/// Note about an answer that the question does not offer.
-const PROTECT_NOTE: &str = "   (p: yes, and protect paths in it)";
+/// What the answers mean, also one that the question does not offer.
+const ANSWERS: [&str; 2] = [
+    "   (yes: all agents may read it, and the winner may change it;",
+    "   p: the same, and some paths in it stay as they are)",
+];
 /// Question about the current directory.
 pub(crate) const QUESTION: &str = "   [Y]es (default) / [N]o / [C]ustom path: ";
 /// What is expected if an answer to it is invalid.
@@ -116,7 +119,7 @@ pub(crate) fn lines_before(cwd: &AbsPath, open: &[ContextPath]) -> Vec<String> {
         .chain(none)
         .chain(listed)
         .chain([String::new(), ADD.to_owned(), format!("   {cwd}")])
-        .chain([PROTECT_NOTE.to_owned()])
+        .chain(ANSWERS.map(str::to_owned))
         .collect()
 }
 

@@ -271,6 +271,20 @@ fn keys_open_views_and_lines() {
 }
 
 #[test]
+fn the_help_explains_the_words_of_the_views() {
+    let mut terminal = Terminal::open(two_agents(60_000, ""), 80);
+    terminal.wait_for_text("waits for its model");
+    terminal.type_and_wait("1 ann", "?", "Everywhere");
+    // The end of the list.
+    terminal.type_keys("\u{1b}[F");
+    terminal.wait_for_text("answer 2 of agent 1");
+    terminal.wait_for_text("its answer has won the vote");
+    terminal.type_keys(CTRL_C);
+    lines_after_dashboard(&terminal, "ended: ");
+    let _project = terminal.wait_for_end(130);
+}
+
+#[test]
 fn keys_typed_together_with_the_one_that_leaves_begin_a_message() {
     let mut terminal = Terminal::open(two_agents(60_000, ""), 80);
     terminal.wait_for_text("2 ben");

@@ -692,6 +692,7 @@ fn a_single_run_asks_about_the_current_directory() {
         "📂 Context Paths:\r\n   No context paths configured\r\n\r\n\
          ❓ Add current directory as context path?\r\n   [PROJECT]\r\n",
     );
+    terminal.wait_for_output("all agents may read it, and the winner may change it");
     terminal.wait_for_output("   [Y]es (default) / [N]o / [C]ustom path:");
     terminal.type_keys(ENTER);
     terminal.wait_for_output("✓ Added [PROJECT] (write)");

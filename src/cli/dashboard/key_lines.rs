@@ -16,7 +16,7 @@ pub(super) const VIEW_KEYS: [KeyHelp; 9] = [
     ("a", "answers side by side"),
     ("d", "the changes of the delivery, and its review"),
     ("v", "votes with their reasons"),
-    ("t", "what each agent did when"),
+    ("t", "what each agent did and waited for, and when"),
     ("c", "tokens and money"),
     ("p", "the stages of a pipeline"),
     ("e", "the lines of the run so far"),
@@ -125,7 +125,7 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
                 ("d", "diff"),
                 ("v", "votes"),
                 ("e", "log"),
-                ("t", "time"),
+                ("t", "timeline"),
                 ("c", "cost"),
             ]);
             shown

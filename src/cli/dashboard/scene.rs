@@ -215,7 +215,8 @@ impl Scene<'_> {
         let more = usize::try_from(run.more_warnings).unwrap_or(usize::MAX);
         let warnings = run.warnings.len().saturating_add(more);
         if warnings > 0 {
-            add(TextStyle::Warn, count_noun(warnings, "warning"));
+            let warnings = count_noun(warnings, "warning");
+            add(TextStyle::Warn, format!("{warnings} (key e)"));
         }
         line.push((TextStyle::Plain, " ".to_owned()));
         line

@@ -10,6 +10,8 @@ use crate::spending::totals::{RequestTotals, UsageKey};
 /// Width of a column of names, and of one of numbers.
 const NAME_WIDTH: usize = 18;
 const NUMBER_WIDTH: usize = 10;
+/// What the columns count.
+const UNITS: &str = " read, cached and written are tokens; in the phase final, the winner presents";
 
 /// Returns the lines of the usage.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
@@ -52,6 +54,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let calls = scene.tool_calls();
     lines.extend(calls.map(|calls| vec![(TextStyle::Plain, format!(" tool calls: {calls}"))]));
     lines.extend(limit_lines(scene));
+    lines.push(vec![(TextStyle::Faint, UNITS.to_owned())]);
     lines
 }
 

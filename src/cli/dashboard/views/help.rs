@@ -16,15 +16,33 @@ const SIGNS: [KeyHelp; 7] = [
     ("* winner", "its answer has won the vote"),
 ];
 
+/// Words of the views.
+const WORDS: [KeyHelp; 4] = [
+    (
+        "agent1.2",
+        "answer 2 of agent 1 (agents are numbered by their names)",
+    ),
+    ("ballot", "the answers so far, and the votes for each"),
+    (
+        "void",
+        "a vote that does not count: a new answer or message came",
+    ),
+    (
+        "presenting",
+        "the winner writes the final answer, and changes your files",
+    ),
+];
+
 /// Returns the lines of the help.
 pub(in crate::cli::dashboard) fn lines() -> Vec<StyledRow> {
-    let sections: [(&str, &[KeyHelp]); 6] = [
+    let sections: [(&str, &[KeyHelp]); 7] = [
         ("Views", &VIEW_KEYS),
         ("Everywhere", &GENERAL_KEYS),
         ("One agent", &AGENT_KEYS),
         ("Review of a delivery", &REVIEW_KEYS),
         ("Questions", &QUESTION_KEYS),
         ("Signs", &SIGNS),
+        ("Words", &WORDS),
     ];
     let mut lines = Vec::new();
     for (title, keys) in sections {
