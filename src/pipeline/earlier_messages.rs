@@ -12,15 +12,15 @@ use crate::path::AbsPath;
 use crate::pipeline::PipelineRun;
 use crate::pipeline::stage_run::{RunEnd, read_events, run_end};
 use crate::world::store::runs::{self, RunDir};
-use crate::world::store::sessions;
+use crate::world::store::sessions::{self, SessionDir};
 
 impl PipelineRun {
-    /// Returns the messages in the logs of the runs that have their sessions in `place` and ended
-    /// without an answer, in the order in which they were sent. A message that was given to several of
-    /// them is one.
-    pub(super) fn earlier_messages(&self, place: &AbsPath) -> Result<Vec<UserMessage>> {
-        let sessions = sessions::list(place)?;
-        let sessions: BTreeSet<String> = sessions.iter().map(|session| session.id()).collect();
+    /// Returns the messages in the logs of the runs that have their sessions below `sessions_dir` and
+    /// ended without an answer, in the order in which they were sent. A message that several of them
+    /// were given is one.
+    pub(super) fn earlier_messages(&self, sessions_dir: &AbsPath) -> Result<Vec<UserMessage>> {
+        let sessions = sessions::list(sessions_dir)?;
+        let sessions: BTreeSet<String> = sessions.iter().map(SessionDir::id).collect();
         if sessions.is_empty() {
             return Ok(Vec::new());
         }
@@ -34,7 +34,7 @@ impl PipelineRun {
             };
             known.contains(&run.name()) && is_of_stage(run)
         });
-        let mut messages = Vec::new();
+        let mut messages: Vec<UserMessage> = Vec::new();
         // The oldest first.
         for run in runs.iter().rev() {
             let events = read_events(run)?;

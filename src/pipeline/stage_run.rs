@@ -152,8 +152,8 @@ impl PipelineRun {
             PreviousAttempt::Nothing => {
                 self.prepare_checkouts(stage_run, &checkouts, tip).await?;
                 let config = self.stage_config(stage_run, &checkouts)?;
-                let place = self.sessions(&stage_run.instance, stage_run.task.attempt());
-                let messages = self.earlier_messages(&place)?;
+                let sessions = self.sessions(&stage_run.instance, stage_run.task.attempt());
+                let messages = self.earlier_messages(&sessions)?;
                 (self.run_request(stage_run, config)?, messages)
             }
         };

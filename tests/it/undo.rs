@@ -661,7 +661,8 @@ fn hunks_that_a_run_left_are_offered_by_apply_until_the_file_changes() {
 
 #[test]
 fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
-    let lines = numbered(30);
+    let lines: Vec<String> = (1..=30).map(|line: u32| line.to_string()).collect();
+    let lines = lines.join("\n") + "\n";
     let project = two_changes_project(&lines);
     let (shown, status) = run_typed(&project, "a\n");
     assert_eq!(status, 0, "{shown}");
@@ -690,7 +691,6 @@ fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
     let undone = lists(nothing.then([""]), "delivered")
         .then(["undo"])
         .success();
-    assert_eq!(undone.stdout(), "restored long.txt\n");
     has(&lines);
     // A file that is changed after some of its hunks were taken again is the user's.
     let project = undone.then(["apply"]);

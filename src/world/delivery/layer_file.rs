@@ -26,7 +26,7 @@ pub(super) fn restore_layer_file(
     let (Ok(offer), PathState::File(state)) = (delivery.read_source(), &step.ours) else {
         return Ok(());
     };
-    let SourceDirectory { path, written, .. } = delivery.source_place(&offer, step.root);
+    let SourceDirectory { path, written, .. } = delivery.source_location(&offer, step.root);
     if written != SourceLayout::Over || !path.is_within(delivery.dir()) {
         return Ok(());
     }

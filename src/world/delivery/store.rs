@@ -257,11 +257,11 @@ impl OpenDelivery {
     ) -> Option<SourceDirectory> {
         let is_there =
             |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
-        Some(self.source_place(offer, number)).filter(is_there)
+        Some(self.source_location(offer, number)).filter(is_there)
     }
 
     /// Returns the same whether it exists or not.
-    pub(super) fn source_place(&self, offer: &DeliverySource, number: usize) -> SourceDirectory {
+    pub(super) fn source_location(&self, offer: &DeliverySource, number: usize) -> SourceDirectory {
         let other = offer.origins.get(number).cloned().flatten();
         other.unwrap_or_else(|| SourceDirectory {
             path: self.layer(number).join("upper"),
