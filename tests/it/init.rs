@@ -525,9 +525,9 @@ fn one_key_makes_one_agent_or_two() {
     }
     let one_key = || Project::new().env("OPENAI_API_KEY", KEY);
     for (typed, has_second) in [("", false), ("y", true)] {
-        let mut terminal = dialogue(one_key(), &["--no-path", "--no-commands"]);
+        let mut terminal = open_dialogue(one_key(), &["--no-path", "--no-commands"]);
         terminal.wait_for_output("Only one model was found");
-        answer(&mut terminal, "two agents of this model? [y/N]", typed);
+        answer_question(&mut terminal, "two agents of this model? [y/N]", typed);
         terminal.wait_for_output("written: .massgen/config.yaml");
         let project = terminal.wait_for_end(0);
         let yaml = read_to_string(project.path(FOUND)).unwrap();

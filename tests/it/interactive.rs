@@ -566,9 +566,9 @@ fn the_level_in_force_is_shown() {
 fn a_session_shows_an_unchanged_level_once() {
     let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: off";
     let config = team(&[agent("a", keys, ANSWERS)], "");
-    let mut terminal = closed_session(typed(Project::new().config(&config)));
-    turn(&mut terminal, "First", 1);
-    turn(&mut terminal, "Second", 2);
+    let mut terminal = closed_session(interactive_project(Project::new().config(&config)));
+    wait_for_turn(&mut terminal, "First", 1);
+    wait_for_turn(&mut terminal, "Second", 2);
     let notices = terminal.written().matches("commands: no sandbox").count();
     assert_eq!(notices, 1, "{}", terminal.written());
     terminal.type_keys(CTRL_D);
@@ -664,7 +664,7 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
 
 #[test]
 fn a_model_of_another_maker_is_named() {
-    let project = typed(
+    let project = interactive_project(
         Project::new()
             .env("OPENAI_API_KEY", "k")
             .args(["-m", "gpt-5"]),

@@ -343,7 +343,7 @@ fn a_server_that_cannot_start_in_its_container_says_why() {
         &["the server `box` cannot be used", "ruby", "not found"],
     );
     let optional = "command: ruby, args: [x.rb]";
-    let finished = with_calls(on(project(), &daemon), optional, "", &[]).success();
+    let finished = with_calls(with_daemon(project(), &daemon), optional, "", &[]).success();
     let warning = "warning: no tools of the server `box` are offered to `one`";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     check(

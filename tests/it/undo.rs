@@ -671,14 +671,14 @@ fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
     let file = project.path("long.txt");
     let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
     has(&whole);
-    let undone = lists(project, "delivered").then(["undo"]).success();
+    let undone = check_listed(project, "delivered").then(["undo"]).success();
     has(&lines);
     let project = undone.then(["apply"]);
     let (shown, status) = run_typed(&project, "c\ns\ny\nn\n");
     assert_eq!(status, 0, "{shown}");
     assert!(shown.contains("long.txt: 1 of 2 hunks"), "{shown}");
     has(&first);
-    let listed = lists(project, "partly applied");
+    let listed = check_listed(project, "partly applied");
     let applied = listed.then(["apply", "--yes"]).success();
     assert_eq!(applied.stdout(), "changed long.txt\n");
     has(&whole);
@@ -688,7 +688,7 @@ fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
         "{}",
         nothing.stderr()
     );
-    let undone = lists(nothing.then([""]), "delivered")
+    let undone = check_listed(nothing.then([""]), "delivered")
         .then(["undo"])
         .success();
     has(&lines);

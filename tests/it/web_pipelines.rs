@@ -94,12 +94,12 @@ fn check_delivery(server: &WebServer, run: &str) {
     assert!(!server.project.path("TASK.md").exists());
     let diff = server.get(&format!("/api/runs/{run}/diff")).json();
     assert_eq!(diff["applied"][0]["state"], "applied", "{diff}");
-    assert_eq!(row(server, run)["outcome"], "delivered");
+    assert_eq!(pipeline_row(server, run)["outcome"], "delivered");
     let undone = server.post(&format!("/api/runs/{run}/undo"), &json!({}));
     assert_eq!(undone.status, 200, "{undone:?}");
     assert!(!file.exists());
-    assert_eq!(row(server, run)["outcome"], "undone");
-    assert_eq!(row(server, run)["resumable"], false);
+    assert_eq!(pipeline_row(server, run)["outcome"], "undone");
+    assert_eq!(pipeline_row(server, run)["resumable"], false);
 }
 
 /// Sends a message to an agent of a run.
