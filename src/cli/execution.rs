@@ -171,12 +171,10 @@ pub(crate) async fn execute_and_show(
         page.accept_messages(sender.clone());
         page.show_limits(request.config.limits);
     }
+    let inbox = arguments.inbox_dir.as_ref();
     let request = RunRequest {
         messages,
-        inbox: arguments
-            .inbox_dir
-            .as_ref()
-            .map(|dir| request.base.join(dir)),
+        inbox: inbox.map(|dir| request.base.join(dir)),
         ..request
     };
     let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);

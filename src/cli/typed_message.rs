@@ -127,16 +127,19 @@ impl TypedMessageLine {
 
 /// Returns why a line is probably meant for massgen and not for the agents.
 pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
-    if is_command(line) {
-        return Some("a command works only at the prompt of a session");
-    }
     let mut characters = line.chars();
     // A digit may choose one of several alternatives, and one character of another script is a word.
     let is_key = characters
         .next()
-        .is_some_and(|key| key.is_ascii_graphic() && !key.is_ascii_digit());
-    (is_key && characters.next().is_none())
-        .then_some("a single character is a key of the dashboard; write a message in words")
+        .is_some_and(|key| key.is_ascii_graphic() && !key.is_ascii_digit())
+        && characters.next().is_none();
+    if is_key {
+        Some("a single character is a key of the dashboard; write a message in words")
+    } else if is_command(line) {
+        Some("a command works only at the prompt of a session")
+    } else {
+        None
+    }
 }
 
 /// Returns the message that a line expresses: `NAME: text` and `@NAME text` are for one of

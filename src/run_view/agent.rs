@@ -61,7 +61,7 @@ pub struct AgentView {
     has_open_request: bool,
     /// Whether it has answered or voted in a ballot that is open, and not begun anything since.
     #[serde(skip)]
-    awaits_others: bool,
+    waits_for_others: bool,
 }
 
 /// What an agent does now.
@@ -215,7 +215,7 @@ impl AgentView {
             usage: RequestTotals::default(),
             transcript: Transcript::default(),
             has_open_request: false,
-            awaits_others: false,
+            waits_for_others: false,
         }
     }
 
@@ -225,7 +225,7 @@ impl AgentView {
         self.vote = None;
         self.plan = None;
         self.has_open_request = false;
-        self.awaits_others = false;
+        self.waits_for_others = false;
         self.activity = AgentActivity::Idle;
         self.since_ms = at.elapsed_ms;
     }
@@ -233,7 +233,7 @@ impl AgentView {
     /// Ends what it does, because the attempt or the run has ended.
     pub(super) fn stop(&mut self, at: EventPosition) {
         self.has_open_request = false;
-        self.awaits_others = false;
+        self.waits_for_others = false;
         self.set_activity(AgentActivity::Idle, at);
     }
 
@@ -290,7 +290,7 @@ impl AgentView {
             AgentActivity::RunningTool(tool) => Some((SpanKind::Tool, tool.as_str())),
             AgentActivity::Checking(check) => Some((SpanKind::Check, check.as_str())),
             AgentActivity::Idle => self
-                .awaits_others
+                .waits_for_others
                 .then_some((SpanKind::Others, OTHER_AGENTS)),
             AgentActivity::Retrying { .. }
             | AgentActivity::RateLimited { .. }
@@ -382,7 +382,7 @@ impl AgentView {
     /// Ends its wait for the ballot, which is closed, and a submission that this does not take any more.
     /// Returns whether there was either.
     pub(super) fn close_ballot(&mut self, at: EventPosition) -> bool {
-        let was_waiting = std::mem::take(&mut self.awaits_others);
+        let was_waiting = std::mem::take(&mut self.waits_for_others);
         let is_submitting = matches!(self.activity, AgentActivity::Submitting(_));
         if is_submitting {
             self.end_activity(at);
@@ -409,7 +409,7 @@ impl AgentView {
             ModelEvent::ModelRequestStarted { model, .. } => {
                 self.model = Some(Arc::clone(model));
                 self.has_open_request = true;
-                self.awaits_others = false;
+                self.waits_for_others = false;
                 self.speech.start_reply();
                 self.set_activity(AgentActivity::WaitingForModel, at);
             }
@@ -684,13 +684,13 @@ impl AgentView {
             CoordinationEvent::Answered { label, .. } => {
                 self.answer = Some(*label);
                 self.vote = None;
-                self.awaits_others = true;
+                self.waits_for_others = true;
                 self.note(&format!("answers as {label}"), at);
                 self.end_activity(at);
             }
             CoordinationEvent::Voted { label, reason, .. } => {
                 self.vote = Some(*label);
-                self.awaits_others = true;
+                self.waits_for_others = true;
                 self.note(&format!("votes for {label}: {reason}"), at);
                 self.end_activity(at);
             }

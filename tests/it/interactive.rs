@@ -566,7 +566,9 @@ fn the_level_in_force_is_shown() {
 fn a_session_shows_an_unchanged_level_once() {
     let keys = "cwd: w\nenable_mcp_command_line: true\ncommand_line_sandbox: off";
     let config = team(&[agent("a", keys, ANSWERS)], "");
-    let mut terminal = closed_session(interactive_project(Project::new().config(&config)));
+    let named = Project::new().file("team.yaml", config);
+    let named = named.args(["--config", "team.yaml"]);
+    let mut terminal = closed_session(interactive_project(named));
     wait_for_turn(&mut terminal, "First", 1);
     wait_for_turn(&mut terminal, "Second", 2);
     let notices = terminal.written().matches("commands: no sandbox").count();

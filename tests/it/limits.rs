@@ -531,15 +531,15 @@ fn money_cannot_be_limited_where_a_price_is_not_known() {
 fn a_limit_on_money_says_that_a_server_on_this_machine_does_not_count() {
     let warning = "warning: `max_cost_usd` does not count `house-1`: a server on this machine costs \
                    nothing unless `~/.massgen/models.yaml` has a price for the model";
-    let local = || remote("house-1", "http://127.0.0.1:9/v1");
+    let local = || remote_project("house-1", "http://127.0.0.1:9/v1");
     check_price(local(), warning);
     let run = local().retyped(["--config", "team.yaml", "go"]).run();
     assert_eq!(run.stderr().matches(warning).count(), 1, "{}", run.stderr());
     // Controls: a price of the user's, and a limit that free models keep.
     let prices = "models: [{name: house-1, usd_per_million_tokens: {input: 0.5, output: 2}}]";
-    let priced = local().home_file(".massgen/models.yaml", prices);
+    let with_price = local().home_file(".massgen/models.yaml", prices);
     let nothing = local().args(["--max-cost-usd", "0"]);
-    for control in [priced, nothing] {
+    for control in [with_price, nothing] {
         let finished = control.success();
         let stderr = finished.stderr();
         assert!(!stderr.contains("does not count"), "{stderr}");

@@ -227,11 +227,9 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
 /// Returns the lines for a plan: its progress, and each step.
 fn plan_note(plan: &TaskPlan) -> String {
     let (done, all) = (plan.completed_count(), plan.entries.len());
-    let steps: String = plan
-        .entries
-        .iter()
-        .map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content))
-        .collect();
+    let steps = plan.entries.iter();
+    let steps = steps.map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content));
+    let steps: String = steps.collect();
     format_marked("plan", &format!("{done} of {all} done{steps}"))
 }
 
