@@ -431,8 +431,14 @@ fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues()
     let _project = terminal.wait_for_end(0);
 }
 
-/// Returns a project with two agents of which the first writes a file and needs approval for it.
+/// Returns a project with two agents of which the first writes a file and needs approval for it. Only that
+/// one is asked for an answer.
 fn approval_project() -> Project {
+    approval_team("orchestrator: {skip_coordination_rounds: true}")
+}
+
+/// Returns a project with both agents at work, and these keys of the config.
+fn approval_team(keys: &str) -> Project {
     let writes = "
 - calls: [{name: write_file, arguments: {path: a.txt, content: one}}]
 - calls: [{name: new_answer, arguments: {content: done}}]
@@ -442,11 +448,11 @@ fn approval_project() -> Project {
         agent("ann", "cwd: w", writes),
         agent("ben", "", &answer_replies("dogs", "agent1", 0)),
     ];
-    let rest = "permissions: {ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}
-orchestrator: {skip_coordination_rounds: true}";
+    let rest =
+        format!("permissions: {{ask: ['write_file(*.txt)'], ask_timeout_seconds: 600}}\n{keys}");
     on_terminal(
         Project::new()
-            .config(&team(&agents, rest))
+            .config(&team(&agents, &rest))
             .args(["task", "--cwd-context", "ro"]),
     )
 }
@@ -476,7 +482,7 @@ fn a_call_is_approved_in_place() {
 
 #[test]
 fn the_timeline_shows_who_waits_for_whom() {
-    let mut terminal = Terminal::open(approval_project(), 80);
+    let mut terminal = Terminal::open(approval_team(""), 80);
     terminal.wait_for_text("ann asks to use write_file:");
     terminal.type_keys("t");
     terminal.wait_for_text("waits: . to try again  - for other agents");

@@ -9,11 +9,13 @@ use crate::steering::{on, steer, stop_on, to, to_all};
 
 const KEYS: &str = "stages: [understand, implementer]\nproject: none";
 
-/// Answers `heard` once it has a message with `text`; before that, it answers `otherwise` after a while.
-fn listens(text: &str, heard: &str, otherwise: &str) -> String {
+/// Answers `heard` this long after it has a message with `text`; before that, it answers `otherwise` after
+/// a while.
+fn listens(text: &str, heard: &str, delay_ms: u32, otherwise: &str) -> String {
     format!(
         r#"
 - when: {{contains: "{text}"}}
+  delay_ms: {delay_ms}
   calls: [{{name: new_answer, arguments: {{content: "{heard}"}}}}]
   repeat: true
 - delay_ms: 5000
@@ -24,9 +26,16 @@ fn listens(text: &str, heard: &str, otherwise: &str) -> String {
 }
 
 fn project() -> Project {
+    project_with_delay(0)
+}
+
+/// Returns the project with an implementer that works this long on an answer to a message.
+fn project_with_delay(delay_ms: u32) -> Project {
+    let understand = listens("be quick", "short", 0, "long");
+    let implementer = listens("use Zig", "Zig", delay_ms, "another");
     let agents = [
-        agent("understand", "", &listens("be quick", "short", "long")),
-        agent("implementer", "", &listens("use Zig", "Zig", "another")),
+        agent("understand", "", &understand),
+        agent("implementer", "", &implementer),
     ];
     Project::new().config(&pipeline(KEYS, &agents, ""))
 }
@@ -72,7 +81,8 @@ fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
 
 #[test]
 fn a_role_that_was_stopped_is_given_its_messages_again() {
-    let project = project();
+    // It is stopped while it works on its answer.
+    let project = project_with_delay(4000);
     let messages = [
         on(
             "model_request_started",
