@@ -8,8 +8,9 @@ import { PageTester } from '../web/browser.mjs';
 
 const SIZE = { width: 1280, height: 800 };
 const [, , link, task, directory] = process.argv;
-const tester = new PageTester(link);
-await tester.open();
+const tester = new PageTester();
+await tester.startBrowser();
+await tester.open(link);
 const { page } = tester;
 await page.setViewportSize(SIZE);
 const encoder = await (await tester.browser.newContext()).newPage();
