@@ -39,10 +39,12 @@ const voteItem = (vote) => html`<li class=${vote.is_void ? 'void' : ''}>${vote.i
 export function ballotStrip(stream) {
   const { answers, votes, winner } = stream.ballot;
   if (!answers.length) return html`<section class="strip" aria-label="Ballot"><p class="muted">${stream.isLive ? 'No answers yet.' : 'No agent answered.'}</p></section>`;
+  const isWinner = (/** @type {BallotAnswer} */ answer) => Number(answer.label === winner?.label);
+  const winnerFirst = [...answers].sort((one, other) => isWinner(other) - isWinner(one));
   return html`<section class="strip" aria-label="Ballot">
     ${winner ? html`<p class="winner">${icon('trophy')} <b><bdi>${winner.agent}</bdi></b> wins with ${winner.label}: ${winnerReason(winner.reason)}.</p>`
       : nothing}
-    <ul class="answer-chips" aria-label="Answers">${answers.map((answer) => answerChip(answer, stream))}</ul>
+    <ul class="answer-chips" aria-label="Answers">${winnerFirst.map((answer) => answerChip(answer, stream))}</ul>
     ${votes.length ? html`<div class="row wrap"><span class="muted">Votes</span><ul class="votes" aria-label="Votes">${votes.map(voteItem)}</ul>
       <a href=${runHref(stream.id, ['votes'])}>reasons</a></div>` : nothing}</section>`;
 }
