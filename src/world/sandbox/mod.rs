@@ -148,7 +148,8 @@ pub enum ExitReason {
     },
 }
 
-/// Prefix of the last step of building a sandbox, which starts its program.
+/// Prefix of the last step of building a sandbox, which starts its program: the program follows in
+/// backticks.
 const STARTING: &str = "starting ";
 /// The system's error message for a program that does not exist.
 const NOT_THERE: &str = "No such file or directory";
@@ -167,7 +168,7 @@ impl fmt::Display for ExitReason {
             ExitReason::TimedOut => f.write_str("it took too long and was killed"),
             ExitReason::Interrupted => f.write_str("it was interrupted"),
             ExitReason::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
-            ExitReason::Refused { step, why } => match step.strip_prefix(STARTING) {
+            ExitReason::Refused { step, why } => match unstarted_program(step) {
                 Some(program) if why.starts_with(NOT_THERE) => {
                     write!(
                         f,
@@ -189,9 +190,16 @@ impl ExitReason {
         match self {
             ExitReason::Exited(_) | ExitReason::Signalled(_) | ExitReason::DiskFull(_) => true,
             ExitReason::TimedOut | ExitReason::Interrupted => false,
-            ExitReason::Refused { step, .. } => step.starts_with(STARTING),
+            ExitReason::Refused { step, .. } => unstarted_program(step).is_some(),
         }
     }
+}
+
+/// Returns the program, in backticks, if `step` is the one that starts it; `None` for a step that builds
+/// its sandbox, such as starting a thread.
+fn unstarted_program(step: &str) -> Option<&str> {
+    step.strip_prefix(STARTING)
+        .filter(|program| program.starts_with('`'))
 }
 
 /// The streams of a process that is started without waiting for its end.
@@ -480,4 +488,36 @@ fn unavailable_error(level: SandboxLevel, reasons: &[String]) -> Error {
         .with_hint("see `massgen doctor` for available levels, or use `auto`");
     let remedies = find_obstacles().into_iter().map(|obstacle| obstacle.remedy);
     remedies.fold(error, Error::with_hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_program_fails_in_a_sandbox_that_was_built() {
+        let refused = |step: &str| ExitReason::Refused {
+            step: step.to_owned(),
+            why: "Resource temporarily unavailable".to_owned(),
+        };
+        let of_program = [
+            ExitReason::Exited(1),
+            ExitReason::Signalled(libc::SIGKILL),
+            refused("starting `a`"),
+        ];
+        for exit_reason in of_program {
+            assert!(exit_reason.is_failure_of_program(), "{exit_reason}");
+        }
+        let of_sandbox = [
+            refused("starting a thread"),
+            refused("starting"),
+            refused("start the command in its container"),
+            refused("confining itself with Landlock"),
+        ];
+        for exit_reason in of_sandbox {
+            assert!(!exit_reason.is_failure_of_program(), "{exit_reason}");
+            let text = exit_reason.to_string();
+            assert!(text.starts_with("its sandbox could not be built"), "{text}");
+        }
+    }
 }
