@@ -48,9 +48,61 @@ fn write(
     let (parent, name) = layer.make_parent_of(rel)?;
     let mut staged = StagedFile::new_private(&parent)?;
     staged.write(text.as_bytes())?;
+    // If the user removes the file, it is not created again.
+    mark_copied_up(&staged)?;
     let plain_bits = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     staged.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
-    staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
-    // If the user removes the file, it is not created again.
-    mark_copied_up(layer, rel)
+    // The step that the journal gets next relies on it, also after a crash of the machine.
+    staged
+        .place_at(name, ReplacePolicy::Nothing, PlacementDurability::Synced)
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::disallowed_methods,
+        reason = "tests look at the disk themselves"
+    )]
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::path::AbsPath;
+    use crate::world::sys::upper_layer::{is_copied_up, supports_marks};
+
+    #[test]
+    fn a_file_of_the_layer_has_its_mark_and_its_bits_even_if_it_is_read_only() {
+        let disk = tempfile::tempdir().unwrap();
+        let at = disk.path().canonicalize().unwrap();
+        let layer = DirectoryHandle::open_own(&AbsPath::new(&at).unwrap()).unwrap();
+        for (name, mode) in [
+            ("dir/writable", 0o644),
+            ("dir/read-only", 0o444),
+            ("setuid", 0o4755),
+        ] {
+            let rel = RelPath::new(name).unwrap();
+            let state = RegularFileState {
+                inode: None,
+                size_bytes: 2,
+                modified_ns: 0,
+                mode,
+            };
+            write(&layer, &rel, "a\n", &state).unwrap();
+            let meta = fs::metadata(at.join(name)).unwrap();
+            assert_eq!(meta.permissions().mode() & 0o7777, mode & 0o777, "{name}");
+            assert_eq!(fs::read_to_string(at.join(name)).unwrap(), "a\n");
+            assert_eq!(is_copied_up(&layer, &rel), supports_marks(&layer), "{name}");
+        }
+        let again = RelPath::new("setuid").unwrap();
+        let state = RegularFileState {
+            inode: None,
+            size_bytes: 2,
+            modified_ns: 0,
+            mode: 0o644,
+        };
+        assert!(write(&layer, &again, "b\n", &state).is_err());
+        assert_eq!(fs::read_to_string(at.join("setuid")).unwrap(), "a\n");
+    }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags, fchmod, fchown, fsync, futimens, openat};
 use rustix::io::Errno;
@@ -174,6 +175,12 @@ impl<'d> StagedFile<'d> {
         }
         let temporary = self.temporary.as_deref().ok_or(FileSystemError::Missing)?;
         Ok((self.staging_dir, temporary))
+    }
+}
+
+impl AsFd for StagedFile<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

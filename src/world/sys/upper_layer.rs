@@ -107,13 +107,10 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN), Ok(Some(_))))
 }
 
-/// Marks `rel` in the layer as copied from the tree below, where the file system supports marks.
-pub(crate) fn mark_copied_up(
-    upper: &DirectoryHandle,
-    rel: &RelPath,
-) -> Result<(), FileSystemError> {
-    let handle = upper.handle(rel)?;
-    match setxattr(proc_path(&handle), ORIGIN, b"y", XattrFlags::empty()) {
+/// Marks a file of a layer as copied from the tree below, where the file system supports marks. The
+/// caller must be allowed to write to it: a read-only file is marked before it gets its permission bits.
+pub(crate) fn mark_copied_up(file: impl AsFd) -> Result<(), FileSystemError> {
+    match setxattr(proc_path(file), ORIGIN, b"y", XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
