@@ -607,6 +607,24 @@ fn a_server_that_fails_takes_no_tool_of_massgens_with_it() {
 }
 
 #[test]
+fn a_server_that_fails_is_left_out_and_one_that_is_refused_stays_an_error() {
+    let own_name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let refused = format!("{{name: own, url: 'http://{}:1/mcp'}}", own_name.trim());
+    let failing = "{name: own, command: bash, args: [-c, 'exit 3']}";
+    for (server, is_refused) in [(failing, false), (refused.as_str(), true)] {
+        let keys = format!("      mcp_servers: [{server}]");
+        let mut served = StdioMcpServer::start(project_with_servers(&keys), &OF_WRITER);
+        // More often than a server is started.
+        for _ in 0..5 {
+            let listed = served.ask("tools/list", &json!({}));
+            let why = listed["error"]["message"].as_str().unwrap_or_default();
+            assert_eq!(why.contains("the server `own`"), is_refused, "{listed}");
+            assert_eq!(listed["result"]["tools"].is_array(), !is_refused);
+        }
+    }
+}
+
+#[test]
 fn an_agent_that_works_by_programs_is_offered_so() {
     let keys = filesystem_server("      enable_code_based_tools: true");
     let mut served = StdioMcpServer::start(project_with_servers(&keys), &OF_WRITER);

@@ -250,6 +250,7 @@ struct ConnectionSlot {
 struct ConnectionState {
     link: Option<Arc<McpClient>>,
     starts: u32,
+    last_failure: Option<FailureCause>,
 }
 
 /// Parameters for starting a program.
@@ -570,7 +571,7 @@ impl ConnectionSlot {
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
                  again{words}"
             );
-            let cause = FailureCause::Server;
+            let cause = state.last_failure.unwrap_or(FailureCause::Server);
             return Err(UnusableServer { why, cause });
         }
         drop(before);
@@ -583,6 +584,7 @@ impl ConnectionSlot {
             listener.inspect(|listener| listener.report_progress("is being started"));
             opening.await
         };
+        state.last_failure = opened.as_ref().err().map(|unusable| unusable.cause);
         let link = Arc::new(opened?);
         state.link = Some(Arc::clone(&link));
         Ok(link)
