@@ -17,8 +17,9 @@ use crate::world::io::files::{file_names, inspect};
 
 /// Maximum number of paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
-/// Maximum number of words after an `@` for which similar names are looked for.
-const WORDS_LOOKED_UP_MAX: usize = 8;
+/// Maximum number of missing paths, and of words after an `@`, for which similar names are looked for:
+/// each lookup reads a directory.
+const LOOKUPS_MAX: usize = 8;
 
 /// Finds the mentions in `task`, whose relative paths are relative to `base`.
 pub(crate) fn parse(task: &TaskText, base: &AbsPath, host: &Host) -> ParsedPrompt {
@@ -60,17 +61,18 @@ pub(crate) fn path_list(mentions: &[&Mention]) -> String {
 /// Returns the warnings about the mentions of a prompt. A word after an `@` that names nothing is
 /// worth one only if something has a similar name.
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
-    let missing = prompt.missing.iter().map(|mention| {
+    let missing = prompt.missing.iter().enumerate();
+    let missing = missing.map(|(index, mention)| {
         let path = &mention.path;
         match mention.found {
             LookupResult::Unreadable => format!("mentioned path `{path}` cannot be read"),
             LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
-                let near = nearest_path(path);
+                let near = (index < LOOKUPS_MAX).then(|| nearest_path(path)).flatten();
                 missing_path_warning(path, near.as_deref())
             }
         }
     });
-    let words = prompt.words.iter().take(WORDS_LOOKED_UP_MAX);
+    let words = prompt.words.iter().take(LOOKUPS_MAX);
     let misspelled = words.filter_map(|mention| {
         let near = nearest_path(&mention.path)?;
         Some(missing_path_warning(&mention.path, Some(&near)))

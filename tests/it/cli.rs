@@ -766,6 +766,17 @@ fn a_mention_of_a_missing_path_is_reported() {
             "warning: mentioned path `[PROJECT]/plan` does not exist (did you mean `plan.txt`?)",
         ]
     );
+    // Each suggestion reads a directory: a long list of paths gets a few.
+    let paths: Vec<String> = (0..20)
+        .map(|number| format!("@./note{number}.md"))
+        .collect();
+    let finished = Project::new()
+        .file("note.md", "")
+        .args(["explain", "prompt", &paths.join(" ")])
+        .success();
+    let count = |part: &str| finished.stdout().matches(part).count();
+    assert_eq!(count("does not exist"), 20, "{}", finished.stdout());
+    assert_eq!(count("did you mean `note.md`?"), 8, "{}", finished.stdout());
     // What exists and cannot be read is no handle of a person.
     let project = Project::new();
     mkfifoat(CWD, project.path("alice"), Mode::RWXU).unwrap();
