@@ -1,6 +1,8 @@
 //! Puts the agents' version of a file back into the layer of a delivery. The layer is removed once all
 //! of it was delivered; with its file, what is left of that can be offered like the rest of any other.
 
+use std::os::fd::AsFd as _;
+
 use rustix::fs::Mode;
 
 use crate::delivery::path_state::{PathState, RegularFileState};
@@ -13,12 +15,13 @@ use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedFile};
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
-use crate::world::sys::upper_layer::mark_copied_up;
+use crate::world::sys::upper_layer::{make_parents_over, mark_copied_up};
 
-/// Puts `text` into its layer as the agents' version of the file that `step` changes, unless something
-/// is there. What is delivered from a directory outside of `delivery` is no layer, and stays as it is.
+/// Puts `text` into its layer over `tree` as the agents' version of the file that `step` changes, unless
+/// something is there. What is delivered from a directory outside of `delivery` is no layer, and stays as it is.
 pub(super) fn restore_layer_file(
     delivery: &OpenDelivery,
+    tree: &DirectoryHandle,
     step: &DeliveryStep,
     text: &str,
 ) -> Result<()> {
@@ -34,7 +37,10 @@ pub(super) fn restore_layer_file(
     let failed = |fault| delivery_error("write", &path.join(step.rel.as_path()), fault);
     let layer = DirectoryHandle::open_own(&path).map_err(failed)?;
     match layer.meta(&step.rel) {
-        Err(FileSystemError::Missing) => write(&layer, &step.rel, text, state).map_err(failed),
+        Err(FileSystemError::Missing) => {
+            make_parents_over(tree, &layer, &step.rel).map_err(failed)?;
+            write(&layer, &step.rel, text, state).map_err(failed)
+        }
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -49,7 +55,7 @@ fn write(
     let mut staged = StagedFile::new_private(&parent)?;
     staged.write(text.as_bytes())?;
     // If the user removes the file, it is not created again.
-    mark_copied_up(&staged)?;
+    mark_copied_up(staged.as_fd())?;
     let plain_bits = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     staged.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
     // The step that the journal gets next relies on it, also after a crash of the machine.
@@ -70,7 +76,9 @@ mod tests {
 
     use super::*;
     use crate::path::AbsPath;
-    use crate::world::sys::upper_layer::{is_copied_up, supports_marks};
+    use crate::world::sys::upper_layer::{
+        UpperEntry, is_copied_up, read_upper_entry, supports_marks,
+    };
 
     #[test]
     fn a_file_of_the_layer_has_its_mark_and_its_bits_even_if_it_is_read_only() {
@@ -104,5 +112,28 @@ mod tests {
         };
         assert!(write(&layer, &again, "b\n", &state).is_err());
         assert_eq!(fs::read_to_string(at.join("setuid")).unwrap(), "a\n");
+    }
+
+    #[test]
+    fn directories_of_the_layer_are_those_of_the_tree_below() {
+        let disk = tempfile::tempdir().unwrap();
+        let at = disk.path().canonicalize().unwrap();
+        let open = |name: &str| {
+            let path = AbsPath::new(at.join(name)).unwrap();
+            DirectoryHandle::open_own(&path).unwrap()
+        };
+        for (name, mode) in [("upper", 0o700), ("tree", 0o755), ("tree/dir", 0o750)] {
+            fs::create_dir(at.join(name)).unwrap();
+            fs::set_permissions(at.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let (tree, upper) = (open("tree"), open("upper"));
+        make_parents_over(&tree, &upper, &RelPath::new("dir/new/file").unwrap()).unwrap();
+        let entry = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
+        assert!(matches!(entry("dir/new"), UpperEntry::Made(_)));
+        if supports_marks(&upper) {
+            assert!(matches!(entry("dir"), UpperEntry::Merged(_)));
+            let meta = fs::metadata(at.join("upper/dir")).unwrap();
+            assert_eq!(meta.permissions().mode() & 0o7777, 0o750);
+        }
     }
 }

@@ -482,7 +482,8 @@ impl AppliedDelivery {
             None => new.clone(),
         };
         if hunks.is_some() {
-            restore_layer_file(&self.delivery, last, &new)?;
+            let tree = &self.session.delivery_tree(last.root)?.root;
+            restore_layer_file(&self.delivery, tree, last, &new)?;
         }
         // The rest of a merged text cannot be offered later: its plan would not merge.
         let layer = self.layer_contents(last);

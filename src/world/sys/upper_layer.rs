@@ -4,7 +4,7 @@
 //! what was changed.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawMode, StatxFlags, XattrFlags, chmod, getxattr, mknodat,
@@ -109,7 +109,7 @@ pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
 
 /// Marks a file of a layer as copied from the tree below, where the file system supports marks. The
 /// caller must be allowed to write to it: a read-only file is marked before it gets its permission bits.
-pub(crate) fn mark_copied_up(file: impl AsFd) -> Result<(), FileSystemError> {
+pub(crate) fn mark_copied_up(file: BorrowedFd<'_>) -> Result<(), FileSystemError> {
     match setxattr(proc_path(file), ORIGIN, b"y", XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
@@ -126,6 +126,36 @@ pub(crate) fn mark_applied(upper: &DirectoryHandle, rel: &RelPath) -> Result<(),
         Ok(()) | Err(Errno::NODATA) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Creates the directories of a layer above `rel` that are missing. They get the permission bits of
+/// those in `tree`, the tree below, and like them they are not created again if the user removes them.
+pub(crate) fn make_parents_over(
+    tree: &DirectoryHandle,
+    upper: &DirectoryHandle,
+    rel: &RelPath,
+) -> Result<(), FileSystemError> {
+    let parent = rel.parent().unwrap_or_default();
+    let mut dir = RelPath::default();
+    for name in parent.names() {
+        dir = dir.child(name).ok_or(FileSystemError::Missing)?;
+        if !matches!(upper.meta(&dir), Err(FileSystemError::Missing)) {
+            continue;
+        }
+        drop(upper.make_dirs(&dir)?);
+        let below = tree.meta(&dir).ok();
+        let below = below
+            .filter(|below| below.kind == FileKind::Directory && below.mode.contains(Mode::RWXU));
+        if let Some(below) = below.filter(|_| supports_marks(upper)) {
+            let handle = upper.handle(&dir)?;
+            chmod(proc_path(&handle), below.mode)?;
+            // With other bits, the mark would change those of the user's directory.
+            if FileMetadata::from_handle(&handle)?.mode == below.mode {
+                mark_applied(upper, &dir)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Marks the directory `rel` of a layer as opaque: nothing of what is below is visible through it.
