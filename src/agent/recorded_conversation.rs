@@ -172,11 +172,58 @@ impl RecordedConversation {
         }
     }
 
+    /// Returns whether tools whose names begin with `prefix` were executed and have to be executed again.
+    pub fn repeats_calls_of(&self, prefix: &str) -> bool {
+        let is_executed = |call: &CallRequest| {
+            let recorded = self.calls.get(&call.id);
+            call.name.starts_with(prefix) && matches!(recorded, Some(RecordedCall::Ended(_)))
+        };
+        self.effects == EffectPersistence::Gone
+            && self.replies.iter().any(|reply| match reply {
+                RecordedReply::Whole { calls, .. } => calls.iter().any(is_executed),
+                RecordedReply::Failed(_) => false,
+            })
+    }
+
     /// Returns the result of the call `id`, if it has one.
     pub fn result_of(&self, id: &str) -> Option<&ToolResultContent> {
         match self.calls.get(id)? {
             RecordedCall::Ended(reading) | RecordedCall::TurnedAway(reading) => Some(reading),
             RecordedCall::Begun => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_repeated_if_they_were_executed_and_their_effects_are_gone() {
+        let call = |id: &str, name: &str| CallRequest {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let reply = RecordedReply::Whole {
+            text: String::new(),
+            calls: vec![call("1", "mcp__a__x"), call("2", "mcp__b__x")],
+            stop: StopReason::Done,
+            echo: None,
+        };
+        let ended = RecordedCall::Ended(ToolResultContent::default());
+        let rejected = RecordedCall::TurnedAway(ToolResultContent::from_rejection("no"));
+        let mut recorded = RecordedConversation {
+            replies: [reply].into(),
+            calls: [("1".to_owned(), ended), ("2".to_owned(), rejected)].into(),
+            effects: EffectPersistence::Gone,
+            ..RecordedConversation::default()
+        };
+        let repeats = |recorded: &RecordedConversation| {
+            ["a", "b", "c"].map(|server| recorded.repeats_calls_of(&format!("mcp__{server}__")))
+        };
+        assert_eq!(repeats(&recorded), [true, false, false]);
+        recorded.effects = EffectPersistence::Present;
+        assert_eq!(repeats(&recorded), [false, false, false]);
     }
 }

@@ -77,6 +77,9 @@ impl AgentTeam {
                     emit(&connection.events, RunEvent::Warning { message }).await;
                 }
             }
+            if let Some(recorded) = &connection.recorded {
+                self.require_called_servers(member, recorded)?;
+            }
         }
         let abandoned_models = connection
             .recorded

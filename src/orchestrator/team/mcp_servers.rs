@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::WeakSender;
 
+use crate::agent::recorded_conversation::RecordedConversation;
 use crate::call_rules::{CallRule, CallRules};
 use crate::config::command_line::CommandLineConfig;
 use crate::config::execution_mode::ExecutionMode;
@@ -12,7 +13,7 @@ use crate::config::servers::{
     InstanceSharing, ProgramPlace, ServerConfig, ServerProgram, ServerTransport,
 };
 use crate::config::{AgentConfig, PlanningMode, ToolFilter};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
 use crate::orchestrator::environments::EnvironmentSpec;
@@ -20,7 +21,7 @@ use crate::orchestrator::grants;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember, check_command_config};
 use crate::path::AbsPath;
 use crate::permissions::grant::{Grant, GrantKind, Phase};
-use crate::tools::served::{ServerName, ToolCatalogue, is_served_name};
+use crate::tools::served::{SEPARATOR, SERVED_PREFIX, ServerName, ToolCatalogue, is_served_name};
 use crate::world::access::gate::Gate;
 use crate::world::access::policy::GatePolicy;
 use crate::world::mcp::packages::PackageStore;
@@ -140,6 +141,30 @@ impl AgentTeam {
         let servers = member.servers.iter();
         let used = servers.filter(|serving| !self.tool_lists.is_left_out(&serving.config));
         unmatched_rule_warnings(&member.rules, used, offered)
+    }
+
+    /// Refuses to continue a recorded conversation without a server whose calls have to be made again:
+    /// what they did would be missing in what is delivered.
+    pub(super) fn require_called_servers(
+        &self,
+        member: &TeamMember,
+        recorded: &RecordedConversation,
+    ) -> Result<()> {
+        let is_missed = |serving: &&MemberServer| {
+            let server = serving.config.name();
+            self.tool_lists.is_left_out(&serving.config)
+                && recorded.repeats_calls_of(&format!("{SERVED_PREFIX}{server}{SEPARATOR}"))
+        };
+        let Some(missed) = member.servers.iter().find(is_missed) else {
+            return Ok(());
+        };
+        let message = format!(
+            "`{}` has called tools of the server `{}`, which cannot be used now",
+            member.id,
+            missed.config.name()
+        );
+        Err(Error::new(ErrorKind::Environment, message)
+            .with_hint("a warning says why; resume the run when the server works again"))
     }
 
     /// Returns the gate for the servers that `member` shares with others: it covers what all

@@ -26,7 +26,7 @@ pub const SERVED_PREFIX: &str = "mcp__";
 /// The prefix of the names of the user's own tools.
 pub const CUSTOM_PREFIX: &str = "custom_tool__";
 /// The separator between the parts of a full name.
-const SEPARATOR: &str = "__";
+pub const SEPARATOR: &str = "__";
 /// The longest name of a server, in bytes.
 pub const SERVER_NAME_BYTES_MAX: usize = 100;
 
