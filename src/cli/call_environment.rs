@@ -168,7 +168,7 @@ fn build_sandbox(
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable: &machine.executable,
-        place: &directories.home(),
+        overlay_directory: &directories.home(),
         trees,
         record: record.as_ref(),
     })?;

@@ -608,7 +608,7 @@ impl<'b> EnvironmentBuilder<'b> {
         let sandbox = Sandbox::open_with(SandboxSpec {
             choice: key.0,
             executable: &self.host.executable,
-            place: &directories.home(),
+            overlay_directory: &directories.home(),
             trees: &key.1,
             record: record.as_ref(),
         })?;

@@ -97,7 +97,7 @@ impl OverlayFactory {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
-                place: &directory,
+                directory: &directory,
                 grants: &grants,
                 state: &factory.state,
                 audience,

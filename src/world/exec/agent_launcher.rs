@@ -165,12 +165,12 @@ impl AgentLauncher {
         socket: &AgentSocket,
     ) -> std::result::Result<Vec<(AbsPath, GrantScope)>, String> {
         let ours = Self::own_executable().map_err(|why| why.to_string())?;
-        let place = program.first().and_then(AbsPath::new).map(package_root);
-        let own = [
+        let package = program.first().and_then(AbsPath::new).map(package_root);
+        let own_paths = [
             (socket.dir().clone(), GrantScope::Tree),
             (ours, GrantScope::File),
         ];
-        Ok(own.into_iter().chain(place).collect())
+        Ok(own_paths.into_iter().chain(package).collect())
     }
 }
 
@@ -182,12 +182,12 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
     let (name, arguments) = command
         .split_first()
         .ok_or_else(|| Error::bug("no program"))?;
-    let place = match AbsPath::new(name) {
-        Some(place) => file::is_readable(&place).then_some(place),
+    let executable = match AbsPath::new(name) {
+        Some(executable) => file::is_readable(&executable).then_some(executable),
         None => process::find(name, path),
     };
-    let place = place.and_then(|place| dir::resolve(&place).ok());
-    let Some(place) = place else {
+    let executable = executable.and_then(|executable| dir::resolve(&executable).ok());
+    let Some(executable) = executable else {
         let message = format!("program `{name}` not found");
         let error = Error::new(ErrorKind::Environment, message);
         return Err(match package {
@@ -197,9 +197,9 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
             None => error.with_hint("install it, or set its absolute path in `command`"),
         });
     };
-    let mut words = vec![place.to_string()];
-    words.extend(arguments.iter().cloned());
-    Ok(words)
+    let mut command_line = vec![executable.to_string()];
+    command_line.extend(arguments.iter().cloned());
+    Ok(command_line)
 }
 
 /// Returns what must be readable to run a program: the package directory that contains it, or the

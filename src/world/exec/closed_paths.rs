@@ -40,12 +40,13 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     for root in gate.trees() {
         for rel in &root.grant().hidden {
             let spellings = spellings(&root, rel)?;
-            let closed_places = spellings.into_iter().map(|rel| root.join(&rel));
-            let closed_places =
-                closed_places.filter(|place| !gate.allows(place.real(), Permission::Read));
+            let unreadable = spellings
+                .into_iter()
+                .map(|rel| root.join(&rel))
+                .filter(|path| !gate.allows(path.real(), Permission::Read));
             closed
                 .hidden
-                .extend(closed_places.map(|place| place.real().to_abs()));
+                .extend(unreadable.map(|path| path.real().to_abs()));
         }
         let is_own = root.grant().kind == GrantKind::Workspace;
         let is_searched = hides || (masks && is_own);
@@ -71,21 +72,17 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
 /// Returns the paths in the tree `root` that match `rel` after case folding; the rules hide all of
 /// them. Symlinks do not count.
 fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolError> {
-    let mut found = vec![RelPath::default()];
+    let mut matches = vec![RelPath::default()];
     for wanted in rel.names() {
         let wanted = fold_name(wanted);
         let mut next = Vec::new();
-        for above in found {
-            let place = root.join(&above);
-            let entries = match place
-                .dir()
-                .dir(&place.below())
-                .and_then(|dir| dir.entries())
-            {
+        for above in matches {
+            let path = root.join(&above);
+            let entries = match path.dir().dir(&path.below()).and_then(|dir| dir.entries()) {
                 Ok(entries) => entries,
                 Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
                 Err(fault) => {
-                    let dir = place.real();
+                    let dir = path.real();
                     let why = format!("`{dir}` cannot be listed, and `{rel}` is hidden: {fault}");
                     return Err(cannot_run(&why));
                 }
@@ -95,9 +92,9 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
                 .filter(|entry| entry.kind != FileKind::Link && fold_name(&entry.name) == wanted);
             next.extend(same.filter_map(|entry| above.child(&entry.name)));
         }
-        found = next;
+        matches = next;
     }
-    Ok(found)
+    Ok(matches)
 }
 
 struct ClosedPathVisitor<'l> {
@@ -115,8 +112,8 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         if *self.names > NAMES_MAX {
             return WalkAction::Stop;
         }
-        let place = self.root.join(entry.rel);
-        let path = place.real();
+        let name_path = self.root.join(entry.rel);
+        let path = name_path.real();
         if self.gate.most_specific_grant(path) != Some(self.root.grant()) {
             return WalkAction::Skip;
         }

@@ -51,7 +51,7 @@ pub(super) struct OverlayCommand {
     /// The gate that sees what the command sees.
     gate: Gate,
     /// The directory of the overlay.
-    place: AbsPath,
+    directory: AbsPath,
     retention: OverlayRetention,
     audience: OverlayAudience,
     /// Whether another command uses the overlay too.
@@ -90,7 +90,7 @@ impl PostCommandSync {
         }
         let audience = commands.overlay_audience();
         let directories = commands.directories();
-        let place = match (retention, audience) {
+        let directory = match (retention, audience) {
             (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) => {
                 directories.new_overlay_directory()
             }
@@ -105,7 +105,7 @@ impl PostCommandSync {
         let is_shared = shown.is_some();
         let overlay = match shown {
             Some(overlay) => overlay,
-            None => open_overlay(gate, commands, &place, audience)?,
+            None => open_overlay(gate, commands, &directory, audience)?,
         };
         if audience == OverlayAudience::Container {
             trees.visible_overlay = overlay.downgrade();
@@ -113,7 +113,7 @@ impl PostCommandSync {
         Ok(Self::Overlay(OverlayCommand {
             gate: gate_on_overlay(&overlay, gate)?,
             overlay,
-            place,
+            directory,
             retention,
             audience,
             is_shared,
@@ -152,12 +152,12 @@ impl PostCommandSync {
 fn open_overlay(
     gate: &Gate,
     commands: &ExecEnvironment,
-    place: &AbsPath,
+    directory: &AbsPath,
     audience: OverlayAudience,
 ) -> Result<WriteOverlay, ToolError> {
     let overlay = WriteOverlay::open(OverlaySpec {
         origin: commands.overlay_origin(),
-        place,
+        directory,
         grants: &overlay_grants(gate),
         state: commands.directories().root(),
         audience,
@@ -190,7 +190,7 @@ impl OverlayCommand {
         let Self {
             overlay,
             gate: overlay_gate,
-            place,
+            directory,
             retention,
             audience,
             is_shared,
@@ -223,7 +223,7 @@ impl OverlayCommand {
         }
         if (retention, audience) == (OverlayRetention::UntilCommandEnds, OverlayAudience::Sandbox) {
             // A failed removal is left to the cleanup of the agent's directories.
-            let _removed = clear::remove(&place);
+            let _removed = clear::remove(&directory);
         }
         match failure {
             None => Ok(all_changes),

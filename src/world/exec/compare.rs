@@ -86,16 +86,16 @@ pub(super) fn compare_files(
     )))
 }
 
-fn read_side(gate: &Gate, place: &ResolvedPath) -> Result<String, ToolError> {
-    let (file, meta) = place
+fn read_side(gate: &Gate, path: &ResolvedPath) -> Result<String, ToolError> {
+    let (file, meta) = path
         .dir()
-        .open_file(&place.below())
-        .map_err(|fault| ToolError::failed_at(gate, "read", place, fault))?;
-    let text = text::read_whole(file, place.real().as_path(), COMPARE_BYTES_MAX)
-        .map_err(|no_text| ToolError::failed_at(gate, "read", place, no_text))?;
+        .open_file(&path.below())
+        .map_err(|fault| ToolError::failed_at(gate, "read", path, fault))?;
+    let text = text::read_whole(file, path.real().as_path(), COMPARE_BYTES_MAX)
+        .map_err(|no_text| ToolError::failed_at(gate, "read", path, no_text))?;
     gate.history()
-        .record_read(place.real().clone(), meta.version);
-    gate.record_base(place, &meta.version, FileAccessReason::Read);
+        .record_read(path.real().clone(), meta.version);
+    gate.record_base(path, &meta.version, FileAccessReason::Read);
     Ok(text)
 }
 
@@ -146,12 +146,12 @@ pub(super) fn compare_directories(
     )))
 }
 
-/// Returns what is below `place`, by name.
-fn list_tree(gate: &Gate, place: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
-    let listing = list_readable(gate, place, &mut |_| EntrySelection::Deep)
-        .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
+/// Returns what is below `path`, by name.
+fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
+    let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep)
+        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     if let Some(cut) = listing.cut {
-        return Err(ToolError::failed_at(gate, "compare", place, cut));
+        return Err(ToolError::failed_at(gate, "compare", path, cut));
     }
     let found = listing.found.into_iter();
     Ok(found.map(|found| (found.rel, found.kind)).collect())
@@ -199,7 +199,7 @@ pub(in crate::world) fn same_bytes(
 }
 
 fn same_target(one: &ResolvedPath, other: &ResolvedPath) -> Result<bool, FileSystemError> {
-    let target = |place: &ResolvedPath| place.dir().link_target(&place.below());
+    let target = |path: &ResolvedPath| path.dir().link_target(&path.below());
     Ok(target(one)? == target(other)?)
 }
 

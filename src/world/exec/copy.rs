@@ -334,10 +334,10 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
     })
 }
 
-fn make_dir(gate: &Gate, place: &ResolvedPath) -> Result<(), ToolError> {
-    match place.dir().make_dirs(&place.below()) {
+fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
+    match path.dir().make_dirs(&path.below()) {
         Ok(_) => Ok(()),
-        Err(fault) => Err(ToolError::failed_at(gate, "create", place, fault)),
+        Err(fault) => Err(ToolError::failed_at(gate, "create", path, fault)),
     }
 }
 

@@ -25,31 +25,31 @@ const EXAMPLES_MAX: usize = 3;
 /// Implements `delete_file`.
 pub(super) fn delete_file(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     recursion: DeleteRecursion,
 ) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "delete", place, fault);
-    let meta = place.dir().meta(&place.below()).map_err(stop)?;
-    let path = display_path(gate, place.real());
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "delete", path, fault);
+    let meta = path.dir().meta(&path.below()).map_err(stop)?;
+    let shown_path = display_path(gate, path.real());
     let (kind, changes) = match (meta.kind, recursion) {
         (FileKind::Directory, DeleteRecursion::EmptyOnly) => {
-            let below = place.below();
-            let (parent, name) = place.dir().parent_of(&below).map_err(stop)?;
+            let below = path.below();
+            let (parent, name) = path.dir().parent_of(&below).map_err(stop)?;
             parent.remove_dir(name).map_err(stop)?;
             ("directory", Vec::new())
         }
         (FileKind::Directory, DeleteRecursion::Whole) => {
-            let found = removable(gate, place, WriteIntent::Delete)?;
-            ("directory", remove_tree(gate, place, &found)?)
+            let pending = removable(gate, path, WriteIntent::Delete)?;
+            ("directory", remove_tree(gate, path, &pending)?)
         }
         _ => {
-            if let Some(why) = write_block(gate, place.real(), &meta, WriteIntent::Delete) {
-                return Err(ToolError::denied(gate, place.real(), why));
+            if let Some(why) = write_block(gate, path.real(), &meta, WriteIntent::Delete) {
+                return Err(ToolError::denied(gate, path.real(), why));
             }
-            ("file", vec![remove_name(gate, place, &meta.version)?])
+            ("file", vec![remove_name(gate, path, &meta.version)?])
         }
     };
-    let details = json!({"type": kind, "path": path, "file_count": changes.len()});
+    let details = json!({"type": kind, "path": shown_path, "file_count": changes.len()});
     Ok(Observation::done(json_done("delete_file", &details)).with_changes(changes))
 }
 
@@ -57,26 +57,26 @@ pub(super) fn delete_file(
 /// call.
 pub(super) fn delete_files_batch(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     selection: &FileSelection,
 ) -> ToolResult {
     let chosen = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
-    let listing = list_entries(gate, place, &mut |found| {
+    let listing = list_entries(gate, path, &mut |found| {
         let is_meant = found.kind == FileKind::Directory || chosen.matches(&found.rel);
         if !is_meant {
             EntrySelection::Not
-        } else if gate.allows(place.join(&found.rel).real(), Permission::Write) {
+        } else if gate.allows(path.join(&found.rel).real(), Permission::Write) {
             EntrySelection::Deep
         } else {
             skipped.push(found.rel.clone());
             EntrySelection::Not
         }
     })?;
-    let mut pending = pending_deletes(place, listing.found);
+    let mut pending = pending_deletes(path, listing.found);
     let mut unread = Vec::new();
     pending.retain(|name| {
-        let block = name.write_block(gate, place, WriteIntent::Delete);
+        let block = name.write_block(gate, path, WriteIntent::Delete);
         match block {
             None => return name.meta.kind != FileKind::Directory,
             Some(WriteBlock::Unread) => unread.push(name.rel.clone()),
@@ -87,16 +87,11 @@ pub(super) fn delete_files_batch(
         false
     });
     if !unread.is_empty() {
-        return Err(denied_error(
-            gate,
-            place.real(),
-            WriteBlock::Unread,
-            &unread,
-        ));
+        return Err(denied_error(gate, path.real(), WriteBlock::Unread, &unread));
     }
     let mut changes = Vec::new();
     for name in &pending {
-        match remove_name(gate, &place.join(&name.rel), &name.meta.version) {
+        match remove_name(gate, &path.join(&name.rel), &name.meta.version) {
             Ok(change) => changes.push(change),
             Err(stop) => return Err(stop.with_changes(changes)),
         }
@@ -126,71 +121,71 @@ impl PendingDelete {
     fn write_block(
         &self,
         gate: &Gate,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         intent: WriteIntent,
     ) -> Option<WriteBlock> {
-        write_block(gate, place.join(&self.rel).real(), &self.meta, intent)
+        write_block(gate, path.join(&self.rel).real(), &self.meta, intent)
     }
 }
 
 /// Returns the current metadata of the listed names; those that have vanished are skipped.
-fn pending_deletes(place: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
+fn pending_deletes(path: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
     let pending_delete = |found: ListedEntry| {
-        let meta = place.dir().meta(&place.join(&found.rel).below()).ok()?;
+        let meta = path.dir().meta(&path.join(&found.rel).below()).ok()?;
         let rel = found.rel;
         Some(PendingDelete { rel, meta })
     };
     found.into_iter().filter_map(pending_delete).collect()
 }
 
-/// Returns everything below `place`, if all of it may be removed or moved away.
+/// Returns everything below `path`, if all of it may be removed or moved away.
 pub(super) fn removable(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     intent: WriteIntent,
 ) -> Result<Vec<PendingDelete>, ToolError> {
     let mut closed = Vec::new();
-    let listing = list_entries(gate, place, &mut |found| {
-        if !gate.allows(place.join(&found.rel).real(), Permission::Write) {
+    let listing = list_entries(gate, path, &mut |found| {
+        if !gate.allows(path.join(&found.rel).real(), Permission::Write) {
             closed.push(found.rel.clone());
         }
         EntrySelection::Deep
     })?;
     if let Some((rel, fault)) = listing.unreadable.first() {
-        return Err(ToolError::failed_at(gate, "read", &place.join(rel), *fault));
+        return Err(ToolError::failed_at(gate, "read", &path.join(rel), *fault));
     }
     if !closed.is_empty() {
-        let readable = |rel: &RelPath| gate.allows(place.join(rel).real(), Permission::Read);
+        let readable = |rel: &RelPath| gate.allows(path.join(rel).real(), Permission::Read);
         closed.retain(readable);
         let why = "it holds names that you may not change";
-        return Err(denied_error(gate, place.real(), why, &closed));
+        return Err(denied_error(gate, path.real(), why, &closed));
     }
-    let pending = pending_deletes(place, listing.found);
+    let pending = pending_deletes(path, listing.found);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
         WriteBlock::Unread,
         WriteBlock::MarkedReadOnly,
     ] {
-        let is_blocked = |name: &&PendingDelete| name.write_block(gate, place, intent) == Some(why);
+        let is_blocked = |name: &&PendingDelete| name.write_block(gate, path, intent) == Some(why);
         let blocked = pending.iter().filter(is_blocked);
         let blocked: Vec<RelPath> = blocked.map(|name| name.rel.clone()).collect();
         if !blocked.is_empty() {
-            return Err(denied_error(gate, place.real(), why, &blocked));
+            return Err(denied_error(gate, path.real(), why, &blocked));
         }
     }
     Ok(pending)
 }
 
-/// Removes the names in `pending`, last first, and then `place` itself.
+/// Removes the names in `pending`, last first, and then `path` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     pending: &[PendingDelete],
 ) -> Result<Vec<FileChange>, ToolError> {
     let mut changes = Vec::new();
     for name in pending.iter().rev() {
-        let below = place.join(&name.rel);
+        let below = path.join(&name.rel);
         let removed = match name.meta.kind {
             FileKind::Directory => remove_dir(gate, &below).map(|()| None),
             FileKind::File
@@ -204,7 +199,7 @@ pub(super) fn remove_tree(
             Err(stop) => return Err(stop.with_changes(changes)),
         }
     }
-    match remove_dir(gate, place) {
+    match remove_dir(gate, path) {
         Ok(()) => Ok(changes),
         Err(stop) => Err(stop.with_changes(changes)),
     }
@@ -213,41 +208,41 @@ pub(super) fn remove_tree(
 /// Removes a name that is not a directory, unless it has changed since it was inspected.
 pub(super) fn remove_name(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     seen: &FileFingerprint,
 ) -> Result<FileChange, ToolError> {
-    let below = place.below();
-    let removed = place.dir().parent_of(&below).and_then(|(parent, name)| {
+    let below = path.below();
+    let removed = path.dir().parent_of(&below).and_then(|(parent, name)| {
         let staging_dir = gate.staging_dir().unwrap_or(&parent);
         remove_if_unchanged(&parent, staging_dir, name, seen)
     });
-    removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))?;
-    gate.history().record_removal(place.real());
+    removed.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))?;
+    gate.history().record_removal(path.real());
     Ok(FileChange {
-        path: place.real().clone(),
+        path: path.real().clone(),
         kind: ChangeKind::Deleted,
     })
 }
 
-fn remove_dir(gate: &Gate, place: &ResolvedPath) -> Result<(), ToolError> {
-    let below = place.below();
-    let removed = place
+fn remove_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
+    let below = path.below();
+    let removed = path
         .dir()
         .parent_of(&below)
         .and_then(|(parent, name)| parent.remove_dir(name));
-    removed.map_err(|fault| ToolError::failed_at(gate, "delete", place, fault))
+    removed.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))
 }
 
 fn list_entries(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
-    let start = place.dir().dir(&place.below());
-    let start = start.map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
+    let start = path.dir().dir(&path.below());
+    let start = start.map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let listing = TreeListing::list(&start, keep);
     match listing.cut {
-        Some(cut) => Err(ToolError::failed_at(gate, "delete", place, cut)),
+        Some(cut) => Err(ToolError::failed_at(gate, "delete", path, cut)),
         None => Ok(listing),
     }
 }

@@ -33,11 +33,11 @@ pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
         path: UserPath::parse(path).ok()?,
     };
     let (action, _gate) = gate.check(call).ok()?.into_action();
-    let Action::GetFileInfo { path: place } = action else {
+    let Action::GetFileInfo { path: resolved } = action else {
         return None;
     };
-    let is_itself = place.real().as_path().to_str() == Some(path);
-    let (content, _) = place.dir().open_file(&place.below()).ok()?;
+    let is_itself = resolved.real().as_path().to_str() == Some(path);
+    let (content, _) = resolved.dir().open_file(&resolved.below()).ok()?;
     is_itself.then_some(content)
 }
 

@@ -45,15 +45,15 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
             };
             let mut dir = tree.clone();
             for name in rel.names() {
-                let Some(place) = RelPath::default().child(name).map(|rel| dir.join(&rel)) else {
+                let Some(path) = RelPath::default().child(name).map(|rel| dir.join(&rel)) else {
                     continue;
                 };
-                if seen.insert(place.real().to_abs())
+                if seen.insert(path.real().to_abs())
                     && let Some(other) = other_spelling(&dir, name)?
                 {
-                    return Err(unenforceable_error(closed, &place, &other));
+                    return Err(unenforceable_error(closed, &path, &other));
                 }
-                dir = place;
+                dir = path;
             }
         }
     }
@@ -130,13 +130,13 @@ fn in_other_case(name: &OsStr) -> Option<OsString> {
     (other != name).then(|| other.into())
 }
 
-fn unenforceable_error(closed: &AbsPath, place: &ResolvedPath, other: &OsStr) -> ToolError {
+fn unenforceable_error(closed: &AbsPath, path: &ResolvedPath, other: &OsStr) -> ToolError {
     let other = other.display();
     let why = format!(
         "its file system treats `{other}` and `{}` as the same name, which the kernel does not, \
          so a command could reach `{closed}`, which is closed\n\
          hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
-        place.real()
+        path.real()
     );
     cannot_run(&why)
 }

@@ -42,24 +42,23 @@ struct GrepSearch {
 }
 
 /// Implements `grep_files`.
-pub(super) fn grep_files(gate: &Gate, place: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
+pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", place, fault);
-    let (files, listing) = match place.dir().meta(&place.below()).map_err(stop)?.kind {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", path, fault);
+    let (files, listing) = match path.dir().meta(&path.below()).map_err(stop)?.kind {
         FileKind::Directory => {
-            let listing =
-                list_readable(gate, place, &mut |_| EntrySelection::Deep).map_err(stop)?;
+            let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(stop)?;
             let found = listing.found.iter();
             let selected =
                 found.filter(|found| found.kind == FileKind::File && selection.matches(&found.rel));
             (
-                selected.map(|found| place.join(&found.rel)).collect(),
+                selected.map(|found| path.join(&found.rel)).collect(),
                 listing,
             )
         }
         FileKind::File | FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => {
-            (vec![place.clone()], TreeListing::default())
+            (vec![path.clone()], TreeListing::default())
         }
     };
     let mut search = GrepSearch {
@@ -86,17 +85,17 @@ impl GrepSearch {
     fn file(
         &mut self,
         gate: &Gate,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         matcher: &RegexMatcher,
         searcher: &mut Searcher,
     ) -> io::Result<()> {
-        let Ok((file, meta)) = place.dir().open_file(&place.below()) else {
+        let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
             return Ok(());
         };
         let file = file.take(self.bytes_left);
         self.bytes_left = self.bytes_left.saturating_sub(meta.version.size_bytes);
         let mut hits = FileMatches {
-            path: display_path(gate, place.real()),
+            path: display_path(gate, path.real()),
             lines: Vec::new(),
             matches_left: self.matches_left,
             bytes_left: LISTING_BYTES_MAX,

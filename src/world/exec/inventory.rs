@@ -135,8 +135,8 @@ impl TreeVisitor for InventoryVisitor<'_> {
             return WalkAction::Stop;
         };
         self.names_left = names_left;
-        let place = self.root.join(entry.rel);
-        let path = place.real();
+        let name_path = self.root.join(entry.rel);
+        let path = name_path.real();
         let is_other_grants = self.gate.most_specific_grant(path) != Some(self.root.grant());
         if is_other_grants || !self.gate.allows(path, Permission::Write) {
             return WalkAction::Skip;

@@ -19,9 +19,9 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// Implements `list_directory`.
-pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", place, fault);
-    let listing = list_readable(gate, place, &mut |_| EntrySelection::Shallow).map_err(stop)?;
+pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", path, fault);
+    let listing = list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(stop)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for found in &listing.found {
         let name = display_name(found.rel.as_path().as_os_str(), ".");
@@ -34,7 +34,7 @@ pub(super) fn list_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
 /// Implements `search_files`: a pattern without a wildcard matches any part of a name.
 pub(super) fn search_files(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     pattern: &str,
     exclude: &[String],
 ) -> ToolResult {
@@ -45,25 +45,25 @@ pub(super) fn search_files(
         pattern.to_owned()
     };
     let (wanted, excluded) = (CompiledGlobs::new(&[wanted])?, CompiledGlobs::new(exclude)?);
-    let listing = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
-        .map_err(|fault| ToolError::failed_at(gate, "search", place, fault))?;
+    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded, found))
+        .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for found in listing
         .found
         .iter()
         .filter(|found| wanted.match_name(&found.rel))
     {
-        lines.push(&display_path(gate, place.join(&found.rel).real()));
+        lines.push(&display_path(gate, path.join(&found.rel).real()));
     }
     let text = lines.finish("nothing matches\n", "narrow the pattern or the path");
     Ok(Observation::done(text + &limit_notes(&listing)))
 }
 
 /// Implements `directory_tree`: JSON as `{name, type, children}`.
-pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[String]) -> ToolResult {
+pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded = CompiledGlobs::new(exclude)?;
-    let listing = list_readable(gate, place, &mut |found| keep_unless(&excluded, found))
-        .map_err(|fault| ToolError::failed_at(gate, "list", place, fault))?;
+    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded, found))
+        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
     let mut found = listing.found.iter().peekable();
     let mut shown_entries = 0;
@@ -79,15 +79,15 @@ pub(super) fn directory_tree(gate: &Gate, place: &ResolvedPath, exclude: &[Strin
     Ok(Observation::done(text + &limit_notes(&listing)))
 }
 
-/// Lists everything readable below `place`. Fails if `place` is not a directory.
+/// Lists everything readable below `path`. Fails if `path` is not a directory.
 pub(super) fn list_readable(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, FileSystemError> {
-    let start = place.dir().dir(&place.below())?;
+    let start = path.dir().dir(&path.below())?;
     let mut listing = TreeListing::list(&start, &mut |found| {
-        if gate.allows(&place.real().join(&found.rel), Permission::Read) {
+        if gate.allows(&path.real().join(&found.rel), Permission::Read) {
             keep(found)
         } else {
             EntrySelection::Not

@@ -26,14 +26,14 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
             MASKED.contains(&protected).then_some(rel)
         });
         for rel in named.chain(grant.protected.iter().cloned()) {
-            let place = root.join(&rel);
-            let found = place.dir().meta(&place.below());
+            let path = root.join(&rel);
+            let found = path.dir().meta(&path.below());
             let is_there =
                 found.is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
-            let only_read = gate.allows(place.real(), Permission::Read)
-                && !gate.allows(place.real(), Permission::Write);
+            let only_read = gate.allows(path.real(), Permission::Read)
+                && !gate.allows(path.real(), Permission::Write);
             if is_there && only_read {
-                masks.push(place.real().to_abs());
+                masks.push(path.real().to_abs());
             }
         }
     }

@@ -39,7 +39,7 @@ pub trait MediaRunner: Debug + Send + Sync {
 /// vendor is paid. What was paid for before the run was interrupted is not made again.
 pub(super) fn generate_media(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     order: MediaOrder,
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn MediaRunner>,
@@ -49,19 +49,19 @@ pub(super) fn generate_media(
     let paid = call.runner.take_paid(call.call_id, &order);
     let is_there = || {
         let paid = paid.as_deref();
-        paid.is_some_and(|paid| contains(gate, place, paid))
+        paid.is_some_and(|paid| contains(gate, path, paid))
     };
-    match place.dir().meta(&place.below()) {
+    match path.dir().meta(&path.below()) {
         Err(FileSystemError::Missing) => {}
         Ok(_) if is_there() => {
             let size = paid.as_ref().map_or(0, Vec::len);
-            return Ok(Observation::done(report(gate, place, size)));
+            return Ok(Observation::done(report(gate, path, size)));
         }
         Ok(_) => {
             let why = "it exists; use another name";
-            return Err(ToolError::failed_at(gate, "write", place, why));
+            return Err(ToolError::failed_at(gate, "write", path, why));
         }
-        Err(fault) => return Err(ToolError::failed_at(gate, "write", place, fault)),
+        Err(fault) => return Err(ToolError::failed_at(gate, "write", path, fault)),
     }
     let bytes = if let Some(paid) = paid {
         paid
@@ -74,28 +74,30 @@ pub(super) fn generate_media(
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Keep,
     };
-    let change = put(gate, place, &FileSource::Bytes(&bytes), manner)?;
-    let report = report(gate, place, bytes.len());
+    let change = put(gate, path, &FileSource::Bytes(&bytes), manner)?;
+    let report = report(gate, path, bytes.len());
     Ok(Observation::done(report).with_changes(vec![change]))
 }
 
-fn report(gate: &Gate, place: &ResolvedPath, size: usize) -> String {
-    let path = display_path(gate, place.real());
-    format!("wrote {size} bytes to {path}\n")
+fn report(gate: &Gate, path: &ResolvedPath, size: usize) -> String {
+    let shown_path = display_path(gate, path.real());
+    format!("wrote {size} bytes to {shown_path}\n")
 }
 
-/// Returns whether `place` is a file with exactly this content, which its agent then knows.
-fn contains(gate: &Gate, place: &ResolvedPath, content: &[u8]) -> bool {
-    let Ok((file, meta)) = place.dir().open_file(&place.below()) else {
+/// Returns whether `path` is a file with exactly this content, which its agent then knows.
+fn contains(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
+    let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
         return false;
     };
     let most = u64::try_from(content.len()).unwrap_or(u64::MAX);
-    let mut found = Vec::new();
-    let read = file.take(most.saturating_add(1)).read_to_end(&mut found);
-    let is_same = read.is_ok() && found == content;
+    let mut content_read = Vec::new();
+    let read = file
+        .take(most.saturating_add(1))
+        .read_to_end(&mut content_read);
+    let is_same = read.is_ok() && content_read == content;
     if is_same {
-        let (path, version) = (place.real().clone(), meta.version);
-        gate.history().record_read(path, version);
+        let (known_path, version) = (path.real().clone(), meta.version);
+        gate.history().record_read(known_path, version);
     }
     is_same
 }

@@ -140,12 +140,12 @@ pub fn run_with_runners(
 /// out earlier.
 pub fn refresh_versions(permitted: Permitted<Action>) {
     let (action, gate) = permitted.into_action();
-    let record = |place: ResolvedPath| -> Result<(), Infallible> {
-        if let Ok(meta) = place.dir().meta(&place.below())
+    let record = |path: ResolvedPath| -> Result<(), Infallible> {
+        if let Ok(meta) = path.dir().meta(&path.below())
             && meta.kind == FileKind::File
         {
             gate.history()
-                .record_read(place.real().clone(), meta.version);
+                .record_read(path.real().clone(), meta.version);
         }
         Ok(())
     };

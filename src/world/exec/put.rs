@@ -39,23 +39,23 @@ pub(super) struct WriteOptions {
     pub(super) existing: ExistingTarget,
 }
 
-/// Writes a file to `place`. A file that the user changed in the meantime is left alone, and the
+/// Writes a file to `path`. A file that the user changed in the meantime is left alone, and the
 /// agent's version is kept where the policy says.
 pub(super) fn put(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     source: &FileSource<'_>,
     options: WriteOptions,
 ) -> Result<FileChange, ToolError> {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "write", place, fault);
-    let below = place.below();
-    let old = existing_file(place).map_err(stop)?;
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "write", path, fault);
+    let below = path.below();
+    let old = existing_file(path).map_err(stop)?;
     if let Some(old) = &old {
         if options.existing == ExistingTarget::Keep {
             return Err(stop(FileSystemError::Exists));
         }
-        if let Some(why) = write_block(gate, place.real(), old, options.intent) {
-            return Err(write_refusal(gate, place, source, options.intent, why));
+        if let Some(why) = write_block(gate, path.real(), old, options.intent) {
+            return Err(write_refusal(gate, path, source, options.intent, why));
         }
         let occasion = match options.intent {
             WriteIntent::Edit(_) => FileAccessReason::Read,
@@ -64,7 +64,7 @@ pub(super) fn put(
             | WriteIntent::Move
             | WriteIntent::Commit { .. } => FileAccessReason::Change,
         };
-        gate.record_base(place, &old.version, occasion);
+        gate.record_base(path, &old.version, occasion);
     }
     let seen = match options.intent {
         WriteIntent::Edit(version) => Some(version),
@@ -76,7 +76,7 @@ pub(super) fn put(
     if old.map(|old| old.version) != seen {
         return Err(stop(FileSystemError::Changed));
     }
-    let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+    let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
     let mut staged = stage_file(&dir, source, old.as_ref()).map_err(stop)?;
     if let Some(staging_dir) = gate.staging_dir() {
         staged = staged.with_staging_dir(staging_dir);
@@ -85,17 +85,17 @@ pub(super) fn put(
         Some(version) => (ReplacePolicy::Only(version), ChangeKind::Changed),
         None => (ReplacePolicy::Nothing, ChangeKind::Created),
     };
-    let durability = durability(place, options.intent);
+    let durability = durability(path, options.intent);
     let users = gate
         .overlay()
-        .and_then(|stage| stage.user_metadata(place.real()));
+        .and_then(|stage| stage.user_metadata(path.real()));
     let new = match staged.place_at(name, over, durability) {
         Ok(new) => new,
         Err(FileSystemError::Changed | FileSystemError::Exists)
-            if place.grant().kind == GrantKind::Context =>
+            if path.grant().kind == GrantKind::Context =>
         {
             let why = WriteBlock::Conflict;
-            return Err(write_refusal(gate, place, source, options.intent, why));
+            return Err(write_refusal(gate, path, source, options.intent, why));
         }
         Err(fault) => return Err(stop(fault)),
     };
@@ -104,19 +104,19 @@ pub(super) fn put(
         && users.version.size_bytes == seen.size_bytes
         && users.version.modified_ns == seen.modified_ns
     {
-        history.record_base(place.real().clone(), users.version);
+        history.record_base(path.real().clone(), users.version);
     }
-    history.record_write(place.real().clone(), new.version);
+    history.record_write(path.real().clone(), new.version);
     Ok(FileChange {
-        path: place.real().clone(),
+        path: path.real().clone(),
         kind,
     })
 }
 
 /// Returns the durability of a write: the user's files are on disk before the call returns, except
 /// in a commit, which syncs all of them at its end.
-fn durability(place: &ResolvedPath, intent: WriteIntent) -> PlacementDurability {
-    let is_users = place.grant().kind == GrantKind::Context;
+fn durability(path: &ResolvedPath, intent: WriteIntent) -> PlacementDurability {
+    let is_users = path.grant().kind == GrantKind::Context;
     if is_users && !matches!(intent, WriteIntent::Commit { .. }) {
         PlacementDurability::Synced
     } else {
@@ -124,9 +124,9 @@ fn durability(place: &ResolvedPath, intent: WriteIntent) -> PlacementDurability 
     }
 }
 
-/// Returns the regular file at `place`, if there is one. Anything else there is an error.
-fn existing_file(place: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystemError> {
-    match place.dir().meta(&place.below()) {
+/// Returns the regular file at `path`, if there is one. Anything else there is an error.
+fn existing_file(path: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystemError> {
+    match path.dir().meta(&path.below()) {
         Ok(meta) => match meta.kind {
             FileKind::File => Ok(Some(meta)),
             FileKind::Directory => Err(FileSystemError::IsDirectory),
@@ -175,27 +175,27 @@ fn stage_file<'d>(
 
 fn write_refusal(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     source: &FileSource<'_>,
     intent: WriteIntent,
     why: WriteBlock,
 ) -> ToolError {
-    let stop = ToolError::denied(gate, place.real(), why);
+    let stop = ToolError::denied(gate, path.real(), why);
     let is_whole = matches!(intent, WriteIntent::Overwrite | WriteIntent::Commit { .. });
     if !is_whole || why != WriteBlock::Conflict {
         return stop;
     }
-    match keep_ours(gate, place, source) {
+    match keep_ours(gate, path, source) {
         Ok(Some(change)) => stop.with_changes(vec![change]),
         Ok(None) => stop,
-        Err(fault) => ToolError::failed_at(gate, "keep our version of", place, fault),
+        Err(fault) => ToolError::failed_at(gate, "keep our version of", path, fault),
     }
 }
 
 /// Keeps a version that could not be written, under its full path below the policy's directory.
 fn keep_ours(
     gate: &Gate,
-    place: &ResolvedPath,
+    target: &ResolvedPath,
     source: &FileSource<'_>,
 ) -> Result<Option<FileChange>, FileSystemError> {
     let Some(conflicts) = &gate.policy().conflicts else {
@@ -207,12 +207,12 @@ fn keep_ours(
         path.below(&top).ok_or(FileSystemError::Missing)
     };
     let kept_in = root.make_dirs(&below_root(&conflicts.kept_in)?)?;
-    let rel = below_root(place.real())?;
+    let rel = below_root(target.real())?;
     let (dir, name): (DirectoryHandle, &OsStr) = kept_in.make_parent_of(&rel)?;
     let staged = stage_file(&dir, source, None)?;
     let _placed = staged.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
     Ok(Some(FileChange {
-        path: place.real().clone(),
+        path: target.real().clone(),
         kind: ChangeKind::Conflict {
             kept: conflicts.kept_in.join(&rel),
         },

@@ -17,27 +17,27 @@ use crate::world::exec::tool_result::{OUTPUT_BYTES_MAX, ToolError, ToolResult, d
 use crate::world::sys::file_system_error::FileSystemError;
 
 /// Implements `read_text_file`.
-pub(super) fn read_text_file(gate: &Gate, place: &ResolvedPath, lines: LineRange) -> ToolResult {
-    match text_of(gate, place, lines, OUTPUT_BYTES_MAX) {
+pub(super) fn read_text_file(gate: &Gate, path: &ResolvedPath, lines: LineRange) -> ToolResult {
+    match text_of(gate, path, lines, OUTPUT_BYTES_MAX) {
         Ok(text) => Ok(Observation::done(text)),
-        Err(error) => Err(ToolError::failed_at(gate, "read", place, error)),
+        Err(error) => Err(ToolError::failed_at(gate, "read", path, error)),
     }
 }
 
 /// Implements `read_multiple_files`: a file that cannot be read is replaced by the reason.
-pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Observation {
+pub(super) fn read_multiple_files(gate: &Gate, paths: &[ResolvedPath]) -> Observation {
     let mut content = String::new();
-    for place in places {
-        let path = display_path(gate, place.real());
+    for path in paths {
+        let shown_path = display_path(gate, path.real());
         let bytes_left = OUTPUT_BYTES_MAX.saturating_sub(content.len());
         let text = if bytes_left == 0 {
             note("cut: the answer is full; ask for this file alone")
         } else {
-            text_of(gate, place, LineRange::All, bytes_left)
+            text_of(gate, path, LineRange::All, bytes_left)
                 .unwrap_or_else(|error| format!("error: {error}\n"))
         };
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        let heading = note(format_args!("file {path}"));
+        let heading = note(format_args!("file {shown_path}"));
         let _written = write!(content, "{heading}\n{text}{end}");
     }
     Observation::done(content)
@@ -45,27 +45,27 @@ pub(super) fn read_multiple_files(gate: &Gate, places: &[ResolvedPath]) -> Obser
 
 fn text_of(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     lines: LineRange,
     bytes_max: usize,
 ) -> Result<String, TextReadError> {
-    let (file, meta) = place.dir().open_file(&place.below())?;
-    let name = place.real().as_path();
+    let (file, meta) = path.dir().open_file(&path.below())?;
+    let name = path.real().as_path();
     let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
     gate.history()
-        .record_read(place.real().clone(), meta.version);
-    gate.record_base(place, &meta.version, FileAccessReason::Read);
+        .record_read(path.real().clone(), meta.version);
+    gate.record_base(path, &meta.version, FileAccessReason::Read);
     Ok(text)
 }
 
 /// Implements `get_file_info`.
-pub(super) fn get_file_info(gate: &Gate, place: &ResolvedPath) -> ToolResult {
-    let error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", place, fault);
-    let meta = place.dir().meta(&place.below()).map_err(error)?;
+pub(super) fn get_file_info(gate: &Gate, path: &ResolvedPath) -> ToolResult {
+    let error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", path, fault);
+    let meta = path.dir().meta(&path.below()).map_err(error)?;
     let kind = meta.kind.label();
     Ok(Observation::done(format!(
         "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
-        display_path(gate, place.real()),
+        display_path(gate, path.real()),
         meta.version.size_bytes,
         Timestamp::from_nanosecond(meta.version.modified_ns).unwrap_or_default(),
         meta.mode.as_raw_mode() & 0o7777,

@@ -11,43 +11,42 @@ use crate::world::exec::Observation;
 use crate::world::exec::tool_result::{ToolError, ToolResult};
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// Reads the image at `place`.
-pub(super) fn read_media_file(gate: &Gate, place: &ResolvedPath) -> ToolResult {
-    let (bytes, version) = read_bytes(gate, place, ModelImage::BYTES_MAX)?;
-    let image = ModelImage::from_bytes(&bytes).map_err(|rejection: ImageRejection| {
-        ToolError::failed_at(gate, "read", place, rejection)
-    })?;
-    gate.history().record_read(place.real().clone(), version);
+/// Reads the image at `path`.
+pub(super) fn read_media_file(gate: &Gate, path: &ResolvedPath) -> ToolResult {
+    let (bytes, version) = read_bytes(gate, path, ModelImage::BYTES_MAX)?;
+    let image = ModelImage::from_bytes(&bytes)
+        .map_err(|rejection: ImageRejection| ToolError::failed_at(gate, "read", path, rejection))?;
+    gate.history().record_read(path.real().clone(), version);
     Ok(Observation {
         images: vec![image.clone()],
         ..Observation::done(image.to_string())
     })
 }
 
-/// Reads the document, recording or video at `place`, as `class` says.
+/// Reads the document, recording or video at `path`, as `class` says.
 pub(super) fn read_model_file(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     class: ModelFileClass,
 ) -> Result<ModelFile, ToolError> {
     let bytes_max = u64::try_from(ModelFile::BYTES_MAX).unwrap_or(u64::MAX);
-    let (bytes, version) = read_bytes(gate, place, bytes_max)?;
-    let name = place.real().as_path().file_name().unwrap_or_default();
+    let (bytes, version) = read_bytes(gate, path, bytes_max)?;
+    let name = path.real().as_path().file_name().unwrap_or_default();
     let file = ModelFile::from_bytes(class, &name.to_string_lossy(), &bytes)
-        .map_err(|rejection| ToolError::failed_at(gate, "read", place, rejection))?;
-    gate.history().record_read(place.real().clone(), version);
+        .map_err(|rejection| ToolError::failed_at(gate, "read", path, rejection))?;
+    gate.history().record_read(path.real().clone(), version);
     Ok(file)
 }
 
-/// Reads the file at `place`, and returns its version too. Of a larger one, it reads one byte more
+/// Reads the file at `path`, and returns its version too. Of a larger one, it reads one byte more
 /// than `bytes_max`, which shows that it is too large.
 fn read_bytes(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     bytes_max: u64,
 ) -> Result<(Vec<u8>, FileFingerprint), ToolError> {
-    let fail = |fault: FileSystemError| ToolError::failed_at(gate, "read", place, fault);
-    let (file, meta) = place.dir().open_file(&place.below()).map_err(fail)?;
+    let fail = |fault: FileSystemError| ToolError::failed_at(gate, "read", path, fault);
+    let (file, meta) = path.dir().open_file(&path.below()).map_err(fail)?;
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)

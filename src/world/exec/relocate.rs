@@ -78,8 +78,8 @@ fn rename(
     let (from_dir, from_name) = source.dir().parent_of(&from)?;
     let (to_dir, to_name) = destination.dir().make_parent_of(&to)?;
     from_dir.rename_new(from_name, &to_dir, to_name)?;
-    let change = |place: &ResolvedPath, kind| FileChange {
-        path: place.real().clone(),
+    let change = |path: &ResolvedPath, kind| FileChange {
+        path: path.real().clone(),
         kind,
     };
     Ok(vec![

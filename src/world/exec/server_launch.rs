@@ -64,7 +64,7 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
-    let place = if let ExecBackend::Server(containers) = commands.backend() {
+    let target = if let ExecBackend::Server(containers) = commands.backend() {
         LaunchPlace::Container(container_launch(containers, gate, policy))
     } else {
         let sandbox = commands.backend().local_sandbox();
@@ -76,7 +76,7 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
         })
     };
     Ok(ServerLaunch {
-        place,
+        place: target,
         roots,
         first_input,
     })

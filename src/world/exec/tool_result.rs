@@ -43,16 +43,16 @@ impl ToolError {
         }
     }
 
-    /// Creates an error for an action that cannot be carried out at `place`: "cannot `what`
-    /// `place`: `why`".
+    /// Creates an error for an action that cannot be carried out at `path`: "cannot `what`
+    /// `path`: `why`".
     pub(super) fn failed_at(
         gate: &Gate,
         what: &str,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         why: impl Display,
     ) -> Self {
-        let place = display_path(gate, place.real());
-        Self::failed(format!("cannot {what} {place}: {why}"))
+        let path = display_path(gate, path.real());
+        Self::failed(format!("cannot {what} {path}: {why}"))
     }
 
     /// Creates a denial by a rule that depends on the state of the disk.

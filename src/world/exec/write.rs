@@ -19,62 +19,67 @@ const EDIT_BYTES_MAX: usize = 8 * 1024 * 1024;
 const DIFF_CONTEXT_LINES: usize = 3;
 
 /// Implements `write_file`.
-pub(super) fn write_file(gate: &Gate, place: &ResolvedPath, content: &str) -> ToolResult {
+pub(super) fn write_file(gate: &Gate, path: &ResolvedPath, content: &str) -> ToolResult {
     let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &FileSource::Bytes(content.as_bytes()), options)?;
-    let path = display_path(gate, place.real());
+    let change = put(gate, path, &FileSource::Bytes(content.as_bytes()), options)?;
+    let shown_path = display_path(gate, path.real());
     let bytes = content.len();
-    Ok(Observation::done(format!("wrote {bytes} bytes to {path}\n")).with_changes(vec![change]))
+    Ok(
+        Observation::done(format!("wrote {bytes} bytes to {shown_path}\n"))
+            .with_changes(vec![change]),
+    )
 }
 
 /// Implements `edit_file`.
 pub(super) fn edit_file(
     gate: &Gate,
-    place: &ResolvedPath,
+    path: &ResolvedPath,
     edits: &[FileEdit],
     mode: EditMode,
 ) -> ToolResult {
-    let (file, meta) = place
+    let (file, meta) = path
         .dir()
-        .open_file(&place.below())
-        .map_err(|fault| ToolError::failed_at(gate, "edit", place, fault))?;
-    let old = text::read_whole(file, place.real().as_path(), EDIT_BYTES_MAX)
-        .map_err(|no_text| ToolError::failed_at(gate, "edit", place, no_text))?;
+        .open_file(&path.below())
+        .map_err(|fault| ToolError::failed_at(gate, "edit", path, fault))?;
+    let old = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
+        .map_err(|no_text| ToolError::failed_at(gate, "edit", path, no_text))?;
     let new =
-        apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", place, why))?;
-    let path = display_path(gate, place.real());
+        apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", path, why))?;
+    let shown_path = display_path(gate, path.real());
     let (shown_old, shown_new) = (
         text::strip_byte_order_mark(&old),
         text::strip_byte_order_mark(&new),
     );
     let diff = diff(shown_old, shown_new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
-        return Ok(Observation::done(format!("{path} would change:\n{diff}")));
+        return Ok(Observation::done(format!(
+            "{shown_path} would change:\n{diff}"
+        )));
     }
     let options = WriteOptions {
         intent: WriteIntent::Edit(meta.version),
         existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, place, &FileSource::Bytes(new.as_bytes()), options)?;
-    Ok(Observation::done(format!("edited {path}:\n{diff}")).with_changes(vec![change]))
+    let change = put(gate, path, &FileSource::Bytes(new.as_bytes()), options)?;
+    Ok(Observation::done(format!("edited {shown_path}:\n{diff}")).with_changes(vec![change]))
 }
 
 /// Implements `create_directory`.
-pub(super) fn create_directory(gate: &Gate, place: &ResolvedPath) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", place, fault);
-    let path = display_path(gate, place.real());
-    let below = place.below();
-    match place.dir().meta(&below) {
-        Ok(meta) if meta.kind == FileKind::Directory => {
-            Ok(Observation::done(format!("{path} is there already\n")))
-        }
+pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
+    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", path, fault);
+    let shown_path = display_path(gate, path.real());
+    let below = path.below();
+    match path.dir().meta(&below) {
+        Ok(meta) if meta.kind == FileKind::Directory => Ok(Observation::done(format!(
+            "{shown_path} is there already\n"
+        ))),
         Ok(_) => Err(stop(FileSystemError::Exists)),
         Err(FileSystemError::Missing) => {
-            let _made = place.dir().make_dirs(&below).map_err(stop)?;
-            Ok(Observation::done(format!("created {path}\n")))
+            let _made = path.dir().make_dirs(&below).map_err(stop)?;
+            Ok(Observation::done(format!("created {shown_path}\n")))
         }
         Err(fault) => Err(stop(fault)),
     }

@@ -53,8 +53,8 @@ impl GuardedHttpClient {
     }
 
     async fn answer(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
-        let place = display_url(request.url());
-        let failed = |error: reqwest::Error| format!("`{place}`: {}", root_cause(&error));
+        let shown_url = display_url(request.url());
+        let failed = |error: reqwest::Error| format!("`{shown_url}`: {}", root_cause(&error));
         let mut answer = self.client.execute(request).await.map_err(failed)?;
         let mut response = Response::builder().status(answer.status());
         for (name, value) in answer.headers() {
@@ -63,7 +63,9 @@ impl GuardedHttpClient {
         let mut body = Vec::new();
         while let Some(bytes) = answer.chunk().await.map_err(failed)? {
             if body.len().saturating_add(bytes.len()) > ANSWER_BYTES_MAX {
-                return Err(format!("`{place}` sent more than {ANSWER_BYTES_MAX} bytes").into());
+                return Err(
+                    format!("`{shown_url}` sent more than {ANSWER_BYTES_MAX} bytes").into(),
+                );
             }
             body.extend_from_slice(&bytes);
         }
@@ -78,14 +80,14 @@ pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<Strin
         "http" => !is_this_machine(url),
         _ => true,
     };
-    let place = display_url(url);
+    let shown_url = display_url(url);
     if is_closed {
         return Some(format!(
-            "`{place}` would receive secrets unencrypted: signing in requires `https`"
+            "`{shown_url}` would receive secrets unencrypted: signing in requires `https`"
         ));
     }
     let why = addresses.url_fault(url)?.trim_start_matches("`url` ");
-    Some(format!("`{place}` {why}, which is not allowed"))
+    Some(format!("`{shown_url}` {why}, which is not allowed"))
 }
 
 #[cfg(test)]

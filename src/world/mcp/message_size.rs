@@ -44,7 +44,7 @@ impl<R> BoundedLines<R> {
 
     /// Moves the bytes to keep to the beginning of `piece`, and returns their number.
     fn retain(&mut self, piece: &mut [u8]) -> usize {
-        let mut kept = 0;
+        let mut kept_bytes = 0;
         for at in 0..piece.len() {
             let byte = piece.get(at).copied().unwrap_or_default();
             let was_over = self.counter.is_over();
@@ -57,13 +57,13 @@ impl<R> BoundedLines<R> {
                 }
             }
             if (byte == b'\n' || !self.counter.is_over())
-                && let Some(place) = piece.get_mut(kept)
+                && let Some(slot) = piece.get_mut(kept_bytes)
             {
-                *place = byte;
-                kept += 1;
+                *slot = byte;
+                kept_bytes += 1;
             }
         }
-        kept
+        kept_bytes
     }
 }
 

@@ -66,13 +66,13 @@ impl PendingSignIn {
         let found = found.await.map_err(refused)?;
         let metadata = Box::pin(sign_in_metadata(server, &http, found)).await;
         let metadata = metadata.map_err(|why| refusal(&why))?;
-        let places = [
+        let endpoints = [
             Some(&metadata.authorization_endpoint),
             Some(&metadata.token_endpoint),
             metadata.registration_endpoint.as_ref(),
         ];
-        for place in places.into_iter().flatten() {
-            check_address(server, place)?;
+        for endpoint in endpoints.into_iter().flatten() {
+            check_address(server, endpoint)?;
         }
         let token_endpoint = metadata.token_endpoint.clone();
         manager.set_metadata(metadata);
@@ -238,10 +238,10 @@ pub(super) fn http_client(
     })
 }
 
-/// Parses the URL `place`, which comes from the server or a third party, if the config allows it.
-fn check_address(server: &RemoteServer, place: &str) -> Result<Url> {
-    let no_address = |_| refusal(&format!("{} is not a URL", escape_name(place)));
-    let url = Url::parse(place).map_err(no_address)?;
+/// Parses the URL `address`, which comes from the server or a third party, if the config allows it.
+fn check_address(server: &RemoteServer, address: &str) -> Result<Url> {
+    let no_address = |_| refusal(&format!("{} is not a URL", escape_name(address)));
+    let url = Url::parse(address).map_err(no_address)?;
     match address_fault(server.addresses, &url) {
         Some(why) => Err(refusal(&why)),
         None => Ok(url),
@@ -249,10 +249,10 @@ fn check_address(server: &RemoteServer, place: &str) -> Result<Url> {
 }
 
 fn client_config(id: &str, secret: Option<String>, redirect: &str) -> OAuthClientConfig {
-    let known = OAuthClientConfig::new(id, redirect);
+    let config = OAuthClientConfig::new(id, redirect);
     match secret {
-        Some(secret) => known.with_client_secret(secret),
-        None => known,
+        Some(secret) => config.with_client_secret(secret),
+        None => config,
     }
 }
 

@@ -85,8 +85,8 @@ impl PendingReplies {
 
 impl PendingReplyState {
     fn take(&mut self, id: &RequestId) {
-        let place = self.awaited.iter().position(|awaited| awaited == id);
-        place.map(|place| self.awaited.swap_remove(place));
+        let position = self.awaited.iter().position(|awaited| awaited == id);
+        position.map(|position| self.awaited.swap_remove(position));
     }
 
     fn count(&self) -> usize {

@@ -101,7 +101,7 @@ impl DiskWatch {
     /// Checks all places. A place that cannot be checked counts as free.
     pub(in crate::world) fn check(&self) -> DiskStatus {
         let spaces = self.places.iter();
-        let spaces = spaces.filter_map(|place| file_system_features::file_system_space(place).ok());
+        let spaces = spaces.filter_map(|path| file_system_features::file_system_space(path).ok());
         let mut pause = CHECK_INTERVAL_MAX;
         for space in spaces {
             match self.time_to_fill(space) {
@@ -141,7 +141,7 @@ mod tests {
     use crate::world::sys::file_system_features::InodeSpace;
 
     fn watch(free_bytes_min: u64, free_files_min: u64) -> DiskWatch {
-        let places = ["/", "/nowhere"].map(|place| AbsPath::new(place).unwrap());
+        let places = ["/", "/nowhere"].map(|path| AbsPath::new(path).unwrap());
         DiskWatch {
             places: places.to_vec(),
             free_bytes_min,

@@ -102,24 +102,24 @@ const fn check_case(
 }
 
 /// Returns how the level of `sandbox` deviates from what it must enforce; `None` if it does not.
-/// The test runs in `place`, which is created if it is missing and then removed again.
+/// The test runs in `directory`, which is created if it is missing and then removed again.
 ///
 /// # Errors
-/// The directories of the test cannot be prepared in `place`.
-pub(super) fn find_deviation(sandbox: &Sandbox, place: &AbsPath) -> Result<Option<String>> {
-    if let Some(parent) = place.parent() {
+/// The directories of the test cannot be prepared in `directory`.
+pub(super) fn find_deviation(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
+    if let Some(parent) = directory.parent() {
         dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
-    let creation = dir::create(place)?;
-    let fault = run_check(sandbox, place);
+    let creation = dir::create(directory)?;
+    let fault = run_check(sandbox, directory);
     if creation == DirectoryCreation::Created {
-        dir::remove_empty(place);
+        dir::remove_empty(directory);
     }
     fault
 }
 
-fn run_check(sandbox: &Sandbox, place: &AbsPath) -> Result<Option<String>> {
-    let staging = StagingDirectory::new(&dir::resolve(place)?.to_abs())?;
+fn run_check(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
+    let staging = StagingDirectory::new(&dir::resolve(directory)?.to_abs())?;
     let directories = LevelCheckDirectories::prepare(staging.path())?;
     let outcome = directories.run(sandbox);
     let after = directories.find_leak(sandbox.level());

@@ -84,21 +84,27 @@ impl LevelRecord {
     }
 
     /// Returns whether `level` held before, for sandboxes that `executable` builds and that write to
-    /// `place`, and no fact has changed since.
+    /// `overlay_directory`, and no fact has changed since.
     pub(super) fn contains(
         &self,
         level: SandboxLevel,
         executable: &AbsPath,
-        place: &AbsPath,
+        overlay_directory: &AbsPath,
     ) -> bool {
-        let entry = machine_facts(executable, place).map(|facts| HeldLevel { level, facts });
+        let entry =
+            machine_facts(executable, overlay_directory).map(|facts| HeldLevel { level, facts });
         entry.is_ok_and(|entry| self.read().contains(&entry))
     }
 
     /// Records that `level` has just held there. If that fails, the level is checked again the next
     /// time.
-    pub(super) fn add(&self, level: SandboxLevel, executable: &AbsPath, place: &AbsPath) {
-        let Ok(facts) = machine_facts(executable, place) else {
+    pub(super) fn add(
+        &self,
+        level: SandboxLevel,
+        executable: &AbsPath,
+        overlay_directory: &AbsPath,
+    ) {
+        let Ok(facts) = machine_facts(executable, overlay_directory) else {
             return;
         };
         let entry = HeldLevel { level, facts };

@@ -91,7 +91,7 @@ pub struct SandboxSpec<'a> {
     /// massgen's executable, which is started as the sandbox helper.
     pub executable: &'a AbsPath,
     /// Directory that will hold the upper layers of overlays.
-    pub place: &'a AbsPath,
+    pub overlay_directory: &'a AbsPath,
     /// The user's trees: level `overlay` is used only if overlays can be mounted over all of them.
     pub trees: &'a [AbsPath],
     /// Levels that held before; without it every level is checked.
@@ -222,16 +222,20 @@ pub const ENFORCING: &[SandboxLevel] = &[
 
 impl Sandbox {
     /// Determines the sandbox level of this machine with a test: a command tries to get out of a
-    /// directory in `place`, where the overlay layers of agents will be, and everything is cleaned
+    /// directory in `overlay_directory`, where the overlay layers of agents will be, and everything is cleaned
     /// up. The user's choice is never replaced by a weaker level; if none can be enforced, it is D.
     ///
     /// # Errors
     /// The level that the user chose is not available, with the cause and the remedy.
-    pub fn open(choice: SandboxLevelChoice, executable: &AbsPath, place: &AbsPath) -> Result<Self> {
+    pub fn open(
+        choice: SandboxLevelChoice,
+        executable: &AbsPath,
+        overlay_directory: &AbsPath,
+    ) -> Result<Self> {
         Self::open_with(SandboxSpec {
             choice,
             executable,
-            place,
+            overlay_directory,
             trees: &[],
             record: None,
         })
@@ -245,7 +249,7 @@ impl Sandbox {
         let SandboxSpec {
             choice,
             executable,
-            place,
+            overlay_directory,
             trees,
             record,
         } = spec;
@@ -286,18 +290,19 @@ impl Sandbox {
                 Error::io("cannot determine where overlays can be mounted", error)
             })?;
             if obstacle.is_none()
-                && record.is_some_and(|record| record.contains(level, executable, place))
+                && record
+                    .is_some_and(|record| record.contains(level, executable, overlay_directory))
             {
                 return Ok(of(level, reasons));
             }
             let fault = match obstacle {
-                None => level_check::find_deviation(&of(level, Vec::new()), place)?,
+                None => level_check::find_deviation(&of(level, Vec::new()), overlay_directory)?,
                 obstacle => obstacle,
             };
             match fault {
                 None => {
                     if let Some(record) = record {
-                        record.add(level, executable, place);
+                        record.add(level, executable, overlay_directory);
                     }
                     return Ok(of(level, reasons));
                 }

@@ -113,7 +113,7 @@ pub fn select_sandbox(
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
         executable,
-        place: state_dir,
+        overlay_directory: state_dir,
         trees,
         record: None,
     })?;

@@ -41,29 +41,27 @@ enum TargetOccupancy {
 impl LayerCommit<'_> {
     /// Applies one name and records the result.
     pub(super) fn commit_name(&mut self, rel: &RelPath) {
-        let place = self.root.join(rel);
-        if let Err(stop) = self.apply_name(rel, &place) {
-            self.command_changes.record_error(place.real(), stop);
+        let path = self.root.join(rel);
+        if let Err(stop) = self.apply_name(rel, &path) {
+            self.command_changes.record_error(path.real(), stop);
         }
     }
 
-    fn apply_name(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
+    fn apply_name(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+            ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let found = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
         match found.map_err(stop)? {
-            UpperEntry::Removed => self.remove(place),
+            UpperEntry::Removed => self.remove(path),
             UpperEntry::Merged(_) => Ok(()),
-            UpperEntry::Made(meta) => self.make_dir(rel, place, &meta, DirectoryOpacity::Kept),
-            UpperEntry::Replaced(meta) => {
-                self.make_dir(rel, place, &meta, DirectoryOpacity::Hidden)
-            }
-            UpperEntry::File(meta) => self.put_file(rel, place, &meta),
-            UpperEntry::Link => self.put_link(rel, place),
+            UpperEntry::Made(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Kept),
+            UpperEntry::Replaced(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Hidden),
+            UpperEntry::File(meta) => self.put_file(rel, path, &meta),
+            UpperEntry::Link => self.put_link(rel, path),
             UpperEntry::Special(kind) => {
                 self.command_changes
-                    .record_omission(place.real(), format!("it is {kind}"));
+                    .record_omission(path.real(), format!("it is {kind}"));
                 Ok(())
             }
         }
@@ -73,46 +71,46 @@ impl LayerCommit<'_> {
     fn make_dir(
         &mut self,
         rel: &RelPath,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         meta: &FileMetadata,
         below: DirectoryOpacity,
     ) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "create", place, fault);
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
         let parent = rel.parent().unwrap_or_default();
         let hides = below == DirectoryOpacity::Hidden || self.hiding.contains(&parent);
         if hides {
             self.hiding.insert(rel.clone());
         }
-        if self.clear_target(place, FileKind::Directory)? == TargetOccupancy::Free {
-            let below = place.below();
-            let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+        if self.clear_target(path, FileKind::Directory)? == TargetOccupancy::Free {
+            let below = path.below();
+            let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
             return dir.make_dir(name, meta).map_err(stop);
         }
         if hides {
-            self.remove_hidden(rel, place)?;
+            self.remove_hidden(rel, path)?;
         }
         Ok(())
     }
 
     /// Removes what is in the user's directory and not in the one that hides it.
-    fn remove_hidden(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", place, fault);
+    fn remove_hidden(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
+        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", path, fault);
         let listed =
             |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
         let upper_entries = listed(self.upper, rel).map_err(stop)?;
         let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
-        for entry in listed(place.dir(), &place.below()).map_err(stop)? {
+        for entry in listed(path.dir(), &path.below()).map_err(stop)? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
-            let place = self.root.join(&rel);
+            let path = self.root.join(&rel);
             if upper_names.contains(&entry.name) {
                 continue;
             }
             if let Some(reason) = self.closed_reason(&rel) {
                 self.record_denial(&rel, reason);
-            } else if let Err(stop) = self.remove(&place) {
-                self.command_changes.record_error(place.real(), stop);
+            } else if let Err(stop) = self.remove(&path) {
+                self.command_changes.record_error(path.real(), stop);
             }
         }
         Ok(())
@@ -121,20 +119,20 @@ impl LayerCommit<'_> {
     fn put_file(
         &mut self,
         rel: &RelPath,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+            ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
-        let occupancy = self.clear_target(place, FileKind::File)?;
+        let occupancy = self.clear_target(path, FileKind::File)?;
         let needed = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("one command changed more than 4 GiB");
         self.bytes_left = self
             .bytes_left
             .checked_sub(needed)
             .ok_or_else(|| stop(too_much))?;
-        if occupancy == TargetOccupancy::Taken && self.is_same(rel, place).map_err(stop)? {
+        if occupancy == TargetOccupancy::Taken && self.is_same(rel, path).map_err(stop)? {
             return Ok(());
         }
         let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
@@ -144,7 +142,7 @@ impl LayerCommit<'_> {
         };
         let change = put(
             self.gate,
-            place,
+            path,
             &FileSource::Layer(&content, &meta),
             options,
         )?;
@@ -154,83 +152,83 @@ impl LayerCommit<'_> {
 
     /// Returns whether the file of the layer would change nothing, as when a command only opened or
     /// touched it.
-    fn is_same(&self, rel: &RelPath, place: &ResolvedPath) -> Result<bool, FileSystemError> {
+    fn is_same(&self, rel: &RelPath, path: &ResolvedPath) -> Result<bool, FileSystemError> {
         let (ours, our) = self.upper.open_file(rel)?;
-        let (theirs, their) = place.dir().open_file(&place.below())?;
+        let (theirs, their) = path.dir().open_file(&path.below())?;
         let size_bytes = our.version.size_bytes;
         let looks_same = size_bytes == their.version.size_bytes
             && our.permission_bits() == their.permission_bits();
         Ok(looks_same && same_bytes(ours, theirs, size_bytes)?)
     }
 
-    fn put_link(&mut self, rel: &RelPath, place: &ResolvedPath) -> Result<(), ToolError> {
+    fn put_link(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
         let stop = |fault: FileSystemError| {
-            ToolError::failed_at(self.gate, "apply the change to", place, fault)
+            ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let target = self.upper.link_target(rel).map_err(stop)?;
-        let occupancy = self.clear_target(place, FileKind::Link)?;
-        let below = place.below();
-        let (dir, name) = place.dir().make_parent_of(&below).map_err(stop)?;
+        let occupancy = self.clear_target(path, FileKind::Link)?;
+        let below = path.below();
+        let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
         let kind = match occupancy {
             TargetOccupancy::Free => {
                 dir.symlink(name, &target).map_err(stop)?;
                 ChangeKind::Created
             }
             TargetOccupancy::Taken => {
-                if place.dir().link_target(&below).map_err(stop)? == target {
+                if path.dir().link_target(&below).map_err(stop)? == target {
                     return Ok(());
                 }
-                let old = place.dir().meta(&below).map_err(stop)?;
-                if let Some(why) = write_block(self.gate, place.real(), &old, self.intent) {
-                    return Err(ToolError::denied(self.gate, place.real(), why));
+                let old = path.dir().meta(&below).map_err(stop)?;
+                if let Some(why) = write_block(self.gate, path.real(), &old, self.intent) {
+                    return Err(ToolError::denied(self.gate, path.real(), why));
                 }
                 replace_link(&dir, name, &target, &old.version).map_err(stop)?;
                 ChangeKind::Changed
             }
         };
-        self.command_changes.record_change(place.real(), kind);
+        self.command_changes.record_change(path.real(), kind);
         Ok(())
     }
 
-    /// Removes what exists at `place` unless it is of this kind.
+    /// Removes what exists at `path` unless it is of this kind.
     fn clear_target(
         &mut self,
-        place: &ResolvedPath,
+        path: &ResolvedPath,
         kind: FileKind,
     ) -> Result<TargetOccupancy, ToolError> {
-        match place.dir().meta(&place.below()) {
+        match path.dir().meta(&path.below()) {
             Ok(meta) if meta.kind == kind => Ok(TargetOccupancy::Taken),
             Err(FileSystemError::Missing) => Ok(TargetOccupancy::Free),
-            Ok(_) => self.remove(place).map(|()| TargetOccupancy::Free),
-            Err(fault) => Err(ToolError::failed_at(self.gate, "look at", place, fault)),
+            Ok(_) => self.remove(path).map(|()| TargetOccupancy::Free),
+            Err(fault) => Err(ToolError::failed_at(self.gate, "look at", path, fault)),
         }
     }
 
-    /// Removes what exists at `place`; a directory is removed with all its contents, or not at all.
-    fn remove(&mut self, place: &ResolvedPath) -> Result<(), ToolError> {
+    /// Removes what exists at `path`; a directory is removed with all its contents, or not at all.
+    fn remove(&mut self, path: &ResolvedPath) -> Result<(), ToolError> {
         let gate = self.gate;
-        let meta = match place.dir().meta(&place.below()) {
+        let meta = match path.dir().meta(&path.below()) {
             Ok(meta) => meta,
             Err(FileSystemError::Missing) => return Ok(()),
-            Err(fault) => return Err(ToolError::failed_at(gate, "delete", place, fault)),
+            Err(fault) => return Err(ToolError::failed_at(gate, "delete", path, fault)),
         };
         if meta.kind == FileKind::Directory {
-            if gate.manager().contains_grant_root(place.real()) {
+            if gate.manager().contains_grant_root(path.real()) {
                 let why = "it holds a directory that was opened to you as a whole";
-                return Err(ToolError::denied(gate, place.real(), why));
+                return Err(ToolError::denied(gate, path.real(), why));
             }
-            let pending = removable(gate, place, self.intent)?;
+            let pending = removable(gate, path, self.intent)?;
             self.command_changes
                 .changes
-                .extend(remove_tree(gate, place, &pending)?);
+                .extend(remove_tree(gate, path, &pending)?);
             return Ok(());
         }
-        if let Some(why) = write_block(gate, place.real(), &meta, self.intent) {
-            return Err(ToolError::denied(gate, place.real(), why));
+        if let Some(why) = write_block(gate, path.real(), &meta, self.intent) {
+            return Err(ToolError::denied(gate, path.real(), why));
         }
         self.command_changes
             .changes
-            .push(remove_name(gate, place, &meta.version)?);
+            .push(remove_name(gate, path, &meta.version)?);
         Ok(())
     }
 }

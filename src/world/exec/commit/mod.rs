@@ -120,9 +120,9 @@ impl<'a> LayerCommit<'a> {
     /// Applies all names of `listing`.
     fn commit_all(&mut self, listing: &TreeListing) {
         for (rel, fault) in &listing.unreadable {
-            let place = self.root.join(rel);
-            let stop = ToolError::failed_at(self.gate, "apply the change to", &place, fault);
-            self.command_changes.record_error(place.real(), stop);
+            let path = self.root.join(rel);
+            let stop = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
+            self.command_changes.record_error(path.real(), stop);
         }
         for found in &listing.found {
             self.commit_name(&found.rel);

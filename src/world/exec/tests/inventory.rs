@@ -138,9 +138,9 @@ fn changes_in_a_partial_inventory_are_unlisted() {
     let of = |names: &[&str]| {
         let mut inventory = TreeInventory::default();
         for name in names {
-            let place = root.join(&RelPath::new(name).unwrap());
-            let version = place.dir().meta(&place.below()).unwrap().version;
-            inventory.add(root.real(), place.real(), version);
+            let path = root.join(&RelPath::new(name).unwrap());
+            let version = path.dir().meta(&path.below()).unwrap().version;
+            inventory.add(root.real(), path.real(), version);
         }
         inventory
     };

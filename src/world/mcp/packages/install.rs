@@ -317,9 +317,9 @@ fn copy_local_packages(package: &ServerPackage, at: &AbsPath) -> Result<Vec<Stri
                 .with_hint("name a file that `npm pack` or `pip wheel` has made")
         })?;
         let name = path.as_path().file_name().and_then(|name| name.to_str());
-        let place = at.join(LOCAL);
-        dir::create_all(&place, DirectoryAudience::User)?;
-        let copy = place.join(name.unwrap_or_default());
+        let local_dir = at.join(LOCAL);
+        dir::create_all(&local_dir, DirectoryAudience::User)?;
+        let copy = local_dir.join(name.unwrap_or_default());
         file::replace(&copy, &bytes, FileDurability::Process)?;
         packages.push(copy.to_string());
     }

@@ -115,16 +115,16 @@ impl PackageStore {
     /// The index cannot be read, or the files have changed.
     pub fn find(&self, package: &ServerPackage) -> Result<Option<InstalledPackage>> {
         let all = self.list()?;
-        let Some(found) = all.into_iter().find(|one| one.key() == package.key()) else {
+        let Some(installed) = all.into_iter().find(|one| one.key() == package.key()) else {
             return Ok(None);
         };
-        let place = self.0.join(&found.directory);
-        let now =
-            digest(&place).map_err(|error| changed_error(&found, &place).with_source(error))?;
-        if now.sha256 != found.sha256 {
-            return Err(changed_error(&found, &place));
+        let directory = self.0.join(&installed.directory);
+        let now = digest(&directory)
+            .map_err(|error| changed_error(&installed, &directory).with_source(error))?;
+        if now.sha256 != installed.sha256 {
+            return Err(changed_error(&installed, &directory));
         }
-        Ok(Some(found))
+        Ok(Some(installed))
     }
 
     /// Returns how to start the program of `package`; `None` if it is not installed.
@@ -154,10 +154,10 @@ impl PackageStore {
         let _turn = self.lock()?;
         let is_meant =
             |one: &InstalledPackage| one.name == written || one.packages.join(" ") == written;
-        let (removed, kept): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(is_meant);
-        self.write(&kept)?;
+        let (removed, remaining): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(is_meant);
+        self.write(&remaining)?;
         for one in &removed {
-            self.remove_directory(one, &kept)?;
+            self.remove_directory(one, &remaining)?;
         }
         Ok(removed)
     }
@@ -165,13 +165,13 @@ impl PackageStore {
     /// Adds what is in `staging` as a package, and replaces an older one with the same key.
     fn add(&self, staging: StagingDirectory, found: InstalledPackage) -> Result<InstalledPackage> {
         let _turn = self.lock()?;
-        let place = staging.path().clone();
-        let failed = |error| file_error("read", place.as_path(), error);
+        let staged = staging.path().clone();
+        let failed = |error| file_error("read", staged.as_path(), error);
         let TreeDigest {
             sha256,
             files,
             bytes,
-        } = digest(&place).map_err(failed)?;
+        } = digest(&staged).map_err(failed)?;
         let digits: String = sha256.chars().take(DIGITS_OF_NAME).collect();
         let plain = |c: char| {
             if c.is_ascii_alphanumeric() || "-_.".contains(c) {
@@ -252,15 +252,15 @@ fn program_words(found: &InstalledPackage, directory: &AbsPath, name: &str) -> O
     )
 }
 
-fn changed_error(found: &InstalledPackage, place: &AbsPath) -> Error {
+fn changed_error(found: &InstalledPackage, directory: &AbsPath) -> Error {
     let message = format!(
-        "the files of the package `{}` {} have changed since it was installed: `{place}`",
+        "the files of the package `{}` {} have changed since it was installed: `{directory}`",
         found.name, found.version
     );
     Error::new(ErrorKind::Environment, message).with_hint("`massgen mcp install` installs it again")
 }
 
-fn no_program_error(found: &InstalledPackage, name: Option<&String>, place: &AbsPath) -> Error {
+fn no_program_error(found: &InstalledPackage, name: Option<&String>, directory: &AbsPath) -> Error {
     let which = name.map_or("single program".to_owned(), |name| {
         format!("program `{name}`")
     });
@@ -268,5 +268,5 @@ fn no_program_error(found: &InstalledPackage, name: Option<&String>, place: &Abs
         "the package `{}` {} has no {which}",
         found.name, found.version
     );
-    Error::new(ErrorKind::Environment, message).with_hint(format!("see `{place}`"))
+    Error::new(ErrorKind::Environment, message).with_hint(format!("see `{directory}`"))
 }

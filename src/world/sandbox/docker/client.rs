@@ -123,12 +123,12 @@ impl EngineClient {
         };
         let failed = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
-        let place = socket.clone();
+        let socket_path = socket.clone();
         let refusal = ReplyRefusal::default();
         let recorded = refusal.clone();
         let send = move |request: BollardRequest| {
-            let (place, recorded) = (place.clone(), recorded.clone());
-            async move { send_request(&place, request, &recorded).await }
+            let (socket_path, recorded) = (socket_path.clone(), recorded.clone());
+            async move { send_request(&socket_path, request, &recorded).await }
         };
         let address = Some(REQUEST_ADDRESS);
         let api =

@@ -76,11 +76,11 @@ impl ContainerCredentials {
                 )
                 .with_hint("set HOME")
             })?;
-            let place = credential.home_path();
-            credentials.add_file(home.join(place), container_path(place)?)?;
+            let home_path = credential.home_path();
+            credentials.add_file(home.join(home_path), container_path(home_path)?)?;
         }
-        for (path, place) in &config.additional_mounts {
-            credentials.add_file(path.clone(), place.clone())?;
+        for (path, home_path) in &config.additional_mounts {
+            credentials.add_file(path.clone(), home_path.clone())?;
         }
         if let Some(path) = &config.env_file {
             credentials.add_variables_from(path, &config.env_vars_from_file)?;
@@ -89,14 +89,14 @@ impl ContainerCredentials {
         Ok(credentials)
     }
 
-    fn add_file(&mut self, path: AbsPath, place: AbsPath) -> Result<()> {
+    fn add_file(&mut self, path: AbsPath, target: AbsPath) -> Result<()> {
         if let Err(error) = file::kind(&path) {
             let message = format!("the credential `{path}` cannot be mounted");
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_source(error)
                 .with_hint("create it, or remove it from `command_line_docker_credentials`"));
         }
-        self.files.insert(path, place);
+        self.files.insert(path, target);
         Ok(())
     }
 
@@ -136,10 +136,10 @@ impl ContainerCredentials {
 }
 
 /// Returns a path below the home directory of a container.
-pub(super) fn container_path(place: &str) -> Result<AbsPath> {
+pub(super) fn container_path(rel: &str) -> Result<AbsPath> {
     let home = AbsPath::new(CONTAINER_HOME);
     let home = home.ok_or_else(|| Error::bug("containers have no home directory"))?;
-    Ok(home.join(place))
+    Ok(home.join(rel))
 }
 
 fn is_host_specific(name: &str) -> bool {

@@ -54,23 +54,23 @@ impl MountPlan {
         for path in reachable.masked.iter().filter(|path| !file::is_link(path)) {
             mounts.mask(path, reachable);
         }
-        let own = std::iter::once(socket);
-        for path in reachable.hidden.iter().chain(own) {
+        let socket_path = std::iter::once(socket);
+        for path in reachable.hidden.iter().chain(socket_path) {
             if reachable.accessible_path_for(path).is_some() && !file::is_link(path) {
                 mounts.hide(path);
             }
         }
         mounts.share_submounts(reachable)?;
         mounts.pin(reachable);
-        for (source, place) in shared {
-            if let Some(opening) = reachable.accessible_path_for(place) {
-                let inside = format!("`{place}` is inside `{}`", opening.path);
+        for (source, target) in shared {
+            if let Some(opening) = reachable.accessible_path_for(target) {
+                let inside = format!("`{target}` is inside `{}`", opening.path);
                 let message = format!("`{source}` cannot be mounted: {inside}");
                 return Err(Error::new(ErrorKind::Config, message)
                     .with_hint("choose another path in the container"));
             }
             mounts.0.insert(
-                place.clone(),
+                target.clone(),
                 MountEntry::Shared {
                     source: source.clone(),
                     permission: Permission::Read,
@@ -114,8 +114,8 @@ impl MountPlan {
     /// Adds read-only mounts for file systems that are mounted inside a read-only one, because they
     /// do not become read-only with it.
     fn share_submounts(&mut self, reachable: &ReachablePaths) -> Result<()> {
-        let places = self.0.iter();
-        let read_only = places.filter_map(|(path, place)| match place {
+        let entries = self.0.iter();
+        let read_only = entries.filter_map(|(path, entry)| match entry {
             MountEntry::Shared {
                 permission: Permission::Read,
                 ..
@@ -163,7 +163,7 @@ impl MountPlan {
 
     /// Returns the bind mounts in the format of engines.
     pub(super) fn engine_mounts(&self) -> Vec<Mount> {
-        let mounts = self.0.iter().filter_map(|(path, place)| match place {
+        let mounts = self.0.iter().filter_map(|(path, entry)| match entry {
             MountEntry::Shared { source, permission } => {
                 Some(bind_mount(source.to_string(), path, *permission))
             }
@@ -183,7 +183,7 @@ impl MountPlan {
         let empty = self
             .0
             .iter()
-            .filter(|(_, place)| **place == MountEntry::EmptyDirectory);
+            .filter(|(_, entry)| **entry == MountEntry::EmptyDirectory);
         empty
             .map(|(path, _)| (path.to_string(), options.clone()))
             .collect()
@@ -191,7 +191,7 @@ impl MountPlan {
 
     /// Returns every directory of the machine that commands may write to.
     pub(super) fn writable_directories(&self) -> Vec<AbsPath> {
-        let shared = self.0.values().filter_map(|place| match place {
+        let shared = self.0.values().filter_map(|entry| match entry {
             MountEntry::Shared {
                 source,
                 permission: Permission::Write,

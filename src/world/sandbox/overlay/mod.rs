@@ -68,7 +68,7 @@ pub struct OverlaySpec<'a> {
     /// Where its fork server comes from.
     pub origin: OverlayOrigin<'a>,
     /// Directory for the changes; it is created.
-    pub place: &'a AbsPath,
+    pub directory: &'a AbsPath,
     /// All grants of the agent.
     pub grants: &'a [Grant],
     /// massgen's own directory, which is never overlaid.
@@ -144,8 +144,8 @@ impl WriteOverlay {
             .collect();
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
-            let place = spec.place.join(number.to_string());
-            trees.push(TreeOverlay::prepare(root, files, &place, &separate)?);
+            let directory = spec.directory.join(number.to_string());
+            trees.push(TreeOverlay::prepare(root, files, &directory, &separate)?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
@@ -328,17 +328,17 @@ pub enum OverlayCleanup {
     Tools,
 }
 
-/// Removes what is left of the overlays in `place` whose names begin with `prefix`.
+/// Removes what is left of the overlays in `directory` whose names begin with `prefix`.
 ///
 /// # Errors
 /// Something in it cannot be removed.
-pub fn clear_overlays(place: &AbsPath, prefix: &str, what: OverlayCleanup) -> Result<()> {
-    if file::kind(place).is_err() {
+pub fn clear_overlays(directory: &AbsPath, prefix: &str, what: OverlayCleanup) -> Result<()> {
+    if file::kind(directory).is_err() {
         return Ok(());
     }
-    let stages = dir::names(place)?.into_iter();
+    let stages = dir::names(directory)?.into_iter();
     for stage in stages.filter(|name| name.starts_with(prefix)) {
-        let stage = place.join(stage);
+        let stage = directory.join(stage);
         if what == OverlayCleanup::All {
             clear::remove(&stage)?;
             continue;
@@ -349,7 +349,7 @@ pub fn clear_overlays(place: &AbsPath, prefix: &str, what: OverlayCleanup) -> Re
             }
         }
     }
-    dir::remove_empty(place);
+    dir::remove_empty(directory);
     Ok(())
 }
 

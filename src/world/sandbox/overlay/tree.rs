@@ -44,18 +44,18 @@ struct TreeCopy {
 }
 
 impl TreeOverlay {
-    /// Creates the directories for changes of the tree `root` in `place`, and opens the tree.
+    /// Creates the directories for changes of the tree `root` in `directory`, and opens the tree.
     pub(super) fn prepare(
         root: RealPath,
         files: Option<Vec<RealPath>>,
-        place: &AbsPath,
+        directory: &AbsPath,
         separate: &[AbsPath],
     ) -> Result<Self> {
         let users = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
-        dir::create_all(place, DirectoryAudience::User)?;
+        dir::create_all(directory, DirectoryAudience::User)?;
         // The kernel accepts no symlink in these paths.
-        let place = dir::resolve(place)?.to_abs();
-        let layer = OverlayLayer::new(root.to_abs(), &place);
+        let directory = dir::resolve(directory)?.to_abs();
+        let layer = OverlayLayer::new(root.to_abs(), &directory);
         // The kernel accepts no work directory that was used before.
         clear::remove(&layer.work)?;
         for path in [&layer.upper, &layer.work] {
@@ -66,7 +66,7 @@ impl TreeOverlay {
         Ok(Self {
             users,
             files,
-            copy_at: place.join("copy"),
+            copy_at: directory.join("copy"),
             separate: inside.cloned().collect(),
             layer,
             root,

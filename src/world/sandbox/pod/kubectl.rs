@@ -31,7 +31,7 @@ pub(super) struct Kubectl {
     env: ProcessEnvironment,
     dir: AbsPath,
     /// The options that name the context, the namespace and the cache.
-    place: Vec<String>,
+    target_options: Vec<String>,
 }
 
 /// Why a call failed, on one line for people.
@@ -52,30 +52,30 @@ impl Kubectl {
             Error::new(ErrorKind::Environment, "cannot find `kubectl`")
                 .with_hint("install kubectl, and check that `kubectl get pods` works here")
         })?;
-        let place = [
+        let target = [
             ("context", config.context.as_ref()),
             ("namespace", config.namespace.as_ref()),
             ("cache-dir", cache),
         ];
-        let place = place
+        let target_options = target
             .into_iter()
             .filter_map(|(flag, value)| Some(format!("--{flag}={}", value?)));
         Ok(Self {
             program,
             env,
             dir: dir.clone(),
-            place: place.collect(),
+            target_options: target_options.collect(),
         })
     }
 
     /// Calls `kubectl` about objects, and returns what it prints.
     pub(super) async fn ask(
         &self,
-        words: &[&str],
+        subcommand: &[&str],
         input: &[u8],
     ) -> std::result::Result<Vec<u8>, KubectlFailure> {
-        let words = [words, &[REQUEST_TIMEOUT]].concat();
-        self.call(&words, &[], input, OBJECTS_BYTES_MAX).await
+        let subcommand = [subcommand, &[REQUEST_TIMEOUT]].concat();
+        self.call(&subcommand, &[], input, OBJECTS_BYTES_MAX).await
     }
 
     /// Runs a program in a container of a pod with this input, and returns at most `output_bytes_max` of its
@@ -88,19 +88,20 @@ impl Kubectl {
         input: &[u8],
         output_bytes_max: u64,
     ) -> std::result::Result<Vec<u8>, KubectlFailure> {
-        let words = ["exec", "--stdin", pod, "--container", container];
-        self.call(&words, program, input, output_bytes_max).await
+        let subcommand = ["exec", "--stdin", pod, "--container", container];
+        self.call(&subcommand, program, input, output_bytes_max)
+            .await
     }
 
     async fn call(
         &self,
-        words: &[&str],
+        subcommand: &[&str],
         program: &[&str],
         input: &[u8],
         output_bytes_max: u64,
     ) -> std::result::Result<Vec<u8>, KubectlFailure> {
-        let place = self.place.iter().map(String::as_str);
-        let mut arguments: Vec<&str> = words.iter().copied().chain(place).collect();
+        let target_options = self.target_options.iter().map(String::as_str);
+        let mut arguments: Vec<&str> = subcommand.iter().copied().chain(target_options).collect();
         if !program.is_empty() {
             arguments.push("--");
             arguments.extend(program);

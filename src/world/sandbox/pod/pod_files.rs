@@ -228,10 +228,10 @@ impl RemoteContainer for PodFiles<'_> {
         let mut writer = PieceWriter {
             files: self,
             container,
-            place: format!("{SUPERVISOR_DIR}/archive-{number}"),
+            archive_path: format!("{SUPERVISOR_DIR}/archive-{number}"),
             limit,
             piece: Vec::new(),
-            kept: 0,
+            pieces_sent: 0,
             fault: None,
         };
         let written = write(&mut writer);
@@ -242,14 +242,21 @@ impl RemoteContainer for PodFiles<'_> {
             let message = format!("files cannot be read to be sent to the pod: {error}");
             return Err(Error::new(ErrorKind::Environment, message).into());
         }
-        if writer.kept == 0 {
-            return self.send_piece(container, UNPACKING, &[&writer.place], &writer.piece, limit);
+        if writer.pieces_sent == 0 {
+            return self.send_piece(
+                container,
+                UNPACKING,
+                &[&writer.archive_path],
+                &writer.piece,
+                limit,
+            );
         }
         writer.keep_piece()?;
-        let (place, kept) = (writer.place.clone(), writer.kept.to_string());
+        let (archive_path, pieces_sent) =
+            (writer.archive_path.clone(), writer.pieces_sent.to_string());
         let helper = HelperCommand {
             user: owner,
-            program: shell_script(UNPACKING_PIECES, [place, kept]),
+            program: shell_script(UNPACKING_PIECES, [archive_path, pieces_sent]),
         };
         let ended = self.run(helper, UNPACKING_TIME_MAX, limit)?;
         if ended == ExitReason::Exited(0) {
@@ -271,21 +278,21 @@ impl RemoteContainer for PodFiles<'_> {
 struct PieceWriter<'w> {
     files: &'w PodFiles<'w>,
     container: PodContainer,
-    place: String,
+    archive_path: String,
     limit: &'w TransferLimit<'w>,
     piece: Vec<u8>,
-    kept: usize,
+    pieces_sent: usize,
     /// Why sending is given up.
     fault: Option<TransferFault>,
 }
 
 impl PieceWriter<'_> {
     fn keep_piece(&mut self) -> Result<(), TransferFault> {
-        let place = format!("{}.{}", self.place, self.kept);
+        let piece_path = format!("{}.{}", self.archive_path, self.pieces_sent);
         let piece = std::mem::take(&mut self.piece);
         self.files
-            .send_piece(self.container, KEEPING, &[&place], &piece, self.limit)?;
-        self.kept = self.kept.saturating_add(1);
+            .send_piece(self.container, KEEPING, &[&piece_path], &piece, self.limit)?;
+        self.pieces_sent = self.pieces_sent.saturating_add(1);
         Ok(())
     }
 }
