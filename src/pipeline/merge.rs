@@ -440,8 +440,8 @@ impl PipelineRun {
         };
         let checkout = self.repository.checks_checkout();
         checkout.show(&self.repository.tip().await?).await?;
-        let place = self.prepare_checks(agent, checkout.dir())?;
-        if let Some(message) = validate_checks(&place.environments, checks)? {
+        let check_place = self.prepare_checks(agent, checkout.dir())?;
+        if let Some(message) = validate_checks(&check_place.environments, checks)? {
             self.events.emit(RunEvent::Warning { message }).await;
         }
         Ok(())

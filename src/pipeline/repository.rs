@@ -112,7 +112,7 @@ impl PipelineRepository {
         let stages = workflow.pipeline.stages.iter();
         let workspace = match &workflow.workspace {
             None => dir.workspace(),
-            Some(place) => place.resolve(new.state_parent, None).join(dir.name()),
+            Some(storage) => storage.resolve(new.state_parent, None).join(dir.name()),
         };
         let record = PipelineRecord {
             task: new.task.to_owned(),

@@ -233,14 +233,16 @@ impl PipelineRun {
     }
 
     fn previous_attempt(&self, stage_run: &StageRun<'_>) -> Result<PreviousAttempt> {
-        let place = self.sessions(&stage_run.instance, stage_run.task.attempt());
-        for session in sessions::list(&place)? {
+        let directory = self.sessions(&stage_run.instance, stage_run.task.attempt());
+        for session in sessions::list(&directory)? {
             let logs =
                 RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
             if let Some(unfinished) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
                 let ended = run_end(&read_events(&unfinished.run)?);
                 return Ok(match ended {
-                    RunEnd::Unfinished => PreviousAttempt::Interrupted(Box::new(unfinished), place),
+                    RunEnd::Unfinished => {
+                        PreviousAttempt::Interrupted(Box::new(unfinished), directory)
+                    }
                     // Its end is in its log and nowhere else, for example because the disk was
                     // full.
                     RunEnd::Answered { agent, answer } => PreviousAttempt::Ended { agent, answer },
@@ -403,8 +405,8 @@ impl PipelineRun {
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
         let reading = ResumeState::read(&unfinished.run)?;
-        let place = find(&unfinished.started.session_id, sessions)?;
-        let session = Session::resume_turn(place, unfinished.turn, self.context.redactor.clone())?;
+        let stored = find(&unfinished.started.session_id, sessions)?;
+        let session = Session::resume_turn(stored, unfinished.turn, self.context.redactor.clone())?;
         let question = reading.question();
         let request = self.run_request(stage_run, config)?;
         Ok(RunRequest {
