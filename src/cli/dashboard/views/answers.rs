@@ -52,8 +52,8 @@ pub(in crate::cli::dashboard) fn draw(
         ];
         if shown.len() < answers.len() {
             let number = index.saturating_add(1);
-            let place = format!("{number} of {} ", answers.len());
-            title.push((TextStyle::Plain, place));
+            let position = format!("{number} of {} ", answers.len());
+            title.push((TextStyle::Plain, position));
         }
         let style = if is_selected {
             TextStyle::Agent(agent)

@@ -62,16 +62,16 @@ fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
 fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
     let mut cells: Vec<Option<SpanKind>> = vec![None; width];
     let last = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
-    let place = |ms: u64| {
-        let place = ms.min(end_ms).saturating_mul(last) / end_ms;
-        usize::try_from(place).unwrap_or_default()
+    let column = |ms: u64| {
+        let column = ms.min(end_ms).saturating_mul(last) / end_ms;
+        usize::try_from(column).unwrap_or_default()
     };
     let spans = lane.spans.iter();
     let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
     let open = lane.open.iter();
     let open = open.map(|open| (open.kind, open.from_ms, end_ms));
     for (kind, from_ms, to_ms) in spans.chain(open) {
-        let (from, to) = (place(from_ms), place(to_ms));
+        let (from, to) = (column(from_ms), column(to_ms));
         for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
             let rank = cell.map_or(0, |kind| sign(kind).2);
             if sign(kind).2 > rank {
