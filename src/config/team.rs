@@ -97,11 +97,11 @@ pub fn team_from_options(
         }
         models => {
             let mut names: Vec<String> = Vec::new();
-            for (place, model) in (1..).zip(models) {
+            for (number, model) in (1..).zip(models) {
                 let backend = quick_backend(options, env, Some(model))?;
                 let maker = find_family(model).map_or(backend.vendor.name, |family| family.maker);
                 let name = unused_name(maker, &names);
-                agents.push(agent(&name, backend, place, workspaces)?);
+                agents.push(agent(&name, backend, number, workspaces)?);
                 names.push(name);
             }
         }
@@ -150,14 +150,14 @@ pub fn team_from_environment(
     let mut agents = Vec::new();
     let mut parts = Vec::new();
     let members = detected_backends(env, servers).into_iter();
-    for (place, found) in members.take(TEAM_AGENTS_MAX).enumerate() {
+    for (index, detected) in members.take(TEAM_AGENTS_MAX).enumerate() {
         let DetectedBackend {
             name,
             backend,
             source,
-        } = found;
+        } = detected;
         parts.push(format!("{name} ({}, {source})", backend.model));
-        agents.push(agent(name, backend, place.saturating_add(1), workspaces)?);
+        agents.push(agent(name, backend, index.saturating_add(1), workspaces)?);
     }
     if agents.is_empty() {
         return Err(no_backend_error(env));
@@ -359,11 +359,11 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
 fn agent(
     name: &str,
     backend: BackendConfig,
-    place: usize,
+    number: usize,
     workspaces: WorkspaceMode,
 ) -> Result<AgentConfig> {
     let id = AgentId::parse(name).map_err(|error| Error::bug(error.to_string()))?;
-    let workspace = || StoragePath::relocated(&format!("workspace{place}"));
+    let workspace = || StoragePath::relocated(&format!("workspace{number}"));
     Ok(AgentConfig {
         id,
         system_message: None,

@@ -154,8 +154,8 @@ impl FoundConfigWalk<'_> {
                 PathUseAccess::MassgenWrites,
             ),
             PathPurpose::State => {
-                let place = StoragePath::parse(written);
-                let path = place.and_then(|place| place.absolute().cloned());
+                let storage = StoragePath::parse(written);
+                let path = storage.and_then(|storage| storage.absolute().cloned());
                 (path, PathUseAccess::MassgenWrites)
             }
             PathPurpose::Project if NO_PROJECT.contains(&written) => (None, PathUseAccess::Read),

@@ -50,7 +50,7 @@ impl ConfigChecker<'_> {
         let workspaces = agents
             .iter()
             .filter_map(|agent| agent.cwd.as_ref())
-            .map(|place| place.resolve_workspace(base, ""));
+            .map(|storage| storage.resolve_workspace(base, ""));
         let logs = base.join(STATE_DIR).join(LOGS);
         let used_workspaces: Vec<FoldedPath> = workspaces
             .chain([logs])
@@ -69,24 +69,24 @@ impl ConfigChecker<'_> {
                 usual.agent_temporary_workspace,
             ),
         ];
-        for (key, place, usual) in storages {
-            let path = place.resolve(base, None);
+        for (key, storage, usual) in storages {
+            let path = storage.resolve(base, None);
             let folded = FoldedPath::from_path(path.as_path());
             let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
-            if place.absolute().is_some() || !used_workspaces.iter().any(touches) {
+            if storage.absolute().is_some() || !used_workspaces.iter().any(touches) {
                 continue;
             }
             let usual_path = usual.resolve(base, None);
             let message = format!(
                 "{} holds workspaces or logs of massgen: {} is used instead",
-                quote(&place.to_string()),
+                quote(&storage.to_string()),
                 quote(&usual_path.to_string())
             );
             if let Some(text) = view.text(key) {
                 self.findings
                     .push(Diagnostic::warning(&text.path, message).with_span(text.span));
             }
-            *place = usual;
+            *storage = usual;
         }
     }
 
@@ -124,11 +124,11 @@ impl ConfigChecker<'_> {
         let agents = config.agents.iter().zip(backends);
         agents
             .filter_map(|(agent, backend)| {
-                let place = agent.cwd.as_ref()?;
-                let path = place.resolve_workspace(self.context.state_parent, "");
+                let storage = agent.cwd.as_ref()?;
+                let path = storage.resolve_workspace(self.context.state_parent, "");
                 Some(DirectoryClaim::new(
                     DirectoryOwner::Agent,
-                    place,
+                    storage,
                     path,
                     &backend,
                     &backend::CWD,
@@ -166,9 +166,9 @@ impl ConfigChecker<'_> {
             span: None,
             is_absolute: false,
         };
-        let storages = storages.into_iter().map(|(key, place)| {
-            let path = place.resolve(self.context.state_parent, None);
-            DirectoryClaim::new(DirectoryOwner::Massgen, place, path, &view, key)
+        let storages = storages.into_iter().map(|(key, storage)| {
+            let path = storage.resolve(self.context.state_parent, None);
+            DirectoryClaim::new(DirectoryOwner::Massgen, storage, path, &view, key)
         });
         storages.chain([logs]).collect()
     }
@@ -244,7 +244,7 @@ impl ConfigChecker<'_> {
 impl<'n> DirectoryClaim<'n> {
     fn new(
         owner: DirectoryOwner,
-        place: &StoragePath,
+        storage: &StoragePath,
         path: AbsPath,
         view: &MappingView<'n>,
         key: &TypedKey<Text>,
@@ -255,7 +255,7 @@ impl<'n> DirectoryClaim<'n> {
             path,
             key: view.key_path(key),
             span: view.text(key).map(|text| text.span),
-            is_absolute: matches!(place, StoragePath::Absolute(_)),
+            is_absolute: matches!(storage, StoragePath::Absolute(_)),
         }
     }
 }
