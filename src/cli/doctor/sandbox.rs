@@ -163,7 +163,7 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
     let known = capabilities
         .obstacles
         .iter()
-        .filter(|obstacle| obstacle.found.contains("Landlock"));
+        .filter(|obstacle| obstacle.cause.contains("Landlock"));
     let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
     match remedies.as_slice() {
         [] => finding.with_remedy("use Linux 5.13 or later with Landlock enabled"),

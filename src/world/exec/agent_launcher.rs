@@ -89,13 +89,13 @@ impl AgentLauncher {
     /// Returns the directories that the grants open in addition to its own: for a granted file the
     /// one that contains it.
     pub fn open_directories(&self) -> Vec<AbsPath> {
-        let own = self.dir();
+        let own_dir = self.dir();
         let opened = self.gate.manager().grants().iter();
         let opened = opened.filter_map(|grant| match grant.scope {
             GrantScope::Tree => Some(grant.root.to_abs()),
             GrantScope::File => grant.root.to_abs().parent(),
         });
-        let mut directories: Vec<AbsPath> = opened.filter(|dir| *dir != own).collect();
+        let mut directories: Vec<AbsPath> = opened.filter(|dir| *dir != own_dir).collect();
         directories.sort_unstable();
         directories.dedup();
         directories
@@ -140,8 +140,8 @@ impl AgentLauncher {
             dir: self.dir(),
             venv: None,
         };
-        let (reach, network) = self.commands.network().map_err(|why| why.to_string())?;
-        let facts = self.commands.command_context(spec, reach);
+        let (network_access, network) = self.commands.network().map_err(|why| why.to_string())?;
+        let facts = self.commands.command_context(spec, network_access);
         let mut policy =
             compile_policy(&self.gate, &self.commands, facts).map_err(|stop| stop.message)?;
         for (path, scope) in needed {

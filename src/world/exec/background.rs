@@ -62,17 +62,17 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         ..gate.policy().clone()
     };
     let manager = gate.manager().in_phase(gate.phase());
-    let own = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
+    let own_gate = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
     let (trees, late) = (
         commands.user_tree_lock().clone(),
         commands.late_changes().clone(),
     );
     let by = sync.gate().clone();
     let settle = move || {
-        let settled = sync.finish(&own, &mut trees.lock());
+        let settled = sync.finish(&own_gate, &mut trees.lock());
         let (changes, notes) = match settled {
             Ok(command_changes) => {
-                let notes = command_changes.notes(&own, LEFT_OUT_SHOWN_MAX);
+                let notes = command_changes.notes(&own_gate, LEFT_OUT_SHOWN_MAX);
                 (command_changes.changes, notes)
             }
             Err(stop) => (stop.changes, vec![stop.message]),

@@ -175,11 +175,11 @@ pub(super) fn command_context(
     invocation: ShellInvocation<'_>,
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
     let ShellInvocation { line, dir } = invocation;
-    let found = dir.dir().meta(&dir.below());
-    let found =
-        found.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
-    if found.kind != FileKind::Directory {
-        let why = format!("it is {}: expected a directory", found.kind);
+    let metadata = dir.dir().meta(&dir.below());
+    let metadata =
+        metadata.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
+    if metadata.kind != FileKind::Directory {
+        let why = format!("it is {}: expected a directory", metadata.kind);
         return Err(ToolError::failed_at(gate, "run a command in", dir, why));
     }
     let [shell, switch] = SHELL;
@@ -188,16 +188,16 @@ pub(super) fn command_context(
         dir: dir.real().to_abs(),
         venv: venv(dir),
     };
-    let (reach, network) = commands.network().map_err(|error| cannot_run(&error))?;
-    Ok((commands.command_context(spec, reach), network))
+    let (network_access, network) = commands.network().map_err(|error| cannot_run(&error))?;
+    Ok((commands.command_context(spec, network_access), network))
 }
 
 /// Returns the Python virtual environment in `dir`, if there is one.
 fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
     let venv = dir.join(&RelPath::new(VENV)?);
     let bin = venv.join(&RelPath::new("bin")?);
-    let found = bin.dir().meta(&bin.below()).ok()?;
-    (found.kind == FileKind::Directory).then(|| venv.real().to_abs())
+    let metadata = bin.dir().meta(&bin.below()).ok()?;
+    (metadata.kind == FileKind::Directory).then(|| venv.real().to_abs())
 }
 
 fn observation(

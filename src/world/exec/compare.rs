@@ -153,8 +153,8 @@ fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileK
     if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "compare", path, cut));
     }
-    let found = listing.found.into_iter();
-    Ok(found.map(|found| (found.rel, found.kind)).collect())
+    let entries = listing.found.into_iter();
+    Ok(entries.map(|entry| (entry.rel, entry.kind)).collect())
 }
 
 fn same_content(

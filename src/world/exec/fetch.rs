@@ -88,12 +88,12 @@ fn decode(page: &FetchedPage) -> Result<String, ToolError> {
         || media.ends_with("+json")
         || media.ends_with("+xml");
     if !is_text || media == "image/svg+xml" {
-        let found = if media.is_empty() {
+        let media_description = if media.is_empty() {
             "without a type"
         } else {
             media
         };
-        let message = format!("the page is {found}: only HTML, JSON and text are read");
+        let message = format!("the page is {media_description}: only HTML, JSON and text are read");
         return Err(ToolError::failed(message));
     }
     if page.body.contains(&0) {

@@ -49,11 +49,11 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
     let (files, listing) = match path.dir().meta(&path.below()).map_err(stop)?.kind {
         FileKind::Directory => {
             let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(stop)?;
-            let found = listing.found.iter();
-            let selected =
-                found.filter(|found| found.kind == FileKind::File && selection.matches(&found.rel));
+            let entries = listing.found.iter();
+            let selected = entries
+                .filter(|entry| entry.kind == FileKind::File && selection.matches(&entry.rel));
             (
-                selected.map(|found| path.join(&found.rel)).collect(),
+                selected.map(|entry| path.join(&entry.rel)).collect(),
                 listing,
             )
         }

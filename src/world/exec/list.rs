@@ -130,26 +130,26 @@ const NODE_BYTES: usize = 48;
 
 /// Returns the entries at `depth`, each with its children, until `bytes_left` is used up.
 fn children<'f>(
-    found: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
+    entries: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
     bytes_left: &mut usize,
-    taken: &mut usize,
+    entries_taken: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
-    while let Some(next) = found.next_if(|next| next.rel.names().count() == depth) {
+    while let Some(next) = entries.next_if(|next| next.rel.names().count() == depth) {
         let name = display_name(next.rel.name().unwrap_or_default(), ".");
-        let Some(rest) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+        let Some(left) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
             *bytes_left = 0;
-            let _skipped = found.by_ref().count();
+            let _skipped = entries.by_ref().count();
             break;
         };
-        *bytes_left = rest;
-        *taken += 1;
+        *bytes_left = left;
+        *entries_taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
         node.insert("type".to_owned(), next.kind.label().into());
         if next.kind == FileKind::Directory {
-            let below = children(found, depth + 1, bytes_left, taken);
+            let below = children(entries, depth + 1, bytes_left, entries_taken);
             node.insert("children".to_owned(), below.into());
         }
         nodes.push(Value::Object(node));

@@ -27,9 +27,9 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
         });
         for rel in named.chain(grant.protected.iter().cloned()) {
             let path = root.join(&rel);
-            let found = path.dir().meta(&path.below());
-            let is_there =
-                found.is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
+            let metadata = path.dir().meta(&path.below());
+            let is_there = metadata
+                .is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
             let only_read = gate.allows(path.real(), Permission::Read)
                 && !gate.allows(path.real(), Permission::Write);
             if is_there && only_read {

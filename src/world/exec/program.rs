@@ -228,23 +228,23 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     }
     let manager = PathPermissionManager::new(grants, Phase::Coordination);
     let package = directories.package();
-    let words: Vec<String> = match programs.dialect() {
+    let command: Vec<String> = match programs.dialect() {
         ProgramDialect::Python(libraries) => {
             // Third-party packages are only found if they are wanted.
             let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
             let run = package.join("run.py").to_string();
-            let words = ["python3", "-I", "-B", "-X", "utf8"].into_iter();
-            let words = words.chain(alone).chain([run.as_str()]);
-            words.map(str::to_owned).collect()
+            let command = ["python3", "-I", "-B", "-X", "utf8"].into_iter();
+            let command = command.chain(alone).chain([run.as_str()]);
+            command.map(str::to_owned).collect()
         }
         ProgramDialect::Go => {
             let (package, program) = (package.to_string(), directories.program().to_string());
-            let words = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
-            words.map(str::to_owned).to_vec()
+            let command = ["bash", "-c", BUILD_AND_RUN, "go", &package, &program];
+            command.map(str::to_owned).to_vec()
         }
     };
     let spec = CommandSpec {
-        program: words,
+        program: command,
         dir: directories.program(),
         venv: None,
     };

@@ -41,8 +41,8 @@ pub(super) fn run(
     }
     let dir = working_directory(gate, program, commands).map_err(ToolError::failed)?;
     let permission = config.rules.permission;
-    let words = program.command.clone();
-    let confined = confine(gate, program, words, commands, dir, permission);
+    let command = program.command.clone();
+    let confined = confine(gate, program, command, commands, dir, permission);
     let (policy, network) = confined.map_err(ToolError::failed)?;
     let sandbox = commands.backend().local_sandbox();
     let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;

@@ -55,12 +55,12 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
             (python_host::arguments().to_vec(), Some(input))
         }
     };
-    let words = installed.map_or(&program.command, |installed| &installed.command);
-    let words = words
+    let command = installed.map_or(&program.command, |installed| &installed.command);
+    let command = command
         .iter()
         .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
-    let words = words.chain(arguments).collect();
-    let (mut policy, network) = confine(gate, program, words, commands, dir, permission)?;
+    let command = command.chain(arguments).collect();
+    let (mut policy, network) = confine(gate, program, command, commands, dir, permission)?;
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
     }
@@ -97,19 +97,19 @@ fn container_launch(
         containers: containers.clone(),
         reachable: ReachablePaths::on_overlay(&policy, gate.overlay()),
         program: ContainerProgram {
-            words: policy.program,
+            command: policy.program,
             env,
             dir: policy.dir,
         },
     }
 }
 
-/// Returns the sandbox policy of a program with these words, and its proxy. Its files are opened for
+/// Returns the sandbox policy with this command line, and its proxy. Its files are opened for
 /// reading in addition to what the agent's grants open.
 pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,
-    mut words: Vec<String>,
+    mut command: Vec<String>,
     commands: &ExecEnvironment,
     dir: AbsPath,
     permission: Permission,
@@ -117,20 +117,20 @@ pub(super) fn confine(
     let mut opened = Vec::new();
     if let ProgramInterface::SingleTool(tool) = &program.interface {
         for (index, file) in &tool.files {
-            if let (Some(path), Some(word)) = (existing_file(file), words.get_mut(*index)) {
+            if let (Some(path), Some(word)) = (existing_file(file), command.get_mut(*index)) {
                 *word = path.to_string();
                 opened.push(path);
             }
         }
     }
-    let safe_import_path = safe_import_path(&words);
+    let safe_import_path = safe_import_path(&command);
     let spec = CommandSpec {
-        program: words,
+        program: command,
         dir,
         venv: None,
     };
-    let (reach, network) = commands.network().map_err(|error| error.to_string())?;
-    let mut facts = commands.command_context(spec, reach);
+    let (network_access, network) = commands.network().map_err(|error| error.to_string())?;
+    let mut facts = commands.command_context(spec, network_access);
     if program.network == NetworkPolicy::Off {
         facts.env.extend(offline_variables());
     }
@@ -158,11 +158,11 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
 }
 
 /// Returns the variable that stops Python from importing modules from the directory in which it
-/// starts, where agents may write, if `words` may start a module (`-m`) or code (`-c`). A script
+/// starts, where agents may write, if `command` may start a module (`-m`) or code (`-c`). A script
 /// still finds its own modules. Python older than 3.11 ignores the variable.
-fn safe_import_path(words: &[String]) -> Option<(String, String)> {
+fn safe_import_path(command: &[String]) -> Option<(String, String)> {
     let names_module = |word: &String| word.starts_with("-m") || word.starts_with("-c");
-    let is_module = words.iter().any(names_module);
+    let is_module = command.iter().any(names_module);
     is_module.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
 }
 

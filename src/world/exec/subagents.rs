@@ -130,13 +130,13 @@ pub(super) fn spawn_subagents(
     let results: Vec<Value> = results
         .map(|((spec, dir), report)| result(gate, spec, dir, report))
         .collect();
-    let words = ended
+    let summaries = ended
         .iter()
         .map(|((spec, _), report)| match &report.reason {
             Some(reason) => format!("{} {}: {reason}", spec.task.id, report.status),
             None => format!("{} {}", spec.task.id, report.status),
         });
-    let words = words.collect::<Vec<_>>().join("; ");
+    let summaries = summaries.collect::<Vec<_>>().join("; ");
     let content = json!({
         "success": all_completed,
         "operation": "spawn_subagents",
@@ -148,7 +148,10 @@ pub(super) fn spawn_subagents(
         ActionOutcome::Failed
     };
     Ok(Observation {
-        summary: Some(format!("{}: {words}", count_noun(dirs.len(), "subagent"))),
+        summary: Some(format!(
+            "{}: {summaries}",
+            count_noun(dirs.len(), "subagent")
+        )),
         ..Observation::new(outcome, content.to_string())
     })
 }
@@ -160,8 +163,8 @@ fn check_directory(
     dir: &ResolvedPath,
     is_resumed: bool,
 ) -> Result<(), ToolError> {
-    let own = RelPath::new(format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
-    let is_expected = own.is_some_and(|own| gate.base().join(&own) == *dir.real());
+    let expected = RelPath::new(format!("{SUBAGENTS_DIRECTORY}/{}", task.id));
+    let is_expected = expected.is_some_and(|expected| gate.base().join(&expected) == *dir.real());
     if !is_expected || dir.grant().kind != GrantKind::Workspace {
         let why = "subagents work only in your workspace";
         return Err(ToolError::denied(gate, dir.real(), why));
@@ -229,10 +232,10 @@ fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &Subagen
 /// Returns the files below `dir` that the parent may read.
 fn files(gate: &Gate, dir: &ResolvedPath) -> Value {
     let listed = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
-    let found = listed.map(|listing| listing.found).unwrap_or_default();
-    let files = found.iter().filter(|found| {
-        let path = dir.real().join(&found.rel);
-        found.kind != FileKind::Directory && gate.allows(&path, Permission::Read)
+    let entries = listed.map(|listing| listing.found).unwrap_or_default();
+    let files = entries.iter().filter(|entry| {
+        let path = dir.real().join(&entry.rel);
+        entry.kind != FileKind::Directory && gate.allows(&path, Permission::Read)
     });
-    json_names(files.map(|found| &found.rel))
+    json_names(files.map(|entry| &entry.rel))
 }

@@ -139,14 +139,14 @@ enum RemainingBytes {
     Something,
 }
 
-fn text(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
+fn text(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
     if bytes.contains(&0) {
         return Err(TextReadError::Binary("a binary file (it holds NUL bytes)"));
     }
     let no_text = TextReadError::Binary("a file in another encoding than UTF-8");
     String::from_utf8(bytes).or_else(|error| {
         let valid = error.utf8_error();
-        if rest == RemainingBytes::Nothing || valid.error_len().is_some() {
+        if remaining == RemainingBytes::Nothing || valid.error_len().is_some() {
             return Err(no_text);
         }
         let mut bytes = error.into_bytes();
@@ -156,8 +156,8 @@ fn text(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
 }
 
 /// Like [`text`], but escapes anything that looks like a note of massgen's.
-fn text_without_notes(bytes: Vec<u8>, rest: RemainingBytes) -> Result<String, TextReadError> {
-    Ok(escape_notes(&text(bytes, rest)?).into_owned())
+fn text_without_notes(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
+    Ok(escape_notes(&text(bytes, remaining)?).into_owned())
 }
 
 /// Reads up to one byte more than `bytes_max`, so that the caller sees whether something is left.

@@ -362,8 +362,8 @@ fn describe_call(call: &ToolCall) -> String {
     let accesses = call.accesses();
     let paths = accesses.iter().map(|access| access.path.as_str());
     let command = call.command().map(|command| format!("`{command}`"));
-    let mut words = vec![call.name()];
-    words.extend(command.as_deref());
-    words.extend(paths.filter(|path| command.is_none() || *path != WORKSPACE));
-    words.join(" ")
+    let mut parts = vec![call.name()];
+    parts.extend(command.as_deref());
+    parts.extend(paths.filter(|path| command.is_none() || *path != WORKSPACE));
+    parts.join(" ")
 }

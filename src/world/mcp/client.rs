@@ -359,7 +359,7 @@ impl McpClient {
             .flatten()
             .flat_map(ServerFeature::tool_descriptions)
         {
-            if !described.iter().any(|own| own.name == tool.name) {
+            if !described.iter().any(|added| added.name == tool.name) {
                 described.push(tool);
             }
         }
@@ -543,9 +543,9 @@ async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
         .chars()
         .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
         .collect();
-    let words = quote_server(&end);
-    let words = (!words.is_empty()).then(|| format!("; it wrote: {words}"));
-    let report = [ended, words].into_iter().flatten().collect();
+    let shown_errors = quote_server(&end);
+    let shown_errors = (!shown_errors.is_empty()).then(|| format!("; it wrote: {shown_errors}"));
+    let report = [ended, shown_errors].into_iter().flatten().collect();
     (exit_reason, report)
 }
 
@@ -557,11 +557,11 @@ pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> StderrFilte
     let mut is_made = false;
     Box::new(move |bytes| {
         let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
-        let rest = left.checked_sub(text.len());
-        left = rest.unwrap_or_default();
+        let remaining = left.checked_sub(text.len());
+        left = remaining.unwrap_or_default();
         let make = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
         is_made = is_made || path.parent().is_some_and(make);
-        if is_made && rest.is_some() {
+        if is_made && remaining.is_some() {
             file::append(&path, text.as_bytes()).unwrap_or_default();
         }
         text

@@ -185,10 +185,10 @@ impl ClientHandler for McpClientHandler {
     ) {
         self.routes.report(&params);
         if let Some(listener) = self.listener.as_ref().filter(|_| self.allow_message()) {
-            let all = params.total.map(|total| format!(" of {total}"));
-            let words = params.message.map(|words| format!(": {words}"));
-            let (all, words) = (all.unwrap_or_default(), words.unwrap_or_default());
-            listener.report_progress(&format!("{}{all}{words}", params.progress));
+            let of_total = params.total.map(|total| format!(" of {total}"));
+            let message = params.message.map(|message| format!(": {message}"));
+            let (of_total, message) = (of_total.unwrap_or_default(), message.unwrap_or_default());
+            listener.report_progress(&format!("{}{of_total}{message}", params.progress));
         }
     }
 

@@ -29,8 +29,8 @@ impl Resolve for GuardedResolver {
             let all: Vec<SocketAddr> = if is_local_name(name.as_str()) {
                 loopback().collect()
             } else {
-                let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-                found.collect()
+                let looked_up = tokio::net::lookup_host((name.as_str(), 0)).await?;
+                looked_up.collect()
             };
             let mut fault = None;
             let mut allowed = Vec::new();

@@ -9,25 +9,25 @@ use url::Url;
 use crate::config::servers::{RemoteServer, is_issuer};
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 
-/// Returns the metadata of the authorization server at which the user signs in; `found` are those
+/// Returns the metadata of the authorization server at which the user signs in; `resolution` are those
 /// that were discovered.
 pub(super) async fn sign_in_metadata(
     server: &RemoteServer,
     http: &GuardedHttpClient,
-    found: AuthorizationMetadataResolution,
+    resolution: AuthorizationMetadataResolution,
 ) -> Result<AuthorizationMetadata, String> {
     let named = server.oauth.issuer.as_ref();
-    if named.is_none() && !found.source.is_discovered() {
+    if named.is_none() && !resolution.source.is_discovered() {
         // The endpoints of a server of 2025-03-26, at its own origin.
-        return Ok(found.metadata);
+        return Ok(resolution.metadata);
     }
     let client = server.oauth.client.as_ref();
     let has_secret = client.is_some_and(|client| client.secret.is_some());
-    let found = found.metadata.issuer.as_deref();
+    let discovered = resolution.metadata.issuer.as_deref();
     let issuer = if named.is_some() || has_secret {
-        checked_issuer(&server.url, named, found)?
+        checked_issuer(&server.url, named, discovered)?
     } else {
-        parse_issuer(found)?
+        parse_issuer(discovered)?
     };
     issuer_metadata(http, &issuer).await
 }
@@ -55,26 +55,26 @@ pub(super) async fn issuer_metadata(
 pub(super) fn checked_issuer(
     url: &Url,
     named: Option<&Url>,
-    found: Option<&str>,
+    discovered: Option<&str>,
 ) -> Result<Url, String> {
-    let found = parse_issuer(found)?;
+    let discovered = parse_issuer(discovered)?;
     match named {
-        Some(issuer) if *issuer == found => Ok(found),
+        Some(issuer) if *issuer == discovered => Ok(discovered),
         Some(issuer) => Err(format!(
-            "it uses the authorization server `{found}`, but `issuer` in its `oauth` is \
+            "it uses the authorization server `{discovered}`, but `issuer` in its `oauth` is \
              `{issuer}`: the credentials were not sent"
         )),
-        None if found.origin() == url.origin() => Ok(found),
+        None if discovered.origin() == url.origin() => Ok(discovered),
         None => Err(format!(
-            "it uses the authorization server `{found}`: if your client is registered there, add \
-             `issuer: {found}` to its `oauth`"
+            "it uses the authorization server `{discovered}`: if your client is registered there, add \
+             `issuer: {discovered}` to its `oauth`"
         )),
     }
 }
 
 /// Parses the issuer that was discovered.
-fn parse_issuer(found: Option<&str>) -> Result<Url, String> {
-    let issuer = found.and_then(|written| Url::parse(written).ok());
+fn parse_issuer(discovered: Option<&str>) -> Result<Url, String> {
+    let issuer = discovered.and_then(|written| Url::parse(written).ok());
     let issuer = issuer.filter(is_issuer);
     issuer.ok_or_else(|| "it announces no authorization server with a valid `issuer`".to_owned())
 }

@@ -80,10 +80,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
                 return Poll::Ready(Ok(()));
             };
             let read = piece.len();
-            let kept = self.retain(piece);
-            buffer.set_filled(before.saturating_add(kept));
+            let kept_bytes = self.retain(piece);
+            buffer.set_filled(before.saturating_add(kept_bytes));
             // No byte would mean the end of the stream.
-            if kept > 0 || read == 0 {
+            if kept_bytes > 0 || read == 0 {
                 return Poll::Ready(Ok(()));
             }
         }

@@ -94,7 +94,7 @@ struct McpServersState {
     handles: Vec<ServerHandle>,
     filter: ToolFilter,
     outside: SideEffectPolicy,
-    known: ToolListCache,
+    tool_lists: ToolListCache,
     catalogue: Mutex<Arc<ToolCatalogue>>,
 }
 
@@ -164,15 +164,15 @@ impl ToolListCache {
     /// Returns whether a server is left out of the run because it failed when its tools were first
     /// needed.
     pub fn is_left_out(&self, config: &Arc<ServerConfig>) -> bool {
-        let known = self.lock();
-        known
+        let lists = self.lock();
+        lists
             .iter()
             .any(|cached| cached.is_left_out && Arc::ptr_eq(&cached.config, config))
     }
 
     fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
-        let known = self.lock();
-        let mut same = known
+        let lists = self.lock();
+        let mut same = lists
             .iter()
             .filter(|cached| Arc::ptr_eq(&cached.config, config));
         same.next().map(|cached| Arc::clone(&cached.tools))
@@ -195,9 +195,9 @@ impl ToolListCache {
     }
 
     fn replace(&self, list: CachedToolList) {
-        let mut known = self.lock();
-        known.retain(|cached| !Arc::ptr_eq(&cached.config, &list.config));
-        known.push(list);
+        let mut lists = self.lock();
+        lists.retain(|cached| !Arc::ptr_eq(&cached.config, &list.config));
+        lists.push(list);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<CachedToolList>> {
@@ -289,7 +289,7 @@ impl McpServers {
         setups: Vec<ServerSetup>,
         filter: &ToolFilter,
         outside: SideEffectPolicy,
-        known: &ToolListCache,
+        tool_lists: &ToolListCache,
         pool: &ConnectionPool,
     ) -> Self {
         let handle = |setup| ServerHandle {
@@ -300,7 +300,7 @@ impl McpServers {
             handles: setups.into_iter().map(handle).collect(),
             filter: filter.clone(),
             outside,
-            known: known.clone(),
+            tool_lists: tool_lists.clone(),
             catalogue: Mutex::default(),
         }))
     }
@@ -324,7 +324,7 @@ impl McpServers {
     ) -> Result<Vec<String>, String> {
         let handles = self.0.handles.iter();
         let unknown =
-            handles.filter(|handle| self.0.known.get(&handle.slot.setup.config).is_none());
+            handles.filter(|handle| self.0.tool_lists.get(&handle.slot.setup.config).is_none());
         let all = unknown.map(|handle| self.list_first(handle, launcher));
         let mut notes = try_join_all(all).await?.concat();
         notes.extend(self.rebuild_catalogue());
@@ -341,7 +341,9 @@ impl McpServers {
         let python = match config.program_interface() {
             None | Some(ProgramInterface::Mcp) => None,
             Some(ProgramInterface::SingleTool(tool)) => {
-                self.0.known.insert(config, &[describe_tool(tool)].into());
+                self.0
+                    .tool_lists
+                    .insert(config, &[describe_tool(tool)].into());
                 return Ok(missing_program_note(tool).into_iter().collect());
             }
             Some(ProgramInterface::PythonFunctions(python)) => Some(python),
@@ -356,14 +358,14 @@ impl McpServers {
             (Ok(link), Some(_)) => Ok(link.instructions()),
             // The config does not say that there have to be any.
             (Err(unusable), Some(python)) if python.is_discovery_only() => {
-                self.0.known.insert(config, &Arc::default());
+                self.0.tool_lists.insert(config, &Arc::default());
                 Ok(vec![unusable.why])
             }
             (Err(unusable), None)
                 if unusable.cause == FailureCause::Server
                     && config.need == ServerNeed::Optional =>
             {
-                self.0.known.leave_out(config);
+                self.0.tool_lists.leave_out(config);
                 handle.slot.close().await;
                 Ok(vec![left_out_note(&handle.slot.setup, &unusable.why)])
             }
@@ -446,7 +448,7 @@ impl McpServers {
                 return Err(UnusableServer { why, cause });
             }
         };
-        self.0.known.insert(&slot.setup.config, &tools);
+        self.0.tool_lists.insert(&slot.setup.config, &tools);
         Ok(())
     }
 
@@ -455,7 +457,7 @@ impl McpServers {
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
-            let described = self.0.known.get(config).unwrap_or_default();
+            let described = self.0.tool_lists.get(config).unwrap_or_default();
             let (mut tools, tool_notes) = offer_tools(&config.rules, &described);
             tools.retain(|tool| self.is_selected(tool));
             notes.extend(tool_notes);
@@ -563,13 +565,13 @@ impl ConnectionSlot {
         let name = self.setup.config.name();
         let before = state.link.take();
         if state.starts >= STARTS_MAX {
-            let words = match before {
+            let exit_report = match before {
                 Some(link) => link.exit_report().await,
                 None => String::new(),
             };
             let why = format!(
                 "the server `{name}` was started {STARTS_MAX} times and will not be started \
-                 again{words}"
+                 again{exit_report}"
             );
             let cause = state.last_failure.unwrap_or(FailureCause::Server);
             return Err(UnusableServer { why, cause });
@@ -658,9 +660,9 @@ impl ConnectionSlot {
         let name = self.setup.config.name();
         match fault {
             McpClientError::Gone => {
-                let words = link.exit_report().await;
+                let exit_report = link.exit_report().await;
                 format!(
-                    "the server `{name}` has ended, and the outcome of the call is unknown{words}"
+                    "the server `{name}` has ended, and the outcome of the call is unknown{exit_report}"
                 )
             }
             fault @ (McpClientError::Closed(_)
@@ -738,8 +740,8 @@ fn installed_program(
     let (Some(request), Some(packages)) = (&program.package, packages) else {
         return Ok(None);
     };
-    let found = packages.program(&request.package);
-    found.map_err(|error| format!("{error}; run `{}`", request.install_command))
+    let installed = packages.program(&request.package);
+    installed.map_err(|error| format!("{error}; run `{}`", request.install_command))
 }
 
 /// Returns what the user can do about a program whose package is not installed and that has no
@@ -757,8 +759,8 @@ fn missing_package(program: &ServerProgram) -> Option<String> {
 /// Builds the command-line options that request these scopes.
 fn sign_in_command(scopes: &str) -> String {
     let scopes = plain_scopes(scopes).into_iter();
-    let words: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
-    words.concat()
+    let options: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
+    options.concat()
 }
 
 /// Splits scopes. A server names them and is not trusted, and the user may copy them into a

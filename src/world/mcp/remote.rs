@@ -78,11 +78,11 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
             let transport = WatchedTransport::new(transport, changes, credentials);
             begin(host(), transport, choice)
         };
-        let mut begun = begin_with(HandshakeChoice::Newest).await;
-        if begun.as_ref().is_err_and(may_be_older) {
-            begun = begin_with(HandshakeChoice::Initialize).await;
+        let mut handshake = begin_with(HandshakeChoice::Newest).await;
+        if handshake.as_ref().is_err_and(may_be_older) {
+            handshake = begin_with(HandshakeChoice::Initialize).await;
         }
-        match begun {
+        match handshake {
             Ok(service) => return Ok(RemoteConnection { service, stream }),
             Err(error) => {
                 before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);

@@ -62,9 +62,9 @@ impl PendingSignIn {
         let http = http_client(server).map_err(refused)?;
         let mut manager = manager(server, &http).await.map_err(refused)?;
         let challenge = Box::pin(challenge(server)).await?;
-        let found = manager.resolve_metadata_from_challenge(challenge.as_deref());
-        let found = found.await.map_err(refused)?;
-        let metadata = Box::pin(sign_in_metadata(server, &http, found)).await;
+        let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
+        let resolution = resolution.await.map_err(refused)?;
+        let metadata = Box::pin(sign_in_metadata(server, &http, resolution)).await;
         let metadata = metadata.map_err(|why| refusal(&why))?;
         let endpoints = [
             Some(&metadata.authorization_endpoint),
@@ -89,8 +89,8 @@ impl PendingSignIn {
         let scopes: Vec<&str> = scopes.iter().chain(granted).map(String::as_str).collect();
         let secret = if let Some(client) = &server.oauth.client {
             let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
-            let known = client_config(&client.id, secret.map(str::to_owned), redirect);
-            manager.configure_client(known).map_err(refused)?;
+            let config = client_config(&client.id, secret.map(str::to_owned), redirect);
+            manager.configure_client(config).map_err(refused)?;
             None
         } else {
             let registered = manager.register_client(CLIENT_NAME, redirect, &scopes);
@@ -161,23 +161,23 @@ pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
 ) -> std::result::Result<Option<AuthorizationManager>, String> {
-    let kept = tokens.client().map_err(|error| error.to_string())?;
-    let Some(kept) = kept else {
+    let registration = tokens.client().map_err(|error| error.to_string())?;
+    let Some(registration) = registration else {
         return Ok(None);
     };
     let configured = server.oauth.client.as_ref();
-    let configured = configured.filter(|client| client.id == kept.id);
+    let configured = configured.filter(|client| client.id == registration.id);
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
     let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
     let http = http_client(server).map_err(refused)?;
     let mut manager = manager(server, &http).await.map_err(refused)?;
-    let found = manager.resolve_metadata_from_challenge(kept.challenge.as_deref());
-    let found = found.await.map_err(refused)?;
-    let metadata = Box::pin(sign_in_metadata(server, &http, found)).await;
+    let resolution = manager.resolve_metadata_from_challenge(registration.challenge.as_deref());
+    let resolution = resolution.await.map_err(refused)?;
+    let metadata = Box::pin(sign_in_metadata(server, &http, resolution)).await;
     let metadata = metadata.map_err(|why| quote_server(&why))?;
     // A different endpoint that the server names now must not get tokens that this one issued.
-    if metadata.token_endpoint != kept.token_endpoint {
+    if metadata.token_endpoint != registration.token_endpoint {
         return Ok(None);
     }
     manager.set_metadata(metadata);
@@ -185,8 +185,12 @@ pub(super) async fn authorized_manager(
     if !manager.initialize_from_store().await.map_err(refused)? {
         return Ok(None);
     }
-    let known = client_config(&kept.id, secret.or(kept.secret), server.url.as_str());
-    manager.configure_client(known).map_err(refused)?;
+    let config = client_config(
+        &registration.id,
+        secret.or(registration.secret),
+        server.url.as_str(),
+    );
+    manager.configure_client(config).map_err(refused)?;
     Ok(Some(manager))
 }
 

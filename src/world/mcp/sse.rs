@@ -202,13 +202,13 @@ fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, SseTransp
     let named = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
     let named = named.and_then(|named| url.join(named).ok());
     let endpoint = named.ok_or_else(|| invalid("its `endpoint` event contains no URL"))?;
-    let (origin, own) = (
+    let (origin, server_origin) = (
         &endpoint[..Position::BeforePath],
         &url[..Position::BeforePath],
     );
-    if origin != own {
+    if origin != server_origin {
         return Err(SseTransportError::Refused(format!(
-            "its endpoint is at `{origin}`, but the server is at `{own}`"
+            "its endpoint is at `{origin}`, but the server is at `{server_origin}`"
         )));
     }
     Ok(endpoint)

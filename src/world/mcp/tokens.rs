@@ -43,7 +43,8 @@ struct TokenFileEntry {
     /// a file of an earlier version.
     #[serde(default)]
     token_endpoint: String,
-    given: StoredCredentials,
+    #[serde(rename = "given")]
+    credentials: StoredCredentials,
 }
 
 /// massgen's client registration at a server where the user has signed in.
@@ -172,21 +173,21 @@ impl ServerTokens {
 
     /// Returns the client registration, if the user has signed in.
     pub(super) fn client(&self) -> Result<Option<RegisteredClient>> {
-        let kept = self.entry()?;
-        Ok(kept.map(|kept| RegisteredClient {
-            id: kept.given.client_id,
-            secret: kept.client_secret,
-            challenge: kept.challenge,
-            token_endpoint: kept.token_endpoint,
+        let entry = self.entry()?;
+        Ok(entry.map(|entry| RegisteredClient {
+            id: entry.credentials.client_id,
+            secret: entry.client_secret,
+            challenge: entry.challenge,
+            token_endpoint: entry.token_endpoint,
         }))
     }
 
     /// Returns the scopes of the stored token, if this endpoint has issued it.
     pub(super) fn granted_scopes(&self, token_endpoint: &str) -> Result<Vec<String>> {
-        let kept = self.entry()?;
-        let kept = kept.filter(|kept| kept.token_endpoint == token_endpoint);
-        Ok(kept
-            .map(|kept| kept.given.granted_scopes)
+        let entry = self.entry()?;
+        let entry = entry.filter(|entry| entry.token_endpoint == token_endpoint);
+        Ok(entry
+            .map(|entry| entry.credentials.granted_scopes)
             .unwrap_or_default())
     }
 
@@ -203,48 +204,51 @@ impl ServerTokens {
     }
 
     fn entry(&self) -> Result<Option<TokenFileEntry>> {
-        let kept = self.file.read()?.remove(&self.server);
-        if let Some(kept) = &kept {
-            self.remember_secrets(kept);
+        let stored = self.file.read()?.remove(&self.server);
+        if let Some(stored) = &stored {
+            self.remember_secrets(stored);
         }
-        Ok(kept)
+        Ok(stored)
     }
 
-    fn remember_secrets(&self, kept: &TokenFileEntry) {
-        let response = serde_json::to_value(&kept.given.token_response).unwrap_or_default();
+    fn remember_secrets(&self, entry: &TokenFileEntry) {
+        let response = serde_json::to_value(&entry.credentials.token_response).unwrap_or_default();
         let tokens = ["access_token", "refresh_token", "id_token"];
         let tokens = tokens
             .iter()
             .filter_map(|name| response.get(name)?.as_str());
-        for secret in tokens.chain(kept.client_secret.as_deref()) {
+        for secret in tokens.chain(entry.client_secret.as_deref()) {
             self.sent_secrets.insert(secret);
         }
     }
 
-    fn replace(&self, given: Option<StoredCredentials>) -> Result<()> {
+    fn replace(&self, credentials: Option<StoredCredentials>) -> Result<()> {
         let mut all = self.file.read()?;
         let before = all.remove(&self.server);
-        if let Some(given) = given {
-            let kept = match (&self.registration, before) {
+        if let Some(credentials) = credentials {
+            let entry = match (&self.registration, before) {
                 (Some(registration), _) => {
                     let secret = registration.client_secret.as_ref();
                     TokenFileEntry {
                         client_secret: secret.map(|secret| secret.expose_secret().to_owned()),
                         challenge: registration.challenge.clone(),
                         token_endpoint: registration.token_endpoint.clone(),
-                        given,
+                        credentials,
                     }
                 }
-                (None, Some(before)) => TokenFileEntry { given, ..before },
+                (None, Some(before)) => TokenFileEntry {
+                    credentials,
+                    ..before
+                },
                 (None, None) => TokenFileEntry {
                     client_secret: None,
                     challenge: None,
                     token_endpoint: String::new(),
-                    given,
+                    credentials,
                 },
             };
-            self.remember_secrets(&kept);
-            all.insert(self.server.clone(), kept);
+            self.remember_secrets(&entry);
+            all.insert(self.server.clone(), entry);
         }
         self.file.write(&all)
     }
@@ -253,12 +257,12 @@ impl ServerTokens {
 #[async_trait::async_trait]
 impl CredentialStore for ServerTokens {
     async fn load(&self) -> std::result::Result<Option<StoredCredentials>, AuthError> {
-        let kept = self.entry().map_err(|error| auth_error(&error))?;
-        Ok(kept.map(|kept| kept.given))
+        let entry = self.entry().map_err(|error| auth_error(&error))?;
+        Ok(entry.map(|entry| entry.credentials))
     }
 
-    async fn save(&self, given: StoredCredentials) -> std::result::Result<(), AuthError> {
-        self.replace(Some(given))
+    async fn save(&self, credentials: StoredCredentials) -> std::result::Result<(), AuthError> {
+        self.replace(Some(credentials))
             .map_err(|error| auth_error(&error))
     }
 

@@ -74,8 +74,8 @@ impl DiskWatch {
             Some(layer) => layer.upper.clone(),
             None => opening.path.clone(),
         });
-        let own = [policy.home.clone(), policy.scratch.clone()];
-        Self::new(written.chain(own).collect(), &policy.limits)
+        let own_directories = [policy.home.clone(), policy.scratch.clone()];
+        Self::new(written.chain(own_directories).collect(), &policy.limits)
     }
 
     /// Watches these places.

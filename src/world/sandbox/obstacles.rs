@@ -14,15 +14,15 @@ const KERNEL_FILE_BYTES_MAX: u64 = 4096;
 /// A setting that prevents namespaces or Landlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxObstacle {
-    /// What was found.
-    pub found: &'static str,
+    /// What prevents them.
+    pub cause: &'static str,
     /// What the user can do.
     pub remedy: String,
 }
 
 impl fmt::Display for SandboxObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.found)
+        f.write_str(self.cause)
     }
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for SandboxObstacle {
 struct KernelSwitch {
     path: &'static str,
     forbids: &'static str,
-    found: &'static str,
+    cause: &'static str,
     remedy: &'static str,
 }
 
@@ -38,19 +38,19 @@ const SWITCHES: &[KernelSwitch] = &[
     KernelSwitch {
         path: "/proc/sys/kernel/unprivileged_userns_clone",
         forbids: "0",
-        found: "kernel.unprivileged_userns_clone=0",
+        cause: "kernel.unprivileged_userns_clone=0",
         remedy: "sudo sysctl -w kernel.unprivileged_userns_clone=1",
     },
     KernelSwitch {
         path: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
         forbids: "1",
-        found: "kernel.apparmor_restrict_unprivileged_userns=1",
+        cause: "kernel.apparmor_restrict_unprivileged_userns=1",
         remedy: "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     },
     KernelSwitch {
         path: "/proc/sys/user/max_user_namespaces",
         forbids: "0",
-        found: "user.max_user_namespaces=0",
+        cause: "user.max_user_namespaces=0",
         remedy: "sudo sysctl -w user.max_user_namespaces=16384",
     },
 ];
@@ -63,20 +63,20 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     let switches = SWITCHES.iter().filter(|switch| is_set(switch));
     let mut obstacles: Vec<SandboxObstacle> = switches
         .map(|switch| SandboxObstacle {
-            found: switch.found,
+            cause: switch.cause,
             remedy: switch.remedy.to_owned(),
         })
         .collect();
     let status = read("/proc/self/status");
     if status.is_some_and(|status| status.lines().any(|line| line == FILTERED)) {
         obstacles.push(SandboxObstacle {
-            found: "system calls are filtered by seccomp, as in a container",
+            cause: "system calls are filtered by seccomp, as in a container",
             remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
         });
     }
     if security_modules().is_some_and(|modules| !modules.contains("landlock")) {
         obstacles.push(SandboxObstacle {
-            found: "Landlock is disabled at boot",
+            cause: "Landlock is disabled at boot",
             remedy: "add `landlock` to the kernel's `lsm=` parameter".to_owned(),
         });
     }

@@ -29,13 +29,13 @@ pub struct ContainerOrigin<'a> {
 impl ContainerOrigin<'_> {
     /// Returns the labels for objects that this process creates.
     pub(in crate::world::sandbox) fn labels(&self) -> [(String, String); 6] {
-        let own = std::process::id();
-        let started = proc::start_time(own).unwrap_or_default();
+        let own_pid = std::process::id();
+        let started = proc::start_time(own_pid).unwrap_or_default();
         [
             (RUN, self.run.to_string()),
             (STATE, self.state.to_string()),
             (MACHINE, proc::machine_identity()),
-            (PROCESS, own.to_string()),
+            (PROCESS, own_pid.to_string()),
             (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
             (STARTED, started.to_string()),
         ]

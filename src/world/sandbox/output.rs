@@ -60,11 +60,15 @@ impl HeadAndTail {
                 left_out_bytes: 0,
             };
         }
-        let whole = complete_characters_len(&self.head);
-        let head = self.head.get(..whole).unwrap_or_default();
+        let head_bytes = complete_characters_len(&self.head);
+        let head = self.head.get(..head_bytes).unwrap_or_default();
         let cut = character_tail_len(tail);
         let tail = tail.get(cut..).unwrap_or_default();
-        let cut = self.head.len().saturating_sub(whole).saturating_add(cut);
+        let cut = self
+            .head
+            .len()
+            .saturating_sub(head_bytes)
+            .saturating_add(cut);
         let cut = u64::try_from(cut).unwrap_or(u64::MAX);
         let left_out_bytes = self.left_out_bytes.saturating_add(cut);
         let (head, tail) = (to_readable_text(head), to_readable_text(tail));
@@ -127,13 +131,13 @@ impl OutputRing {
         let from = from.clamp(self.gone_bytes, total_bytes);
         let skipped = usize::try_from(from.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
         let kept_bytes: &[u8] = self.bytes.make_contiguous();
-        let rest = kept_bytes.get(skipped..).unwrap_or_default();
-        let part = rest.get(..bytes_max).unwrap_or(rest);
-        let whole = match complete_characters_len(part) {
+        let unread = kept_bytes.get(skipped..).unwrap_or_default();
+        let part = unread.get(..bytes_max).unwrap_or(unread);
+        let complete_bytes = match complete_characters_len(part) {
             0 => part.len(),
-            whole => whole,
+            complete_bytes => complete_bytes,
         };
-        let part = part.get(..whole).unwrap_or_default();
+        let part = part.get(..complete_bytes).unwrap_or_default();
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
         OutputPart {
             text: to_readable_text(part),

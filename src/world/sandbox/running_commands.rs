@@ -25,8 +25,8 @@ impl ContainerCommandId {
 }
 
 /// Returns the program that kills everything its user may kill, except the commands with these ids.
-pub(in crate::world::sandbox) fn sweep_program(kept: &[ContainerCommandId]) -> Vec<String> {
-    shell_script(SWEEP, kept.iter().map(ContainerCommandId::text))
+pub(in crate::world::sandbox) fn sweep_program(spared: &[ContainerCommandId]) -> Vec<String> {
+    shell_script(SWEEP, spared.iter().map(ContainerCommandId::text))
 }
 
 /// The commands that are running in a container.

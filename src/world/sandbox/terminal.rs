@@ -13,66 +13,67 @@ use rustix::termios::{
 #[derive(Debug)]
 pub(super) struct PseudoTerminal {
     /// The side that massgen reads and writes.
-    own: OwnedFd,
-    users: OwnedFd,
-    /// Original mode of the user's terminal, if it was changed to raw mode.
-    before: Option<Termios>,
+    controller: OwnedFd,
+    user_terminal: OwnedFd,
+    /// Original modes of the user's terminal, if they were changed to raw mode.
+    original_modes: Option<Termios>,
 }
 
 impl PseudoTerminal {
     /// Opens one that the user types into; returns it and the command's side. Until it is dropped,
     /// the user's terminal is in raw mode: keys that interrupt or stop a program go to the command.
-    pub(super) fn for_input(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
-        let before = tcgetattr(users)?;
-        let (mut terminal, end) = Self::with_modes(users, &before)?;
-        let mut raw = before.clone();
+    pub(super) fn for_input(user_terminal: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
+        let original_modes = tcgetattr(user_terminal)?;
+        let (mut terminal, command_side) = Self::with_modes(user_terminal, &original_modes)?;
+        let mut raw = original_modes.clone();
         raw.make_raw();
-        tcsetattr(users, OptionalActions::Now, &raw)?;
-        terminal.before = Some(before);
-        Ok((terminal, end))
+        tcsetattr(user_terminal, OptionalActions::Now, &raw)?;
+        terminal.original_modes = Some(original_modes);
+        Ok((terminal, command_side))
     }
 
     /// Opens one that is only shown on the user's terminal, which processes line ends itself.
-    pub(super) fn for_output(users: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
-        let mut modes = tcgetattr(users)?;
+    pub(super) fn for_output(user_terminal: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
+        let mut modes = tcgetattr(user_terminal)?;
         modes.output_modes.remove(OutputModes::OPOST);
-        Self::with_modes(users, &modes)
+        Self::with_modes(user_terminal, &modes)
     }
 
-    fn with_modes(users: &OwnedFd, modes: &Termios) -> io::Result<(Self, OwnedFd)> {
+    fn with_modes(user_terminal: &OwnedFd, modes: &Termios) -> io::Result<(Self, OwnedFd)> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let own = openpt(flags)?;
-        grantpt(&own)?;
-        unlockpt(&own)?;
-        let end = ioctl_tiocgptpeer(&own, flags)?;
-        tcsetattr(&end, OptionalActions::Now, modes)?;
+        let controller = openpt(flags)?;
+        grantpt(&controller)?;
+        unlockpt(&controller)?;
+        let command_side = ioctl_tiocgptpeer(&controller, flags)?;
+        tcsetattr(&command_side, OptionalActions::Now, modes)?;
         let terminal = Self {
-            own,
-            users: users.try_clone()?,
-            before: None,
+            controller,
+            user_terminal: user_terminal.try_clone()?,
+            original_modes: None,
         };
         terminal.resize();
-        Ok((terminal, end))
+        Ok((terminal, command_side))
     }
 
     /// Clones the handle of massgen's side.
     pub(super) fn try_clone_handle(&self) -> io::Result<OwnedFd> {
-        self.own.try_clone()
+        self.controller.try_clone()
     }
 
     /// Sets its size to the current size of the user's terminal. An unknown size is ignored.
     pub(super) fn resize(&self) {
-        if let Ok(size) = tcgetwinsize(&self.users) {
-            tcsetwinsize(&self.own, size).unwrap_or_default();
+        if let Ok(size) = tcgetwinsize(&self.user_terminal) {
+            tcsetwinsize(&self.controller, size).unwrap_or_default();
         }
     }
 }
 
 impl Drop for PseudoTerminal {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(original_modes) = &self.original_modes {
             // Errors are ignored: a terminal that has gone away needs no mode.
-            tcsetattr(&self.users, OptionalActions::Now, before).unwrap_or_default();
+            tcsetattr(&self.user_terminal, OptionalActions::Now, original_modes)
+                .unwrap_or_default();
         }
     }
 }

@@ -51,8 +51,8 @@ impl LayerCommit<'_> {
         let stop = |fault: FileSystemError| {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
-        let found = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
-        match found.map_err(stop)? {
+        let entry = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
+        match entry.map_err(stop)? {
             UpperEntry::Removed => self.remove(path),
             UpperEntry::Merged(_) => Ok(()),
             UpperEntry::Made(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Kept),

@@ -171,13 +171,13 @@ impl<'a> LayerCommit<'a> {
     }
 }
 
-/// Removes the names in `found` from the layer. A directory that is not empty stays.
-fn prune(upper: &DirectoryHandle, found: &[ListedEntry]) -> Result<(), FileSystemError> {
-    for found in found.iter().rev() {
-        let (dir, name) = upper.parent_of(&found.rel)?;
-        match found.kind {
+/// Removes the names in `entries` from the layer. A directory that is not empty stays.
+fn prune(upper: &DirectoryHandle, entries: &[ListedEntry]) -> Result<(), FileSystemError> {
+    for entry in entries.iter().rev() {
+        let (dir, name) = upper.parent_of(&entry.rel)?;
+        match entry.kind {
             FileKind::Directory => match dir.remove_dir(name) {
-                Err(FileSystemError::NotEmpty) => mark_applied(upper, &found.rel)?,
+                Err(FileSystemError::NotEmpty) => mark_applied(upper, &entry.rel)?,
                 removed => removed?,
             },
             FileKind::File

@@ -120,9 +120,13 @@ impl AccessTokenSource {
         let failed = |error: AuthError| root_cause(&error).to_string();
         let http = sign_in::http_client(server).map_err(failed)?;
         let manager = sign_in::manager(server, &http).await.map_err(failed)?;
-        let found = manager.resolve_metadata_from_challenge(None);
-        let found = found.await.map_err(failed)?.metadata.issuer;
-        let issuer = checked_issuer(&server.url, server.oauth.issuer.as_ref(), found.as_deref())?;
+        let discovered = manager.resolve_metadata_from_challenge(None);
+        let discovered = discovered.await.map_err(failed)?.metadata.issuer;
+        let issuer = checked_issuer(
+            &server.url,
+            server.oauth.issuer.as_ref(),
+            discovered.as_deref(),
+        )?;
         let metadata = issuer_metadata(&http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;

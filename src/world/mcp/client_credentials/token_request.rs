@@ -50,8 +50,9 @@ impl ClientProof {
     /// Returns the assertion that it consists of, if it is one.
     pub(super) fn assertion(&self) -> Option<&str> {
         let mut parameters = self.parameters.iter();
-        let found = parameters.find(|(name, _)| matches!(*name, "assertion" | "client_assertion"));
-        found.map(|(_, value)| value.as_str())
+        let parameter =
+            parameters.find(|(name, _)| matches!(*name, "assertion" | "client_assertion"));
+        parameter.map(|(_, value)| value.as_str())
     }
 }
 

@@ -75,14 +75,14 @@ impl PackageInstaller<'_> {
         let staging = StagingDirectory::new(&root)?;
         let at = staging.path();
         let packages = copy_local_packages(package, at)?;
-        let found = match package.registry {
+        let installed = match package.registry {
             PackageRegistry::Npm => self.install_npm(package, &packages, at)?,
             PackageRegistry::Python => self.install_python(package, &packages, at)?,
         };
         clear::remove(&at.join(LOCAL))?;
         clear::remove(&at.join(REPORT))?;
-        let program = package.program.as_ref().or(found.program.as_ref());
-        if program.is_none_or(|name| program_words(&found, at, name).is_none()) {
+        let program = package.program.as_ref().or(installed.program.as_ref());
+        if program.is_none_or(|name| program_words(&installed, at, name).is_none()) {
             let which = program.map_or("single program".to_owned(), |name| {
                 format!("program `{name}`")
             });
@@ -91,7 +91,7 @@ impl PackageInstaller<'_> {
                 "name the program: `npx -p PACKAGE PROGRAM`, `uvx --from PACKAGE PROGRAM`",
             ));
         }
-        self.store.add(staging, found)
+        self.store.add(staging, installed)
     }
 
     fn install_npm(
@@ -100,7 +100,7 @@ impl PackageInstaller<'_> {
         packages: &[String],
         at: &AbsPath,
     ) -> Result<InstalledPackage> {
-        let mut words = vec![
+        let mut command = vec![
             "npm".to_owned(),
             "install".to_owned(),
             "--ignore-scripts".to_owned(),
@@ -111,10 +111,10 @@ impl PackageInstaller<'_> {
             "--prefix".to_owned(),
             at.to_string(),
         ];
-        words.extend(self.registry.map(|url| format!("--registry={url}")));
-        words.push("--".to_owned());
-        words.extend(packages.iter().cloned());
-        self.step(package, words, at)?;
+        command.extend(self.registry.map(|url| format!("--registry={url}")));
+        command.push("--".to_owned());
+        command.extend(packages.iter().cloned());
+        self.step(package, command, at)?;
         let manifest: NpmManifest = read_json(&at.join("package.json"))?;
         let lock: NpmLock = read_json(&at.join("node_modules/.package-lock.json"))?;
         let name = manifest.dependencies.keys().find(|name| {
@@ -199,14 +199,14 @@ impl PackageInstaller<'_> {
         let environment = self.environment;
         let network = NetworkPolicy::Domains(reachable_domains(package, self.registry)?);
         let cannot_run = |error| Error::io("cannot start the installation", error);
-        let (reach, proxy) = environment.network_under(&network).map_err(cannot_run)?;
+        let (network_access, proxy) = environment.network_under(&network).map_err(cannot_run)?;
         let name = program.first().cloned().unwrap_or_default();
         let order = CommandSpec {
             program,
             dir: at.clone(),
             venv: None,
         };
-        let mut facts = environment.command_context(order, reach);
+        let mut facts = environment.command_context(order, network_access);
         facts.env.extend(self.variables.clone());
         let grant = Grant::tree(dir::resolve(at)?, GrantKind::Workspace, Permission::Write);
         let manager = PathPermissionManager::new(vec![grant], Phase::Final);

@@ -132,15 +132,16 @@ impl PackageStore {
     /// # Errors
     /// See [`PackageStore::find`]; or the package has no such program.
     pub fn program(&self, package: &ServerPackage) -> Result<Option<InstalledProgram>> {
-        let Some(found) = self.find(package)? else {
+        let Some(installed) = self.find(package)? else {
             return Ok(None);
         };
         // A sandbox opens a directory only by its path without symlinks.
         let root = dir::resolve(&self.0)?.to_abs();
-        let directory = root.join(&found.directory);
-        let name = package.program.as_ref().or(found.program.as_ref());
-        let words = name.and_then(|name| program_words(&found, &directory, name));
-        let mut command = words.ok_or_else(|| no_program_error(&found, name, &directory))?;
+        let directory = root.join(&installed.directory);
+        let name = package.program.as_ref().or(installed.program.as_ref());
+        let command_words = name.and_then(|name| program_words(&installed, &directory, name));
+        let mut command =
+            command_words.ok_or_else(|| no_program_error(&installed, name, &directory))?;
         command.extend(package.arguments.iter().cloned());
         Ok(Some(InstalledProgram { command, directory }))
     }
@@ -163,7 +164,11 @@ impl PackageStore {
     }
 
     /// Adds what is in `staging` as a package, and replaces an older one with the same key.
-    fn add(&self, staging: StagingDirectory, found: InstalledPackage) -> Result<InstalledPackage> {
+    fn add(
+        &self,
+        staging: StagingDirectory,
+        installed: InstalledPackage,
+    ) -> Result<InstalledPackage> {
         let _turn = self.lock()?;
         let staged = staging.path().clone();
         let failed = |error| file_error("read", staged.as_path(), error);
@@ -180,15 +185,15 @@ impl PackageStore {
                 '+'
             }
         };
-        let name = found.name.trim_start_matches('@');
+        let name = installed.name.trim_start_matches('@');
         let name: String = name.chars().map(plain).collect();
-        let version: String = found.version.chars().map(plain).collect();
+        let version: String = installed.version.chars().map(plain).collect();
         let added = InstalledPackage {
-            directory: format!("{}-{name}-{version}-{digits}", found.registry),
+            directory: format!("{}-{name}-{version}-{digits}", installed.registry),
             sha256,
             files,
             bytes,
-            ..found
+            ..installed
         };
         let (before, mut all): (Vec<_>, Vec<_>) = self
             .list()?
@@ -206,9 +211,9 @@ impl PackageStore {
         Ok(added)
     }
 
-    /// Removes the directory of a package unless one of `kept` uses it, too.
-    fn remove_directory(&self, one: &InstalledPackage, kept: &[InstalledPackage]) -> Result<()> {
-        let is_used = kept.iter().any(|kept| kept.directory == one.directory);
+    /// Removes the directory of a package unless one of `others` uses it, too.
+    fn remove_directory(&self, one: &InstalledPackage, others: &[InstalledPackage]) -> Result<()> {
+        let is_used = others.iter().any(|other| other.directory == one.directory);
         let is_name = !one.directory.contains('/') && !one.directory.starts_with('.');
         if is_used || !is_name {
             return Ok(());
@@ -230,8 +235,12 @@ impl PackageStore {
 }
 
 /// Returns the words that start the program `name` of a package; `None` if it has none.
-fn program_words(found: &InstalledPackage, directory: &AbsPath, name: &str) -> Option<Vec<String>> {
-    let below = match found.registry {
+fn program_words(
+    installed: &InstalledPackage,
+    directory: &AbsPath,
+    name: &str,
+) -> Option<Vec<String>> {
+    let below = match installed.registry {
         PackageRegistry::Npm => "node_modules/.bin",
         PackageRegistry::Python => "bin",
     };
@@ -242,7 +251,7 @@ fn program_words(found: &InstalledPackage, directory: &AbsPath, name: &str) -> O
     // The first line of a script of Python names the interpreter where it was before the directory
     // was moved.
     let is_script = file::begins_with(&program, SCRIPT_HEAD).is_ok_and(|head| head == Some(true));
-    let is_python = found.registry == PackageRegistry::Python && is_script;
+    let is_python = installed.registry == PackageRegistry::Python && is_script;
     let interpreter = is_python.then(|| directory.join("bin/python").to_string());
     Some(
         interpreter
@@ -252,21 +261,25 @@ fn program_words(found: &InstalledPackage, directory: &AbsPath, name: &str) -> O
     )
 }
 
-fn changed_error(found: &InstalledPackage, directory: &AbsPath) -> Error {
+fn changed_error(installed: &InstalledPackage, directory: &AbsPath) -> Error {
     let message = format!(
         "the files of the package `{}` {} have changed since it was installed: `{directory}`",
-        found.name, found.version
+        installed.name, installed.version
     );
     Error::new(ErrorKind::Environment, message).with_hint("`massgen mcp install` installs it again")
 }
 
-fn no_program_error(found: &InstalledPackage, name: Option<&String>, directory: &AbsPath) -> Error {
+fn no_program_error(
+    installed: &InstalledPackage,
+    name: Option<&String>,
+    directory: &AbsPath,
+) -> Error {
     let which = name.map_or("single program".to_owned(), |name| {
         format!("program `{name}`")
     });
     let message = format!(
         "the package `{}` {} has no {which}",
-        found.name, found.version
+        installed.name, installed.version
     );
     Error::new(ErrorKind::Environment, message).with_hint(format!("see `{directory}`"))
 }

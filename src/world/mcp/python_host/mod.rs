@@ -58,8 +58,8 @@ pub(in crate::world) fn setup_line(
         let (path, source) = match &function.file {
             None => (Value::Null, Value::Null),
             Some(file) => {
-                if let Some((_, known)) = sources.iter().find(|(known, _)| *known == file) {
-                    known.clone()
+                if let Some((_, loaded)) = sources.iter().find(|(loaded, _)| *loaded == file) {
+                    loaded.clone()
                 } else {
                     let read = path_and_source(file)?;
                     sources.push((file, read.clone()));

@@ -141,8 +141,8 @@ impl EngineClient {
         let info = api.info().await.map_err(failed)?;
         let options = info.security_options.unwrap_or_default();
         let has_option = |what: &str| {
-            let mut words = options.iter().flat_map(|option| option.split(','));
-            words.any(|word| word == format!("name={what}"))
+            let mut options_given = options.iter().flat_map(|option| option.split(','));
+            options_given.any(|word| word == format!("name={what}"))
         };
         Ok(Self {
             api,

@@ -76,8 +76,8 @@ impl ContainerCommand {
     }
 
     /// Creates a command that kills everything but the commands with these ids.
-    pub(super) fn sweep(user: ContainerUser, kept: &[ContainerCommandId]) -> Self {
-        Self::of_program(user, sweep_program(kept))
+    pub(super) fn sweep(user: ContainerUser, spared: &[ContainerCommandId]) -> Self {
+        Self::of_program(user, sweep_program(spared))
     }
 
     fn of_program(user: ContainerUser, program: Vec<String>) -> Self {

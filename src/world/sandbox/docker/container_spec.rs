@@ -57,8 +57,8 @@ impl ContainerSpec {
 
     /// Returns whether a path of a container changes when the container is created.
     pub(super) fn is_creation_artifact(path: &AbsPath) -> bool {
-        let own = AbsPath::new(CONTAINER_HOME);
-        own.is_some_and(|home| home.is_within(path))
+        let home_path = AbsPath::new(CONTAINER_HOME);
+        home_path.is_some_and(|home| home.is_within(path))
             || matches!(
                 path.as_path().to_str(),
                 Some("/etc" | "/etc/gitconfig" | "/etc/passwd")
@@ -149,7 +149,7 @@ impl ContainerSpec {
         let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
         let processes = processes.into_iter().flatten().min();
         let processes = processes.map(|most| limit("nproc", most));
-        let own = [
+        let fixed = [
             limit("core", cap(Resource::Core, CORE_BYTES)),
             limit("fsize", self.limits.file_bytes),
             limit("nofile", cap(Resource::Nofile, self.limits.open_files)),
@@ -157,7 +157,7 @@ impl ContainerSpec {
             limit("msgqueue", cap(Resource::Msgqueue, MESSAGE_QUEUE_BYTES)),
             limit("memlock", cap(Resource::Memlock, LOCKED_BYTES)),
         ];
-        own.into_iter().chain(cpu).chain(processes).collect()
+        fixed.into_iter().chain(cpu).chain(processes).collect()
     }
 }
 

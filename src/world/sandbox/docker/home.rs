@@ -92,9 +92,9 @@ async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option
 
 /// Prepends massgen's git settings to those of an image, which take precedence; `None` if they are
 /// there already.
-fn with_settings(own: Option<String>) -> Option<String> {
-    let own = own.unwrap_or_default();
-    (!own.starts_with(GIT_SETTINGS)).then(|| format!("{GIT_SETTINGS}{own}"))
+fn with_settings(settings: Option<String>) -> Option<String> {
+    let settings = settings.unwrap_or_default();
+    (!settings.starts_with(GIT_SETTINGS)).then(|| format!("{GIT_SETTINGS}{settings}"))
 }
 
 /// Returns `table` with an added entry for the user; `None` if it has one already.

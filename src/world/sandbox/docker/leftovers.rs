@@ -39,11 +39,11 @@ impl ReplaceableContainer {
     pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = running.ids_except(ending);
-        let own = self.engine.client.container_user();
+        let spared = running.ids_except(ending);
+        let own_user = self.engine.client.container_user();
         let root = self.has_root().then_some(ContainerUser::ROOT);
-        for user in [own].into_iter().chain(root) {
-            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &kept)) else {
+        for user in [own_user].into_iter().chain(root) {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared)) else {
                 continue;
             };
             // Whether it has helped shows in the command's own end.

@@ -51,11 +51,11 @@ impl ReplaceableContainer {
     pub(super) fn install_packages(&self) -> Vec<String> {
         let packages = &self.spec.config.packages;
         let root = ContainerUser::ROOT;
-        let own = self.engine.client.container_user();
+        let own_user = self.engine.client.container_user();
         let kinds = [
             ("the system", &packages.system, SYSTEM, root),
-            ("Python", &packages.python, PYTHON, own),
-            ("npm", &packages.npm, NPM, own),
+            ("Python", &packages.python, PYTHON, own_user),
+            ("npm", &packages.npm, NPM, own_user),
         ];
         let guard = self.lock();
         let mut failures = Vec::new();
@@ -139,12 +139,12 @@ impl ReplaceableContainer {
             Ok(finished) => finished,
             Err(error) => return Some(command_error(error).to_string()),
         };
-        let words = [finished.stderr.text, finished.stdout.text];
-        let words = words.iter().find(|text| !text.trim().is_empty());
-        let words = words.map(|text| single_line(text, FAILURE_CHARS_MAX));
+        let message = [finished.stderr.text, finished.stdout.text];
+        let message = message.iter().find(|text| !text.trim().is_empty());
+        let message = message.map(|text| single_line(text, FAILURE_CHARS_MAX));
         match finished.ended {
             ExitReason::Exited(0) => None,
-            ExitReason::Exited(_) if words.is_some() => words,
+            ExitReason::Exited(_) if message.is_some() => message,
             ExitReason::Exited(status) => Some(format!("exit status {status}")),
             ExitReason::Signalled(signal) => Some(format!("killed by signal {signal}")),
             ExitReason::TimedOut => {

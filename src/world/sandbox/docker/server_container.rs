@@ -48,7 +48,7 @@ struct ServerContainersState {
 #[derive(Clone, Debug)]
 pub struct ContainerProgram {
     /// The program and its arguments.
-    pub words: Vec<String>,
+    pub command: Vec<String>,
     /// Variables in addition to those of the server.
     pub env: BTreeMap<String, String>,
     /// Its working directory.
@@ -204,7 +204,7 @@ impl ServerContainer {
             dir: Some(program.dir),
             ..container.base_command()
         };
-        let call = call.server_program(program.words, program.env, &running_command.id);
+        let call = call.server_program(program.command, program.env, &running_command.id);
         let guard = container.lock();
         let disks = guard.disk_watch(container);
         let started = container.start(&guard, call);

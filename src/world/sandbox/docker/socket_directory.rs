@@ -71,8 +71,8 @@ impl SocketDirectory {
 fn start_remover(dir: &AbsPath, env: &ProcessEnvironment) -> io::Result<Child> {
     let shell = AbsPath::new(SHELL).ok_or(io::ErrorKind::InvalidInput)?;
     let dir = dir.to_string();
-    let words = ["-c", REMOVAL, "massgen", dir.as_str()];
-    process::start_connected(&shell, &words, env)
+    let arguments = ["-c", REMOVAL, "massgen", dir.as_str()];
+    process::start_connected(&shell, &arguments, env)
 }
 
 /// Removes the user's directories in `parent` that no process uses. What cannot be removed stays.

@@ -169,7 +169,7 @@ impl SshTunnel {
         let control = format!("ControlPath={}", self.control());
         let port = self.host.port().map(|port| port.to_string());
         let script = find_socket(self.host.socket(), earlier);
-        let mut words = vec!["-T"];
+        let mut arguments = vec!["-T"];
         let options = [
             "BatchMode=yes",
             CONNECT_OPTION,
@@ -185,13 +185,13 @@ impl SshTunnel {
         ];
         let options = SESSION_OPTIONS.into_iter().chain(options);
         for option in options.chain(ALIVE_OPTIONS) {
-            words.extend(["-o", option]);
+            arguments.extend(["-o", option]);
         }
         if let Some(port) = &port {
-            words.extend(["-p", port]);
+            arguments.extend(["-p", port]);
         }
-        words.extend(["--", self.host.destination(), &script]);
-        let started = process::start_connected(&self.program, &words, &self.env);
+        arguments.extend(["--", self.host.destination(), &script]);
+        let started = process::start_connected(&self.program, &arguments, &self.env);
         let mut child = started.map_err(|error| Error::io("cannot start `ssh`", error))?;
         let messages = Arc::new(StdMutex::new(Vec::new()));
         let reader = child.stderr.take();
@@ -233,7 +233,7 @@ impl SshTunnel {
         let forwarded = format!("{}:{remote}", self.socket());
         let control = self.control().to_string();
         // The user's settings are not read: this only talks to the running process.
-        let words = [
+        let arguments = [
             "-F",
             "none",
             "-S",
@@ -247,7 +247,7 @@ impl SshTunnel {
         ];
         let ended = process::run(ProgramInvocation {
             path: &self.program,
-            arguments: &words,
+            arguments: &arguments,
             env: &self.env,
             dir: self.dir.path(),
             input: &[],
@@ -324,13 +324,13 @@ fn end_session(session: ServerSession) -> String {
 
 /// Returns the session and the socket that a host reports; `None` if it can be neither.
 fn found_socket(report: &str) -> Option<(ServerSession, &str)> {
-    let mut words = report.splitn(4, ' ');
+    let mut fields = report.splitn(4, ' ');
     let session = ServerSession {
-        waiting: words.next()?.parse().ok()?,
-        server: words.next()?.parse().ok()?,
-        start: words.next()?.parse().ok()?,
+        waiting: fields.next()?.parse().ok()?,
+        server: fields.next()?.parse().ok()?,
+        start: fields.next()?.parse().ok()?,
     };
-    let socket = words.next().filter(|socket| is_socket_path(socket))?;
+    let socket = fields.next().filter(|socket| is_socket_path(socket))?;
     Some((session, socket))
 }
 

@@ -192,9 +192,9 @@ impl ExecEnvironment {
 
     /// Returns where the fork server of an overlay for them comes from.
     pub fn overlay_origin(&self) -> OverlayOrigin<'_> {
-        let own = OverlayOrigin::Executable(&self.0.executable);
+        let fallback = OverlayOrigin::Executable(&self.0.executable);
         let sandbox = self.0.backend.local_sandbox();
-        sandbox.map_or(own, OverlayOrigin::Sandbox)
+        sandbox.map_or(fallback, OverlayOrigin::Sandbox)
     }
 
     /// Returns the private directories of the commands.
@@ -271,7 +271,7 @@ impl ExecEnvironment {
     pub(in crate::world) fn command_context(
         &self,
         spec: CommandSpec,
-        reach: NetworkAccess,
+        network_access: NetworkAccess,
     ) -> CommandContext {
         let (home, scratch) = (self.0.directories.home(), self.0.directories.scratch());
         let env = command_environment(&EnvironmentInputs {
@@ -282,7 +282,7 @@ impl ExecEnvironment {
             scratch: &scratch,
             venv: spec.venv.as_ref(),
             level: self.sandbox_level(),
-            reach,
+            reach: network_access,
         });
         CommandContext {
             dir: spec.dir,
@@ -291,7 +291,7 @@ impl ExecEnvironment {
             toolchains: self.0.toolchains.places.clone(),
             env,
             limits: self.0.config.limits,
-            reach,
+            reach: network_access,
             written: WriteTarget::Layers(Vec::new()),
             identities: BTreeMap::new(),
             masked: Vec::new(),

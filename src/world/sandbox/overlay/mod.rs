@@ -387,8 +387,8 @@ fn overlay_roots(
                 |excluded: &RealPath| dir.is_within(excluded) && is_inside(excluded, root);
             dir.is_within(root) && !excluded.iter().any(is_apart)
         };
-        let mut whole = roots.iter().filter(|(_, files)| files.is_none());
-        if !whole.any(|(root, _)| is_whole(root)) {
+        let mut whole_trees = roots.iter().filter(|(_, files)| files.is_none());
+        if !whole_trees.any(|(root, _)| is_whole(root)) {
             let files = roots.entry(dir).or_insert_with(|| Some(Vec::new()));
             if let Some(files) = files {
                 files.push(file.root.clone());

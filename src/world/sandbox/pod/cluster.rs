@@ -80,8 +80,8 @@ impl PodCluster {
 
     async fn remove_orphans(&self, state: &AbsPath) -> std::result::Result<(), KubectlFailure> {
         let selector = format!("--selector={STATE_LABEL}={}", state_digest(state));
-        let words = ["get", self.kinds(), selector.as_str(), "--output=json"];
-        let shown = self.kubectl.ask(&words, b"").await?;
+        let arguments = ["get", self.kinds(), selector.as_str(), "--output=json"];
+        let shown = self.kubectl.ask(&arguments, b"").await?;
         let list: ObjectList = serde_json::from_slice(&shown)
             .map_err(|error| format!("`kubectl get` printed something unexpected: {error}"))?;
         let orphans = list.items.iter().filter(|object| {
@@ -104,9 +104,9 @@ impl PodCluster {
         if names.is_empty() {
             return Ok(());
         }
-        let mut words = vec!["delete", "--wait=false", "--ignore-not-found"];
-        words.extend(names.iter().map(String::as_str));
-        self.kubectl.ask(&words, b"").await.map(drop)
+        let mut arguments = vec!["delete", "--wait=false", "--ignore-not-found"];
+        arguments.extend(names.iter().map(String::as_str));
+        self.kubectl.ask(&arguments, b"").await.map(drop)
     }
 
     /// Deletes a pod with its network policy; a missing one is not an error.

@@ -44,14 +44,14 @@ pub async fn check_cluster(
         memory_bytes: None,
     };
     let manifest = plan.manifest(NAME, &[]).to_string();
-    let words = [
+    let arguments = [
         "create",
         "--dry-run=server",
         "--validate=false",
         "--filename=-",
         "--output=name",
     ];
-    let admitted = kubectl.ask(&words, manifest.as_bytes()).await;
+    let admitted = kubectl.ask(&arguments, manifest.as_bytes()).await;
     admitted.map_err(|why| cluster_error("the cluster would not create a pod", &why))?;
     let policies = match config.network {
         PodNetwork::None => POLICY_ACTIONS,

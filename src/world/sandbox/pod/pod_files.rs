@@ -75,12 +75,12 @@ impl PodFiles<'_> {
     fn reader<'r>(
         &'r self,
         container: PodContainer,
-        words: Vec<String>,
+        program: Vec<String>,
         limit: &'r TransferLimit<'r>,
     ) -> PodReader<'r> {
         PodReader {
             pod: self.pod,
-            command: self.command(container, words),
+            command: self.command(container, program),
             limit,
             part: Cursor::default(),
             status: None,
@@ -213,8 +213,12 @@ impl RemoteContainer for PodFiles<'_> {
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
         let parent = path.parent().unwrap_or_else(AbsPath::top);
         let name = path.below(&parent).map(|name| name.to_string());
-        let words = shell_script(PACKING, [parent.to_string(), name.unwrap_or_default()]);
-        Ok(Box::new(self.reader(PodContainer::Commands, words, limit)))
+        let program = shell_script(PACKING, [parent.to_string(), name.unwrap_or_default()]);
+        Ok(Box::new(self.reader(
+            PodContainer::Commands,
+            program,
+            limit,
+        )))
     }
 
     fn unpack(

@@ -65,13 +65,13 @@ impl PodInstance {
     ) -> Result<Self, String> {
         let manifest = plan.manifest(&name, &mounts).to_string();
         // Without `--validate=false`, `kubectl` downloads the schemas of all kinds of objects.
-        let words = [
+        let arguments = [
             "create",
             "--validate=false",
             "--filename=-",
             "--output=name",
         ];
-        let created = cluster.kubectl.ask(&words, manifest.as_bytes()).await;
+        let created = cluster.kubectl.ask(&arguments, manifest.as_bytes()).await;
         if let Err(why) = created {
             // One of its objects may exist. If not even that can be deleted, the next run deletes it.
             cluster.delete_pod(&name).await.unwrap_or_default();
@@ -93,14 +93,14 @@ impl PodInstance {
 
     /// Returns what it does.
     pub(super) async fn state(&self, cluster: &PodCluster) -> Result<PodState, String> {
-        let words = [
+        let arguments = [
             "get",
             "pod",
             &self.name,
             "--ignore-not-found",
             "--output=json",
         ];
-        PodState::parse(&cluster.kubectl.ask(&words, b"").await?)
+        PodState::parse(&cluster.kubectl.ask(&arguments, b"").await?)
     }
 
     /// Waits until its containers run, and checks once what massgen needs in them. `on_wait` gets what the

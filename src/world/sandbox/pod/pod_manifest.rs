@@ -158,7 +158,7 @@ impl PodPlan {
         let files = files.map(|(number, path)| {
             json!({"name": FILES_VOLUME, "mountPath": path, "subPath": number.to_string()})
         });
-        let own = match container {
+        let own_mounts = match container {
             PodContainer::Commands => vec![
                 json!({"name": "commands", "mountPath": SUPERVISOR_DIR}),
                 json!({"name": "home", "mountPath": CONTAINER_HOME}),
@@ -176,7 +176,7 @@ impl PodPlan {
             "workingDir": "/",
             "securityContext": rights(container),
             "resources": resources,
-            "volumeMounts": own.into_iter().chain(files).collect::<Vec<Value>>(),
+            "volumeMounts": own_mounts.into_iter().chain(files).collect::<Vec<Value>>(),
         })
     }
 

@@ -185,12 +185,12 @@ impl ReplaceablePod {
     ) -> std::result::Result<(), PodFault> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = match (container, ending) {
+        let spared = match (container, ending) {
             (PodContainer::Commands, Some(ending)) => running.ids_except(&ending.id),
             (PodContainer::Commands, None) => running.ids(),
             (PodContainer::Files, _) => Vec::new(),
         };
-        let program = sweep_program(&kept);
+        let program = sweep_program(&spared);
         let program: Vec<&str> = program.iter().map(String::as_str).collect();
         let swept = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
         self.cluster.block_on(swept).map(drop)

@@ -335,8 +335,8 @@ impl SupervisedCommand {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let container = self.container;
-        let own = finished.extract_if(.., |(of, _)| *of == container);
-        own.map(|(_, number)| number).collect()
+        let of_container = finished.extract_if(.., |(of, _)| *of == container);
+        of_container.map(|(_, number)| number).collect()
     }
 }
 

@@ -246,9 +246,12 @@ impl ChangeApplier<'_> {
     ) -> Result<(), FileSystemError> {
         let (dir, rel) = self.trees.locate(path)?;
         let (parent, name) = dir.parent_of(&rel)?;
-        if let Some(RemoteEntry::Link { target: known }) = earlier.map(|earlier| &earlier.what) {
+        if let Some(RemoteEntry::Link {
+            target: sent_target,
+        }) = earlier.map(|earlier| &earlier.what)
+        {
             // What replaced the link here meanwhile is kept.
-            expect_link(dir, &rel, known)?;
+            expect_link(dir, &rel, sent_target)?;
             parent.unlink(name)?;
         }
         parent.symlink(name, target)
@@ -265,8 +268,8 @@ impl ChangeApplier<'_> {
             IncomingContent::AsSent(original) => {
                 let (dir, rel) = self.trees.locate(original)?;
                 let (content, meta) = dir.open_file(&rel)?;
-                let known = sent.get(original).and_then(|sent| sent.local);
-                if known != Some(meta.version) {
+                let sent_version = sent.get(original).and_then(|sent| sent.local);
+                if sent_version != Some(meta.version) {
                     return Err(FileSystemError::Changed);
                 }
                 Some((content, meta.version.size_bytes))

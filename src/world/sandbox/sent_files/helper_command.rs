@@ -50,8 +50,8 @@ impl HelperCommand {
     /// Creates a command that sets permission bits, which fails if it cannot.
     pub(super) fn bits(user: ContainerUser, bits: &[(u32, String)]) -> Self {
         let pairs = bits.iter();
-        let words = pairs.flat_map(|(bits, path)| [format!("{bits:o}"), path.clone()]);
-        Self::of_script(user, BITS, words)
+        let arguments = pairs.flat_map(|(bits, path)| [format!("{bits:o}"), path.clone()]);
+        Self::of_script(user, BITS, arguments)
     }
 
     /// Creates a command that prints for each of these paths whether it exists.

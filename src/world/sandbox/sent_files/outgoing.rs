@@ -125,7 +125,7 @@ impl EntryOwners {
     }
 
     fn place(&self, path: &AbsPath, permission: Permission) -> EntryPlace {
-        let own = |owner| EntryPlace {
+        let owned_by = |owner| EntryPlace {
             owner,
             more_bits: 0,
         };
@@ -134,9 +134,9 @@ impl EntryOwners {
                 .is_some_and(|parent| is_within_any(&parent, trees))
         };
         match (&self.trees, permission) {
-            (None, Permission::Write) => own(self.write),
-            (Some(trees), _) if is_in_tree(trees) => own(self.write),
-            (None | Some(_), Permission::Read) => own(self.read),
+            (None, Permission::Write) => owned_by(self.write),
+            (Some(trees), _) if is_in_tree(trees) => owned_by(self.write),
+            (None | Some(_), Permission::Read) => owned_by(self.read),
             (Some(_), Permission::Write) => EntryPlace {
                 owner: self.read,
                 more_bits: SHARED_DIRECTORY_BITS,
