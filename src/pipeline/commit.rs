@@ -24,10 +24,14 @@ const FAULT_CHARS_MAX: usize = 300;
 
 impl StageMerger<'_> {
     /// Commits the files of a stage run to its branch, unless the branch already has them.
-    pub(super) async fn commit_work(&self, whole: &StageResult, tried: u32) -> Result<ObjectId> {
+    pub(super) async fn commit_work(
+        &self,
+        stage_result: &StageResult,
+        tried: u32,
+    ) -> Result<ObjectId> {
         let repository = &self.pipeline.repository;
         let branch = repository.branch(&self.stage_run.instance.name)?;
-        let CapturedTree { tree, left_out } = self.capture_tree(whole).await?;
+        let CapturedTree { tree, left_out } = self.capture_tree(stage_result).await?;
         let (tip, main) = (self.newest_commit().await?, repository.tip().await?);
         let is_merged = repository.hub.is_descendant_of(&main, &tip).await?;
         let is_same = repository.hub.tree_of(&tip).await? == tree;
@@ -39,9 +43,13 @@ impl StageMerger<'_> {
         if tried > 0 && !repository.hub.is_descendant_of(&tip, &main).await? {
             parents.push(main);
         }
-        let answer = truncate(&whole.answer, ANSWER_CHARS_MAX);
+        let answer = truncate(&stage_result.answer, ANSWER_CHARS_MAX);
         let text = match left_out.as_slice() {
-            [] => format!("{}\n\n{}\n", self.commit_subject(whole), answer.trim()),
+            [] => format!(
+                "{}\n\n{}\n",
+                self.commit_subject(stage_result),
+                answer.trim()
+            ),
             faults => {
                 let faults = faults.iter().take(FAULTS_MAX);
                 let faults: Vec<String> = faults
@@ -53,7 +61,7 @@ impl StageMerger<'_> {
         let commit = NewCommit {
             tree: &tree,
             parents: &parents,
-            author: &whole.author,
+            author: &stage_result.author,
             message: &text,
         };
         let commit = repository.hub.commit(commit).await?;
@@ -64,16 +72,16 @@ impl StageMerger<'_> {
         Ok(commit)
     }
 
-    async fn capture_tree(&self, whole: &StageResult) -> Result<CapturedTree> {
+    async fn capture_tree(&self, stage_result: &StageResult) -> Result<CapturedTree> {
         let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let dir = self.pipeline.repository.role_directory(&role.name);
         let output = instance.output_path(role).and_then(RelPath::new);
         let output = output.map(|output| dir.join(&output));
-        let own = ForcedDirectory {
+        let forced = ForcedDirectory {
             dir: &dir,
             output: output.as_ref(),
         };
-        whole.checkout.capture(Some(own)).await
+        stage_result.checkout.capture(Some(forced)).await
     }
 
     /// Returns why files are left out of a commit of the branch, one line for each; `None` if none
@@ -88,9 +96,9 @@ impl StageMerger<'_> {
     }
 
     /// Returns the subject of a commit of the role, which contains the beginning of its answer.
-    pub(super) fn commit_subject(&self, whole: &StageResult) -> String {
+    pub(super) fn commit_subject(&self, stage_result: &StageResult) -> String {
         let role = &self.stage_run.stage.role.name;
-        let lines = whole
+        let lines = stage_result
             .answer
             .lines()
             .map(|line| line.trim_matches(['#', '*', ' ']));

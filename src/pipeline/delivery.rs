@@ -81,8 +81,8 @@ impl PipelineDelivery {
         let tree = if repository.record.directory.is_root() {
             merged
         } else {
-            let own = [(repository.record.directory.clone(), None)];
-            hub.with_files(&merged, &own).await?
+            let role_files = [(repository.record.directory.clone(), None)];
+            hub.with_files(&merged, &role_files).await?
         };
         let changes = hub.changes(&before, &tree).await?;
         Ok(Self {

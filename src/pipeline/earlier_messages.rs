@@ -25,14 +25,14 @@ impl PipelineRun {
             return Ok(Vec::new());
         }
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
-        let known = self.repository.dir.runs()?;
+        let recorded = self.repository.dir.runs()?;
         let mut runs = runs::list(&logs)?;
         runs.retain(|run| {
             let is_of_stage = |run: &RunDir| {
                 let started = run.metadata();
                 started.is_some_and(|started| sessions.contains(&started.session_id))
             };
-            known.contains(&run.name()) && is_of_stage(run)
+            recorded.contains(&run.name()) && is_of_stage(run)
         });
         let mut messages: Vec<UserMessage> = Vec::new();
         // The oldest first.

@@ -102,15 +102,15 @@ impl PipelineView {
         let before = base_commit(&self.record);
         let history = |line| self.hub.history(&shared, before.as_ref(), line);
         // A role writes its own commit messages, so journal entries in them are not trusted.
-        let own = history(HistoryTraversal::First).await?;
-        let own: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = own
+        let massgen_commits = history(HistoryTraversal::First).await?;
+        let massgen_commits: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = massgen_commits
             .iter()
             .map(|commit| (&commit.id, JournalEntry::parse(&commit.message)))
             .collect();
         let mut iteration = None;
         let mut commits = Vec::new();
         for commit in history(HistoryTraversal::All).await?.into_iter().rev() {
-            let record = own.get(&commit.id);
+            let record = massgen_commits.get(&commit.id);
             if let Some(record) = record {
                 iteration = record.as_ref().and_then(|(entry, _)| entry.iteration());
             }

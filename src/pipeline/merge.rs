@@ -256,16 +256,16 @@ impl StageMerger<'_> {
         }
         let path = repository.shared_file(CUMULATIVE);
         let before = repository.hub.tree_of(main).await?;
-        let known = repository
+        let cumulative = repository
             .hub
             .file(&before, &path, MARKED_BYTES_MAX)
             .await?;
-        let known = known.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let known = known.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
+        let cumulative = cumulative.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let cumulative = cumulative.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review =
             self_review(&stage_result.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&instance.name, instance.iteration);
-        let text = format!("{known}\n## {name}, iteration {iteration}\n\n{review}\n");
+        let text = format!("{cumulative}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
         let with = repository.hub.with_files(tree, &files).await?;
         let stages = self.pipeline.spec().stages.iter();
@@ -298,11 +298,11 @@ impl StageMerger<'_> {
             deadline: check_deadline(),
             stop: pipeline.stop.graceful.clone(),
         };
-        let here = CheckTarget::Delivery;
+        let target = CheckTarget::Delivery;
         let results = check_runner
             .run_checks(
                 &stage_result.agent,
-                here,
+                target,
                 &deadline,
                 pipeline.events.display(),
             )
@@ -405,7 +405,9 @@ impl PipelineRun {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
         let agents = self.config.agents.iter();
-        let commands = agents.into_iter().find_map(|known| known.commands.as_ref());
+        let commands = agents
+            .into_iter()
+            .find_map(|agent_config| agent_config.commands.as_ref());
         let command_config = check_command_config(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real_path(dir)?,

@@ -189,10 +189,10 @@ impl<'r> StageMessageEvents<'r> {
             }) => {
                 let recipients = agent.map_or_else(|| self.agents.clone(), |agent| vec![agent]);
                 let restated = recipients.into_iter().map(|agent| {
-                    let own = self.router.next_number();
-                    self.numbers.insert((number, agent.clone()), own);
+                    let own_number = self.router.next_number();
+                    self.numbers.insert((number, agent.clone()), own_number);
                     Event::Run(RunEvent::UserMessage {
-                        number: own,
+                        number: own_number,
                         agent: Some(agent),
                         text: Arc::clone(&text),
                         by,
@@ -202,10 +202,10 @@ impl<'r> StageMessageEvents<'r> {
             }
             Event::Run(RunEvent::UserMessagesShown { agent, numbers }) => {
                 // Those that an earlier process recorded have other numbers.
-                let known = numbers
+                let own_numbers = numbers
                     .iter()
                     .filter_map(|number| self.numbers.get(&(*number, agent.clone())).copied());
-                let numbers: Vec<u32> = known.collect();
+                let numbers: Vec<u32> = own_numbers.collect();
                 if numbers.is_empty() {
                     return Vec::new();
                 }

@@ -242,12 +242,12 @@ impl PipelineRun {
 
     async fn emit_start(&self) {
         let question = Arc::from(self.repository.record.task.as_str());
-        let begun = Event::Run(RunEvent::RunStarted {
+        let event = Event::Run(RunEvent::RunStarted {
             question,
             agents: self.working_agents(),
             attempt: 1,
         });
-        self.events.emit(begun).await;
+        self.events.emit(event).await;
         for message in self.context.notes.clone() {
             self.events.emit(RunEvent::Warning { message }).await;
         }
@@ -260,13 +260,13 @@ impl PipelineRun {
         iteration: u32,
         journal: &[(JournalEntry, String)],
     ) -> Result<()> {
-        let begun = JournalEntry::Begin { iteration };
-        if journal.iter().any(|(entry, _)| *entry == begun) {
+        let begin_entry = JournalEntry::Begin { iteration };
+        if journal.iter().any(|(entry, _)| *entry == begin_entry) {
             return Ok(());
         }
         self.end_iteration(journal).await?;
         let subject = format!("[supervisor] begin iteration {iteration}");
-        self.commit_entry(&begun, &subject).await
+        self.commit_entry(&begin_entry, &subject).await
     }
 
     /// Records on the shared branch that the last iteration has ended, unless that is recorded.
@@ -369,12 +369,12 @@ impl PipelineRun {
         // One after the other, in the order of the copies, so that the result is deterministic.
         for (part, played) in playing.iter().zip(played) {
             let stop = match played? {
-                StageOutcome::Completed(whole) => {
+                StageOutcome::Completed(stage_result) => {
                     let merging = StageMerger {
                         pipeline: self,
                         stage_run: part,
                     };
-                    merging.run(*whole).await?
+                    merging.run(*stage_result).await?
                 }
                 StageOutcome::Stopped(stop) => Some(stop),
             };

@@ -55,7 +55,7 @@ impl PipelineLimit {
 impl PipelineRun {
     /// Returns the limit that prevents the agents of `stage` from asking their models once more.
     pub(super) fn reached_limit(&self, stage: &PipelineStage) -> Option<PipelineLimit> {
-        let whole = self.reached_pipeline_limit();
+        let of_pipeline = self.reached_pipeline_limit();
         let of_agent = |id: &AgentId| {
             let used = self.usage().agent(id);
             let reached = self.limits_of_agent(id)?.reached_by(&used)?;
@@ -64,7 +64,7 @@ impl PipelineRun {
                 reached,
             })
         };
-        whole.or_else(|| stage.agents.iter().find_map(of_agent))
+        of_pipeline.or_else(|| stage.agents.iter().find_map(of_agent))
     }
 
     fn reached_pipeline_limit(&self) -> Option<PipelineLimit> {
@@ -84,7 +84,7 @@ impl PipelineRun {
         let Event::Run(RunEvent::LimitMet { agent, .. }) = &event else {
             return event;
         };
-        let whole = match agent {
+        let reason = match agent {
             None => self.reached_pipeline_limit().map(|limit| limit.reason()),
             Some(id) => self.limits_of_agent(id).and_then(|limits| {
                 let used = self.usage();
@@ -92,7 +92,7 @@ impl PipelineRun {
                 Some(format!("it {reached}"))
             }),
         };
-        match whole {
+        match reason {
             Some(limit) => Event::Run(RunEvent::LimitMet {
                 agent: agent.clone(),
                 limit,

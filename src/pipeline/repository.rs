@@ -157,13 +157,13 @@ impl PipelineRepository {
         let project = match &record.project {
             None => None,
             Some(origin) => {
-                let found = ProjectRepository::discover(&git, &origin.root).await?;
+                let repository = ProjectRepository::discover(&git, &origin.root).await?;
                 let missing_project = || {
                     let message = format!("the project at `{}` no longer exists", origin.root);
                     Error::new(ErrorKind::Environment, message)
                         .with_hint("restore it, or start the task again")
                 };
-                Some(found.ok_or_else(missing_project)?)
+                Some(repository.ok_or_else(missing_project)?)
             }
         };
         Ok(Self {
@@ -177,11 +177,12 @@ impl PipelineRepository {
 
     /// Fails if the user is in another directory than the one in which the pipeline began.
     pub fn require_start_directory(&self, cwd: &AbsPath, hint: &str) -> Result<()> {
-        let begun = &self.record.cwd;
-        if begun == cwd {
+        let start_directory = &self.record.cwd;
+        if start_directory == cwd {
             return Ok(());
         }
-        let message = format!("the pipeline was started in `{begun}`, not in this directory");
+        let message =
+            format!("the pipeline was started in `{start_directory}`, not in this directory");
         Err(Error::new(ErrorKind::Environment, message).with_hint(hint))
     }
 
@@ -195,9 +196,10 @@ impl PipelineRepository {
             None => self.hub.empty_tree().await?,
         };
         let after = self.hub.tree_of(&self.tip().await?).await?;
-        let own = &self.record.directory;
+        let role_directory = &self.record.directory;
         let is_ours = |path: &str| {
-            !own.is_root() && RelPath::new(path).is_some_and(|path| path.is_within(own))
+            !role_directory.is_root()
+                && RelPath::new(path).is_some_and(|path| path.is_within(role_directory))
         };
         let changed = self.hub.changed_files(&before, &after).await?;
         Ok(changed.iter().any(|changed| !is_ours(&changed.path)))
@@ -380,7 +382,7 @@ async fn find_project(
         ProjectChoice::None => Ok(None),
         ProjectChoice::Auto => ProjectRepository::discover(git, base).await,
         ProjectChoice::At(dir) => {
-            let found = ProjectRepository::discover(git, dir).await?;
+            let project = ProjectRepository::discover(git, dir).await?;
             let none = || {
                 let message = format!("`{dir}` is not in a git repository");
                 Error::new(ErrorKind::Config, message).with_hint(
@@ -388,7 +390,7 @@ async fn find_project(
                                 `workflow`",
                 )
             };
-            found.map(Some).ok_or_else(none)
+            project.map(Some).ok_or_else(none)
         }
     }
 }
@@ -402,8 +404,8 @@ async fn validate_project(
     let mut notes = Vec::new();
     if let Some(head) = &project.head {
         let tree = hub.tree_of(head).await?;
-        let taken = hub.files_below(&tree, directory).await?;
-        if !directory.is_root() && !taken.is_empty() {
+        let files = hub.files_below(&tree, directory).await?;
+        if !directory.is_root() && !files.is_empty() {
             let message =
                 format!("the directory of the roles, `{directory}`, exists in the project");
             return Err(Error::new(ErrorKind::Config, message)

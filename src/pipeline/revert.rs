@@ -20,7 +20,7 @@ use crate::world::git::tree::TreeEdit;
 struct RoleMerge {
     commit: GitCommit,
     /// The edits to exclude from its revert.
-    kept: Vec<TreeEdit>,
+    excluded_edits: Vec<TreeEdit>,
 }
 
 impl PipelineRepository {
@@ -84,18 +84,21 @@ impl PipelineRepository {
             .history(&shared, before.as_ref(), HistoryTraversal::First);
         // Every merge adds to the documents.
         let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
-        let mut kept = documents.to_vec();
+        let mut excluded_edits = documents.to_vec();
         let mut merges = Vec::new();
         for commit in commits.await?.into_iter().rev() {
             match JournalEntry::parse(&commit.message) {
                 Some((JournalEntry::Revert { role: of }, _)) if of == *role => break,
                 // The reset has already removed what was there before.
                 Some((JournalEntry::Reset { role: of }, _)) if of == *role => {
-                    kept.push((self.role_directory(role), None));
+                    excluded_edits.push((self.role_directory(role), None));
                 }
                 Some((JournalEntry::Merge(merge), _)) if merge.role == *role => {
-                    let kept = kept.clone();
-                    merges.push(RoleMerge { commit, kept });
+                    let excluded_edits = excluded_edits.clone();
+                    merges.push(RoleMerge {
+                        commit,
+                        excluded_edits,
+                    });
                 }
                 Some(_) | None => {}
             }
@@ -107,14 +110,14 @@ impl PipelineRepository {
     async fn tree_without(&self, merged: &RoleMerge, tree: ObjectId) -> Result<ObjectId> {
         let RoleMerge {
             commit: merge,
-            kept,
+            excluded_edits,
         } = merged;
         let Some(parent) = merge.parents.first() else {
             return Ok(tree);
         };
         let parent = self.hub.tree_of(parent).await?;
-        let theirs = self.hub.with_files(&parent, kept).await?;
-        let base = self.hub.with_files(&merge.tree, kept).await?;
+        let theirs = self.hub.with_files(&parent, excluded_edits).await?;
+        let base = self.hub.with_files(&merge.tree, excluded_edits).await?;
         match self.hub.merge_from(&base, &tree, &theirs).await? {
             MergeResult::Clean(tree) => Ok(tree),
             MergeResult::Conflict { files, .. } => {

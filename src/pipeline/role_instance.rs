@@ -116,7 +116,7 @@ pub(super) struct WriteScope {
 impl WriteScope {
     /// Returns the write scope of `role`, whose directory is in `directory` of the tree.
     pub(super) fn for_role(role: &PipelineRole, directory: &RelPath) -> Self {
-        let own = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
+        let own_directory = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
         let nothing = Vec::new();
         if !role.has_right(RoleRight::Write) {
             return Self {
@@ -126,15 +126,18 @@ impl WriteScope {
         }
         match &role.writes {
             RoleWriteAccess::Project if !directory.is_root() => Self {
-                write: vec![RelPath::default(), own],
+                write: vec![RelPath::default(), own_directory],
                 read: vec![directory.clone()],
             },
             RoleWriteAccess::OwnDirectory | RoleWriteAccess::Project => Self {
-                write: vec![own],
+                write: vec![own_directory],
                 read: nothing,
             },
             RoleWriteAccess::OwnAndListed(others) => Self {
-                write: [own].into_iter().chain(others.iter().cloned()).collect(),
+                write: [own_directory]
+                    .into_iter()
+                    .chain(others.iter().cloned())
+                    .collect(),
                 read: nothing,
             },
         }

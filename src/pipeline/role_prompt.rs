@@ -40,9 +40,9 @@ impl PipelineState<'_> {
     pub(super) async fn plan_parts(&self, stage: usize) -> Result<Vec<String>> {
         for earlier in self.pipeline.context_stages(stage) {
             if let Some(plan) = self.role_output(&earlier.role).await? {
-                let found = plan_parts(&plan);
-                if found.len() > 1 {
-                    return Ok(found);
+                let parts = plan_parts(&plan);
+                if parts.len() > 1 {
+                    return Ok(parts);
                 }
             }
         }
@@ -121,12 +121,12 @@ impl PipelineState<'_> {
         for stage in &earlier {
             self.add_output(&stage.role, &mut documents).await?;
         }
-        if let Some(own) = self
+        if let Some(own_stage) = self
             .pipeline
             .stage(instance.stage)
             .filter(|_| instance.iteration > 1)
         {
-            self.add_output(&own.role, &mut documents).await?;
+            self.add_output(&own_stage.role, &mut documents).await?;
         }
         for stage in &earlier {
             self.add_files(&stage.role, &mut documents).await?;
@@ -167,7 +167,7 @@ impl PipelineState<'_> {
 
     async fn add(&self, path: &RelPath, documents: &mut Vec<StageDocument>) -> Result<()> {
         let name = path.to_string();
-        if documents.iter().any(|known| known.path == name) {
+        if documents.iter().any(|document| document.path == name) {
             return Ok(());
         }
         let text = self.read_text(path).await?;

@@ -175,14 +175,14 @@ impl PipelineRun {
         answer: Arc<str>,
     ) -> Result<StageResult> {
         let (stage, instance) = (stage_run.stage, &stage_run.instance);
-        let mut found = None;
+        let mut author_and_checkout = None;
         for (id, checkout) in stage.agents.iter().zip(checkouts) {
             if instance_agent_id(id, instance)? == agent {
-                found = Some((id, checkout));
+                author_and_checkout = Some((id, checkout));
             }
         }
         let (id, checkout) =
-            found.ok_or_else(|| Error::bug(format!("`{agent}` has no instance")))?;
+            author_and_checkout.ok_or_else(|| Error::bug(format!("`{agent}` has no instance")))?;
         Ok(StageResult {
             checkout: checkout.clone(),
             author: self.author(stage_run, id),
@@ -193,8 +193,10 @@ impl PipelineRun {
 
     fn author(&self, stage_run: &StageRun<'_>, agent: &AgentId) -> CommitAuthor {
         let agents = self.config.agents.iter();
-        let known = agents.into_iter().find(|known| known.id == *agent);
-        let model = known.map_or("", |known| known.backend.model.as_str());
+        let agent_config = agents
+            .into_iter()
+            .find(|agent_config| agent_config.id == *agent);
+        let model = agent_config.map_or("", |agent_config| agent_config.backend.model.as_str());
         let role = &stage_run.stage.role.name;
         CommitAuthor::new(
             &format!("{role} ({model})"),
@@ -268,10 +270,10 @@ impl PipelineRun {
     pub(super) fn load_usage(&self) -> Result<()> {
         let mut totals = UsageTotals::default();
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
-        let known = self.repository.dir.runs()?;
+        let recorded = self.repository.dir.runs()?;
         // Runs whose records were removed no longer count.
-        let own = runs::list(&logs)?.into_iter();
-        for run in own.filter(|run| known.contains(&run.name())) {
+        let all_runs = runs::list(&logs)?.into_iter();
+        for run in all_runs.filter(|run| recorded.contains(&run.name())) {
             let events = read_events(&run)?;
             // An unfinished run is resumed, and adds its own usage.
             if let RunEnd::Answered { .. } | RunEnd::Failed = run_end(&events) {
@@ -352,9 +354,9 @@ impl PipelineRun {
     fn models(&self, stage_run: &StageRun<'_>) -> Result<ModelsByAgent> {
         let mut models = ModelsByAgent::new();
         for id in &stage_run.stage.agents {
-            let own = self.context.models.get(id);
-            let own = own.ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
-            models.insert(instance_agent_id(id, &stage_run.instance)?, own.clone());
+            let model = self.context.models.get(id);
+            let model = model.ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
+            models.insert(instance_agent_id(id, &stage_run.instance)?, model.clone());
         }
         Ok(models)
     }
