@@ -115,8 +115,11 @@ impl BatchScene<'_> {
         } else {
             TextStyle::Plain
         };
-        let (taken, limit) = (budget.taken.round_up(), budget.limit);
-        vec![(style, format!("  ${spent}, ${taken} taken, of ${limit} "))]
+        let (reserved, limit) = (budget.taken.round_up(), budget.limit);
+        vec![(
+            style,
+            format!("  ${spent}, ${reserved} taken, of ${limit} "),
+        )]
     }
 
     fn running(&self, cell: &RunningCell) -> StyledRow {

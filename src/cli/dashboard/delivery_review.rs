@@ -271,14 +271,14 @@ impl ReviewFile {
 }
 
 impl FileChanges {
-    fn new(found: &DeliveryDifference, name: &str) -> Self {
-        let hunks = match (&found.before, &found.after) {
+    fn new(difference: &DeliveryDifference, name: &str) -> Self {
+        let hunks = match (&difference.before, &difference.after) {
             (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
             _ => Vec::new(),
         };
         Self {
-            stat: stat(found),
-            lines: lines(found, name),
+            stat: stat(difference),
+            lines: lines(difference, name),
             hunks,
         }
     }

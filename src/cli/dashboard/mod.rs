@@ -360,8 +360,9 @@ impl Dashboard {
         let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
         let body = self.scene().body(area);
         let agent = self.run.agents().get(self.state.agent);
-        let found = agent.and_then(|agent| views::agent::find_older(agent, &self.state, body));
-        match found {
+        let match_scroll =
+            agent.and_then(|agent| views::agent::find_older(agent, &self.state, body));
+        match match_scroll {
             Some(scroll) => {
                 self.state.scroll_max = usize::MAX;
                 self.state.scroll = scroll;

@@ -366,20 +366,20 @@ fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledRow> {
     .collect()
 }
 
-fn take_top(rest: &mut Rect, rows: u16) -> Rect {
-    let height = rows.min(rest.height);
-    let taken = Rect { height, ..*rest };
-    rest.y = rest.y.saturating_add(height);
-    rest.height = rest.height.saturating_sub(height);
-    taken
+fn take_top(area: &mut Rect, rows: u16) -> Rect {
+    let height = rows.min(area.height);
+    let top = Rect { height, ..*area };
+    area.y = area.y.saturating_add(height);
+    area.height = area.height.saturating_sub(height);
+    top
 }
 
-fn take_bottom(rest: &mut Rect, rows: u16) -> Rect {
-    let height = rows.min(rest.height);
-    rest.height = rest.height.saturating_sub(height);
+fn take_bottom(area: &mut Rect, rows: u16) -> Rect {
+    let height = rows.min(area.height);
+    area.height = area.height.saturating_sub(height);
     Rect {
-        y: rest.bottom(),
+        y: area.bottom(),
         height,
-        ..*rest
+        ..*area
     }
 }

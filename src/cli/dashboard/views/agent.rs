@@ -118,8 +118,8 @@ fn below_first_rows(area: Rect, rows: usize) -> Rect {
 }
 
 fn contains(line: &StyledRow, text: &str) -> bool {
-    let whole: String = line.iter().map(|(_, piece)| piece.as_str()).collect();
-    !text.is_empty() && whole.to_lowercase().contains(&text.to_lowercase())
+    let line_text: String = line.iter().map(|(_, piece)| piece.as_str()).collect();
+    !text.is_empty() && line_text.to_lowercase().contains(&text.to_lowercase())
 }
 
 /// The end of a transcript in rows.
