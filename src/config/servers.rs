@@ -89,8 +89,8 @@ impl ServerConfig {
     }
 
     /// Returns the values that must not appear in any record: headers, expanded variables, and
-    /// those whose names indicate a secret. Inherited values are looked up in `own`.
-    pub fn secrets(&self, own: &ConfigVariables) -> Vec<SecretString> {
+    /// those whose names indicate a secret. Inherited values are looked up in `variables`.
+    pub fn secrets(&self, variables: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
         match &self.link {
             ServerTransport::Remote(remote) => {
@@ -101,7 +101,9 @@ impl ServerConfig {
                     .chain(of_client)
                     .collect()
             }
-            ServerTransport::Program(program) => variable_secrets(&program.env, own).collect(),
+            ServerTransport::Program(program) => {
+                variable_secrets(&program.env, variables).collect()
+            }
         }
     }
 }

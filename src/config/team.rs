@@ -287,10 +287,10 @@ fn program_hint(vendor: &Vendor) -> Option<String> {
 
 /// Returns what to do without a model: set one of the keys that suffice for a team.
 pub fn key_hint() -> String {
-    let found = backends_with_keys(&ConfigVariables::default(), |vendor| {
+    let backends = backends_with_keys(&ConfigVariables::default(), |vendor| {
         vendor.key_variables.first().copied()
     });
-    let names: Vec<&str> = found.iter().map(|backend| backend.source).collect();
+    let names: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
     let names = list_names(&names, "or");
     format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
 }

@@ -432,8 +432,8 @@ impl ConfigChecker<'_> {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.written));
-            let known = own_tools().map(|tool| tool.name);
-            let finding = match nearest(text.written, known) {
+            let names = own_tools().map(|tool| tool.name);
+            let finding = match nearest(text.written, names) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .with_suggestion(format!("did you mean `{near}`?")),
                 // It may be a tool of a server, whose tools are not known here.

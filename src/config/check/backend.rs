@@ -161,8 +161,8 @@ impl ConfigChecker<'_> {
         let near = || {
             vendors::type_of_company(text.written).or_else(|| nearest(text.written, names.clone()))
         };
-        let found = vendors::find_vendor(text.written);
-        let (message, hint) = match (found, near()) {
+        let found_vendor = vendors::find_vendor(text.written);
+        let (message, hint) = match (found_vendor, near()) {
             (Some(vendor), _) if vendor.is_supported() => return Some(vendor),
             (Some(vendor), _) => (
                 format!("backend type {name} is not supported yet"),

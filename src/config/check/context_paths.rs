@@ -24,21 +24,21 @@ impl ConfigChecker<'_> {
     pub(super) fn context_paths(&mut self, parent: &MappingView<'_>) -> Vec<ContextPath> {
         let items = parent.items(&context_paths::KEY);
         self.check_count(parent, &context_paths::KEY, items.len());
-        let mut found: Vec<ContextPath> = Vec::new();
+        let mut paths: Vec<ContextPath> = Vec::new();
         for (path, item) in items.into_iter().take(PATHS_MAX) {
             let Some(entry) = self.context_path(path.clone(), item) else {
                 continue;
             };
-            if found.iter().any(|earlier| earlier.path == entry.path) {
+            if paths.iter().any(|earlier| earlier.path == entry.path) {
                 let message = format!("{} is listed twice", quote(&entry.path.to_string()));
                 let error = Diagnostic::error(path, message).with_span(&item.span);
                 self.findings
                     .push(error.with_suggestion("keep one entry with the intended permission"));
                 continue;
             }
-            found.push(entry);
+            paths.push(entry);
         }
-        found
+        paths
     }
 
     fn context_path(&mut self, path: String, item: &YamlNode) -> Option<ContextPath> {
@@ -191,7 +191,7 @@ impl ConfigChecker<'_> {
     ) -> Vec<RelPath> {
         let texts = entry.texts(key);
         self.check_count(entry, key, texts.len());
-        let mut found = Vec::new();
+        let mut paths = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             let absolute = if text.written.starts_with(['/', '~']) {
                 self.path(&text)
@@ -200,7 +200,7 @@ impl ConfigChecker<'_> {
             };
             let Some(absolute) = absolute else { continue };
             if let Some(inside) = absolute.below(root) {
-                found.push(inside);
+                paths.push(inside);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.written));
                 let error = Diagnostic::error(text.path, message).with_span(text.span);
@@ -208,18 +208,18 @@ impl ConfigChecker<'_> {
                     .push(error.with_suggestion("write it relative to `path`, without `..`"));
             }
         }
-        found
+        paths
     }
 
     /// Returns the names that are removed from the protected ones.
     fn unprotected_names(&mut self, entry: &MappingView<'_>) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         for text in entry.texts(&context_paths::UNPROTECTED) {
-            let known = PROTECTED
+            let protected = PROTECTED
                 .iter()
                 .find(|name| name.eq_ignore_ascii_case(text.written));
-            if let Some(name) = known {
-                found.push((*name).to_owned());
+            if let Some(name) = protected {
+                names.push((*name).to_owned());
                 continue;
             }
             let message = format!("{} is not a protected name", quote(text.written));
@@ -230,7 +230,7 @@ impl ConfigChecker<'_> {
                     None => error.with_suggestion("remove it: the name is open anyway"),
                 });
         }
-        found
+        names
     }
 
     /// Returns the folder guard of an agent: its own, or that of its backend.
@@ -311,14 +311,14 @@ impl ConfigChecker<'_> {
     ) -> Vec<AbsPath> {
         let texts = guard.texts(key);
         self.check_count(guard, key, texts.len());
-        let mut found = Vec::new();
+        let mut directories = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
             if let Some(path) = self.path(&text) {
                 self.refuse_breadth(&path, &text);
-                found.push(path);
+                directories.push(path);
             }
         }
-        found
+        directories
     }
 
     fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>) {

@@ -188,12 +188,12 @@ impl ConfigChecker<'_> {
 
     /// Returns the path of a mount in the container.
     fn mount_target(&mut self, mount: &MappingView<'_>) -> Option<AbsPath> {
-        let known = [
+        let allowed_keys = [
             docker_credentials::BIND.name(),
             docker_credentials::MODE.name(),
         ];
         for entry in mount.node.entries() {
-            if !known.contains(&entry.key.as_str()) {
+            if !allowed_keys.contains(&entry.key.as_str()) {
                 let message = format!("unknown key {}", quote(&entry.key));
                 let error = Diagnostic::error(join_key(&mount.path, &entry.key), message);
                 let error = error.with_span(&entry.key_span);
@@ -238,10 +238,10 @@ impl ConfigChecker<'_> {
 
     fn variable_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
-        let known = texts
+        let valid = texts
             .into_iter()
             .filter(|text| self.is_variable_name(text, "write `[NAME, OTHER]`"));
-        known.map(|text| text.written.to_owned()).collect()
+        valid.map(|text| text.written.to_owned()).collect()
     }
 
     fn packages(

@@ -32,16 +32,16 @@ impl ConfigChecker<'_> {
         let ServerTransport::Program(program) = &server.link else {
             return;
         };
-        let mut known: Vec<&NetworkTool> = Vec::new();
+        let mut seen: Vec<&NetworkTool> = Vec::new();
         for function in functions {
             let Some(tool) = NetworkTool::of_function(function) else {
                 continue;
             };
             // The functions of one file are one warning.
-            if known.contains(&tool) {
+            if seen.contains(&tool) {
                 continue;
             }
-            known.push(tool);
+            seen.push(tool);
             let warning = container_warning(view, tool, function, program)
                 .or_else(|| closed_tool_warning(view, tool, server, program));
             if let Some(warning) = warning {

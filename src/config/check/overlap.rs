@@ -188,10 +188,10 @@ impl ConfigChecker<'_> {
             ),
             (DirectoryOwner::Massgen, None) => match overlapping_context_path(territory, config) {
                 None => return true,
-                Some(given) => (
+                Some(context_path) => (
                     format!(
                         "the storage shares a directory with {}",
-                        quote(&given.to_string())
+                        quote(&context_path.to_string())
                     ),
                     "use a directory that is not open to agents, or remove the key",
                 ),

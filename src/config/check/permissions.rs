@@ -236,10 +236,10 @@ impl ConfigChecker<'_> {
         span: &Span,
     ) {
         let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
-        let known = rulings.iter().any(|ruling| ruling.to_string() == expected);
+        let is_ruling = rulings.iter().any(|ruling| ruling.to_string() == expected);
         let message = match rules.ruling_for_example(call) {
             Err(why) => format!("invalid call {}: {why}", quote(call)),
-            Ok(_) if !known => {
+            Ok(_) if !is_ruling => {
                 format!(
                     "{} is {}: expected `deny`, `ask` or `allow`",
                     quote(call),

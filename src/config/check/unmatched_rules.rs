@@ -35,7 +35,7 @@ impl ConfigChecker<'_> {
                     let Some(text) = scalar_text(item, path.clone()) else {
                         continue;
                     };
-                    let found = rule_target(text.written).and_then(|subject| match subject {
+                    let unmatched = rule_target(text.written).and_then(|subject| match subject {
                         // A rule in `allow` that is too narrow opens nothing.
                         RuleTarget::Command(word) if list.name() != permissions::ALLOW.name() => {
                             Some(without_arguments(word))
@@ -44,7 +44,7 @@ impl ConfigChecker<'_> {
                         RuleTarget::Server(server) => unknown_server(server, servers),
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),
                     });
-                    if let Some(rule) = found {
+                    if let Some(rule) = unmatched {
                         let warning = Diagnostic::warning(path, rule.message);
                         let warning = warning.with_span(&item.span);
                         self.findings.push(match rule.suggestion {
@@ -126,10 +126,10 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
             quote(tool)
         )
     };
-    let known = built_in_names().chain(custom.iter().map(String::as_str));
+    let names = built_in_names().chain(custom.iter().map(String::as_str));
     Some(UnmatchedRule {
         message,
-        suggestion: did_you_mean(nearest(tool, known)),
+        suggestion: did_you_mean(nearest(tool, names)),
     })
 }
 

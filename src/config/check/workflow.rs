@@ -332,11 +332,11 @@ impl ConfigChecker<'_> {
         let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
         let Some(role) = own_role.or_else(|| built_in(&role)) else {
             let message = format!("unknown role {}", quote(name.written));
-            let known = roles
+            let role_names = roles
                 .iter()
                 .map(|role| role.name.as_str())
                 .chain(ROLES.iter().map(|row| row.name));
-            let suggestion = match nearest(name.written, known) {
+            let suggestion = match nearest(name.written, role_names) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "define it under `roles`".to_owned(),
             };

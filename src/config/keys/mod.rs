@@ -340,11 +340,11 @@ impl KeySection {
 
     /// Returns the known key that an unknown one probably means.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        let known = self
+        let names = self
             .known_keys()
             .filter(|key| key.status != KeyStatus::Refused)
             .flat_map(|key| key.names.iter().copied());
-        nearest(name, known)
+        nearest(name, names)
     }
 }
 
