@@ -397,9 +397,9 @@ impl AgentTeam {
     }
 
     /// Removes overlays that are no longer needed. None may be in use.
-    pub fn clear_overlays(&self, rest: PendingDelivery) -> Result<()> {
+    pub fn clear_overlays(&self, pending: PendingDelivery) -> Result<()> {
         match &self.resources.overlays {
-            Some(overlays) => overlays.clear(rest),
+            Some(overlays) => overlays.clear(pending),
             None => Ok(()),
         }
     }

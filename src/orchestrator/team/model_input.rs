@@ -56,18 +56,18 @@ fn page_offer(tool: &ToolSpec, hosts: &NetworkPolicy) -> ToolOffer {
 fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
     let mut offer = tool.offer();
     offer.description.push_str(&choices.describe());
-    let types: Vec<&str> = choices.types.iter().map(|known| &*known.name).collect();
+    let types: Vec<&str> = choices.types.iter().map(|choice| &*choice.name).collect();
     let models: Vec<&str> = choices
         .offered_models()
         .iter()
-        .map(|known| &*known.name)
+        .map(|choice| &*choice.name)
         .collect();
     let pointer = "/properties/tasks/items/properties";
     let fields = offer.parameters.pointer_mut(pointer);
     if let Some(fields) = fields.and_then(Value::as_object_mut) {
-        for (name, known) in [("subagent_type", types), ("agent", models)] {
-            if !known.is_empty() {
-                fields.insert(name.to_owned(), json!({"type": "string", "enum": known}));
+        for (name, names) in [("subagent_type", types), ("agent", models)] {
+            if !names.is_empty() {
+                fields.insert(name.to_owned(), json!({"type": "string", "enum": names}));
             }
         }
     }

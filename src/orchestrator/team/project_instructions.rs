@@ -60,8 +60,8 @@ impl InstructionReader<'_> {
     /// An opened directory cannot be opened.
     pub fn read(&self) -> Result<ProjectInstructions> {
         let mut instructions = ProjectInstructions::default();
-        let found = self.find_files();
-        if found.is_empty() {
+        let files = self.find_files();
+        if files.is_empty() {
             return Ok(instructions);
         }
         // The agent's own directories need not exist yet, and no instructions are read from them.
@@ -72,7 +72,7 @@ impl InstructionReader<'_> {
         };
         let gate = Gate::open(permission_manager(&opened, Phase::Coordination), policy)?;
         let mut bytes_left = TOTAL_BYTES_MAX;
-        for path in found {
+        for path in files {
             let bytes_max = bytes_left.min(FILE_BYTES_MAX);
             match read_file(&gate, &path, bytes_max) {
                 Ok(file) => {

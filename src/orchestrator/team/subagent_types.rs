@@ -66,11 +66,11 @@ impl SubagentTypes {
             }
         };
         match read {
-            Ok(known) => {
+            Ok(subagent_type) => {
                 let shown = escape_name(&file.to_string());
                 self.notices
                     .push(format!("the subagent type `{name}` is that of `{shown}`"));
-                self.types.push(known);
+                self.types.push(subagent_type);
             }
             Err(reason) => self.notices.push(unused_notice(file, &reason)),
         }
