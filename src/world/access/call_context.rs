@@ -28,9 +28,9 @@ pub(in crate::world) struct CallContext {
     /// Its id in the conversation.
     pub(in crate::world) id: Option<String>,
     /// What the hooks returned, once they have run.
-    pub(in crate::world) hooked: Option<CallHookResult>,
+    pub(in crate::world) hook_result: Option<CallHookResult>,
     /// Which program carries it out.
-    pub(in crate::world) by: CallExecutor,
+    pub(in crate::world) executor: CallExecutor,
     /// Receives the progress that a server reports.
     pub(in crate::world) progress: Option<ServerProgressSender>,
 }
@@ -66,9 +66,9 @@ impl CallContext {
         call: Option<&(String, Value)>,
         served: &ToolCatalogue,
     ) -> Result<(CallHookResult, Option<ToolCall>), Denial> {
-        let (hooks, (tool, input)) = match (&self.hooked, hooks, call) {
+        let (hooks, (tool, input)) = match (&self.hook_result, hooks, call) {
             (None, Some(hooks), Some(call)) => (hooks, call),
-            (hooked, _, _) => return Ok((hooked.clone().unwrap_or_default(), None)),
+            (hook_result, _, _) => return Ok((hook_result.clone().unwrap_or_default(), None)),
         };
         let id = self.id.as_deref();
         let subject = HookSubject::Call(HookToolCall { tool, input, id });
@@ -80,7 +80,7 @@ impl CallContext {
         let ask_reason = verdict.ask_reason().map(str::to_owned);
         let (input, changed) = match verdict.updated_input {
             None => (input.clone(), None),
-            Some(_) if self.by == CallExecutor::External => {
+            Some(_) if self.executor == CallExecutor::External => {
                 let reason = "a hook of the user's wants another input, which cannot be given";
                 return Err(denied(reason.to_owned()));
             }
@@ -93,11 +93,11 @@ impl CallContext {
                 (updated, Some(changed))
             }
         };
-        let hooked = CallHookResult {
+        let hook_result = CallHookResult {
             call: Some(Arc::new((tool.clone(), input))),
             context: verdict.context,
             ask_reason,
         };
-        Ok((hooked, changed))
+        Ok((hook_result, changed))
     }
 }

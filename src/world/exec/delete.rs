@@ -39,7 +39,7 @@ pub(super) fn delete_file(
             ("directory", Vec::new())
         }
         (FileKind::Directory, DeleteRecursion::Whole) => {
-            let pending = removable(gate, path, WriteIntent::Delete)?;
+            let pending = plan_removal(gate, path, WriteIntent::Delete)?;
             ("directory", remove_tree(gate, path, &pending)?)
         }
         _ => {
@@ -139,7 +139,7 @@ fn pending_deletes(path: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingD
 }
 
 /// Returns everything below `path`, if all of it may be removed or moved away.
-pub(super) fn removable(
+pub(super) fn plan_removal(
     gate: &Gate,
     path: &ResolvedPath,
     intent: WriteIntent,

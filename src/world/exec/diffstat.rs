@@ -20,7 +20,7 @@ pub fn diffstat<'p>(
 ) -> ChangeCounts {
     let mut changes = ChangeCounts::default();
     for path in paths {
-        let (old, new) = (beginning(users, path), beginning(overlay, path));
+        let (old, new) = (read_beginning(users, path), read_beginning(overlay, path));
         if old == new {
             continue;
         }
@@ -41,7 +41,7 @@ pub fn diffstat<'p>(
 }
 
 /// Returns the file at `path`, up to one byte more than is counted; `None` if there is no file.
-fn beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
+fn read_beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);
     let content = open_content(gate, path.as_path().to_str()?)?;

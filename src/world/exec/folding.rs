@@ -87,11 +87,14 @@ fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, 
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
         Err(fault) => return Err(ToolError::failed(uninspected_message(dir, fault))),
     };
-    let found = folding(&handle, name);
+    let found = find_other_spelling(&handle, name);
     found.map_err(|fault| ToolError::failed(uninspected_message(dir, fault)))
 }
 
-fn folding(dir: &DirectoryHandle, name: &OsStr) -> Result<Option<OsString>, FileSystemError> {
+fn find_other_spelling(
+    dir: &DirectoryHandle,
+    name: &OsStr,
+) -> Result<Option<OsString>, FileSystemError> {
     if FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?) {
         return Ok(None);
     }

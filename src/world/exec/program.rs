@@ -59,12 +59,15 @@ const GO_VARIABLES: &[(&str, &str)] = &[
 /// other agents.
 pub fn tool_offers(gate: &Gate) -> Option<Vec<ToolOffer>> {
     let programs = gate.policy().programs.as_ref()?;
-    Some(offer::offers(programs.dialect(), &callable(gate, programs)))
+    Some(offer::offers(
+        programs.dialect(),
+        &callable_tools(gate, programs),
+    ))
 }
 
 /// Returns the tools that an agent's programs may call, including those of its MCP servers that the
 /// model does not call itself.
-fn callable(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
+fn callable_tools(gate: &Gate, programs: &ProgramEnvironment) -> Vec<ToolOffer> {
     let commands = CommandOffering::from_environment(gate.commands());
     let mut tools = programs.tools(gate.manager(), commands);
     tools.extend(gate.catalogue().offers_to(ToolCaller::Programs));
@@ -81,7 +84,7 @@ pub(super) fn execute_code(
     let Some(programs) = &gate.policy().programs else {
         return Err(ToolError::failed("no programs are run here"));
     };
-    let tools = callable(gate, programs);
+    let tools = callable_tools(gate, programs);
     let roots = roots(gate, programs);
     write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
     let no_interrupt = CommandInterrupt::new().map_err(|error| run_error(&error))?;

@@ -7,7 +7,7 @@ use crate::tools::call::ExistingTarget;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
 use crate::world::exec::copy::{CopyRoute, copy_content, copy_link, copy_tree};
-use crate::world::exec::delete::{PendingDelete, removable, remove_name, remove_tree};
+use crate::world::exec::delete::{PendingDelete, plan_removal, remove_name, remove_tree};
 use crate::world::exec::tool_result::{ToolError, ToolResult, display_path};
 use crate::world::exec::write_block::{WriteIntent, write_block};
 use crate::world::io::file_change::{ChangeKind, FileChange};
@@ -133,7 +133,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         destination,
         ..
     } = route;
-    let pending = removable(gate, source, WriteIntent::Move)?;
+    let pending = plan_removal(gate, source, WriteIntent::Move)?;
     for found in &pending {
         let to = destination.join(&found.rel);
         if let Err(refusal) = gate.check_access(to.real(), Permission::Write) {

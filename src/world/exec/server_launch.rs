@@ -104,7 +104,7 @@ fn container_launch(
     }
 }
 
-/// Returns the sandbox policy with this command line, and its proxy. Its files are opened for
+/// Returns the sandbox policy of a program with this command line, and its proxy. Its files are opened for
 /// reading in addition to what the agent's grants open.
 pub(super) fn confine(
     gate: &Gate,

@@ -470,7 +470,7 @@ async fn page(
     let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
     let answer = answer.await?;
     if let ServerResult::ListToolsResult(page) = answer {
-        let tools = page.tools.into_iter().map(as_described);
+        let tools = page.tools.into_iter().map(describe_server_tool);
         return Ok((tools.collect(), page.next_cursor));
     }
     if let ServerResult::CustomResult(CustomResult(page)) = answer
@@ -484,7 +484,7 @@ async fn page(
     Err(McpClientError::Failed(why.to_owned()))
 }
 
-fn as_described(tool: Tool) -> ServerToolDescription {
+fn describe_server_tool(tool: Tool) -> ServerToolDescription {
     let description = tool.description.or(tool.title.map(Into::into));
     ServerToolDescription {
         name: tool.name.into_owned(),

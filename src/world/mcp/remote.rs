@@ -74,7 +74,7 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
         let begin_with = |choice| {
-            let transport = streamable(remote, client.clone());
+            let transport = streamable_transport(remote, client.clone());
             let transport = WatchedTransport::new(transport, changes, credentials);
             begin(host(), transport, choice)
         };
@@ -121,7 +121,7 @@ fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     status.map(str::to_owned)
 }
 
-fn streamable<C: StreamableHttpClient>(
+fn streamable_transport<C: StreamableHttpClient>(
     remote: &RemoteServer,
     client: C,
 ) -> StreamableHttpClientTransport<C> {

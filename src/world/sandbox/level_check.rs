@@ -130,12 +130,12 @@ fn run_check(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
 
 /// The directories of a test.
 struct LevelCheckDirectories {
-    at: AbsPath,
+    root: AbsPath,
     layer: OverlayLayer,
 }
 
 impl LevelCheckDirectories {
-    fn prepare(at: &AbsPath) -> Result<Self> {
+    fn prepare(root: &AbsPath) -> Result<Self> {
         let dirs = [
             "inside",
             "outside",
@@ -147,18 +147,18 @@ impl LevelCheckDirectories {
             "tmp",
         ];
         for dir in dirs {
-            dir::create(&at.join(dir))?;
+            dir::create(&root.join(dir))?;
         }
         for known in ["inside/known", "outside/known", "project/known"] {
-            file::replace(&at.join(known), b"x\n", FileDurability::Process)?;
+            file::replace(&root.join(known), b"x\n", FileDurability::Process)?;
         }
-        file::replace_link(&at.join("inside/link"), Path::new("../outside/known"))?;
+        file::replace_link(&root.join("inside/link"), Path::new("../outside/known"))?;
         Ok(Self {
-            at: at.clone(),
+            root: root.clone(),
             layer: OverlayLayer {
-                root: at.join("project"),
-                upper: at.join("upper"),
-                work: at.join("work"),
+                root: root.join("project"),
+                upper: root.join("upper"),
+                work: root.join("work"),
             },
         })
     }
@@ -167,7 +167,7 @@ impl LevelCheckDirectories {
     fn run(&self, sandbox: &Sandbox) -> Result<Option<String>> {
         let level = sandbox.level();
         let grant = |name: &str, kind| -> Result<Grant> {
-            let root = dir::resolve(&self.at.join(name))?;
+            let root = dir::resolve(&self.root.join(name))?;
             Ok(Grant::tree(root, kind, Permission::Write))
         };
         let grants = vec![
@@ -194,7 +194,7 @@ impl LevelCheckDirectories {
     }
 
     fn command_context(&self, level: SandboxLevel) -> CommandContext {
-        let home = self.at.join("home");
+        let home = self.root.join("home");
         let env = [
             ("HOME", home.to_string()),
             ("PATH", "/usr/bin:/bin".to_owned()),
@@ -204,8 +204,8 @@ impl LevelCheckDirectories {
             .map(|(name, value)| (name.to_owned(), value));
         let program = ["/bin/sh".to_owned(), "-c".to_owned(), check_script(level)];
         CommandContext {
-            dir: self.at.join("inside"),
-            scratch: self.at.join("tmp"),
+            dir: self.root.join("inside"),
+            scratch: self.root.join("tmp"),
             toolchains: Vec::new(),
             env: env.collect::<BTreeMap<String, String>>(),
             limits: ResourceLimits {
@@ -216,7 +216,7 @@ impl LevelCheckDirectories {
             reach: NetworkAccess::None,
             written: WriteTarget::Layers(vec![self.layer.clone()]),
             identities: BTreeMap::new(),
-            masked: vec![self.at.join("project/.git")],
+            masked: vec![self.root.join("project/.git")],
             hidden: Vec::new(),
             program: program.to_vec(),
             home,
@@ -226,7 +226,7 @@ impl LevelCheckDirectories {
     /// Returns a file that exists outside the sandbox but must not, or that is missing but must
     /// exist.
     fn find_leak(&self, level: SandboxLevel) -> Option<String> {
-        let is_there = |path: &str| file::kind(&self.at.join(path)).is_ok();
+        let is_there = |path: &str| file::kind(&self.root.join(path)).is_ok();
         let expected = [
             ("outside/new", false),
             ("inside/new", true),

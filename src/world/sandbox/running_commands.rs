@@ -32,7 +32,7 @@ pub(in crate::world::sandbox) fn sweep_program(spared: &[ContainerCommandId]) ->
 /// The commands that are running in a container.
 #[derive(Debug, Default)]
 pub(in crate::world::sandbox) struct RunningCommands {
-    last: u64,
+    last_id: u64,
     running: Vec<(ContainerCommandId, Weak<()>)>,
 }
 
@@ -47,9 +47,9 @@ impl RunningCommands {
     /// Registers a command.
     pub(in crate::world::sandbox) fn begin(&mut self) -> RunningCommand {
         self.running.retain(|(_, alive)| alive.strong_count() > 0);
-        self.last = self.last.saturating_add(1);
+        self.last_id = self.last_id.saturating_add(1);
         let alive = Arc::new(());
-        let id = ContainerCommandId(self.last);
+        let id = ContainerCommandId(self.last_id);
         self.running.push((id.clone(), Arc::downgrade(&alive)));
         RunningCommand { id, _alive: alive }
     }

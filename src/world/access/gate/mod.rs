@@ -217,7 +217,7 @@ impl Gate {
         self.with_context(CallContext {
             ended,
             id: Some(id),
-            by: self.1.by,
+            executor: self.1.executor,
             ..CallContext::default()
         })
     }
@@ -240,7 +240,7 @@ impl Gate {
     pub(in crate::world) fn for_calls_within(&self, ended: CancellationToken) -> Self {
         self.with_context(CallContext {
             ended,
-            hooked: None,
+            hook_result: None,
             ..self.1.clone()
         })
     }
@@ -249,7 +249,7 @@ impl Gate {
     #[must_use]
     pub fn for_external_program(&self) -> Self {
         self.with_context(CallContext {
-            by: CallExecutor::External,
+            executor: CallExecutor::External,
             ..self.1.clone()
         })
     }
@@ -260,9 +260,9 @@ impl Gate {
         self.with_hook_result(CallHookResult::default())
     }
 
-    fn with_hook_result(&self, hooked: CallHookResult) -> Self {
+    fn with_hook_result(&self, hook_result: CallHookResult) -> Self {
         self.with_context(CallContext {
-            hooked: Some(hooked),
+            hook_result: Some(hook_result),
             ..self.1.clone()
         })
     }
@@ -282,11 +282,11 @@ impl Gate {
             .then(|| (call.name().to_owned(), call.input()));
         let effects = call.command().map(str::to_owned).into_iter().collect();
         let placed = self.resolve_call(call, ask_reason, effects)?;
-        let (hooked, changed) = self.run_hooks(described_call.as_ref())?;
+        let (hook_result, changed) = self.run_hooks(described_call.as_ref())?;
         if let Some(changed) = changed {
-            return self.with_hook_result(hooked).check(changed);
+            return self.with_hook_result(hook_result).check(changed);
         }
-        if let Some(reason) = placed.ask_reason.or_else(|| hooked.ask_reason.clone()) {
+        if let Some(reason) = placed.ask_reason.or_else(|| hook_result.ask_reason.clone()) {
             let (tool, input) = described_call.unwrap_or_default();
             let mut effects = placed.effects;
             // The effects of a server call are unknown, so the whole input stands for them.
@@ -312,7 +312,7 @@ impl Gate {
         }
         let calling = CallContext {
             consent,
-            hooked: Some(hooked),
+            hook_result: Some(hook_result),
             ..self.1.clone()
         };
         Ok(Permitted {
@@ -409,8 +409,8 @@ impl Gate {
         };
         // A call without a command reaches the hooks as the massgen call that it is translated to.
         let described_call = command.map(|line| (tool.to_owned(), json!({ "command": line })));
-        let (hooked, _) = self.run_hooks(described_call.as_ref())?;
-        let reason = match (reason, hooked.ask_reason) {
+        let (hook_result, _) = self.run_hooks(described_call.as_ref())?;
+        let reason = match (reason, hook_result.ask_reason) {
             (_, Some(hook_reason)) if self.0.policy.approver.is_none() => {
                 return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
             }
@@ -446,7 +446,7 @@ impl Gate {
 
     /// Returns the decisions of the hooks about the call that this gate has allowed.
     pub(in crate::world) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
-        Some((self.hooks()?, self.1.hooked.as_ref()?))
+        Some((self.hooks()?, self.1.hook_result.as_ref()?))
     }
 
     /// Returns the context in which hooks are run on a call.

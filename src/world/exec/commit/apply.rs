@@ -8,7 +8,7 @@ use crate::tools::call::ExistingTarget;
 use crate::world::access::gate::ResolvedPath;
 use crate::world::exec::commit::LayerCommit;
 use crate::world::exec::compare::same_bytes;
-use crate::world::exec::delete::{removable, remove_name, remove_tree};
+use crate::world::exec::delete::{plan_removal, remove_name, remove_tree};
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::tool_result::ToolError;
 use crate::world::exec::write_block::write_block;
@@ -217,7 +217,7 @@ impl LayerCommit<'_> {
                 let why = "it holds a directory that was opened to you as a whole";
                 return Err(ToolError::denied(gate, path.real(), why));
             }
-            let pending = removable(gate, path, self.intent)?;
+            let pending = plan_removal(gate, path, self.intent)?;
             self.command_changes
                 .changes
                 .extend(remove_tree(gate, path, &pending)?);

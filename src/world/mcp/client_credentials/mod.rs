@@ -46,7 +46,7 @@ struct AccessTokenSourceState {
     credentials: ClientAuthentication,
     /// Receives every secret that is sent, to be redacted from what the servers send back.
     sent: SentSecrets,
-    last: Mutex<Option<CachedToken>>,
+    cached_token: Mutex<Option<CachedToken>>,
 }
 
 /// The token that was issued last.
@@ -83,34 +83,37 @@ impl AccessTokenSource {
             server: server.clone(),
             credentials: credentials.clone(),
             sent: sent.clone(),
-            last: Mutex::default(),
+            cached_token: Mutex::default(),
         }))
     }
 
     /// Returns a token, a new one if there is none or it is about to end.
     pub(super) async fn token(&self) -> Result<String, String> {
-        let mut last = self.0.last.lock().await;
-        if let Some(cached) = last.as_ref().filter(|cached| cached.is_usable()) {
+        let mut cached_token = self.0.cached_token.lock().await;
+        if let Some(cached) = cached_token.as_ref().filter(|cached| cached.is_usable()) {
             return Ok(cached.value().to_owned());
         }
-        self.renew(&mut last).await
+        self.renew(&mut cached_token).await
     }
 
     /// Returns another token than `rejected`, which the server does not accept.
     async fn replace(&self, rejected: &str) -> Result<String, String> {
-        let mut last = self.0.last.lock().await;
-        if let Some(cached) = last.as_ref().filter(|cached| cached.value() != rejected) {
+        let mut cached_token = self.0.cached_token.lock().await;
+        if let Some(cached) = cached_token
+            .as_ref()
+            .filter(|cached| cached.value() != rejected)
+        {
             return Ok(cached.value().to_owned());
         }
-        self.renew(&mut last).await
+        self.renew(&mut cached_token).await
     }
 
-    async fn renew(&self, last: &mut Option<CachedToken>) -> Result<String, String> {
-        *last = None;
+    async fn renew(&self, cached_token: &mut Option<CachedToken>) -> Result<String, String> {
+        *cached_token = None;
         let age = Stopwatch::start();
         let token = Box::pin(self.request_token()).await?;
         self.0.sent.insert(token.value.expose_secret());
-        let cached = last.insert(CachedToken { token, age });
+        let cached = cached_token.insert(CachedToken { token, age });
         Ok(cached.value().to_owned())
     }
 

@@ -109,7 +109,7 @@ pub(super) fn secret_proof(
             ("client_secret", secret.to_owned()),
         ]));
     }
-    Err(unsupported("a `client_secret`", methods))
+    Err(describe_unsupported("a `client_secret`", methods))
 }
 
 /// Proves who the client is with an assertion that it signs.
@@ -123,7 +123,10 @@ pub(super) fn assertion_proof(
         .as_ref()
         .is_some_and(|all| !all.contains(&"private_key_jwt"))
     {
-        return Err(unsupported("assertions of a `private_key`", methods));
+        return Err(describe_unsupported(
+            "assertions of a `private_key`",
+            methods,
+        ));
     }
     let algorithms = announced_names(metadata, "token_endpoint_auth_signing_alg_values_supported");
     let algorithm = key.algorithm();
@@ -132,7 +135,7 @@ pub(super) fn assertion_proof(
         .is_some_and(|all| !all.contains(&algorithm))
     {
         let what = format!("assertions with `{algorithm}`, as your `private_key` signs them");
-        return Err(unsupported(&what, algorithms));
+        return Err(describe_unsupported(&what, algorithms));
     }
     let assertion = key
         .sign(claims)
@@ -167,7 +170,7 @@ fn announced_names<'m>(metadata: &'m AuthorizationMetadata, field: &str) -> Opti
     Some(names.iter().filter_map(Value::as_str).collect())
 }
 
-fn unsupported(what: &str, supported: Option<Vec<&str>>) -> String {
+fn describe_unsupported(what: &str, supported: Option<Vec<&str>>) -> String {
     let supported = supported.unwrap_or_default();
     if supported.is_empty() {
         return format!("its authorization server does not accept {what}");

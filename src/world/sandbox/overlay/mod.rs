@@ -273,7 +273,7 @@ impl WriteOverlay {
     /// Returns the metadata of the user's own file at `path`, which is overlaid.
     pub(in crate::world) fn user_metadata(&self, path: &RealPath) -> Option<FileMetadata> {
         let tree = self.tree_containing(path)?;
-        tree.users.meta(&path.below(&tree.root)?).ok()
+        tree.user_tree.meta(&path.below(&tree.root)?).ok()
     }
 
     /// Returns whether `path` is overlaid.

@@ -23,7 +23,7 @@ pub(super) struct TreeOverlay {
     /// Its path.
     pub(super) root: RealPath,
     /// Handle on the user's own tree.
-    pub(super) users: DirectoryHandle,
+    pub(super) user_tree: DirectoryHandle,
     /// The only files that are overlaid; `None` for the whole tree.
     files: Option<Vec<RealPath>>,
     layer: OverlayLayer,
@@ -51,7 +51,7 @@ impl TreeOverlay {
         directory: &AbsPath,
         separate: &[AbsPath],
     ) -> Result<Self> {
-        let users = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
+        let user_tree = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
         dir::create_all(directory, DirectoryAudience::User)?;
         // The kernel accepts no symlink in these paths.
         let directory = dir::resolve(directory)?.to_abs();
@@ -64,7 +64,7 @@ impl TreeOverlay {
         let inside = separate.iter().filter(|path| path.is_within(&layer.root));
         let inside = inside.filter(|path| **path != layer.root);
         Ok(Self {
-            users,
+            user_tree,
             files,
             copy_at: directory.join("copy"),
             separate: inside.cloned().collect(),
@@ -108,7 +108,7 @@ impl TreeOverlay {
             None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.separate)?,
             Some(files) => {
                 let names: Vec<_> = files.iter().filter_map(RealPath::name).collect();
-                TreeReplica::from_files(&self.users, &names, &self.copy_at)?
+                TreeReplica::from_files(&self.user_tree, &names, &self.copy_at)?
             }
         };
         self.copied = Some(TreeCopy {
@@ -143,7 +143,7 @@ impl TreeOverlay {
             (Some(_), Some(_)) => return None,
         };
         let FileFingerprint { device, inode, .. } =
-            FileMetadata::from_handle(&self.users).ok()?.version;
+            FileMetadata::from_handle(&self.user_tree).ok()?.version;
         let identity = FileIdentity { device, inode };
         Some(OverlayRoot { identity, source })
     }

@@ -28,12 +28,12 @@ pub(in crate::world::sandbox) struct HelperCommand {
 
 impl HelperCommand {
     /// Creates a command that lists everything below these paths.
-    pub(super) fn listing(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+    pub(super) fn list(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, LISTING, paths)
     }
 
     /// Creates a command that writes an archive of `names`, which are relative to `dir`.
-    pub(super) fn packing(
+    pub(super) fn pack(
         user: ContainerUser,
         dir: String,
         names: impl Iterator<Item = String>,
@@ -61,7 +61,7 @@ impl HelperCommand {
 
     /// Creates a command that prints the first directory above these paths in which its user may rename
     /// what belongs to others.
-    pub(super) fn movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+    pub(super) fn find_movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, MOVABLE, paths)
     }
 

@@ -401,7 +401,7 @@ impl FetchSource<'_> {
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
         let user = self.remote.user();
         let paths = roots.iter().map(ToString::to_string);
-        let listing = HelperCommand::listing(user, paths);
+        let listing = HelperCommand::list(user, paths);
         let mut output = Vec::new();
         let mut download = self.remote.read(listing, self.limit)?;
         let read = download
@@ -440,7 +440,7 @@ impl FetchSource<'_> {
             for names in names.chunks(COMMAND_PATHS_MAX) {
                 let names = names.iter().map(ToString::to_string);
                 let user = self.remote.user();
-                let packing = HelperCommand::packing(user, parent.to_string(), names);
+                let packing = HelperCommand::pack(user, parent.to_string(), names);
                 let mut download = self.remote.read(packing, self.limit)?;
                 let read = incoming.read(root, &mut download, sent);
                 if let Some(fault) = download.take_fault() {

@@ -48,7 +48,7 @@ fn movable_dir(
     names: &[String],
     limit: &TransferLimit<'_>,
 ) -> Result<Option<String>, TransferFault> {
-    let command = HelperCommand::movable(remote.user(), names.iter().cloned());
+    let command = HelperCommand::find_movable(remote.user(), names.iter().cloned());
     let mut reader = remote.read(command, limit)?;
     let mut output = Vec::new();
     let read = reader

@@ -217,10 +217,10 @@ fn append(
             header.set_mtime(u64::try_from(seconds).unwrap_or_default());
             let mut sized = SizedReader {
                 content: content.take(meta.version.size_bytes),
-                left: meta.version.size_bytes,
+                bytes_left: meta.version.size_bytes,
             };
             builder.append_data(&mut header, below, &mut sized)?;
-            if sized.left > 0 {
+            if sized.bytes_left > 0 {
                 Err(changed())
             } else {
                 Ok(())
@@ -233,14 +233,14 @@ fn append(
 /// Counts what is read, so that a file that has become shorter is noticed.
 struct SizedReader<R> {
     content: R,
-    left: u64,
+    bytes_left: u64,
 }
 
 impl<R: Read> Read for SizedReader<R> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(room)?;
-        self.left = self
-            .left
+        self.bytes_left = self
+            .bytes_left
             .saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
         Ok(count)
     }
