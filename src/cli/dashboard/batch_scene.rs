@@ -62,7 +62,7 @@ impl BatchScene<'_> {
             .cells
             .running
             .iter()
-            .map(|cell| self.running(cell))
+            .map(|cell| self.running_row(cell))
             .collect();
         let failures: Vec<StyledRow> = self.cells.failures.iter().map(failure).collect();
         let wanted = u16::try_from(failures.len())
@@ -122,7 +122,7 @@ impl BatchScene<'_> {
         )]
     }
 
-    fn running(&self, cell: &RunningCell) -> StyledRow {
+    fn running_row(&self, cell: &RunningCell) -> StyledRow {
         let since = LocalDateTime::parse(&cell.since);
         let elapsed = since.map(|since| format_clock(milliseconds(self.now.since(&since))));
         let attempt = match cell.attempt {

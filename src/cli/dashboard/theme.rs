@@ -72,7 +72,7 @@ impl Theme {
     pub(super) fn style(self, style: TextStyle) -> Style {
         match self.colours {
             ColourChoice::Terminals => colour_style(style),
-            ColourChoice::Never => plain(style),
+            ColourChoice::Never => plain_style(style),
         }
     }
 
@@ -124,7 +124,7 @@ fn colour_style(style: TextStyle) -> Style {
     }
 }
 
-fn plain(style: TextStyle) -> Style {
+fn plain_style(style: TextStyle) -> Style {
     match style {
         TextStyle::Plain | TextStyle::Faint | TextStyle::Good | TextStyle::Code => Style::new(),
         TextStyle::Emphasis | TextStyle::Link | TextStyle::Warn => {
