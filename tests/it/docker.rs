@@ -299,7 +299,7 @@ pub(crate) fn abs(path: impl AsRef<Path>) -> AbsPath {
 }
 
 /// A user's directories, and what their agent can access.
-pub(crate) struct Scene {
+pub(crate) struct ContainerFixture {
     root: TempDir,
     engine: ContainerEngine,
     pub(crate) config: DockerConfig,
@@ -308,7 +308,7 @@ pub(crate) struct Scene {
     run: RunName,
 }
 
-impl Scene {
+impl ContainerFixture {
     /// Creates a project with protected and hidden paths, a workspace below it, and a home.
     pub(crate) fn new(host: &str) -> Self {
         Self::on(ContainerEngine::open(Some(host), &BTreeMap::new()).unwrap())
@@ -418,10 +418,13 @@ fn wait_limits(interrupt: &CommandInterrupt, time_max: Duration) -> CommandWaitL
     }
 }
 
-/// Runs commands in the workspace of a scene.
-pub(crate) struct Inside<'a>(pub(crate) &'a Scene, pub(crate) &'a AgentContainer);
+/// Runs commands in the workspace of a fixture.
+pub(crate) struct ContainerShell<'a>(
+    pub(crate) &'a ContainerFixture,
+    pub(crate) &'a AgentContainer,
+);
 
-impl Inside<'_> {
+impl ContainerShell<'_> {
     pub(crate) fn run(&self, command: &str, time_max: Duration) -> CommandOutput {
         let interrupt = CommandInterrupt::new().unwrap();
         let wait = wait_limits(&interrupt, time_max);
@@ -466,40 +469,40 @@ impl Inside<'_> {
 #[test]
 fn a_container_is_kept_across_commands_and_removed_at_the_end() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
     let name = container.name().to_owned();
-    assert_eq!(name, format!("massgen-Coder-{}", scene.run));
-    let inside = Inside(&scene, &container);
-    inside.check("pwd", &format!("{}\n", scene.workspace()));
-    inside.check(
+    assert_eq!(name, format!("massgen-Coder-{}", fixture.run));
+    let shell = ContainerShell(&fixture, &container);
+    shell.check("pwd", &format!("{}\n", fixture.workspace()));
+    shell.check(
         "cat begin && echo $HOME $ADDED && whoami",
         "begin\n/home/massgen in words\nroot\n",
     );
-    let split = inside.run("echo out; echo err >&2; exit 3", TIME_MAX);
+    let split = shell.run("echo out; echo err >&2; exit 3", TIME_MAX);
     assert_eq!(
         (split.stdout.text.as_str(), split.stderr.text.as_str()),
         ("out\n", "err\n")
     );
     assert_eq!(split.ended, ExitReason::Exited(3));
-    inside.check(
+    shell.check(
         "echo kept >~/state; echo made >made; printf '\\377\\n'",
         "\\xff\n",
     );
-    inside.check("cat ~/state", "kept\n");
+    shell.check("cat ~/state", "kept\n");
     assert_eq!(
-        fs::read_to_string(scene.path("project/.massgen/ws/made")).unwrap(),
+        fs::read_to_string(fixture.path("project/.massgen/ws/made")).unwrap(),
         "made\n"
     );
-    inside.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool", "");
-    inside.check("tool", "mine\n");
+    shell.check("mkdir -p .venv/bin; printf '#!/bin/sh\\necho mine\\n' >.venv/bin/tool; chmod +x .venv/bin/tool", "");
+    shell.check("tool", "mine\n");
     container.close().unwrap();
     assert_eq!(
         daemon.client_output(&["ps", "-aq", "--filter", &format!("name={name}")]),
         ""
     );
     // A dropped container is removed too.
-    let dropped = scene.open().name().to_owned();
+    let dropped = fixture.open().name().to_owned();
     assert_eq!(
         daemon.client_output(&["ps", "-aq", "--filter", &format!("name={dropped}")]),
         ""
@@ -509,87 +512,93 @@ fn a_container_is_kept_across_commands_and_removed_at_the_end() {
 #[test]
 fn a_container_sees_what_is_granted_and_nothing_else() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let mounted = Mounted::at(&scene.path("project/src/disk"));
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
-    let project = scene.path("project").display().to_string();
-    inside.check(
+    let fixture = ContainerFixture::new(&daemon.host());
+    let mounted = TmpfsMount::at(&fixture.path("project/src/disk"));
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    let project = fixture.path("project").display().to_string();
+    shell.check(
         &format!("cat {project}/src/main.rs; touch made"),
         "fn main() {}\n",
     );
-    inside.fails(&format!("touch {project}/src/x"), "Read-only");
-    inside.fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
-    inside.check(
+    shell.fails(&format!("touch {project}/src/x"), "Read-only");
+    shell.fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
+    shell.check(
         &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
         "ws\n",
     );
-    inside.fails(
-        &format!("ls {}", scene.path("home").display()),
+    shell.fails(
+        &format!("ls {}", fixture.path("home").display()),
         "No such file",
     );
-    inside.fails(&format!("ls {}", daemon.socket().display()), "No such file");
+    shell.fails(&format!("ls {}", daemon.socket().display()), "No such file");
     assert_eq!(
-        fs::read_to_string(scene.path("project/notes.txt")).unwrap(),
+        fs::read_to_string(fixture.path("project/notes.txt")).unwrap(),
         "secret\n"
     );
-    assert!(!scene.path("project/nothing").exists());
+    assert!(!fixture.path("project/nothing").exists());
 }
 
 #[test]
 fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state() {
     let Some(daemon) = daemon() else { return };
-    let mut scene = Scene::new(&daemon.host());
-    scene.config.packages.python = vec!["pytest".to_owned()];
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
+    let mut fixture = ContainerFixture::new(&daemon.host());
+    fixture.config.packages.python = vec!["pytest".to_owned()];
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
     let id = || daemon.client_output(&["inspect", "-f", "{{.Id}}", container.name()]);
     let before = id();
     container
-        .remount(&scene.reachable(Permission::Read))
+        .remount(&fixture.reachable(Permission::Read))
         .unwrap();
     assert_eq!(id(), before);
-    let project = scene.path("project").display().to_string();
+    let project = fixture.path("project").display().to_string();
     let source = format!("{project}/src/main.rs");
-    inside.fails(&format!("echo 1 >{source}"), "Read-only");
-    inside.check("echo state >~/kept; echo state >/tmp/kept", "");
+    shell.fails(&format!("echo 1 >{source}"), "Read-only");
+    shell.check("echo state >~/kept; echo state >/tmp/kept", "");
     container
-        .remount(&scene.reachable(Permission::Write))
+        .remount(&fixture.reachable(Permission::Write))
         .unwrap();
     assert_ne!(id(), before);
-    inside.check(
+    shell.check(
         &format!("echo 1 >{source}; cat ~/kept /tmp/kept /tmp/installed"),
         "state\nstate\n0 python3 -m pip install --quiet pytest\n",
     );
-    inside.fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
-    inside.fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
-    inside.fails(&format!("mv {project}/lib {project}/other"), "busy");
-    inside.check(
+    shell.fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
+    shell.fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
+    shell.fails(&format!("mv {project}/lib {project}/other"), "busy");
+    shell.check(
         &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
         "ws\n",
     );
     assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
     // Paths that a later turn adds are accessible, and everything else stays.
-    fs::create_dir(scene.path("more")).unwrap();
-    let mut more = scene.reachable(Permission::Write);
+    fs::create_dir(fixture.path("more")).unwrap();
+    let mut more = fixture.reachable(Permission::Write);
     more.open.push(AccessiblePath {
-        path: abs(scene.path("more")),
+        path: abs(fixture.path("more")),
         permission: Permission::Write,
         scope: GrantScope::Tree,
     });
     // Commands that need different mounts at the same time each run with their own.
-    let read = scene.reachable(Permission::Read);
-    let adding = format!("cat ~/kept; echo 2 >{}", scene.path("more/file").display());
+    let read = fixture.reachable(Permission::Read);
+    let adding = format!(
+        "cat ~/kept; echo 2 >{}",
+        fixture.path("more/file").display()
+    );
     thread::scope(|scope| {
-        let added = scope.spawn(|| inside.run_with_paths(&adding, &more));
-        let refused = inside.run_with_paths(&format!("echo 2 >{source}"), &read);
+        let added = scope.spawn(|| shell.run_with_paths(&adding, &more));
+        let refused = shell.run_with_paths(&format!("echo 2 >{source}"), &read);
         assert_ne!(refused.ended, ExitReason::Exited(0));
         assert!(refused.stderr.text.contains("Read-only"), "{refused:?}");
         let added = added.join().unwrap();
         assert_eq!(added.ended, ExitReason::Exited(0), "{added:?}");
         assert_eq!(added.stdout.text, "state\n");
     });
-    assert_eq!(fs::read_to_string(scene.path("more/file")).unwrap(), "2\n");
+    assert_eq!(
+        fs::read_to_string(fixture.path("more/file")).unwrap(),
+        "2\n"
+    );
     assert_eq!(fs::read_to_string(&source).unwrap(), "1\n");
     let images = || daemon.client_output(&["images", "-aq", "--filter", "label=massgen.run"]);
     assert_ne!(images(), "");
@@ -604,7 +613,7 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         ]),
         ""
     );
-    let own = format!("label=massgen.run={}", scene.run);
+    let own = format!("label=massgen.run={}", fixture.run);
     assert_eq!(
         daemon.client_output(&["images", "-aq", "--filter", &own]),
         ""
@@ -614,13 +623,13 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
 #[test]
 fn a_root_that_has_become_a_link_is_not_mounted() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
-    let ws = scene.path("project/.massgen/ws");
-    fs::rename(&ws, scene.path("project/.massgen/moved")).unwrap();
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
+    let ws = fixture.path("project/.massgen/ws");
+    fs::rename(&ws, fixture.path("project/.massgen/moved")).unwrap();
     symlink("/etc", &ws).unwrap();
     let refused = container
-        .remount(&scene.reachable(Permission::Write))
+        .remount(&fixture.reachable(Permission::Write))
         .unwrap_err();
     assert!(
         refused
@@ -628,20 +637,20 @@ fn a_root_that_has_become_a_link_is_not_mounted() {
             .contains("was replaced by a symlink to `/etc`"),
         "{refused}"
     );
-    Inside(&scene, &container).check("cat begin", "begin\n");
+    ContainerShell(&fixture, &container).check("cat begin", "begin\n");
 }
 
 #[test]
 fn time_that_is_out_ends_everything_inside_and_nothing_else() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
     let left = "ps -o args | grep -c '^sleep 12[0-9]'";
     let hostile = "sleep 121 & setsid sleep 122 & (env -i /bin/busybox setsid /bin/sleep 123 &) \n\
                    trap '' TERM; echo begun; sleep 124; sleep 125";
     let interrupt = CommandInterrupt::new().unwrap();
-    let reachable = scene.reachable(Permission::Read);
+    let reachable = fixture.reachable(Permission::Read);
     thread::scope(|scope| {
         let background = "echo on; sleep 120; echo off";
         let follow = || {
@@ -649,7 +658,7 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             let mut take = |bytes: &[u8]| output.extend_from_slice(bytes);
             let ended = container.follow(
                 background,
-                &scene.workspace(),
+                &fixture.workspace(),
                 &reachable,
                 &interrupt,
                 &mut take,
@@ -657,35 +666,35 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             (ended.unwrap(), String::from_utf8(output).unwrap())
         };
         let follower = scope.spawn(follow);
-        while inside.command_output("ps -o args | grep -c '^sleep 120'") != "1\n" {
+        while shell.command_output("ps -o args | grep -c '^sleep 120'") != "1\n" {
             thread::sleep(Duration::from_millis(20));
         }
         // On a busy machine, it needs more time to begin.
         let times = [1, 5, 25, 60].into_iter().map(Duration::from_secs);
-        let mut tries = times.map(|time| inside.run(hostile, time));
+        let mut tries = times.map(|time| shell.run(hostile, time));
         let finished = tries.find(|run| !run.stdout.text.is_empty()).unwrap();
         assert_eq!(finished.ended, ExitReason::TimedOut);
         assert_eq!(finished.stdout.text, "begun\n");
         // The background command keeps running.
-        inside.check(left, "1\n");
+        shell.check(left, "1\n");
         interrupt.raise();
         let (ended, output) = follower.join().unwrap();
         assert_eq!((ended, output.as_str()), (ExitReason::Interrupted, "on\n"));
     });
-    inside.fails(left, "0\n");
-    let finished = inside.run(hostile, Duration::from_secs(1));
+    shell.fails(left, "0\n");
+    let finished = shell.run(hostile, Duration::from_secs(1));
     assert_eq!(finished.ended, ExitReason::TimedOut);
-    inside.fails(left, "0\n");
+    shell.fails(left, "0\n");
     // A process that a command leaves behind ends with it, and does not keep its output open.
-    inside.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
-    inside.fails(left, "0\n");
+    shell.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
+    shell.fails(left, "0\n");
 }
 
 #[test]
 fn an_interrupt_ends_a_command_at_once() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
     let interrupt = CommandInterrupt::new().unwrap();
     interrupt.raise();
     let wait = CommandWaitLimits {
@@ -695,28 +704,28 @@ fn an_interrupt_ends_a_command_at_once() {
         network: None,
     };
     let finished = container
-        .run("sleep 120", &scene.workspace(), wait)
+        .run("sleep 120", &fixture.workspace(), wait)
         .unwrap();
     assert_eq!(finished.ended, ExitReason::Interrupted);
-    Inside(&scene, &container).fails("ps -o args | grep '^sleep 120'", "");
+    ContainerShell(&fixture, &container).fails("ps -o args | grep '^sleep 120'", "");
 }
 
 #[test]
 fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
     let Some(daemon) = daemon() else { return };
-    let mut scene = Scene::new(&daemon.host());
-    scene.config.memory_bytes = Some(64 << 20);
-    scene.config.nano_cpus = Some(500_000_000);
-    scene.limits.processes = 40;
-    scene.limits.file_bytes = 1 << 20;
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
-    inside.check(
+    let mut fixture = ContainerFixture::new(&daemon.host());
+    fixture.config.memory_bytes = Some(64 << 20);
+    fixture.config.nano_cpus = Some(500_000_000);
+    fixture.limits.processes = 40;
+    fixture.limits.file_bytes = 1 << 20;
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    shell.check(
         "grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'",
         "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1",
     );
-    inside.check("ls /sys/class/net", "lo\n");
-    inside.fails("mount -t tmpfs none /tmp", "denied");
+    shell.check("ls /sys/class/net", "lo\n");
+    shell.fails("mount -t tmpfs none /tmp", "denied");
     let cpu = daemon.client_output(&[
         "inspect",
         "-f",
@@ -724,15 +733,15 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
         container.name(),
     ]);
     assert_eq!(cpu, "500000000");
-    inside.fails("dd if=/dev/zero of=big bs=1M count=2", "");
-    inside.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
-    let bomb = inside.run(
+    shell.fails("dd if=/dev/zero of=big bs=1M count=2", "");
+    shell.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
+    let bomb = shell.run(
         "bomb() { bomb | bomb & }; bomb & exec sleep 120",
         Duration::from_secs(2),
     );
     assert_eq!(bomb.ended, ExitReason::TimedOut);
-    inside.check("echo and on", "and on\n");
-    let much = inside.run("yes | head -c 100000000; exit 5", TIME_MAX);
+    shell.check("echo and on", "and on\n");
+    let much = shell.run("yes | head -c 100000000; exit 5", TIME_MAX);
     assert_eq!(much.ended, ExitReason::Exited(5));
     assert!(much.stdout.text.len() < 5000 && much.stdout.left_out_bytes > 99_000_000);
 }
@@ -740,20 +749,20 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
 #[test]
 fn a_container_that_was_ended_from_outside_is_started_again() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
-    inside.check("echo state >~/kept", "");
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    shell.check("echo state >~/kept", "");
     daemon.client_output(&["kill", container.name()]);
-    inside.check("cat ~/kept", "state\n");
+    shell.check("cat ~/kept", "state\n");
 }
 
 #[test]
 fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let alive = scene.open();
-    let state = scene.path("project/.massgen").display().to_string();
+    let fixture = ContainerFixture::new(&daemon.host());
+    let alive = fixture.open();
+    let state = fixture.path("project/.massgen").display().to_string();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap();
     let template = "{{index .Config.Labels \"massgen.machine\"}}";
     let machine = daemon.client_output(&["inspect", "--format", template, alive.name()]);
@@ -771,8 +780,8 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
         daemon.client_output(&arguments);
     };
     let (dead, foreign) = (
-        format!("dead-{}", scene.run),
-        format!("foreign-{}", scene.run),
+        format!("dead-{}", fixture.run),
+        format!("foreign-{}", fixture.run),
     );
     plant(&dead, &state, "999999999999");
     plant(&foreign, "/elsewhere/.massgen", "999999999999");
@@ -780,9 +789,9 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
         // Docker's own client does not understand Podman's answer.
         daemon.client_output(&["commit", &dead]);
     }
-    let removed = scene.engine.remove_leftovers(&abs(&state)).unwrap();
+    let removed = fixture.engine.remove_leftovers(&abs(&state)).unwrap();
     assert_eq!(removed, [dead]);
-    Inside(&scene, &alive).check("echo alive", "alive\n");
+    ContainerShell(&fixture, &alive).check("echo alive", "alive\n");
     let of_state = format!("label=massgen.state={state}");
     assert_eq!(
         daemon.client_output(&["images", "-aq", "--filter", &of_state]),
@@ -794,16 +803,16 @@ fn the_next_run_removes_containers_of_a_dead_run_and_no_others() {
 #[test]
 fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
     let Some(daemon) = daemon() else { return };
-    let mut scene = Scene::new(&daemon.host());
-    let env_file = scene.path("secrets.env");
+    let mut fixture = ContainerFixture::new(&daemon.host());
+    let env_file = fixture.path("secrets.env");
     fs::write(&env_file, "# two\nA='a a'\nB=b\n").unwrap();
     for (name, value) in [("TOKEN", "t"), ("OTHER", "o"), ("PATH", "/nowhere")] {
-        scene.env.insert(name.to_owned(), value.to_owned());
+        fixture.env.insert(name.to_owned(), value.to_owned());
     }
-    let none = scene.open();
-    Inside(&scene, &none).check("ls -A ~; echo $TOKEN$OTHER$A", "\n");
+    let none = fixture.open();
+    ContainerShell(&fixture, &none).check("ls -A ~; echo $TOKEN$OTHER$A", "\n");
     none.close().unwrap();
-    scene.config.credentials = CredentialsConfig {
+    fixture.config.credentials = CredentialsConfig {
         mount: vec![HostCredential::SshKeys, HostCredential::GhConfig],
         additional_mounts: BTreeMap::from([(abs(&env_file), abs("/srv/secrets"))]),
         env_file: Some(abs(&env_file)),
@@ -811,16 +820,16 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
         env_vars: vec!["TOKEN".to_owned(), "UNSET".to_owned()],
         ..CredentialsConfig::default()
     };
-    let some = scene.open();
+    let some = fixture.open();
     assert_eq!(some.notes(), ["the variable `UNSET` is not set"]);
-    let inside = Inside(&scene, &some);
-    inside.check(
+    let shell = ContainerShell(&fixture, &some);
+    shell.check(
         "cat ~/.ssh/id ~/.config/gh/hosts.yml; echo $TOKEN$OTHER,$A,$B",
         "key\ntoken\nt,a a,\n",
     );
-    inside.fails("echo 1 >~/.ssh/id", "Read-only");
-    inside.fails("echo 1 >/srv/secrets", "Read-only");
-    inside.check("touch ~/.config/own", "");
+    shell.fails("echo 1 >~/.ssh/id", "Read-only");
+    shell.fails("echo 1 >/srv/secrets", "Read-only");
+    shell.check("touch ~/.config/own", "");
     // `inspect` of the container shows no secret.
     let inspection = daemon.client_output(&["inspect", some.name()]);
     assert!(
@@ -828,54 +837,54 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
         "{inspection}"
     );
     some.close().unwrap();
-    scene
+    fixture
         .config
         .credentials
         .mount
         .push(HostCredential::NpmConfig);
-    let refused = scene.try_open().unwrap_err();
+    let refused = fixture.try_open().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Environment);
     assert!(refused.to_string().contains(".npmrc"), "{refused}");
-    scene.config.credentials = CredentialsConfig {
-        additional_mounts: BTreeMap::from([(abs(&env_file), scene.workspace().join("in/key"))]),
+    fixture.config.credentials = CredentialsConfig {
+        additional_mounts: BTreeMap::from([(abs(&env_file), fixture.workspace().join("in/key"))]),
         ..CredentialsConfig::default()
     };
-    let refused = scene.try_open().unwrap_err();
+    let refused = fixture.try_open().unwrap_err();
     assert!(refused.to_string().contains("is inside"), "{refused}");
 }
 
 #[test]
 fn packages_are_installed_in_order_and_failures_reported() {
     let Some(daemon) = daemon() else { return };
-    let mut scene = Scene::new(&daemon.host());
+    let mut fixture = ContainerFixture::new(&daemon.host());
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    scene.config.root = RootAccess::BySudo;
-    scene.config.packages = PackagesConfig {
+    fixture.config.root = RootAccess::BySudo;
+    fixture.config.packages = PackagesConfig {
         system: names(&["vim"]),
         python: names(&["missing>=1"]),
         npm: names(&["typescript", "eslint"]),
         dependencies: DependencyInstall::Automatic,
     };
-    let container = scene.open();
+    let container = fixture.open();
     let failed = "Python packages were not installed (missing>=1): no such package";
     assert_eq!(container.notes(), [failed]);
-    let inside = Inside(&scene, &container);
+    let shell = ContainerShell(&fixture, &container);
     let system = "0 apt-get update -qq\n0 apt-get install -y -qq --no-install-recommends vim\n";
     let npm = "0 npm install --global --silent --prefix /home/massgen/.local typescript eslint\n";
-    inside.check(
+    shell.check(
         "cat /tmp/installed; rm /tmp/installed; cp begin requirements.txt",
         &format!("{system}{npm}"),
     );
     let python = "0 python3 -m pip install --quiet -r requirements.txt\n";
-    inside.check("cat /tmp/installed", python);
-    inside.check("cat /tmp/installed; echo 2 >>requirements.txt", python);
-    inside.check("wc -l </tmp/installed", "2\n");
+    shell.check("cat /tmp/installed", python);
+    shell.check("cat /tmp/installed; echo 2 >>requirements.txt", python);
+    shell.check("wc -l </tmp/installed", "2\n");
 }
 
 #[test]
 fn a_missing_engine_is_reported_with_a_remedy() {
     let Some(daemon) = daemon() else { return };
-    let mut scene = Scene::new(&daemon.host());
+    let mut fixture = ContainerFixture::new(&daemon.host());
     let check = |error: massgen::error::Error, words: &str, remedy: &str| {
         assert_eq!(error.kind(), ErrorKind::Environment);
         assert!(format!("{error:#}").contains(words), "{error:#}");
@@ -885,7 +894,7 @@ fn a_missing_engine_is_reported_with_a_remedy() {
             error.hints()
         );
     };
-    let nowhere = format!("unix://{}", scene.path("nowhere.sock").display());
+    let nowhere = format!("unix://{}", fixture.path("nowhere.sock").display());
     check(
         ContainerEngine::open(Some(&nowhere), &BTreeMap::new()).unwrap_err(),
         "no Docker or Podman daemon found at",
@@ -896,9 +905,9 @@ fn a_missing_engine_is_reported_with_a_remedy() {
         "expected a local Unix socket",
         "unix://",
     );
-    scene.config.image = "example/none:1".to_owned();
+    fixture.config.image = "example/none:1".to_owned();
     check(
-        scene.try_open().unwrap_err(),
+        fixture.try_open().unwrap_err(),
         "is not on this machine",
         "docker pull example/none:1",
     );
@@ -913,9 +922,9 @@ fn the_image_is_built_from_what_ships_with_massgen() {
             .env("DOCKER_HOST", daemon.host())
             .args(arguments)
     };
-    let mut scene = Scene::new(&daemon.host());
-    scene.config = DockerConfig::default();
-    let missing = scene.try_open().unwrap_err();
+    let mut fixture = ContainerFixture::new(&daemon.host());
+    fixture.config = DockerConfig::default();
+    let missing = fixture.try_open().unwrap_err();
     assert_eq!(missing.hints(), ["massgen docker build"], "{missing}");
     let base = "debian:trixie-slim";
     daemon.import(base, "ripgrep");
@@ -942,13 +951,13 @@ fn the_image_is_built_from_what_ships_with_massgen() {
         build(&["--sudo"]).success().stdout(),
         "massgen/mcp-runtime-sudo:latest\n"
     );
-    scene.config = DockerConfig {
+    fixture.config = DockerConfig {
         image: "massgen/mcp-runtime-sudo:latest".to_owned(),
         ..DockerConfig::default()
     };
-    let container = scene.open();
+    let container = fixture.open();
     let sudoers = "cat /etc/sudoers.d/massgen";
-    Inside(&scene, &container).check(sudoers, "ALL ALL=(ALL:ALL) NOPASSWD: ALL\n");
+    ContainerShell(&fixture, &container).check(sudoers, "ALL ALL=(ALL:ALL) NOPASSWD: ALL\n");
     for image in [
         "massgen/mcp-runtime:latest",
         "massgen/mcp-runtime-sudo:latest",
@@ -1017,13 +1026,13 @@ fn commands_are_timed_when_asked_for() {
         return;
     }
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
+    let fixture = ContainerFixture::new(&daemon.host());
     let opening = Instant::now();
-    let container = scene.open();
+    let container = fixture.open();
     eprintln!("open: {:?}", opening.elapsed());
-    let inside = Inside(&scene, &container);
+    let shell = ContainerShell(&fixture, &container);
     for _ in 0..2 {
-        let own = median_time(40, || inside.check("true", ""));
+        let own = median_time(40, || shell.check("true", ""));
         let client = median_time(40, || {
             daemon.client_output(&["exec", container.name(), "sh", "-c", "true"]);
         });
@@ -1034,18 +1043,18 @@ fn commands_are_timed_when_asked_for() {
     }
     let remount = |permission| {
         let begin = Instant::now();
-        container.remount(&scene.reachable(permission)).unwrap();
+        container.remount(&fixture.reachable(permission)).unwrap();
         eprintln!("remount: {:?}", begin.elapsed());
     };
     remount(Permission::Write);
-    inside.check(
+    shell.check(
         "dd if=/dev/zero of=/root/big bs=1M count=100 2>/dev/null",
         "",
     );
     remount(Permission::Read);
     let begin = Instant::now();
     assert_eq!(
-        inside.run("sleep 9", Duration::from_millis(100)).ended,
+        shell.run("sleep 9", Duration::from_millis(100)).ended,
         ExitReason::TimedOut
     );
     eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
@@ -1085,27 +1094,27 @@ fn files_belong_to_the_user_who_runs_massgen() {
 
 fn as_another_user(socket: &str) {
     assert_ne!(getuid().as_raw(), 0);
-    let scene = Scene::new(socket);
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
-    inside.check(
+    let fixture = ContainerFixture::new(socket);
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    shell.check(
         "id -u; whoami; echo 1 >made; touch ~/own",
         "65534\nmassgen\n",
     );
-    let made = fs::metadata(scene.path("project/.massgen/ws/made")).unwrap();
+    let made = fs::metadata(fixture.path("project/.massgen/ws/made")).unwrap();
     assert_eq!(
         (made.uid(), made.gid()),
         (getuid().as_raw(), getgid().as_raw())
     );
-    let finished = inside.run("sleep 120 & sleep 121", Duration::from_secs(1));
+    let finished = shell.run("sleep 120 & sleep 121", Duration::from_secs(1));
     assert_eq!(finished.ended, ExitReason::TimedOut);
-    inside.fails("ps -o args | grep '^sleep 12'", "");
+    shell.fails("ps -o args | grep '^sleep 12'", "");
 }
 
 /// A file system mounted at a path until it is dropped.
-pub(crate) struct Mounted(pub(crate) PathBuf);
+pub(crate) struct TmpfsMount(pub(crate) PathBuf);
 
-impl Mounted {
+impl TmpfsMount {
     pub(crate) fn at(place: &Path) -> Self {
         fs::create_dir(place).unwrap();
         let mounted = Command::new("mount")
@@ -1117,7 +1126,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for TmpfsMount {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg("-l").arg(&self.0).status();
         assert!(unmounted.unwrap().success());

@@ -15,7 +15,9 @@ use massgen::world::sandbox::docker::engine::ContainerEngine;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 
-use crate::docker::{Daemon, IMAGE, Inside, Mounted, Scene, TIME_MAX, daemon};
+use crate::docker::{
+    ContainerFixture, ContainerShell, Daemon, IMAGE, TIME_MAX, TmpfsMount, daemon,
+};
 use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
 use crate::scripted_team::team_with_command;
@@ -183,10 +185,10 @@ fn a_user_without_access_to_the_engine_gets_a_hint() {
 #[test]
 fn a_removed_container_is_recreated_and_the_agent_is_informed() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
-    inside.check("echo state >~/kept; echo made >made", "");
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
+    shell.check("echo state >~/kept; echo made >made", "");
     daemon.client_output(&["rm", "-f", container.name()]);
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = || CommandWaitLimits {
@@ -196,7 +198,7 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
         network: None,
     };
     let fault = container
-        .run("true", &scene.workspace(), wait())
+        .run("true", &fixture.workspace(), wait())
         .unwrap_err();
     assert!(
         fault
@@ -204,11 +206,11 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
             .contains("the container was removed from outside"),
         "{fault}"
     );
-    inside.check("ls -A ~; cat made", "made\n");
+    shell.check("ls -A ~; cat made", "made\n");
     // The same when other directories are about to be mounted.
     daemon.client_output(&["rm", "-f", container.name()]);
     let fault = container
-        .remount(&scene.reachable(Permission::Write))
+        .remount(&fixture.reachable(Permission::Write))
         .unwrap_err();
     assert!(
         fault
@@ -216,8 +218,8 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
             .contains("the container was removed from outside"),
         "{fault}"
     );
-    let source = scene.path("project/src/main.rs");
-    inside.check(&format!("echo 1 >{}", source.display()), "");
+    let source = fixture.path("project/src/main.rs");
+    shell.check(&format!("echo 1 >{}", source.display()), "");
     assert_eq!(fs::read_to_string(source).unwrap(), "1\n");
     let name = container.name().to_owned();
     drop(container);
@@ -230,9 +232,9 @@ fn a_removed_container_is_recreated_and_the_agent_is_informed() {
 #[test]
 fn no_process_writes_to_the_users_directories_after_a_command_has_ended() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let container = scene.open();
-    let inside = Inside(&scene, &container);
+    let fixture = ContainerFixture::new(&daemon.host());
+    let container = fixture.open();
+    let shell = ContainerShell(&fixture, &container);
     let leave = |place: &Path| {
         let place = place.display();
         // It has left the command's session when it writes.
@@ -247,18 +249,18 @@ fn no_process_writes_to_the_users_directories_after_a_command_has_ended() {
         place.exists()
     };
     // Control: in the workspace alone, such a process runs until the container stops.
-    let own = scene.path("project/.massgen/ws/late");
-    inside.check(&leave(&own), "");
+    let own = fixture.path("project/.massgen/ws/late");
+    shell.check(&leave(&own), "");
     let mut tries = 0..60;
     assert!(tries.any(|_| goes_on(&own)));
     container
-        .remount(&scene.reachable(Permission::Write))
+        .remount(&fixture.reachable(Permission::Write))
         .unwrap();
     assert!(!goes_on(&own));
-    let users = scene.path("project/late");
-    inside.check(&leave(&users), "");
+    let users = fixture.path("project/late");
+    shell.check(&leave(&users), "");
     assert!(!goes_on(&users));
-    inside.check("echo and on", "and on\n");
+    shell.check("echo and on", "and on\n");
 }
 
 #[test]
@@ -298,29 +300,29 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
 #[test]
 fn a_full_disk_ends_the_command_and_nothing_else() {
     let Some(daemon) = daemon() else { return };
-    let scene = Scene::new(&daemon.host());
-    let small = Mounted::at(&scene.path("small"));
+    let fixture = ContainerFixture::new(&daemon.host());
+    let small = TmpfsMount::at(&fixture.path("small"));
     let resized = Command::new("mount")
         .args(["-o", "remount,size=64m"])
         .arg(&small.0)
         .status();
     assert!(resized.unwrap().success());
-    let mut reachable = scene.reachable(Permission::Read);
+    let mut reachable = fixture.reachable(Permission::Read);
     let mut opening = reachable.open[1].clone();
     opening.path = massgen::path::AbsPath::new(&small.0).unwrap();
     reachable.open.push(opening);
-    let mut scene = scene;
-    scene.limits.disk_free_bytes = 32 << 20;
-    let container = scene.open();
+    let mut fixture = fixture;
+    fixture.limits.disk_free_bytes = 32 << 20;
+    let container = fixture.open();
     container.remount(&reachable).unwrap();
-    let inside = Inside(&scene, &container);
+    let shell = ContainerShell(&fixture, &container);
     let fill = format!("cat /dev/zero >{}/big; sleep 60", small.0.display());
     assert_eq!(
-        inside.run(&fill, TIME_MAX).ended,
+        shell.run(&fill, TIME_MAX).ended,
         ExitReason::DiskFull(DiskShortage::Bytes)
     );
     fs::remove_file(small.0.join("big")).unwrap();
-    inside.check("echo and on", "and on\n");
+    shell.check("echo and on", "and on\n");
     drop(container);
 }
 

@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::docker::{Daemon, IMAGE, Scene, TIME_MAX, daemon, is_podman, median_time};
+use crate::docker::{ContainerFixture, Daemon, IMAGE, TIME_MAX, daemon, is_podman, median_time};
 use crate::project::Project;
 use crate::slurm_cluster::{contains, processes, wait_until};
 use crate::ssh_server::{SshServer, start_ssh_server, write_ssh};
@@ -62,8 +62,8 @@ impl RemoteEngine {
         ContainerEngine::open(Some(host), &env)
     }
 
-    fn scene(&self) -> Scene {
-        Scene::on(self.open_with("bin", &self.host()).unwrap())
+    fn fixture(&self) -> ContainerFixture {
+        ContainerFixture::on(self.open_with("bin", &self.host()).unwrap())
     }
 
     /// Kills the `ssh` that forwards to this server.
@@ -93,7 +93,7 @@ impl Drop for RemoteEngine {
 
 /// Runs a command as a run does: sends files before it, and fetches changes after it.
 pub(crate) fn run(
-    scene: &Scene,
+    fixture: &ContainerFixture,
     container: &AgentContainer,
     reachable: &ReachablePaths,
     line: &str,
@@ -106,7 +106,7 @@ pub(crate) fn run(
         network: None,
     };
     let mut finished = container
-        .run_with_paths(line, &scene.workspace(), reachable, wait)
+        .run_with_paths(line, &fixture.workspace(), reachable, wait)
         .map_err(|error| error.to_string())?;
     let notes = container.fetch_changes(reachable, &interrupt);
     finished
@@ -116,9 +116,14 @@ pub(crate) fn run(
 }
 
 #[track_caller]
-fn check(scene: &Scene, container: &AgentContainer, line: &str, expected: &str) -> Vec<String> {
-    let reachable = scene.reachable(Permission::Read);
-    let finished = run(scene, container, &reachable, line).unwrap();
+fn check(
+    fixture: &ContainerFixture,
+    container: &AgentContainer,
+    line: &str,
+    expected: &str,
+) -> Vec<String> {
+    let reachable = fixture.reachable(Permission::Read);
+    let finished = run(fixture, container, &reachable, line).unwrap();
     let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
     assert_eq!(text, expected, "{line}: {:?}", finished.ended);
     finished.notes
@@ -133,11 +138,11 @@ fn commands_on_another_machine_have_the_same_rules() {
     let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = remote.scene();
-    let container = scene.open();
-    let project = |name: &str| scene.path("project").join(name);
+    let fixture = remote.fixture();
+    let container = fixture.open();
+    let project = |name: &str| fixture.path("project").join(name);
     let shown = |name: &str| project(name).display().to_string();
-    let does = |line: &str, expected: &str| check(&scene, &container, line, expected);
+    let does = |line: &str, expected: &str| check(&fixture, &container, line, expected);
     // What the grants let be read is there, and nothing else.
     does("cat begin", "begin\n");
     does(&format!("cat {}", shown("src/main.rs")), "fn main() {}\n");
@@ -149,7 +154,7 @@ fn commands_on_another_machine_have_the_same_rules() {
     let work = "printf 'a\\n' >new; mkdir -p d/e; printf x >d/e/f; ln d/e/f hard; ln -s /etc/passwd link; \
                 chmod 750 new; rm begin";
     assert_eq!(does(work, ""), Vec::<String>::new());
-    let workspace = |name: &str| scene.workspace().as_path().join(name);
+    let workspace = |name: &str| fixture.workspace().as_path().join(name);
     assert_eq!(
         (text(workspace("new")), text(workspace("hard"))),
         ("a\n".to_owned(), "x".to_owned())
@@ -168,12 +173,12 @@ fn commands_on_another_machine_have_the_same_rules() {
         "cd {}; echo evil >src/main.rs; rm -rf src lib; echo x >planted; chmod 777 src; mv lib other; \
          cd ..; mv project away; mkdir -p project/src; echo evil >project/src/main.rs; id -u >{}/begin",
         shown(""),
-        scene.workspace()
+        fixture.workspace()
     );
     let finished = run(
-        &scene,
+        &fixture,
         &container,
-        &scene.reachable(Permission::Read),
+        &fixture.reachable(Permission::Read),
         &attack,
     )
     .unwrap();
@@ -207,8 +212,8 @@ fn commands_on_another_machine_have_the_same_rules() {
     let notes = does("mkfifo pipe; ls", "begin\nhard\nlink\nnew\npipe\n");
     assert!(notes[0].contains("it is a named pipe"), "{notes:?}");
     assert!(!workspace("pipe").exists());
-    let interrupted = || interrupt_transfers(&remote, &scene, &container);
-    many_files(&does, &interrupted, &scene);
+    let interrupted = || interrupt_transfers(&remote, &fixture, &container);
+    many_files(&does, &interrupted, &fixture);
     container.close().unwrap();
     let left = remote.daemon.client_output(&[
         "ps",
@@ -221,12 +226,16 @@ fn commands_on_another_machine_have_the_same_rules() {
 
 /// Interrupts a transfer in each direction. An engine that does not answer holds up no interrupt, also when
 /// trees are to be listed there.
-fn interrupt_transfers(remote: &RemoteEngine, scene: &Scene, container: &AgentContainer) {
-    let reachable = scene.reachable(Permission::Read);
+fn interrupt_transfers(
+    remote: &RemoteEngine,
+    fixture: &ContainerFixture,
+    container: &AgentContainer,
+) {
+    let reachable = fixture.reachable(Permission::Read);
     let interrupt = CommandInterrupt::new().unwrap();
     interrupt.raise();
-    fs::write(scene.workspace().join("late").as_path(), "late\n").unwrap();
-    let workspace = scene.workspace();
+    fs::write(fixture.workspace().join("late").as_path(), "late\n").unwrap();
+    let workspace = fixture.workspace();
     let sent = container.follow(
         "true",
         &workspace,
@@ -246,8 +255,12 @@ fn interrupt_transfers(remote: &RemoteEngine, scene: &Scene, container: &AgentCo
 }
 
 /// With many files, only what may have changed is fetched, with the same result.
-fn many_files(does: &dyn Fn(&str, &str) -> Vec<String>, interrupted: &dyn Fn(), scene: &Scene) {
-    let many = |name: &str| scene.workspace().as_path().join("many").join(name);
+fn many_files(
+    does: &dyn Fn(&str, &str) -> Vec<String>,
+    interrupted: &dyn Fn(),
+    fixture: &ContainerFixture,
+) {
+    let many = |name: &str| fixture.workspace().as_path().join("many").join(name);
     does(
         "mkdir many; i=0; while [ $i -lt 600 ]; do echo $i >many/$i; i=$((i+1)); done",
         "",
@@ -296,16 +309,16 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     let Some(mut remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = remote.scene();
-    let container = scene.open();
-    let reachable = scene.reachable(Permission::Write);
-    let project = |name: &str| scene.path("project").join(name);
+    let fixture = remote.fixture();
+    let container = fixture.open();
+    let reachable = fixture.reachable(Permission::Write);
+    let project = |name: &str| fixture.path("project").join(name);
     let line = format!(
         "cd {}; echo 'fn changed() {{}}' >src/main.rs; echo evil >>lib/.git/config; rm -rf lib/.git; \
          mv lib moved; echo x >notes.txt; mkdir .massgen/ws/sub; echo y >.massgen/ws/sub/z",
-        scene.path("project").display()
+        fixture.path("project").display()
     );
-    let finished = run(&scene, &container, &reachable, &line).unwrap();
+    let finished = run(&fixture, &container, &reachable, &line).unwrap();
     assert_eq!(text(project("src/main.rs")), "fn changed() {}\n");
     assert_eq!(text(project("lib/.git/config")), "[core]\n");
     assert_eq!(text(project("notes.txt")), "secret\n");
@@ -317,10 +330,11 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     );
     // The link breaks while commands run: they end with the reason, and the next one connects again.
     let began = Instant::now();
-    let workspace = scene.workspace();
+    let workspace = fixture.workspace();
     let never = CommandInterrupt::new().unwrap();
     let lost = thread::scope(|scope| {
-        let running = scope.spawn(|| run(&scene, &container, &reachable, "touch begun; sleep 300"));
+        let running =
+            scope.spawn(|| run(&fixture, &container, &reachable, "touch begun; sleep 300"));
         let line = "touch behind; sleep 300";
         let behind = scope
             .spawn(|| container.follow(line, &workspace, &reachable, &never, &mut |_: &[u8]| {}));
@@ -344,21 +358,21 @@ fn writable_trees_keep_protected_names_and_a_lost_connection_is_reported() {
     assert!(began.elapsed() < TIME_MAX);
     // By then they are killed there.
     let line = "cat begin; rm -f begun behind; ps | grep -c '[s]leep 300'";
-    let finished = run(&scene, &container, &reachable, line).unwrap();
+    let finished = run(&fixture, &container, &reachable, line).unwrap();
     assert_eq!(finished.stdout.text, "begin\n0\n");
     // The container is removed from outside: the next command says so, and the one after it has all files.
     remote.daemon.client_output(&["rm", "-f", container.name()]);
-    let gone = run(&scene, &container, &reachable, "true").unwrap_err();
+    let gone = run(&fixture, &container, &reachable, "true").unwrap_err();
     assert!(gone.contains("was removed from outside"), "{gone}");
-    let finished = run(&scene, &container, &reachable, "cat begin sub/z").unwrap();
+    let finished = run(&fixture, &container, &reachable, "cat begin sub/z").unwrap();
     assert_eq!(finished.stdout.text, "begin\ny\n");
     // The host is gone for good: commands fail with that reason.
     remote.server.process.kill().unwrap();
     remote.server.process.wait().unwrap();
     remote.cut();
-    let lost = run(&scene, &container, &reachable, "true").unwrap_err();
+    let lost = run(&fixture, &container, &reachable, "true").unwrap_err();
     assert!(lost.contains("ssh://build1"), "{lost}");
-    let gone = run(&scene, &container, &reachable, "true").unwrap_err();
+    let gone = run(&fixture, &container, &reachable, "true").unwrap_err();
     assert!(
         gone.contains("ssh://build1") && gone.contains("refused"),
         "{gone}"
@@ -415,22 +429,22 @@ fn unreachable_hosts_and_unsupported_keys_are_refused_with_a_reason() {
     let config = format!("{key} {anyone} -F {}/ssh_config", dir.display());
     write_ssh(dir, "settings", &config, port);
     drop(remote.open_with("settings", &host).unwrap());
-    let mut scene = remote.scene();
-    let refused = |scene: &Scene, expected: &str| {
-        let error = scene.try_open().unwrap_err();
+    let mut fixture = remote.fixture();
+    let refused = |fixture: &ContainerFixture, expected: &str| {
+        let error = fixture.try_open().unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
-    scene.config.image = "none:1".to_owned();
-    refused(&scene, "is not on `ssh://build1");
-    scene.config.image = IMAGE.to_owned();
-    scene.config.root = RootAccess::BySudo;
-    refused(&scene, "enable_sudo` is not available");
-    scene.config.root = RootAccess::Never;
-    scene.config.network = ContainerNetwork::Host;
-    refused(&scene, "network_mode: host` is not available");
-    scene.config.network = ContainerNetwork::None;
-    scene.config.credentials.mount = vec![HostCredential::SshKeys];
-    refused(&scene, "credentials` is not available");
+    fixture.config.image = "none:1".to_owned();
+    refused(&fixture, "is not on `ssh://build1");
+    fixture.config.image = IMAGE.to_owned();
+    fixture.config.root = RootAccess::BySudo;
+    refused(&fixture, "enable_sudo` is not available");
+    fixture.config.root = RootAccess::Never;
+    fixture.config.network = ContainerNetwork::Host;
+    refused(&fixture, "network_mode: host` is not available");
+    fixture.config.network = ContainerNetwork::None;
+    fixture.config.credentials.mount = vec![HostCredential::SshKeys];
+    refused(&fixture, "credentials` is not available");
 }
 
 #[test]
@@ -499,10 +513,10 @@ fn commands_elsewhere_are_timed_when_asked_for() {
     let Some(remote) = RemoteEngine::start() else {
         return;
     };
-    let scene = remote.scene();
-    let container = scene.open();
-    let reachable = scene.reachable(Permission::Read);
-    let does = |line: &str| drop(run(&scene, &container, &reachable, line).unwrap());
+    let fixture = remote.fixture();
+    let container = fixture.open();
+    let reachable = fixture.reachable(Permission::Read);
+    let does = |line: &str| drop(run(&fixture, &container, &reachable, line).unwrap());
     let client = format!(
         "docker -H unix://{} exec {} true",
         remote.daemon.socket().display(),

@@ -12,7 +12,7 @@ use massgen::world::sandbox::docker::container::AgentContainer;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 
-use crate::docker::{IMAGE, Scene, is_podman};
+use crate::docker::{ContainerFixture, IMAGE, is_podman};
 use crate::docker_ssh::run;
 use crate::linked_host::LinkedHost;
 use crate::project::{Project, logged_events};
@@ -31,8 +31,17 @@ const CUT_AFTER_BYTES: u64 = 100_000;
 type RanCommand = Result<String, String>;
 
 /// Runs a command like an agent.
-fn command_output(scene: &Scene, container: &AgentContainer, line: &str) -> RanCommand {
-    let finished = run(scene, container, &scene.reachable(Permission::Read), line)?;
+fn command_output(
+    fixture: &ContainerFixture,
+    container: &AgentContainer,
+    line: &str,
+) -> RanCommand {
+    let finished = run(
+        fixture,
+        container,
+        &fixture.reachable(Permission::Read),
+        line,
+    )?;
     let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
     assert_eq!(finished.ended, ExitReason::Exited(0), "{line}: {text}");
     Ok(text)
@@ -103,11 +112,11 @@ fn a_first_transfer_that_is_cut_is_repeated_in_a_new_container() {
     // Where connections are not forgotten here, the rest of what was sent arrives when the link is restored.
     let cases: &[bool] = if is_long() { &[true, false] } else { &[true] };
     for is_forgotten in cases {
-        let mut scene = host.scene();
-        scene.config.packages.python = vec!["black".to_owned()];
-        let container = scene.open();
-        let does = |line: &str| command_output(&scene, &container, line);
-        let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+        let mut fixture = host.fixture();
+        fixture.config.packages.python = vec!["black".to_owned()];
+        let container = fixture.open();
+        let does = |line: &str| command_output(&fixture, &container, line);
+        let file = |name: &str| fixture.workspace().join(name).as_path().to_owned();
         fs::write(file("sent"), noise(LARGE_BYTES)).unwrap();
         let lost = cut_during_transfer(&host, "tx", &|| does("true"));
         let reason = ["the files cannot be sent", "to `ssh://build1", "was lost"];
@@ -137,10 +146,10 @@ fn a_cut_link_ends_what_is_running_and_the_next_command_connects_again() {
     let Some(host) = LinkedHost::start(None) else {
         return;
     };
-    let scene = host.scene();
-    let container = scene.open();
-    let does = |line: &str| command_output(&scene, &container, line);
-    let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    let fixture = host.fixture();
+    let container = fixture.open();
+    let does = |line: &str| command_output(&fixture, &container, line);
+    let file = |name: &str| fixture.workspace().join(name).as_path().to_owned();
     assert_eq!(does("touch /tmp/kept; cat begin").unwrap(), "begin\n");
     // While files are sent. What else is in the container stays.
     let large = noise(LARGE_BYTES);
@@ -182,9 +191,9 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
     let Some(host) = LinkedHost::start(Some(32)) else {
         return;
     };
-    let scene = host.scene();
-    let container = scene.open();
-    let does = |line: &str| command_output(&scene, &container, line);
+    let fixture = host.fixture();
+    let container = fixture.open();
+    let does = |line: &str| command_output(&fixture, &container, line);
     assert_eq!(does("cat begin").unwrap(), "begin\n");
     let fill = host.daemon.path("data/fill");
     let filled = Command::new("dd")
@@ -200,7 +209,7 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
         .set_len(fs::metadata(&fill).unwrap().len() - (2 << 20))
         .unwrap();
     let large = vec![0; 4 << 20];
-    fs::write(scene.workspace().join("large").as_path(), large).unwrap();
+    fs::write(fixture.workspace().join("large").as_path(), large).unwrap();
     let refused = does("true").unwrap_err();
     assert_contains(
         &refused,
@@ -273,9 +282,9 @@ fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
     let Some(mut host) = LinkedHost::start(None) else {
         return;
     };
-    let scene = host.scene();
-    let container = scene.open();
-    let does = |line: &str| command_output(&scene, &container, line);
+    let fixture = host.fixture();
+    let container = fixture.open();
+    let does = |line: &str| command_output(&fixture, &container, line);
     does("echo kept >/tmp/kept; echo new >new").unwrap();
     thread::scope(|scope| {
         let running = scope.spawn(|| does("sleep 300"));
@@ -335,17 +344,17 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     };
     host.delay(Duration::from_millis(100));
     host.slow_down("256kbit");
-    let scene = host.scene();
-    let container = scene.open();
-    let does = |line: &str| command_output(&scene, &container, line);
+    let fixture = host.fixture();
+    let container = fixture.open();
+    let does = |line: &str| command_output(&fixture, &container, line);
     let large = noise(256 << 10);
-    let file = |name: &str| scene.workspace().join(name).as_path().to_owned();
+    let file = |name: &str| fixture.workspace().join(name).as_path().to_owned();
     fs::write(file("sent"), &large).unwrap();
     assert_eq!(does("cat begin; wc -c <sent").unwrap(), "begin\n262144\n");
     does("cp sent fetched").unwrap();
     assert!(fs::read(file("fetched")).unwrap() == large);
     // Commands of another agent start and end while the link is full in each direction.
-    let other = scene.beside();
+    let other = fixture.beside();
     let others = other.open();
     fs::write(file("more"), noise(384 << 10)).unwrap();
     thread::scope(|scope| {
@@ -361,7 +370,7 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     assert!(fs::read(file("again")).unwrap() == fs::read(file("more")).unwrap());
     // Podman 4.3 may fail to restart a container whose output still waits for the link.
     if !is_podman() {
-        time_out(&scene, &container);
+        time_out(&fixture, &container);
     }
     others.close().unwrap();
     container.close().unwrap();
@@ -369,7 +378,7 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
 }
 
 /// Runs a command that fills the link until its time is over: then it is killed there.
-fn time_out(scene: &Scene, container: &AgentContainer) {
+fn time_out(fixture: &ContainerFixture, container: &AgentContainer) {
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = CommandWaitLimits {
         time_max: Duration::from_secs(5),
@@ -377,9 +386,9 @@ fn time_out(scene: &Scene, container: &AgentContainer) {
         interrupt: &interrupt,
         network: None,
     };
-    let reachable = scene.reachable(Permission::Read);
-    let ended = container.run_with_paths("yes", &scene.workspace(), &reachable, wait);
+    let reachable = fixture.reachable(Permission::Read);
+    let ended = container.run_with_paths("yes", &fixture.workspace(), &reachable, wait);
     assert_eq!(ended.unwrap().ended, ExitReason::TimedOut);
     let line = "ps | grep -c '[y]es' || true";
-    assert_eq!(command_output(scene, container, line).unwrap(), "0\n");
+    assert_eq!(command_output(fixture, container, line).unwrap(), "0\n");
 }

@@ -15,7 +15,7 @@ use massgen::world::sandbox::docker::engine::ContainerEngine;
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::docker::{Daemon, Mounted, Scene};
+use crate::docker::{ContainerFixture, Daemon, TmpfsMount};
 use crate::patience;
 use crate::repetition::is_long;
 use crate::slurm_cluster::{free_ports, wait_until};
@@ -41,7 +41,7 @@ const RELAYED_PARTS: usize = 16;
 pub(crate) struct LinkedHost {
     pub(crate) daemon: Daemon,
     /// Its disk, if that is a small one.
-    _disk: Option<Mounted>,
+    _disk: Option<TmpfsMount>,
     /// The files of its server, and `bin/ssh`.
     dir: TempDir,
     machine: Child,
@@ -77,7 +77,7 @@ impl LinkedHost {
         write_ssh(dir.path(), "bin", &options, port);
         let files = tempfile::tempdir().unwrap();
         let disk = disk_mib.map(|mib| {
-            let disk = Mounted::at(&files.path().join("data"));
+            let disk = TmpfsMount::at(&files.path().join("data"));
             let size = format!("remount,size={mib}m");
             run("mount", &["-o", &size, &disk.0.display().to_string()]);
             disk
@@ -109,14 +109,14 @@ impl LinkedHost {
     }
 
     /// Returns a user's directories, for commands in its containers.
-    pub(crate) fn scene(&self) -> Scene {
+    pub(crate) fn fixture(&self) -> ContainerFixture {
         let env = [("PATH".to_owned(), self.program_path())].into();
-        Scene::on(ContainerEngine::open(Some(&self.host()), &env).unwrap())
+        ContainerFixture::on(ContainerEngine::open(Some(&self.host()), &env).unwrap())
     }
 
     /// Cuts the link. Nothing says so at this end.
     pub(crate) fn cut(&self) {
-        self.inside(&["ip", "link", "set", INTERFACE, "down"]);
+        self.run_inside(&["ip", "link", "set", INTERFACE, "down"]);
     }
 
     /// Ends the connections at this end, and says so to nobody, as the system does when a link stays cut.
@@ -134,7 +134,7 @@ impl LinkedHost {
 
     /// Restores the link, and waits until this end has noticed it.
     pub(crate) fn restore(&self) {
-        self.inside(&["ip", "link", "set", INTERFACE, "up"]);
+        self.run_inside(&["ip", "link", "set", INTERFACE, "up"]);
         wait_until("restored link", || {
             TcpStream::connect((self.addresses[1].as_str(), self.port)).is_ok()
         });
@@ -152,13 +152,13 @@ impl LinkedHost {
         };
         let here = words(&self.near);
         run(here[0], &here[1..]);
-        self.inside(&words(INTERFACE));
+        self.run_inside(&words(INTERFACE));
     }
 
     /// Undoes [`Self::slow_down`].
     pub(crate) fn speed_up(&self) {
         run("tc", &["qdisc", "del", "dev", &self.near, "root"]);
-        self.inside(&["tc", "qdisc", "del", "dev", INTERFACE, "root"]);
+        self.run_inside(&["tc", "qdisc", "del", "dev", INTERFACE, "root"]);
     }
 
     /// Delays everything that `ssh` sends and receives from its next connection on.
@@ -229,8 +229,8 @@ impl LinkedHost {
         );
         run("ip", &["addr", "add", &here, "dev", near]);
         run("ip", &["link", "set", near, "up"]);
-        self.inside(&["ip", "addr", "add", &there, "dev", INTERFACE]);
-        self.inside(&["ip", "link", "set", INTERFACE, "up"]);
+        self.run_inside(&["ip", "addr", "add", &there, "dev", INTERFACE]);
+        self.run_inside(&["ip", "link", "set", INTERFACE, "up"]);
         // It ends with the machine.
         drop(run_server(
             self.dir.path(),
@@ -240,7 +240,7 @@ impl LinkedHost {
     }
 
     /// Runs a command there.
-    fn inside(&self, words: &[&str]) {
+    fn run_inside(&self, words: &[&str]) {
         let enter = enter(self.first);
         let words: Vec<&str> = enter
             .iter()
