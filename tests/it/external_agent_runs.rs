@@ -19,7 +19,7 @@ use crate::external_agents::{
     OPENED, PROTOCOLS, check_with, external_agent, external_agent_project,
 };
 use crate::patience::wait_until;
-use crate::pipeline::{hub_git, pipeline, stage_events};
+use crate::pipeline::{hub_git, pipeline_config, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::files_below;
@@ -285,7 +285,7 @@ fn external_agents_are_restricted_to_the_rights_of_their_role() {
     );
     let (project, second) = external_agent(project, ("tester", "acp"), "", &table(&tester));
     let keys = "stages: [planner, tester]\nuntil: none\nproject: none";
-    let config = pipeline(keys, &[first, second], GIVEN);
+    let config = pipeline_config(keys, &[first, second], GIVEN);
     let arguments = ["--config", "team.yaml", "go"];
     let finished = project.file("team.yaml", config).args(arguments).success();
     for (events, steps) in stage_events(&finished).iter().zip([&planner[..], &tester]) {
@@ -315,7 +315,7 @@ fn a_killed_pipeline_of_an_external_agent_is_resumed() {
         &table,
     );
     let keys = "stages: [planner]\nuntil: none\nproject: none";
-    let project = project.file("team.yaml", pipeline(keys, &[one], GIVEN));
+    let project = project.file("team.yaml", pipeline_config(keys, &[one], GIVEN));
     let mut command = project.command();
     command.args(["--config", "team.yaml", "go"]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -349,7 +349,7 @@ fn an_external_agent_that_does_not_ask_has_no_role_without_commands() {
         let (project, one) =
             external_agent(external_agent_project(), ("planner", kind), "", &table);
         let keys = "stages: [planner]\nuntil: none\nproject: none";
-        let config = pipeline(keys, &[one], GIVEN);
+        let config = pipeline_config(keys, &[one], GIVEN);
         let arguments = ["--config", "team.yaml", "go"];
         let finished = project.file("team.yaml", config).args(arguments).run();
         assert_eq!(finished.code(), Some(code), "{kind}: {}", finished.stderr());

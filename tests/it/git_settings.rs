@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{git_in, pipeline, role_replies, write_call};
+use crate::pipeline::{git_in, pipeline_config, role_replies, write_call};
 use crate::project::{Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_C, CTRL_D, Terminal};
@@ -359,7 +359,7 @@ fn project(top: &str) -> (Project, tempfile::TempDir) {
     let project = Project::new()
         .file(
             "pipeline.yaml",
-            pipeline("stages: [implementer]", &agents, ""),
+            pipeline_config("stages: [implementer]", &agents, ""),
         )
         .config(&team(&[agent("a", "cwd: w", &replies)], ""));
     let root = project.path(top);
@@ -431,7 +431,7 @@ fn massgen_runs_none_of_what_a_repository_around_the_project_names() {
     let agents = [agent("implementer", "", &role_replies("", "did it"))];
     let project = project.file(
         "pipeline.yaml",
-        pipeline("stages: [implementer]", &agents, ""),
+        pipeline_config("stages: [implementer]", &agents, ""),
     );
     let finished = project.args(["doctor"]).run();
     assert!(

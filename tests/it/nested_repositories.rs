@@ -17,7 +17,7 @@ use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
 use crate::git::{GitFixture, commit_checkout, create_trap, take_triggered, write_file};
-use crate::pipeline::{git_in, hub_git, pipeline, role_replies};
+use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -208,7 +208,7 @@ fn a_role_runs_nothing_outside_its_sandbox_by_way_of_a_submodule() {
     let keys = "enable_mcp_command_line: true";
     let agents = [agent("builder", keys, &role_replies(&call, "done"))];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
-    let config = pipeline("stages: [builder]\nuntil: none", &agents, roles);
+    let config = pipeline_config("stages: [builder]\nuntil: none", &agents, roles);
     let project = Project::new()
         .config(&config)
         .file("file.txt", "one\n")

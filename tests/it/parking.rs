@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::patience::wait_until;
-use crate::pipeline::pipeline;
+use crate::pipeline::pipeline_config;
 use crate::project::Project;
 use crate::resume::{
     AT_ONCE, check_ended, describe_output, event_log, massgen_command, project, read_events,
@@ -163,7 +163,7 @@ fn commands_with(word: &str) -> usize {
 #[test]
 fn a_pipeline_is_not_parked() {
     let agents = [agent("implementer", "", "- text: x\n  repeat: true")];
-    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
+    let project = Project::new().config(&pipeline_config("stages: [implementer]", &agents, ""));
     let finished = project.args(["--park", "go"]).failure(2);
     let expected = "`--park` is not available for a pipeline";
     assert!(

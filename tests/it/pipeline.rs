@@ -20,7 +20,7 @@ use crate::scripted_team::agent;
 const DEMO: &str = "@examples/pipeline/offline_demo";
 
 /// Returns the config of a pipeline; `keys` go under `workflow`, `rest` to the top level.
-pub(crate) fn pipeline(keys: &str, agents: &[String], rest: &str) -> String {
+pub(crate) fn pipeline_config(keys: &str, agents: &[String], rest: &str) -> String {
     let keys: String = keys
         .trim()
         .lines()
@@ -329,7 +329,7 @@ fn copies_work_on_parts_of_the_plan_and_are_merged_in_order() {
         write_call("implementer/1", "1"),
         write_call("implementer/2", "2"),
     );
-    let config = pipeline(TWO, &two_implementers(&one, &two, "{name: none}"), "");
+    let config = pipeline_config(TWO, &two_implementers(&one, &two, "{name: none}"), "");
     let finished = Project::new().config(&config).args(["go"]).success();
     let tree = hub_git(
         finished.project(),
@@ -371,7 +371,7 @@ fn the_same_line_changed_twice_is_one_task_and_nothing_is_lost() {
         write_call("implementer/f", "one\\ntwo\\n")
     );
     let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
-    let config = pipeline(TWO, &two_implementers(&one, &two, &mend), check);
+    let config = pipeline_config(TWO, &two_implementers(&one, &two, &mend), check);
     let finished = Project::new().config(&config).args(["go"]).success();
     assert_eq!(
         hub_git(finished.project(), &["show", "main:implementer/f"]),
@@ -417,7 +417,7 @@ fn work_that_fails_checks_returns_to_its_role_and_is_not_merged() {
     );
     let agents = [agent("implementer", "", &replies)];
     let check = "checks: [{name: sh run.sh, command: \"sh implementer/run.sh || test ! -e implementer/run.sh\"}]";
-    let config = pipeline("stages: [implementer]\nproject: none", &agents, check);
+    let config = pipeline_config("stages: [implementer]\nproject: none", &agents, check);
     let finished = Project::new().config(&config).args(["go"]).success();
     assert!(
         finished
@@ -455,7 +455,7 @@ fn a_pipeline_ends_when_work_fails_checks_merge_tries_times() {
         "",
         &role_replies(&write_call("implementer/a", "1"), "did it"),
     )];
-    let config = pipeline(
+    let config = pipeline_config(
         "stages: [implementer]\nproject: none\nmerge_tries: 2",
         &agents,
         "checks: [\"false\"]",
@@ -502,7 +502,7 @@ fn check_end(
     message: &str,
 ) -> FinishedCommand {
     let keys = format!("stages: [planner, user]\nproject: none\n{keys}");
-    let config = pipeline(&keys, &agents_with_feedback(feedback), rest);
+    let config = pipeline_config(&keys, &agents_with_feedback(feedback), rest);
     let finished = Project::new().config(&config).args(["go"]).failure(code);
     assert!(finished.stderr().contains(message), "{}", finished.stderr());
     finished
@@ -535,7 +535,7 @@ fn a_pipeline_reports_why_it_ended() {
         5,
         "used all",
     );
-    let fails = pipeline(
+    let fails = pipeline_config(
         "stages: [planner]\nproject: none",
         &[agent("planner", "", "- error: {message: no}\n")],
         "",
@@ -565,7 +565,7 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
         ),
     )];
     let project = Project::new()
-        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .config(&pipeline_config("stages: [implementer]", &agents, ""))
         .file("src/old.txt", "old\n");
     let root = project.path("");
     git_in(&root, &["init", "-q", "-b", "trunk"]);
@@ -617,7 +617,7 @@ fn a_pipeline_works_on_a_project_and_leaves_it_as_it_is() {
 fn answers_come_from_a_file() {
     let asks = "## Open questions\\n\\n- Which port?\\n  assumption: 80";
     let agents = [agent("understand", "", &role_replies("", asks))];
-    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new()
         .config(&config)
         .file("answers.txt", "Port 8080.\n");
@@ -638,7 +638,7 @@ fn answers_come_from_a_file() {
 #[test]
 fn a_missing_clarifications_file_is_an_error_before_any_model_request() {
     let agents = [agent("understand", "", &role_replies("", "done"))];
-    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()
         .config(&config)
         .args(["--clarifications", "missing.txt", "go"])
@@ -654,7 +654,7 @@ fn a_missing_clarifications_file_is_an_error_before_any_model_request() {
 #[test]
 fn scripts_find_the_answer_at_the_printed_path() {
     let agents = [agent("understand", "", &role_replies("", "all is clear"))];
-    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [understand]\nproject: none", &agents, "");
     let finished = Project::new()
         .config(&config)
         .args(["--automation", "go"])
@@ -672,7 +672,7 @@ fn the_agents_of_a_pipeline_are_listed_in_the_order_of_the_config() {
         agent("implementer", "", &role_replies("", "nothing to do")),
     ];
     let keys = "stages: [understand, implementer]\nproject: none";
-    let config = pipeline(keys, &agents, "");
+    let config = pipeline_config(keys, &agents, "");
     let finished = Project::new().config(&config).args(["go"]).success();
     let log = pipeline_dir(finished.project()).join("events.jsonl");
     let log = fs::read_to_string(log).unwrap();
@@ -702,7 +702,7 @@ fn a_role_can_be_a_team_that_votes() {
         agent("ann", "", &answers("ann")),
         agent("ben", "", &answers("ben")),
     ];
-    let config = pipeline(
+    let config = pipeline_config(
         "stages: [{role: planner, agents: [ann, ben]}]\nproject: none",
         &agents,
         "",

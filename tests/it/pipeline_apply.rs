@@ -9,7 +9,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use crate::pipeline::{git_in, pipeline, pipeline_dir, role_replies, write_call};
+use crate::pipeline::{git_in, pipeline_config, pipeline_dir, role_replies, write_call};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
@@ -34,7 +34,7 @@ fn implementer_replies() -> String {
 fn finished_pipeline() -> FinishedCommand {
     let agents = [agent("implementer", "", &implementer_replies())];
     let project = Project::new()
-        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .config(&pipeline_config("stages: [implementer]", &agents, ""))
         .file("src/old.txt", "one\ntwo\nthree\n")
         .file("src/gone.txt", "gone soon\n");
     let root = project.path("");
@@ -296,7 +296,7 @@ fn modes_links_and_protected_names_are_delivered_as_the_rules_say() {
     )];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
     let project = Project::new()
-        .config(&pipeline("stages: [builder]", &agents, roles))
+        .config(&pipeline_config("stages: [builder]", &agents, roles))
         .file("src/old.txt", "old\n");
     let root = project.path("");
     git_in(&root, &["init", "-q", "-b", "trunk"]);
@@ -342,7 +342,7 @@ fn a_pipeline_without_a_project_delivers_all_that_it_made() {
         "",
         &role_replies(&made.join(", "), "did it"),
     )];
-    let config = pipeline("stages: [implementer]\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [implementer]\nproject: none", &agents, "");
     let finished = Project::new().config(&config).args(["go"]).success();
     assert!(pipeline_dir(finished.project()).exists());
     finished

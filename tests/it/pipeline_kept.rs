@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{git_in, pipeline, pipeline_dir, role_replies};
+use crate::pipeline::{git_in, pipeline_config, pipeline_dir, role_replies};
 use crate::pipeline_repository::{expect_committed, finished_pipeline, project};
 use crate::scripted_team::agent;
 
@@ -68,7 +68,7 @@ fn diff_shows_what_apply_would_change_despite_changes_of_the_user() {
 #[test]
 fn a_pipeline_that_changed_nothing_says_so() {
     let agents = [agent("implementer", "", &role_replies("", "nothing to do"))];
-    let project = project().config(&pipeline("stages: [implementer]", &agents, ""));
+    let project = project().config(&pipeline_config("stages: [implementer]", &agents, ""));
     let finished = project.args(["change it"]).success();
     let stderr = finished.stderr();
     assert!(

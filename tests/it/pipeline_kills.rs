@@ -11,7 +11,9 @@ use std::process::Command;
 use std::thread::scope;
 use std::time::{Duration, Instant};
 
-use crate::pipeline::{hub_git, killed_after, pipeline, pipeline_dir, role_replies, write_call};
+use crate::pipeline::{
+    hub_git, killed_after, pipeline_config, pipeline_dir, role_replies, write_call,
+};
 use crate::project::Project;
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -60,7 +62,7 @@ fn project() -> Project {
     ];
     let keys = "stages: [planner, {role: implementer, copies: 2}, tester]\nproject: none";
     let check = "checks: [\"! grep -rq '<<<<<<<' implementer 2>/dev/null\"]";
-    Project::new().config(&pipeline(keys, &agents, check))
+    Project::new().config(&pipeline_config(keys, &agents, check))
 }
 
 /// Returns the result of a pipeline: its steps, and its files.

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::pipeline::pipeline;
+use crate::pipeline::pipeline_config;
 use crate::project::Project;
 use crate::scripted_team::agent;
-use crate::steering::{on, steer, stop_on, to, to_all};
+use crate::steering::{message_to, message_to_all, run_with_messages, send_on, stop_on};
 
 const KEYS: &str = "stages: [understand, implementer]\nproject: none";
 
@@ -37,16 +37,24 @@ fn project_with_delay(delay_ms: u32) -> Project {
         agent("understand", "", &understand),
         agent("implementer", "", &implementer),
     ];
-    Project::new().config(&pipeline(KEYS, &agents, ""))
+    Project::new().config(&pipeline_config(KEYS, &agents, ""))
 }
 
 #[test]
 fn a_message_is_read_by_the_role_that_works_or_waits_for_its_agent() {
     let messages = [
-        on("model_request_started", "understand", to_all("be quick")),
-        on("user_message", "understand", to("implementer", "use Zig")),
+        send_on(
+            "model_request_started",
+            "understand",
+            message_to_all("be quick"),
+        ),
+        send_on(
+            "user_message",
+            "understand",
+            message_to("implementer", "use Zig"),
+        ),
     ];
-    let steered = steer(project(), &["go"], &messages);
+    let steered = run_with_messages(project(), &["go"], &messages);
     assert!(steered.answer().starts_with("Zig"), "{}", steered.answer());
     assert_eq!(
         steered.event_fields("user_message", &["number", "agent", "text", "by"]),
@@ -84,18 +92,18 @@ fn a_role_that_was_stopped_is_given_its_messages_again() {
     // It is stopped while it works on its answer.
     let project = project_with_delay(4000);
     let messages = [
-        on(
+        send_on(
             "model_request_started",
             "implementer",
-            to("implementer", "use Zig"),
+            message_to("implementer", "use Zig"),
         ),
         stop_on("user_message", "implementer"),
     ];
-    let stopped = steer(project, &["go"], &messages).into_project();
+    let stopped = run_with_messages(project, &["go"], &messages).into_project();
     // It is stopped once more, after it has been given the message again.
     let stop = [stop_on("user_message", "implementer")];
-    let stopped = steer(stopped, &["--continue"], &stop).into_project();
-    let resumed = steer(stopped, &["--continue"], &[]);
+    let stopped = run_with_messages(stopped, &["--continue"], &stop).into_project();
+    let resumed = run_with_messages(stopped, &["--continue"], &[]);
     assert!(resumed.answer().starts_with("Zig"), "{}", resumed.answer());
     let sent = resumed.event_fields("user_message", &["agent", "text", "by"]);
     assert_eq!(sent, [json!(["implementer", "use Zig", "inbox_dir"])]);
@@ -106,12 +114,12 @@ fn a_role_that_was_stopped_is_given_its_messages_again() {
 
 #[test]
 fn a_message_that_no_role_was_given_is_reported() {
-    let message = on(
+    let message = send_on(
         "model_request_started",
         "implementer",
-        to("understand", "be quick"),
+        message_to("understand", "be quick"),
     );
-    let steered = steer(project(), &["go"], &[message]);
+    let steered = run_with_messages(project(), &["go"], &[message]);
     let answer = steered.answer();
     assert!(answer.starts_with("another"), "{answer}");
     assert_eq!(

@@ -13,14 +13,14 @@ use std::process::Stdio;
 
 use portable_pty::{PtySize, native_pty_system};
 
-use crate::pipeline::{git_in, hub_git, pipeline, role_replies, write_call};
+use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies, write_call};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
 fn config() -> String {
     let write = write_call("src/new.txt", "new\\n");
     let agents = [agent("implementer", "", &role_replies(&write, "did it"))];
-    pipeline("stages: [implementer]", &agents, "")
+    pipeline_config("stages: [implementer]", &agents, "")
 }
 
 /// Returns a project with one commit of `src/old.txt`.
@@ -188,7 +188,7 @@ fn a_person_at_the_terminal_answers_what_is_unclear() {
     let asks =
         "## Open questions\\n\\n- Which port?\\n  assumption: 80\\n- TLS?\\n  assumption: no";
     let agents = [agent("understand", "", &role_replies("", asks))];
-    let config = pipeline("stages: [understand]\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [understand]\nproject: none", &agents, "");
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["8080\r", "\r"]);
     assert!(shown.contains("without an answer, assumed: 80"), "{shown}");
@@ -213,7 +213,7 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
     );
     let agents = [agent("implementer", "", &works)];
     let keys = "stages: [implementer]\nproject: none\nmerge_tries: 1";
-    let config = pipeline(keys, &agents, "checks: [\"test -e implementer/b\"]");
+    let config = pipeline_config(keys, &agents, "checks: [\"test -e implementer/b\"]");
     let project = Project::new().config(&config).args(["go"]);
     let shown = type_answers(&project, &["write b\r"]);
     assert!(shown.contains("still cannot be merged"), "{shown}");

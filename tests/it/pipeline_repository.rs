@@ -22,7 +22,9 @@ use massgen::world::git::project;
 use massgen::world::git::receiver::CommitReceiver;
 
 use crate::git::{create_trap, take_triggered};
-use crate::pipeline::{git_in, killed_after, pipeline, pipeline_dir, role_replies, write_call};
+use crate::pipeline::{
+    git_in, killed_after, pipeline_config, pipeline_dir, role_replies, write_call,
+};
 use crate::project::{FinishedCommand, Project};
 use crate::repetition::repetitions;
 use crate::scripted_team::agent;
@@ -49,7 +51,7 @@ pub(crate) fn project() -> Project {
         &role_replies(&calls.join(", "), "did it"),
     )];
     let project = Project::new()
-        .config(&pipeline("stages: [implementer]", &agents, ""))
+        .config(&pipeline_config("stages: [implementer]", &agents, ""))
         .file("src/old.txt", "one\ntwo\n")
         .file("src/other.txt", "other\n")
         .file(".gitignore", ".massgen\n/*.yaml\n");
@@ -349,7 +351,7 @@ fn check_stranger(make: fn(&Path, &Path), why: &str) {
     git_in(&private, &["commit", "-q", "-m", "first"]);
     let calls = "{name: read_text_file, arguments: {path: secret}}";
     let agents = [agent("implementer", "", &role_replies(calls, "did it"))];
-    let project = Project::new().config(&pipeline("stages: [implementer]", &agents, ""));
+    let project = Project::new().config(&pipeline_config("stages: [implementer]", &agents, ""));
     make(&private, &project.path(""));
     let refused = project.args(["go"]).failure(3);
     assert!(refused.stderr().contains(why), "{}", refused.stderr());
@@ -605,7 +607,7 @@ fn building_project(project: Project, command: &str) -> Project {
         &role_replies(&call, "built"),
     )];
     let roles = "roles: {builder: {rights: [write, edit, bash], writes: project}}";
-    let project = project.config(&pipeline("stages: [builder]", &agents, roles));
+    let project = project.config(&pipeline_config("stages: [builder]", &agents, roles));
     project
         .args(["change it"])
         .success()

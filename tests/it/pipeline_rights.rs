@@ -11,7 +11,9 @@ use std::fs;
 use serde_json::Value;
 
 use crate::docker::{IMAGE, daemon};
-use crate::pipeline::{hub_git, pipeline, pipeline_dir, role_replies, stage_events, write_call};
+use crate::pipeline::{
+    hub_git, pipeline_config, pipeline_dir, role_replies, stage_events, write_call,
+};
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::agent;
 
@@ -68,7 +70,7 @@ fn try_calls_at(level: &str, roles: &[RoleCalls<'_>]) -> FinishedCommand {
         .collect();
     let names: Vec<&str> = roles.iter().map(|(role, _)| *role).collect();
     let keys = format!("stages: [{}]\nuntil: none\nproject: none", names.join(", "));
-    let config = pipeline(&keys, &agents, "");
+    let config = pipeline_config(&keys, &agents, "");
     let project = Project::new().config(&config);
     let finished = project.args(["--sandbox", level, "go"]).success();
     let runs = stage_events(&finished);
@@ -280,7 +282,7 @@ fn a_link_that_one_role_plants_opens_nothing_to_the_next() {
     let roles = "roles:\n  builder: {rights: [write, edit, bash], writes: project}\n  \
         checker: {rights: [write], writes: [tests/unit]}";
     let stages = "stages: [builder, checker]";
-    let config = pipeline(stages, &agents, roles);
+    let config = pipeline_config(stages, &agents, roles);
     let project = project.config(&config).file("README.md", "x\n");
     let root = project.path("");
     crate::pipeline::git_in(&root, &["init", "-q", "-b", "trunk"]);
@@ -319,7 +321,7 @@ fn a_container_holds_commands_to_the_rights_of_their_role() {
         &keys,
         &role_replies(&lines.join(", "), "done"),
     )];
-    let config = pipeline("stages: [tester]\nuntil: none\nproject: none", &agents, "");
+    let config = pipeline_config("stages: [tester]\nuntil: none\nproject: none", &agents, "");
     let project = Project::new()
         .config(&config)
         .env("DOCKER_HOST", daemon.host());
@@ -365,7 +367,7 @@ fn the_hooks_of_a_config_are_asked_in_each_stage() {
         ];
         let keys = "stages: [planner, implementer]\nuntil: none\nproject: none";
         let project = Project::new()
-            .file("team.yaml", pipeline(keys, &agents, of_all))
+            .file("team.yaml", pipeline_config(keys, &agents, of_all))
             .file("hooks/no.sh", script);
         let arguments = ["--config", "team.yaml", "go"];
         let finished = project.args(arguments).success();

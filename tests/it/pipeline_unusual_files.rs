@@ -8,7 +8,7 @@
 
 use std::fs;
 
-use crate::pipeline::{git_in, hub_git, pipeline, role_replies, write_call};
+use crate::pipeline::{git_in, hub_git, pipeline_config, role_replies, write_call};
 use crate::project::Project;
 use crate::scripted_team::agent;
 
@@ -24,7 +24,7 @@ const ROLES: &str = "roles:\n  one: {rights: [write, edit, bash], writes: projec
 fn project(replies: &str, two: &str) -> Project {
     let agents = [agent("one", BASH, replies), agent("two", BASH, two)];
     let keys = "stages: [one, two]\nuntil: none";
-    commit_project(Project::new().config(&pipeline(keys, &agents, ROLES)))
+    commit_project(Project::new().config(&pipeline_config(keys, &agents, ROLES)))
 }
 
 /// Turns the project into a repository with one commit.
@@ -121,7 +121,7 @@ fn unreadable_files_and_directories_are_committed() {
         agent("two", BASH, &role_replies(&command_call(second), "not yet")),
     ];
     let keys = "stages: [one, two]\nuntil: two\nmax_iterations: 2";
-    let finished = commit_project(Project::new().config(&pipeline(keys, &agents, ROLES)))
+    let finished = commit_project(Project::new().config(&pipeline_config(keys, &agents, ROLES)))
         .args(["go"])
         .failure(5);
     let count = finished
@@ -147,7 +147,11 @@ fn ignoring(rules: &str, planner: &str) -> String {
         ),
     ];
     let project = Project::new()
-        .config(&pipeline("stages: [planner, implementer]", &agents, ""))
+        .config(&pipeline_config(
+            "stages: [planner, implementer]",
+            &agents,
+            "",
+        ))
         .file("src/a", "a\n")
         .file(".gitignore", rules);
     let root = project.path("");

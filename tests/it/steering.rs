@@ -29,7 +29,7 @@ pub(crate) struct Trigger {
     message: Option<Value>,
 }
 
-pub(crate) fn on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
+pub(crate) fn send_on(kind: &'static str, agent: &'static str, message: Value) -> Trigger {
     Trigger {
         kind,
         agent,
@@ -46,11 +46,11 @@ pub(crate) fn stop_on(kind: &'static str, agent: &'static str) -> Trigger {
     }
 }
 
-pub(crate) fn to_all(text: &str) -> Value {
+pub(crate) fn message_to_all(text: &str) -> Value {
     json!({"content": text})
 }
 
-pub(crate) fn to(agent: &str, text: &str) -> Value {
+pub(crate) fn message_to(agent: &str, text: &str) -> Value {
     json!({"content": text, "target_agents": [agent], "source": "test"})
 }
 
@@ -63,14 +63,18 @@ fn leave_message(project: &Project, name: &str, message: &[u8]) {
 }
 
 /// A run that has ended.
-pub(crate) struct Steered {
+pub(crate) struct SteeredRun {
     project: Project,
     events: Vec<Value>,
 }
 
 /// Runs `project`, and sends the messages in their order, or stops the run, each when its event happens.
 #[track_caller]
-pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) -> Steered {
+pub(crate) fn run_with_messages(
+    project: Project,
+    arguments: &[&str],
+    triggers: &[Trigger],
+) -> SteeredRun {
     let project = project.dir(INBOX);
     let mut command = project.command();
     command
@@ -98,10 +102,10 @@ pub(crate) fn steer(project: Project, arguments: &[&str], triggers: &[Trigger]) 
     }
     child.wait().unwrap();
     assert!(triggers.next().is_none(), "not all were sent: {events:#?}");
-    Steered { project, events }
+    SteeredRun { project, events }
 }
 
-impl Steered {
+impl SteeredRun {
     pub(crate) fn into_project(self) -> Project {
         self.project
     }
@@ -170,11 +174,11 @@ fn messages_to_one_and_to_all_arrive_at_the_next_request_in_their_order() {
         agent("b", "cwd: wb", &listening_replies("second", "b")),
     ];
     let messages = [
-        on("model_request_started", "a", to("a", "first")),
-        on("user_message", "a", to_all("second")),
+        send_on("model_request_started", "a", message_to("a", "first")),
+        send_on("user_message", "a", message_to_all("second")),
     ];
     let config = team(&agents, "");
-    let steered = steer(Project::new().config(&config), &["go"], &messages);
+    let steered = run_with_messages(Project::new().config(&config), &["go"], &messages);
     assert_eq!(steered.answer(), "final: a");
     assert_eq!(
         steered.event_fields("user_message", &["number", "agent", "text"]),
@@ -201,8 +205,12 @@ fn a_decision_counts_only_after_its_agent_has_read_the_message() {
   calls: [{name: new_answer, arguments: {content: "without Windows"}}]
 "#;
     let config = team(&[agent("a", "", hasty)], "");
-    let message = on("model_request_started", "a", to_all("also handle Windows"));
-    let steered = steer(Project::new().config(&config), &["go"], &[message]);
+    let message = send_on(
+        "model_request_started",
+        "a",
+        message_to_all("also handle Windows"),
+    );
+    let steered = run_with_messages(Project::new().config(&config), &["go"], &[message]);
     let answers = steered.event_fields("answered", &["label", "content"]);
     assert_eq!(answers, [json!(["agent1.1", "with Windows"])]);
     assert_eq!(
@@ -238,8 +246,8 @@ fn a_message_voids_the_vote_of_its_reader() {
         agent("b", "", &voting_replies("b", 4000)),
     ];
     let config = team(&agents, "");
-    let message = on("voted", "a", to("a", "also handle Windows"));
-    let steered = steer(Project::new().config(&config), &["go"], &[message]);
+    let message = send_on("voted", "a", message_to("a", "also handle Windows"));
+    let steered = run_with_messages(Project::new().config(&config), &["go"], &[message]);
     let voided = steered.event_fields("votes_voided", &["voters", "message"]);
     assert_eq!(voided, [json!([["a"], 1])]);
     let answers = steered.event_fields("answered", &["content"]);
@@ -258,8 +266,8 @@ fn a_message_resumes_an_agent_that_waits_for_the_others() {
         agent("b", "", &slow),
     ];
     let config = team(&agents, "");
-    let message = on("answered", "a", to("a", "also handle Windows"));
-    let steered = steer(Project::new().config(&config), &["go"], &[message]);
+    let message = send_on("answered", "a", message_to("a", "also handle Windows"));
+    let steered = run_with_messages(Project::new().config(&config), &["go"], &[message]);
     let answers = steered.event_fields("answered", &["content"]);
     assert_eq!(
         answers,
@@ -294,8 +302,8 @@ const DELIVERS: &str = "orchestrator:\n  context_paths: [{path: out, permission:
 fn the_final_agent_reads_messages_before_it_ends() {
     let config = team(&[agent("a", "cwd: wa", PRESENTS)], DELIVERS);
     let project = Project::new().config(&config).dir("out");
-    let message = on("final_started", "a", to_all("and sign it"));
-    let steered = steer(project, &["go"], &[message]);
+    let message = send_on("final_started", "a", message_to_all("and sign it"));
+    let steered = run_with_messages(project, &["go"], &[message]);
     assert_eq!(steered.answer(), "final, signed");
     steered.check_replay();
 }
@@ -308,11 +316,15 @@ fn a_message_that_no_agent_reads_is_reported() {
     ];
     let config = team(&both, DELIVERS);
     let messages = [
-        on("model_request_started", "a", to("c", "who are you?")),
-        on("final_started", "a", to("b", "are you there?")),
+        send_on(
+            "model_request_started",
+            "a",
+            message_to("c", "who are you?"),
+        ),
+        send_on("final_started", "a", message_to("b", "are you there?")),
     ];
     let project = Project::new().config(&config).dir("out");
-    let steered = steer(project, &["go"], &messages);
+    let steered = run_with_messages(project, &["go"], &messages);
     let warnings = steered.warnings();
     for expected in [
         "`msg_0000.json` in the inbox was not sent: there is no agent `c`; expected one of a, b",
@@ -342,30 +354,39 @@ fn only_the_users_own_regular_files_with_valid_messages_are_read() {
         .config(&config)
         .dir(INBOX)
         .dir("inbox/msg_dir.json")
-        .file("elsewhere.json", to_all("stolen").to_string())
-        .file("inbox/notes.json", to_all("not for massgen").to_string())
-        .file("inbox/msg_1.json.tmp", to_all("not complete").to_string())
+        .file("elsewhere.json", message_to_all("stolen").to_string())
+        .file(
+            "inbox/notes.json",
+            message_to_all("not for massgen").to_string(),
+        )
+        .file(
+            "inbox/msg_1.json.tmp",
+            message_to_all("not complete").to_string(),
+        )
         .file("inbox/msg_2.json", "{\"content\": 3}")
         .file("inbox/msg_3.json", "no JSON")
-        .file("inbox/msg_4.json", to_all(&"x".repeat(200_000)).to_string())
+        .file(
+            "inbox/msg_4.json",
+            message_to_all(&"x".repeat(200_000)).to_string(),
+        )
         .file(
             "inbox/msg_5.json",
-            to_all(&"x".repeat(MESSAGE_BYTES_MAX + 1)).to_string(),
+            message_to_all(&"x".repeat(MESSAGE_BYTES_MAX + 1)).to_string(),
         )
         .file(
             "inbox/msg_6.json",
             json!({"content": "x", "target_agents": []}).to_string(),
         )
-        .file("inbox/msg_7.json", to("../a", "x").to_string())
-        .file("inbox/msg_8.json", to_all(" ").to_string())
+        .file("inbox/msg_7.json", message_to("../a", "x").to_string())
+        .file("inbox/msg_8.json", message_to_all(" ").to_string())
         .link("inbox/msg_9.json", "../elsewhere.json")
         .file("inbox/msg_half.json", "{\"content\": \"half");
     let status = Command::new("mkfifo")
         .arg(project.path("inbox/msg_pipe.json"))
         .status();
     assert!(status.unwrap().success());
-    let good = on("model_request_started", "a", to_all("good"));
-    let steered = steer(project, &["go"], &[good]);
+    let good = send_on("model_request_started", "a", message_to_all("good"));
+    let steered = run_with_messages(project, &["go"], &[good]);
     assert_eq!(steered.answer(), "it was good");
     assert_eq!(
         steered.event_fields("user_message", &["text"]),
@@ -421,10 +442,10 @@ fn a_run_takes_a_limited_number_of_messages() {
     for number in 0..=MESSAGES_MAX {
         project = project.file(
             &format!("inbox/msg_{number:04}.json"),
-            to_all("good").to_string(),
+            message_to_all("good").to_string(),
         );
     }
-    let steered = steer(project, &["go"], &[]);
+    let steered = run_with_messages(project, &["go"], &[]);
     assert_eq!(
         steered.event_fields("user_message", &["text"]).len(),
         MESSAGES_MAX
@@ -518,8 +539,8 @@ fn a_message_is_text_that_can_neither_forge_a_frame_nor_open_a_path() {
   calls: [{name: list_directory, arguments: {path: .}}]
 "#;
     let config = team(&[agent("a", "cwd: wa", reads)], "");
-    let message = on("model_request_started", "a", to_all(hostile));
-    let steered = steer(Project::new().config(&config), &["go"], &[message]);
+    let message = send_on("model_request_started", "a", message_to_all(hostile));
+    let steered = run_with_messages(Project::new().config(&config), &["go"], &[message]);
     assert_eq!(steered.answer(), "it is closed");
     let steered = steered.check_replay();
     let shown = steered.project.args(["logs", "show", "last"]).success();
@@ -610,12 +631,12 @@ fn external_agents_read_messages_with_their_next_prompt() {
             &table,
         );
         let project = project.file("team.yaml", team(&[one], OPENED));
-        let message = on(
+        let message = send_on(
             "model_request_started",
             "one",
-            to("one", "also handle Windows"),
+            message_to("one", "also handle Windows"),
         );
-        let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);
+        let steered = run_with_messages(project, &["--config", "team.yaml", "task"], &[message]);
         let answers = steered.event_fields("answered", &["label", "content"]);
         assert_eq!(answers, [json!(["agent1.1", "with Windows"])], "{kind}");
         assert_eq!(
@@ -645,8 +666,8 @@ fn an_external_agent_that_presents_is_prompted_again() {
             &table,
         );
         let project = project.file("team.yaml", team(&[one], OPENED));
-        let message = on("final_started", "one", to_all("and sign it"));
-        let steered = steer(project, &["--config", "team.yaml", "task"], &[message]);
+        let message = send_on("final_started", "one", message_to_all("and sign it"));
+        let steered = run_with_messages(project, &["--config", "team.yaml", "task"], &[message]);
         assert!(
             steered.answer().contains("signed"),
             "{kind}: {}",
@@ -740,15 +761,19 @@ impl SteeredRecord {
         let agents = [agent("a", "cwd: wa", READS), agent("b", "cwd: wb", VOTES)];
         let config = team(&agents, DELIVERS);
         let messages = [
-            on("model_request_started", "a", to("a", "also handle Windows")),
-            on("answered", "b", to("b", "think again")),
-            on("final_started", "a", to_all("and sign it")),
+            send_on(
+                "model_request_started",
+                "a",
+                message_to("a", "also handle Windows"),
+            ),
+            send_on("answered", "b", message_to("b", "think again")),
+            send_on("final_started", "a", message_to_all("and sign it")),
         ];
         // Its replies are quick, because they are requested again after each cut; on a busy machine,
         // the last message may come after the answer.
         let mut tries = (0..TRIES_MAX).map(|_| {
             let project = Project::new().config(&config).dir("out");
-            steer(project, &["go"], &messages).check_replay()
+            run_with_messages(project, &["go"], &messages).check_replay()
         });
         let steered = tries.find(|steered| steered.answer() == "final, signed");
         let project = steered.expect("a run with all messages").project;
@@ -844,7 +869,7 @@ fn a_message_that_arrives_while_a_run_is_resumed_is_read_after_the_recorded_part
         leave_message(
             &record.project,
             "msg_late.json",
-            to_all("late").to_string().as_bytes(),
+            message_to_all("late").to_string().as_bytes(),
         );
         let (_, stderr) = record.resume(&["--inbox-dir", INBOX]);
         let messages = record.messages();

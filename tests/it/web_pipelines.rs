@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
-use crate::pipeline::{git_in, pipeline, role_replies, write_call};
+use crate::pipeline::{git_in, pipeline_config, role_replies, write_call};
 use crate::project::{Project, make_program};
 use crate::scripted_team::agent;
 use crate::web_server::{Reply, StreamClient, WebServer};
@@ -28,8 +28,11 @@ fn project() -> Project {
     let keys = "stages: [understand, implementer]\nmax_iterations: 1\nproject: none";
     let rest = "permissions: {ask: [write_file]}";
     Project::new()
-        .file("line.yaml", pipeline(keys, &agents, rest))
-        .file("other.yaml", pipeline(keys, &agents, "delivery: review"))
+        .file("line.yaml", pipeline_config(keys, &agents, rest))
+        .file(
+            "other.yaml",
+            pipeline_config(keys, &agents, "delivery: review"),
+        )
 }
 
 /// Answers the question of this kind that waits.
@@ -296,7 +299,7 @@ fn limited_project() -> Project {
     let project = Project::new()
         .file(
             "line.yaml",
-            pipeline("stages: [implementer]", &agents, rest),
+            pipeline_config("stages: [implementer]", &agents, rest),
         )
         .file("src/old.txt", lines(&[]));
     let root = project.path("");
@@ -369,7 +372,7 @@ fn a_pipeline_that_reached_max_iterations_continues_with_a_higher_limit() {
         &format!("{second}{}", role_replies("", "not yet")),
     );
     let keys = "stages: [planner]\nuntil: planner\nmax_iterations: 1\nproject: none";
-    let project = Project::new().file("line.yaml", pipeline(keys, &[planner], ""));
+    let project = Project::new().file("line.yaml", pipeline_config(keys, &[planner], ""));
     let server = WebServer::start(project, &["--config", "line.yaml"]);
     let more = json!({"task": "plan it", "dry_run": true, "limits": {"max_iterations": "7"}});
     let more = server.post("/api/runs", &more);
