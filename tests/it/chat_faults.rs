@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::chat_wire::{delta, finish, published_events, published_stream};
 use crate::decoding::connect;
-use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, collect, config, event, fault_line, serve, simple_request, text};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
+use crate::wire::{KEY, collect, config, event, fault_line, serve_chat, simple_request, text};
 
 /// How often a reply is requested that a busy machine may hold up.
 const TRIES_MAX: u32 = 5;
@@ -43,13 +43,13 @@ async fn fault_of(backend: &RemoteBackend) -> BackendError {
 }
 
 /// Returns an error as one line, without the address of the server.
-async fn line_of(answer: Answer) -> String {
+async fn line_of(answer: ScriptedResponse) -> String {
     line_within(answer, tight_limits()).await
 }
 
 /// The same with these limits.
-async fn line_within(answer: Answer, limits: ReplyLimits) -> String {
-    let (server, backend) = serve(answer).await;
+async fn line_within(answer: ScriptedResponse, limits: ReplyLimits) -> String {
+    let (server, backend) = serve_chat(answer).await;
     let fault = fault_of(&backend.with_limits(limits)).await;
     fault_line(&fault).replace(&server.url, "http://here")
 }
@@ -57,7 +57,10 @@ async fn line_within(answer: Answer, limits: ReplyLimits) -> String {
 #[tokio::test]
 async fn a_connection_may_break_anywhere() {
     let stream = published_stream();
-    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
+    let answer = stream
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end();
     let bytes = answer.bytes();
     let done = b"data: [DONE]\n\n";
     let end = bytes
@@ -67,8 +70,11 @@ async fn a_connection_may_break_anywhere() {
         + done.len();
     // In the headers, in events of the stream, and in HTTP chunk framing.
     let cuts: Vec<usize> = (0..end).step_by(31).chain(end - 3..bytes.len()).collect();
-    let answers = cuts.iter().map(|&cut| Answer::raw(&bytes[..cut])).collect();
-    let server = Server::start(answers).await;
+    let answers = cuts
+        .iter()
+        .map(|&cut| ScriptedResponse::raw(&bytes[..cut]))
+        .collect();
+    let server = ScriptedServer::start(answers).await;
     let backend = connect(&config("groq", &server.url));
     for cut in cuts {
         if cut < end {
@@ -91,7 +97,7 @@ fn openai(message: &str, kind: &str) -> String {
 async fn refusals(rows: &[(&str, &[&str], String)]) -> String {
     let mut lines = Vec::new();
     for (status, headers, body) in rows {
-        lines.push(line_of(Answer::whole(status, headers, body)).await);
+        lines.push(line_of(ScriptedResponse::whole(status, headers, body)).await);
     }
     lines.join("\n")
 }
@@ -213,7 +219,7 @@ async fn a_refusal_that_may_heal_says_when_to_ask_again() {
 }
 
 /// Returns the errors for these answers.
-async fn lines_of(answers: Vec<Answer>) -> String {
+async fn lines_of(answers: Vec<ScriptedResponse>) -> String {
     let mut lines = Vec::new();
     for answer in answers {
         lines.push(line_of(answer).await);
@@ -222,8 +228,8 @@ async fn lines_of(answers: Vec<Answer>) -> String {
 }
 
 /// Returns a stream that has begun with some text.
-fn hello() -> Answer {
-    Answer::stream().piece(delta(&json!({"content": "Hi"})))
+fn hello() -> ScriptedResponse {
+    ScriptedResponse::stream().piece(delta(&json!({"content": "Hi"})))
 }
 
 #[tokio::test]
@@ -241,7 +247,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
         hello().piece(event(&vllm)),
         hello().piece("event: error\ndata: gone wrong\n\n"),
         hello().piece(finish("error")),
-        Answer::whole("200 OK", &["content-type: application/json"], refusal),
+        ScriptedResponse::whole("200 OK", &["content-type: application/json"], refusal),
     ];
     insta::assert_snapshot!(lines_of(answers).await, @"
     transient: `groq` reported an error: Overloaded
@@ -269,13 +275,13 @@ async fn a_reply_that_is_broken_is_no_reply() {
         hello().piece(b"data: \xff\xfe\n\n"),
         hello().piece(nameless).piece(finish("tool_calls")).end(),
         hello().end(),
-        Answer::stream().end(),
-        Answer::whole("200 OK", &html, "<html>"),
-        Answer::whole("200 OK", &json_type, "{\"choices\": ["),
-        Answer::whole("200 OK", &json_type, "{}"),
-        Answer::raw("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"),
-        Answer::raw("no HTTP at all\r\n\r\n"),
-        Answer::default(),
+        ScriptedResponse::stream().end(),
+        ScriptedResponse::whole("200 OK", &html, "<html>"),
+        ScriptedResponse::whole("200 OK", &json_type, "{\"choices\": ["),
+        ScriptedResponse::whole("200 OK", &json_type, "{}"),
+        ScriptedResponse::raw("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nshort"),
+        ScriptedResponse::raw("no HTTP at all\r\n\r\n"),
+        ScriptedResponse::default(),
     ];
     insta::assert_snapshot!(lines_of(answers).await, @r#"
     transient: `groq` sent a malformed reply: EOF while parsing a list at line 1 column 13: {"choices": [
@@ -298,7 +304,7 @@ async fn an_unreachable_server_is_retried_unless_it_is_on_this_machine() {
     // A TCP connection to this address fails at once, whatever the network is.
     let fault = fault_of(&connect(&config("groq", "http://255.255.255.255:9"))).await;
     assert_eq!(fault.kind, BackendErrorKind::Unreachable, "{fault}");
-    let server = Server::start(vec![Answer::default()]).await;
+    let server = ScriptedServer::start(vec![ScriptedResponse::default()]).await;
     let url = server.url.clone();
     drop(server);
     tokio::task::yield_now().await;
@@ -331,7 +337,11 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
         ..tight_limits()
     };
     let began = Instant::now();
-    for answer in [Answer::default(), Answer::stream(), hello()] {
+    for answer in [
+        ScriptedResponse::default(),
+        ScriptedResponse::stream(),
+        hello(),
+    ] {
         assert_eq!(line_within(answer.await_close(), brief).await, silent);
     }
     // Its head has to come in time.
@@ -339,7 +349,7 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
         idle: Duration::from_millis(150),
         ..tight_limits()
     };
-    let refusal = Answer::raw("HTTP/1.1 500 Oops\r\ncontent-length: 9\r\n\r\n");
+    let refusal = ScriptedResponse::raw("HTTP/1.1 500 Oops\r\ncontent-length: 9\r\n\r\n");
     assert_eq!(
         line_within(refusal.await_close(), limits).await,
         "transient: `groq` answered 500 Internal Server Error"
@@ -348,7 +358,7 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
 
     // All pauses together are longer than the limit, and each is much shorter.
     let pause = Duration::from_millis(1300);
-    let comment = |answer: Answer| answer.wait(pause).piece(": still here\n\n");
+    let comment = |answer: ScriptedResponse| answer.wait(pause).piece(": still here\n\n");
     let alive = comment(comment(comment(comment(hello()))))
         .piece(finish("stop"))
         .end();
@@ -356,7 +366,7 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
         [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))];
     // On a busy machine, one of the pauses may be as long as the limit.
     for tries in 1.. {
-        let (_server, backend) = serve(alive.clone()).await;
+        let (_server, backend) = serve_chat(alive.clone()).await;
         let backend = backend.with_limits(ReplyLimits {
             idle: Duration::from_secs(5),
             ..tight_limits()
@@ -376,7 +386,7 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
         answer.wait(pause).piece(": still here\n\n")
     });
     // On a busy machine, all of them may be there when the first is read.
-    let (_server, backend) = serve(comments.await_close()).await;
+    let (_server, backend) = serve_chat(comments.await_close()).await;
     let backend = backend.with_limits(ReplyLimits {
         total: Duration::from_millis(500),
         ..tight_limits()
@@ -399,18 +409,18 @@ async fn a_reply_is_bounded() {
         .collect();
     let too_long = json!({"choices": [{"message": {"content": "x".repeat(13 << 10)}}]}).to_string();
     let rows = vec![
-        Answer::stream().piece(content.repeat(20)),
-        Answer::stream().piece(delta(&json!({"tool_calls": piece})).repeat(20)),
-        Answer::stream()
+        ScriptedResponse::stream().piece(content.repeat(20)),
+        ScriptedResponse::stream().piece(delta(&json!({"tool_calls": piece})).repeat(20)),
+        ScriptedResponse::stream()
             .piece(delta(&json!({"tool_calls": calls[..100]})))
             .piece(delta(&json!({"tool_calls": calls[100..]}))),
-        (0..40).fold(Answer::stream().piece("data: "), |answer, _| {
+        (0..40).fold(ScriptedResponse::stream().piece("data: "), |answer, _| {
             answer.piece(&kibibyte)
         }),
-        (0..40).fold(Answer::stream(), |answer, _| {
+        (0..40).fold(ScriptedResponse::stream(), |answer, _| {
             answer.piece(format!("data: {kibibyte}\n"))
         }),
-        Answer::whole("200 OK", &["content-type: application/json"], too_long),
+        ScriptedResponse::whole("200 OK", &["content-type: application/json"], too_long),
     ];
     insta::assert_snapshot!(lines_of(rows).await, @"
     transient: `groq` sent a reply of more than 12288 bytes
@@ -422,8 +432,8 @@ async fn a_reply_is_bounded() {
     ");
 
     // Control: the limits allow a reply of exactly their size.
-    let (_server, backend) = serve(
-        Answer::stream()
+    let (_server, backend) = serve_chat(
+        ScriptedResponse::stream()
             .piece(content.repeat(8))
             .piece(finish("stop"))
             .end(),
@@ -438,22 +448,22 @@ async fn the_key_is_shown_nowhere() {
     let words = format!("the key {KEY} is \u{1b}[31mbad\u{7}\n{}", "x".repeat(2000));
     let error = json!({"error": {"message": words}});
     let answers = vec![
-        Answer::whole("401 Unauthorized", &[], error.to_string()),
-        Answer::whole("500 Oops", &[], &words),
-        Answer::whole(
+        ScriptedResponse::whole("401 Unauthorized", &[], error.to_string()),
+        ScriptedResponse::whole("500 Oops", &[], &words),
+        ScriptedResponse::whole(
             "302 Found",
             &[&format!("location: https://x/?key={KEY}")],
             "",
         ),
-        Answer::stream().piece(event(&error)),
-        Answer::stream().piece(format!("data: {KEY}\n\n")),
-        Answer::stream().piece(event(
+        ScriptedResponse::stream().piece(event(&error)),
+        ScriptedResponse::stream().piece(format!("data: {KEY}\n\n")),
+        ScriptedResponse::stream().piece(event(
             &json!({"choices": [{"delta": {}, "finish_reason": "error"}]}),
         )),
-        Answer::default(),
+        ScriptedResponse::default(),
     ];
     for answer in answers {
-        let server = Server::start(vec![answer]).await;
+        let server = ScriptedServer::start(vec![answer]).await;
         let url = server
             .url
             .replace("http://", &format!("http://user:{KEY}@"));

@@ -13,8 +13,8 @@ use massgen::world::io::http::HttpClient;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
-use crate::http_server::{Answer, Server};
-use crate::wire::{KEY, call, collect, config, event, read_tool, serve, simple_request, text};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
+use crate::wire::{KEY, call, collect, config, event, read_tool, serve_chat, simple_request, text};
 
 /// Formats an event whose choice has this delta.
 pub(crate) fn delta(delta: &Value) -> String {
@@ -79,8 +79,8 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
 
 #[tokio::test]
 async fn a_request_is_sent_whole() {
-    let answer = Answer::stream().piece(finish("stop")).end();
-    let server = Server::start(vec![answer]).await;
+    let answer = ScriptedResponse::stream().piece(finish("stop")).end();
+    let server = ScriptedServer::start(vec![answer]).await;
     let mut config = config("groq", &format!("{}/v1/", server.url));
     config.parameters = json!({
         "temperature": 0.2, "max_tokens": 500, "tool_choice": "auto", "seed": null,
@@ -143,7 +143,8 @@ async fn a_request_is_sent_whole() {
 
 #[tokio::test]
 async fn a_search_of_openrouter_is_asked_for_by_its_plugin() {
-    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("stop")).end()]).await;
     for (parameters, plugins) in [
         (json!({"enable_web_search": true}), json!([{"id": "web"}])),
         (
@@ -163,7 +164,8 @@ async fn a_search_of_openrouter_is_asked_for_by_its_plugin() {
 
 #[tokio::test]
 async fn a_conversation_grows_only_at_its_end() {
-    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("stop")).end()]).await;
     let backend = connect(&config("groq", &server.url));
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
@@ -230,7 +232,7 @@ async fn a_conversation_grows_only_at_its_end() {
 #[tokio::test]
 async fn azure_has_its_own_urls_and_header() {
     #[track_caller]
-    fn check(server: &Server, expected: &str) {
+    fn check(server: &ScriptedServer, expected: &str) {
         let request = server.requests().pop().unwrap();
         assert_eq!(request.line, format!("POST {expected}"));
         assert_eq!(request.headers.get("api-key").unwrap(), KEY);
@@ -238,7 +240,8 @@ async fn azure_has_its_own_urls_and_header() {
         assert_eq!(request.json().get("api_version"), None);
     }
 
-    let server = Server::start(vec![Answer::stream().piece(finish("stop")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("stop")).end()]).await;
     let rows = [
         (
             "",
@@ -271,8 +274,11 @@ async fn azure_has_its_own_urls_and_header() {
 #[tokio::test]
 async fn a_published_stream_becomes_events() {
     let stream = published_stream();
-    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
-    let (_server, backend) = serve(answer).await;
+    let answer = stream
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end();
+    let (_server, backend) = serve_chat(answer).await;
     assert_eq!(
         collect(&backend, simple_request()).await,
         published_events()
@@ -284,16 +290,18 @@ async fn the_way_a_stream_is_sent_does_not_matter() {
     let stream = published_stream().concat();
     let one_by_one = stream.as_bytes().chunks(1);
     let answers = [
-        one_by_one.fold(Answer::stream(), Answer::piece).end(),
+        one_by_one
+            .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+            .end(),
         // Without a content type or length: the end of the connection is the end of the body.
-        Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
+        ScriptedResponse::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
         // Without `[DONE]`, as some servers stop after the finish reason.
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(stream.replace("data: [DONE]\n\n", ""))
             .end(),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
-        let (_server, backend) = serve(answer).await;
+        let (_server, backend) = serve_chat(answer).await;
         let events = collect(&backend, simple_request()).await;
         assert_eq!(events, published_events(), "row {row}");
     }
@@ -313,8 +321,8 @@ async fn a_body_that_is_not_streamed_is_read_too() {
         "usage": {"prompt_tokens": 5, "completion_tokens": 7},
     });
     let headers = ["content-type: application/json; charset=utf-8"];
-    let answer = Answer::whole("200 OK", &headers, body.to_string());
-    let (_server, backend) = serve(answer).await;
+    let answer = ScriptedResponse::whole("200 OK", &headers, body.to_string());
+    let (_server, backend) = serve_chat(answer).await;
     assert_eq!(
         collect(&backend, simple_request()).await,
         [
@@ -336,8 +344,8 @@ async fn a_body_that_is_not_streamed_is_read_too() {
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let piece = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
-    let answer = Answer::stream().piece(delta(&json!({"tool_calls": piece})));
-    let (_server, backend) = serve(answer.piece(finish("tool_calls")).end()).await;
+    let answer = ScriptedResponse::stream().piece(delta(&json!({"tool_calls": piece})));
+    let (_server, backend) = serve_chat(answer.piece(finish("tool_calls")).end()).await;
     let mut request = simple_request();
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
@@ -364,12 +372,12 @@ async fn reasoning_and_extra_content_are_sent_back_to_the_vendor() {
     let piece = json!([{
         "index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra,
     }]);
-    let answer = Answer::stream()
+    let answer = ScriptedResponse::stream()
         .piece(delta(&json!({"reasoning_content": "Hm."})))
         .piece(delta(&json!({"tool_calls": piece})))
         .piece(finish("tool_calls"))
         .end();
-    let (server, backend) = serve(answer).await;
+    let (server, backend) = serve_chat(answer).await;
     let events = collect(&backend, simple_request()).await;
     let [_, Ok(ReplyEvent::Call(call)), Ok(ReplyEvent::Echo(echo)), _] = &events[..] else {
         panic!("{events:?}");
@@ -395,8 +403,11 @@ async fn reasoning_and_extra_content_are_sent_back_to_the_vendor() {
 
 /// Checks that a stream of these events has this text and reasoning, and nothing else but its end.
 async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
-    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
-    let (_server, backend) = serve(answer).await;
+    let answer = stream
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end();
+    let (_server, backend) = serve_chat(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -471,8 +482,11 @@ async fn a_reply_that_is_one_call_in_text_is_that_call() {
         ),
         (with_native, false),
     ] {
-        let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
-        let (_server, backend) = serve(answer).await;
+        let answer = stream
+            .iter()
+            .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+            .end();
+        let (_server, backend) = serve_chat(answer).await;
         let mut request = simple_request();
         request.tools = Arc::new([read_tool()]);
         let events = collect(&backend, request).await;
@@ -544,7 +558,7 @@ async fn usage_of_a_truncated_stream_is_reported() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 1});
     let choice = json!({"index": 0, "delta": {"content": "Hi"}});
     let piece = event(&json!({"choices": [choice], "usage": counts}));
-    let (_server, backend) = serve(Answer::stream().piece(piece).end()).await;
+    let (_server, backend) = serve_chat(ScriptedResponse::stream().piece(piece).end()).await;
     let events = collect(&backend, simple_request()).await;
     let counted = TokenUsage {
         input_tokens: 9,
@@ -557,10 +571,10 @@ async fn usage_of_a_truncated_stream_is_reported() {
 
 #[tokio::test]
 async fn text_arrives_while_the_vendor_still_writes() {
-    let answer = Answer::stream()
+    let answer = ScriptedResponse::stream()
         .piece(delta(&json!({"content": "Hi"})))
         .await_close();
-    let (server, backend) = serve(answer).await;
+    let (server, backend) = serve_chat(answer).await;
     let mut reply = backend.ask(simple_request());
     assert_eq!(reply.next().await, Some(Ok(text("Hi"))));
     // Dropping the reply ends the request.
@@ -579,11 +593,11 @@ async fn ten_mebibytes_stream_through() {
     let call_piece = delta(&arguments);
     let opening = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]});
 
-    let answer = Answer::stream()
+    let answer = ScriptedResponse::stream()
         .piece(text_piece.repeat(PIECES))
         .piece(finish("stop"))
         .end();
-    let (_server, backend) = serve(answer).await;
+    let (_server, backend) = serve_chat(answer).await;
     let mut largest = 0;
     let mut total = 0;
     let mut reply = backend.ask(simple_request());
@@ -595,12 +609,12 @@ async fn ten_mebibytes_stream_through() {
     }
     assert_eq!((largest, total), (1 << 10, 10 << 20));
 
-    let answer = Answer::stream()
+    let answer = ScriptedResponse::stream()
         .piece(delta(&opening))
         .piece(call_piece.repeat(PIECES))
         .piece(finish("tool_calls"))
         .end();
-    let (_server, backend) = serve(answer).await;
+    let (_server, backend) = serve_chat(answer).await;
     let events = collect(&backend, simple_request()).await;
     let Ok(ReplyEvent::Call(call)) = &events[0] else {
         panic!("{:?}", events.last());
@@ -611,24 +625,24 @@ async fn ten_mebibytes_stream_through() {
 #[tokio::test]
 async fn local_servers_list_their_models_at_once_or_are_not_there() {
     let listing = json!({"data": [{"id": "llama3"}, {"id": "qwen3"}, {"object": "model"}]});
-    let answer = Answer::whole(
+    let answer = ScriptedResponse::whole(
         "200 OK",
         &["content-type: application/json"],
         listing.to_string(),
     );
-    let server = Server::start(vec![answer]).await;
+    let server = ScriptedServer::start(vec![answer]).await;
     let http = HttpClient::new();
     let models = http.probe_models(&format!("{}/v1/", server.url)).await;
     assert_eq!(models, Some(vec!["llama3".to_owned(), "qwen3".to_owned()]));
     assert_eq!(server.requests()[0].line, "GET /v1/models");
 
     for answer in [
-        Answer::whole("404 Not Found", &[], "{\"data\":[]}"),
-        Answer::whole("200 OK", &[], "<html>"),
-        Answer::default(),
-        Answer::default().await_close(),
+        ScriptedResponse::whole("404 Not Found", &[], "{\"data\":[]}"),
+        ScriptedResponse::whole("200 OK", &[], "<html>"),
+        ScriptedResponse::default(),
+        ScriptedResponse::default().await_close(),
     ] {
-        let server = Server::start(vec![answer]).await;
+        let server = ScriptedServer::start(vec![answer]).await;
         assert_eq!(http.probe_models(&server.url).await, None);
     }
     assert_eq!(http.probe_models("not a url").await, None);

@@ -5,14 +5,14 @@ use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
 
 use crate::claude_wire::{
-    call_block, event, message_start, serve, stream, text_block, usage_event,
+    call_block, event, message_start, serve_claude, stream, text_block, usage_event,
 };
-use crate::http_server::Answer;
+use crate::http_server::ScriptedResponse;
 use crate::wire::{collect, fault_line, simple_request, text};
 
 /// Returns an error as one line; no earlier event may look like a complete reply.
-async fn line_of(answer: Answer) -> String {
-    let (server, backend) = serve(answer).await;
+async fn line_of(answer: ScriptedResponse) -> String {
+    let (server, backend) = serve_claude(answer).await;
     let mut events = collect(&backend, simple_request()).await;
     let fault = events.pop().unwrap().unwrap_err();
     for event in events {
@@ -23,7 +23,7 @@ async fn line_of(answer: Answer) -> String {
     fault_line(&fault).replace(&server.url, "http://here")
 }
 
-async fn lines_of(answers: Vec<Answer>) -> String {
+async fn lines_of(answers: Vec<ScriptedResponse>) -> String {
     let mut lines = Vec::new();
     for answer in answers {
         lines.push(line_of(answer).await);
@@ -39,7 +39,7 @@ fn error(kind: &str, message: &str) -> Value {
 #[tokio::test]
 async fn a_refused_request_is_reported_in_the_vendors_words() {
     let refusal = |status: &str, headers: &[&str], kind: &str, message: &str| {
-        Answer::whole(status, headers, error(kind, message).to_string())
+        ScriptedResponse::whole(status, headers, error(kind, message).to_string())
     };
     let bad = "400 Bad Request";
     let invalid = "invalid_request_error";
@@ -101,8 +101,10 @@ async fn a_refused_request_is_reported_in_the_vendors_words() {
 async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
     let begun = || {
         let usage = json!({"input_tokens": 10, "output_tokens": 1});
-        let start = Answer::stream().piece(message_start(&usage));
-        text_block(0, &["Hi"]).iter().fold(start, Answer::piece)
+        let start = ScriptedResponse::stream().piece(message_start(&usage));
+        text_block(0, &["Hi"])
+            .iter()
+            .fold(start, ScriptedResponse::piece)
     };
     let too_many = (0..129).map(|index| call_block(index, "a", "f", &[]));
     let reported = |kind, message| begun().piece(event(&error(kind, message)));
@@ -123,7 +125,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
         stream(&[call_block(0, "a", "", &[])], "tool_use"),
         stream(&too_many.collect::<Vec<_>>(), "tool_use"),
         begun().end(),
-        Answer::stream().end(),
+        ScriptedResponse::stream().end(),
     ];
     insta::assert_snapshot!(lines_of(answers).await, @r#"
     transient: `claude` reported an error: Overloaded (request `req_1`)
@@ -147,8 +149,8 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
 #[tokio::test]
 async fn a_cut_reply_says_what_it_has_cost() {
     let counts = json!({"input_tokens": 10, "output_tokens": 1});
-    let start = Answer::stream().piece(message_start(&counts));
-    let (_server, backend) = serve(start.piece(text_block(0, &["Hi"]).concat())).await;
+    let start = ScriptedResponse::stream().piece(message_start(&counts));
+    let (_server, backend) = serve_claude(start.piece(text_block(0, &["Hi"]).concat())).await;
     let events = collect(&backend, simple_request()).await;
     assert_eq!(events[..2], [Ok(usage_event(1)), Ok(text("Hi"))]);
     assert!(events[2].is_err(), "{events:?}");

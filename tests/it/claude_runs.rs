@@ -4,12 +4,12 @@
 use serde_json::{Value, json};
 
 use crate::claude_wire::{block, call_block, message_end, message_start, text_block};
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::Project;
 
 /// Plays the model. It thinks before each call, and refuses to continue unless its thinking is sent
 /// back.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let replies: Vec<&Value> = body["messages"]
@@ -20,7 +20,7 @@ fn play_model(request: &ReceivedRequest) -> Answer {
         .collect();
     let is_signed = |reply: &&&Value| reply["content"][0]["signature"] == "c2ln";
     if replies.iter().filter(is_signed).count() < replies.len() {
-        return Answer::whole("400 Bad Request", &[], "the thinking is not there");
+        return ScriptedResponse::whole("400 Bad Request", &[], "the thinking is not there");
     }
     let offers = |name: &str| body["tools"].to_string().contains(&format!("\"{name}\""));
     let (name, arguments) = match replies.len() {
@@ -40,7 +40,7 @@ fn play_model(request: &ReceivedRequest) -> Answer {
     stream_answer("", Some((name, &arguments.to_string())))
 }
 
-fn stream_answer(text: &str, call: Option<(&str, &str)>) -> Answer {
+fn stream_answer(text: &str, call: Option<(&str, &str)>) -> ScriptedResponse {
     let usage = json!({
         "input_tokens": 10, "cache_read_input_tokens": 80, "cache_creation_input_tokens": 10,
         "output_tokens": 1,
@@ -64,7 +64,10 @@ fn stream_answer(text: &str, call: Option<(&str, &str)>) -> Answer {
         }
     };
     events.extend(message_end(stop_reason, &json!({"output_tokens": 10})));
-    events.iter().fold(Answer::stream(), Answer::piece).end()
+    events
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end()
 }
 
 /// Returns the requests of a run of a team whose agents have these models, with `more` keys.

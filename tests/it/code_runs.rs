@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::openai_wire::{completed_event, stream_answer};
 use crate::program_fixture::environment_of_tables;
 use crate::project::{FinishedCommand, Project, make_program};
@@ -17,14 +17,14 @@ const EDITS: usize = 30;
 const PROGRAM: &str = "import workspace_tools\n\nfor n in range(30):\n    edits = [{\"oldText\": \"old\", \"newText\": \"new\"}]\n    \
                        workspace_tools.edit_file(f\"f{n:02}.txt\", edits)\nprint(\"30 edits\")\n";
 
-fn call_reply(id: usize, name: &str, arguments: &Value) -> Answer {
+fn call_reply(id: usize, name: &str, arguments: &Value) -> ScriptedResponse {
     let call = json!({"id": format!("fc_{id}"), "type": "function_call", "call_id": format!("call_{id}"),
         "name": name, "arguments": arguments.to_string()});
     stream_answer(&[completed_event(&json!([call]))])
 }
 
 /// Plays a model that edits the files with single calls or with one program, and then answers.
-fn play_edits(request: &ReceivedRequest) -> Answer {
+fn play_edits(request: &ReceivedRequest) -> ScriptedResponse {
     let body = request.json();
     let input = body["input"].as_array().unwrap().iter();
     let calls = input.filter(|item| item["type"] == "function_call").count();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::mcp_login::{self, LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
@@ -42,17 +42,17 @@ const ECHO_LOCATIONS: [EchoLocation; 10] = [
 ];
 
 /// Answers as a server that sends `words` in `place`.
-fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -> Answer {
+fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -> ScriptedResponse {
     let json_type = "content-type: application/json".to_owned();
     let whole = |kind: String, message: &Value| {
-        Answer::whole("200 OK", &[kind.as_str()], message.to_string())
+        ScriptedResponse::whole("200 OK", &[kind.as_str()], message.to_string())
     };
     if !request.line.starts_with("POST") {
-        return Answer::whole("405 Method Not Allowed", &[], "");
+        return ScriptedResponse::whole("405 Method Not Allowed", &[], "");
     }
     let message = request.json();
     let Some(id) = message.get("id") else {
-        return Answer::whole("202 Accepted", &[], "");
+        return ScriptedResponse::whole("202 Accepted", &[], "");
     };
     let given = |result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let refused = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": words}});
@@ -86,7 +86,7 @@ fn play_server(request: &ReceivedRequest, location: EchoLocation, words: &str) -
             let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params":
                 {"progressToken": token, "progress": 1, "message": words}});
             let result = given(json!({"content": [{"type": "text", "text": "ok"}]}));
-            Answer::whole(
+            ScriptedResponse::whole(
                 "200 OK",
                 &["content-type: text/event-stream"],
                 format!("data: {progress}\n\ndata: {result}\n\n"),
@@ -177,7 +177,7 @@ fn token_giver() -> Endpoint {
             "access_token": format!("{TOKEN}other"), "token_type": "Bearer",
             "refresh_token": format!("{TOKEN}refresh-other"), "expires_in": 3600,
         });
-        Answer::whole(
+        ScriptedResponse::whole(
             "200 OK",
             &["content-type: application/json"],
             given.to_string(),

@@ -12,7 +12,7 @@ use std::thread;
 use rustix::process::geteuid;
 use serde_json::Value;
 
-use crate::http_server::{Answer, Endpoint};
+use crate::http_server::{Endpoint, ScriptedResponse};
 use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{agent, team};
 use crate::slurm_cluster::free_ports;
@@ -341,7 +341,8 @@ fn at(base_url: &str) -> Project {
 
 #[test]
 fn doctor_sends_no_request_without_online() {
-    let endpoint = Endpoint::start_with(|_| Answer::whole("200 OK", &[], r#"{"data":[]}"#));
+    let endpoint =
+        Endpoint::start_with(|_| ScriptedResponse::whole("200 OK", &[], r#"{"data":[]}"#));
     let finished = at(&endpoint.base_url()).success();
     let models_url = format!("{}/models", endpoint.base_url());
     check(
@@ -374,7 +375,7 @@ fn check_online(endpoint: &Endpoint, code: i32, verdict: &str, message: &str) {
 #[test]
 fn an_endpoint_is_asked_for_its_models() {
     let endpoint = |status: &'static str, body: &'static str| {
-        Endpoint::start_with(move |_| Answer::whole(status, &[], body))
+        Endpoint::start_with(move |_| ScriptedResponse::whole(status, &[], body))
     };
     let models = r#"{"data":[{"id":"m0"},{"id":"m1"}]}"#;
     check_online(&endpoint("200 OK", models), 0, "ok", "lists `m1`");
@@ -411,9 +412,9 @@ fn an_endpoint_is_asked_for_its_models() {
 fn agents_with_keys_of_their_own_are_judged_by_them() {
     let endpoint = Endpoint::start_with(|request| {
         if request.headers["authorization"] == "Bearer good-key" {
-            Answer::whole("200 OK", &[], r#"{"data":[{"id":"m1"}]}"#)
+            ScriptedResponse::whole("200 OK", &[], r#"{"data":[{"id":"m1"}]}"#)
         } else {
-            Answer::whole("401 Unauthorized", &[], "{}")
+            ScriptedResponse::whole("401 Unauthorized", &[], "{}")
         }
     });
     let agent = |id: &str, key: &str| {
@@ -442,7 +443,7 @@ fn agents_with_keys_of_their_own_are_judged_by_them() {
 #[track_caller]
 fn check_way(kind: &str, variable: &str, line: &str, (header, value): (&str, &str)) {
     let models = r#"{"data":[{"id":"m1"}],"models":[{"name":"models/m1"}]}"#;
-    let endpoint = Endpoint::start_with(move |_| Answer::whole("200 OK", &[], models));
+    let endpoint = Endpoint::start_with(move |_| ScriptedResponse::whole("200 OK", &[], models));
     let url = &endpoint.server.url;
     let team =
         format!("agents: [{{id: a, backend: {{type: {kind}, model: m1, base_url: '{url}'}}}}]");
@@ -476,7 +477,7 @@ fn every_vendor_is_asked_in_its_own_way() {
 
 #[test]
 fn an_endpoint_that_refuses_or_hangs_is_reported() {
-    let hangs = Endpoint::start_with(|_| Answer::default().await_close());
+    let hangs = Endpoint::start_with(|_| ScriptedResponse::default().await_close());
     check_online(&hangs, 3, "missing", "no response within 5 s");
     let closed_port = free_ports(1)[0];
     let finished = at(&format!("http://127.0.0.1:{closed_port}/v1"))

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp_images::CHAT;
 use crate::project::{FinishedCommand, Project};
 
@@ -26,7 +26,7 @@ impl Endpoint {
     }
 
     /// Starts a server that gives `first` once to every model, and then follows the rules.
-    fn with_trouble(first: Answer) -> Self {
+    fn with_trouble(first: ScriptedResponse) -> Self {
         let troubled = Mutex::new(BTreeSet::new());
         Self::start_with(move |request| {
             if troubled.lock().unwrap().insert(requested_model(request)) {
@@ -69,7 +69,7 @@ pub(crate) fn requested_model(request: &ReceivedRequest) -> String {
 
 /// Plays the model: `builder…` writes a file first, and all answer, vote for the first agent and
 /// present. The final `builder…` also writes to the path that is open for writing.
-pub(crate) fn play(request: &ReceivedRequest) -> Answer {
+pub(crate) fn play(request: &ReceivedRequest) -> ScriptedResponse {
     let body = request.json();
     let model = body["model"].as_str().unwrap();
     let called = |name: &str| {
@@ -110,8 +110,8 @@ fn writable_path(body: &Value) -> Option<&str> {
 }
 
 /// Returns a reply as a stream: text word by word, a call in two pieces, the usage at the end.
-pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> Answer {
-    let mut answer = Answer::stream();
+pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> ScriptedResponse {
+    let mut answer = ScriptedResponse::stream();
     for word in text.split_inclusive(' ') {
         answer = answer.piece(event(&json!({"content": word}), None));
     }
@@ -138,8 +138,8 @@ pub(crate) fn event(delta: &Value, finish_reason: Option<&str>) -> String {
     format!("data: {}\n\n", json!({"choices": [choice]}))
 }
 
-pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> Answer {
-    Answer::whole(
+pub(crate) fn refusal(status: &str, headers: &[&str], message: &str) -> ScriptedResponse {
+    ScriptedResponse::whole(
         status,
         headers,
         json!({"error": {"message": message}}).to_string(),
@@ -304,7 +304,7 @@ fn vendors_can_cache_what_an_agent_sends_while_it_coordinates() {
 #[test]
 fn transient_errors_are_retried_until_the_run_succeeds() {
     #[track_caller]
-    fn check(first: Answer, expected: &str) {
+    fn check(first: ScriptedResponse, expected: &str) {
         let endpoint = Endpoint::with_trouble(first);
         let agents = [endpoint.agent("one", "m1", "")];
         let finished = team_project(&agents, "").success();
@@ -323,11 +323,11 @@ fn transient_errors_are_retried_until_the_run_succeeds() {
         "[one] retries in 1.0 s: `chatcompletion` answered 429 Too Many Requests: slow down",
     );
     check(
-        Answer::stream().piece(event(&json!({"content": "forty"}), None)),
+        ScriptedResponse::stream().piece(event(&json!({"content": "forty"}), None)),
         "closed the connection",
     );
     check(
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(event(&json!({"content": "forty"}), None))
             .end(),
         "sent an incomplete reply",

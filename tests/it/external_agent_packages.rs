@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp::HOSTILE;
 use crate::mcp_servers::installed_servers;
 use crate::project::{FinishedCommand, Project, events};
@@ -18,7 +18,7 @@ const ANSWER: &str = "forty-two";
 type Call = (&'static str, Value);
 
 /// Plays a model that calls the tool for answers, and then reports that it is done.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     let has_called = request.body.contains("handed in;");
     play_with(request, (!has_called).then(answer_call).as_ref())
 }
@@ -28,7 +28,7 @@ fn answer_call() -> Call {
 }
 
 /// Plays a model that makes this call, or reports that it is done.
-fn play_with(request: &ReceivedRequest, call: Option<&Call>) -> Answer {
+fn play_with(request: &ReceivedRequest, call: Option<&Call>) -> ScriptedResponse {
     let body: Value = serde_json::from_str(&request.body).unwrap_or_default();
     let events = if request.line.contains("/messages") && !request.line.contains("count_tokens") {
         messages(&body, call)
@@ -37,19 +37,19 @@ fn play_with(request: &ReceivedRequest, call: Option<&Call>) -> Answer {
     } else if request.line.contains("streamGenerateContent") {
         messages_events(&body, call)
     } else {
-        return Answer::whole("404 Not Found", &["content-type: application/json"], "{}");
+        return ScriptedResponse::whole("404 Not Found", &["content-type: application/json"], "{}");
     };
     stream_answer(&events)
 }
 
-fn stream_answer(events: &[Value]) -> Answer {
+fn stream_answer(events: &[Value]) -> ScriptedResponse {
     let event = |event: &Value| {
         let name = event["type"].as_str();
         let name = name.map_or_else(String::new, |name| format!("event: {name}\n"));
         format!("{name}data: {event}\n\n")
     };
     let text: String = events.iter().map(event).collect();
-    Answer::whole("200 OK", &["content-type: text/event-stream"], text)
+    ScriptedResponse::whole("200 OK", &["content-type: text/event-stream"], text)
 }
 
 /// Finds the tool of a call in `tools`, with the arguments.
@@ -143,7 +143,7 @@ fn messages_events(body: &Value, call: Option<&Call>) -> Vec<Value> {
 fn run(
     (kind, program): (&str, &str),
     keys: &str,
-    play: fn(&ReceivedRequest) -> Answer,
+    play: fn(&ReceivedRequest) -> ScriptedResponse,
 ) -> (FinishedCommand, Endpoint) {
     let endpoint = Endpoint::start_with(play);
     let command = format!("{}/node_modules/.bin/{program}", installed_servers());
@@ -210,7 +210,7 @@ fn codex_answers_over_the_agent_socket() {
 }
 
 /// Plays a model that answers only when asked to, in the second turn of its thread.
-fn play_later(request: &ReceivedRequest) -> Answer {
+fn play_later(request: &ReceivedRequest) -> ScriptedResponse {
     let is_told = request.body.contains("Hand in your complete answer");
     if !request.line.contains("/responses") || is_told {
         return play_model(request);
@@ -237,7 +237,7 @@ fn gemini_cli_answers_over_the_agent_socket() {
 }
 
 /// Plays a model that reads an image before it answers.
-fn play_looking(request: &ReceivedRequest) -> Answer {
+fn play_looking(request: &ReceivedRequest) -> ScriptedResponse {
     let has_looked = request.body.contains("[massgen: the image that");
     let look = || ("mcp__h__pictures", json!({"count": 1, "width": 3}));
     match (has_looked, request.body.contains("handed in;")) {

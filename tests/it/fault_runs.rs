@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::endpoint_runs::{event, play, refusal, requested_model, streamed, team_project};
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::FinishedCommand;
 use crate::repetition::repetitions;
 
@@ -55,18 +55,18 @@ impl RandomNumbers {
 }
 
 /// Returns a random failure.
-fn random_failure(random: &mut RandomNumbers) -> Answer {
+fn random_failure(random: &mut RandomNumbers) -> ScriptedResponse {
     let half = event(&json!({"content": "forty-one, says a cut reply"}), None);
     match random.below(5) {
         0 => refusal("500 Internal Server Error", &[], "out of luck"),
         1 => refusal("429 Too Many Requests", &["retry-after: 1"], "slow down"),
-        2 => Answer::stream().piece("data: {\"choices\": [{\"delta\": {\n\n"),
-        3 => Answer::whole(
+        2 => ScriptedResponse::stream().piece("data: {\"choices\": [{\"delta\": {\n\n"),
+        3 => ScriptedResponse::whole(
             "200 OK",
             &["content-type: application/json"],
             "{\"choices\": ",
         ),
-        _ => Answer::stream().piece(half),
+        _ => ScriptedResponse::stream().piece(half),
     }
 }
 
@@ -144,7 +144,7 @@ fn an_agent_falls_back_to_its_next_model() {
 
 /// Plays a model that reads a long file twenty times and then answers, at a vendor with a context
 /// window of this many bytes.
-fn read_long_files(request: &ReceivedRequest, bytes_max: usize) -> Answer {
+fn read_long_files(request: &ReceivedRequest, bytes_max: usize) -> ScriptedResponse {
     let body = request.json();
     let messages = body["messages"].as_array().unwrap();
     let steps = messages
@@ -154,7 +154,7 @@ fn read_long_files(request: &ReceivedRequest, bytes_max: usize) -> Answer {
     let summaries = request.body.matches("- you called `read_text_file").count();
     if request.body.len() > bytes_max {
         let error = json!({"error": {"message": "This model's maximum context length is 8192 tokens", "code": "context_length_exceeded"}});
-        Answer::whole("400 Bad Request", &[], error.to_string())
+        ScriptedResponse::whole("400 Bad Request", &[], error.to_string())
     } else if steps + summaries < 20 {
         let directory = messages[0]["content"]
             .as_str()

@@ -6,7 +6,7 @@ use std::fs;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::{FinishedCommand, Project};
 use crate::runs::{FINAL, agent, team};
 
@@ -57,7 +57,7 @@ fn model(calls: Vec<(&'static str, Value)>) -> Endpoint {
         let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
         let reply =
             json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]});
-        Answer::whole(
+        ScriptedResponse::whole(
             "200 OK",
             &["content-type: application/json"],
             reply.to_string(),
@@ -279,7 +279,7 @@ fn a_reader_of_tags_sees_who_has_answered() {
             json!({"role": "assistant", "content": null, "tool_calls": [call]})
         };
         let reply = json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
-        Answer::whole(
+        ScriptedResponse::whole(
             "200 OK",
             &["content-type: application/json"],
             reply.to_string(),

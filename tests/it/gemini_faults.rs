@@ -6,13 +6,13 @@ use massgen::event::StopReason;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
-use crate::gemini_wire::{finish, gemini, parts, serve};
-use crate::http_server::{Answer, Server};
+use crate::gemini_wire::{finish, gemini, parts, serve_gemini};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
 use crate::wire::{collect, event, simple_request};
 
 /// Returns the error for an answer, as one line.
-async fn line_of(answer: Answer) -> String {
-    let (server, backend) = serve(answer).await;
+async fn line_of(answer: ScriptedResponse) -> String {
+    let (server, backend) = serve_gemini(answer).await;
     let mut events = collect(&backend, simple_request()).await;
     let fault = events.pop().unwrap().unwrap_err();
     assert!(
@@ -24,7 +24,7 @@ async fn line_of(answer: Answer) -> String {
     format!("{:?}: {}", fault.kind, fault.message).replace(&server.url, "http://here")
 }
 
-async fn lines_of(answers: Vec<Answer>) -> String {
+async fn lines_of(answers: Vec<ScriptedResponse>) -> String {
     let mut lines = Vec::new();
     for answer in answers {
         lines.push(line_of(answer).await);
@@ -34,7 +34,7 @@ async fn lines_of(answers: Vec<Answer>) -> String {
 
 #[tokio::test]
 async fn a_reply_that_is_broken_is_no_reply() {
-    let hello = || Answer::stream().piece(parts(&json!([{"text": "Hi"}])));
+    let hello = || ScriptedResponse::stream().piece(parts(&json!([{"text": "Hi"}])));
     let read = json!({"name": "read_text_file", "args": {}});
     let malformed = json!({"candidates": [{
         "finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": "print(read_file())",
@@ -51,14 +51,14 @@ async fn a_reply_that_is_broken_is_no_reply() {
             .piece(parts(&json!([{"functionCall": {"args": {}}}])))
             .piece(finish("STOP"))
             .end(),
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(parts(&json!(many)))
             .piece(finish("STOP"))
             .end(),
         hello().piece("data: {\"candidates\": [\n\n").end(),
-        Answer::stream().end(),
-        Answer::whole("200 OK", &["content-type: application/json"], "{}"),
-        Answer::whole("200 OK", &["content-type: text/html"], "<html>"),
+        ScriptedResponse::stream().end(),
+        ScriptedResponse::whole("200 OK", &["content-type: application/json"], "{}"),
+        ScriptedResponse::whole("200 OK", &["content-type: text/html"], "<html>"),
     ];
     insta::assert_snapshot!(lines_of(answers).await, @r#"
     Transient { retry_after: None }: `gemini` ended its reply with `MALFORMED_FUNCTION_CALL: print(read_file())`
@@ -91,12 +91,12 @@ async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
         ("OTHER", call, true),
         ("OTHER", json!([{"text": "Hi"}]), false),
     ] {
-        let reply = Answer::stream()
+        let reply = ScriptedResponse::stream()
             .piece(parts(&content))
             .piece(finish(reason))
             .piece("data: {\"usageMeta\n\n")
             .end();
-        let server = Server::start(vec![reply.clone(), reply]).await;
+        let server = ScriptedServer::start(vec![reply.clone(), reply]).await;
         let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
         let events = collect(&backend, simple_request()).await;
         let unknown = Ok(ReplyEvent::UnknownFinish(reason.to_owned()));
@@ -114,11 +114,11 @@ async fn an_unknown_finish_reason_does_not_spoil_a_whole_reply() {
 async fn a_call_without_a_finish_reason_is_whole() {
     let call = json!([{"functionCall": {"name": "read_text_file", "args": {}}}]);
     for reason in ["", "FINISH_REASON_UNSPECIFIED"] {
-        let reply = Answer::stream()
+        let reply = ScriptedResponse::stream()
             .piece(parts(&call))
             .piece(finish(reason))
             .end();
-        let server = Server::start(vec![reply]).await;
+        let server = ScriptedServer::start(vec![reply]).await;
         let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
         let events = collect(&backend, simple_request()).await;
         assert!(
@@ -157,8 +157,8 @@ impl Refusal {
         json!({"error": error}).to_string()
     }
 
-    fn answer(&self) -> Answer {
-        Answer::whole(&format!("{} Refused", self.code), &[], self.body())
+    fn answer(&self) -> ScriptedResponse {
+        ScriptedResponse::whole(&format!("{} Refused", self.code), &[], self.body())
     }
 }
 
@@ -230,10 +230,14 @@ async fn a_refusal_that_may_heal_says_when_to_ask_again() {
         refusal(503, "UNAVAILABLE", "The model is overloaded.", none()),
         refusal(504, "DEADLINE_EXCEEDED", "Deadline expired.", none()),
     ];
-    let mut answers: Vec<Answer> = refusals.iter().map(Refusal::answer).collect();
+    let mut answers: Vec<ScriptedResponse> = refusals.iter().map(Refusal::answer).collect();
     let in_list = format!("[{}]", requests_per_minute().body());
     for headers in [[].as_slice(), &["retry-after: 3"]] {
-        answers.push(Answer::whole("429 Too Many Requests", headers, &in_list));
+        answers.push(ScriptedResponse::whole(
+            "429 Too Many Requests",
+            headers,
+            &in_list,
+        ));
     }
     insta::assert_snapshot!(lines_of(answers).await, @r#"
     Transient { retry_after: None }: `gemini` answered 429 Too Many Requests: Resource has been exhausted.
@@ -256,7 +260,7 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
         refusal(400, "INVALID_ARGUMENT", TOO_LONG, json!([])),
     ];
     let answer = |refusal: &Refusal| {
-        let begun = Answer::stream().piece(parts(&json!([{"text": "Hi"}])));
+        let begun = ScriptedResponse::stream().piece(parts(&json!([{"text": "Hi"}])));
         begun.piece(format!("data: {}\n\n", refusal.body())).end()
     };
     let answers = refusals.iter().map(answer).collect();

@@ -4,20 +4,20 @@
 use massgen::config::vendors::find_vendor;
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::Project;
 
 const KEY: &str = "AIza-of-the-tests";
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
 /// Plays the model: it writes a file, answers, votes for the first agent and presents.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     assert_eq!(request.headers["x-goog-api-key"], KEY);
     let body = request.json();
     if let Some(complaint) = history_fault(&body) {
         let error = json!({"code": 400, "status": "INVALID_ARGUMENT", "message": complaint});
         let error = json!({"error": error}).to_string();
-        return Answer::whole("400 Bad Request", &[], error);
+        return ScriptedResponse::whole("400 Bad Request", &[], error);
     }
     let called = |name: &str| body["contents"].to_string().contains(&format!("{name:?}"));
     let offered = |name: &str| body["tools"].to_string().contains(&format!("{name:?}"));
@@ -49,20 +49,22 @@ fn signed_call(name: &str, arguments: &Value) -> Value {
 }
 
 /// Returns a reply as a stream with one part in each event.
-fn stream_answer(parts: &[Value]) -> Answer {
+fn stream_answer(parts: &[Value]) -> ScriptedResponse {
     streamed_to(parts, "STOP")
 }
 
-fn streamed_to(parts: &[Value], finish: &str) -> Answer {
+fn streamed_to(parts: &[Value], finish: &str) -> ScriptedResponse {
     let event = |candidate: Value| {
         let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
         let response = json!({"candidates": [candidate], "usageMetadata": usage});
         format!("data: {response}\r\n\r\n")
     };
     let content = |part: &Value| json!({"content": {"role": "model", "parts": [part]}});
-    let begun = parts.iter().fold(Answer::stream(), |answer, part| {
-        answer.piece(event(content(part)))
-    });
+    let begun = parts
+        .iter()
+        .fold(ScriptedResponse::stream(), |answer, part| {
+            answer.piece(event(content(part)))
+        });
     begun.piece(event(json!({"finishReason": finish}))).end()
 }
 

@@ -12,12 +12,12 @@ use massgen::tools::workflow::{VoteScoring, coordination_offers};
 use serde_json::{Map, Value, json};
 
 use crate::decoding::connect;
-use crate::http_server::{Answer, ReceivedRequest, Server};
+use crate::http_server::{ReceivedRequest, ScriptedResponse, ScriptedServer};
 use crate::wire::{
     KEY, assistant_message, call, collect, config, event, read_tool, simple_request, text,
 };
 
-pub(crate) fn gemini(server: &Server, model: &str, parameters: &Value) -> BackendConfig {
+pub(crate) fn gemini(server: &ScriptedServer, model: &str, parameters: &Value) -> BackendConfig {
     let mut config = config("gemini", &format!("{}/v1beta", server.url));
     model.clone_into(&mut config.model);
     config
@@ -27,8 +27,8 @@ pub(crate) fn gemini(server: &Server, model: &str, parameters: &Value) -> Backen
 }
 
 /// Starts a server that gives this one answer, and returns its backend.
-pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
-    let server = Server::start(vec![answer]).await;
+pub(crate) async fn serve_gemini(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![answer]).await;
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
     (server, backend)
 }
@@ -116,7 +116,8 @@ fn user_content(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_request_is_sent_whole() {
-    let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("STOP")).end()]).await;
     let parameters = json!({
         "temperature": 0.2, "max_tokens": 500, "top_k": 3, "stop": "END", "seed": null,
         "reasoning_effort": "low", "service_tier": "flex", "contents": [], "tools": "none",
@@ -167,7 +168,8 @@ async fn a_request_is_sent_whole() {
 
 #[tokio::test]
 async fn tools_of_the_vendor_stand_beside_ours() {
-    let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("STOP")).end()]).await;
     let parameters = json!({"enable_web_search": true, "enable_code_execution": true});
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &parameters));
     let mut request = simple_request();
@@ -197,7 +199,8 @@ async fn tools_of_the_vendor_stand_beside_ours() {
 
 #[tokio::test]
 async fn the_model_is_in_the_path() {
-    let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("STOP")).end()]).await;
     for (base, model, expected) in [
         (
             "/v1beta",
@@ -250,7 +253,8 @@ fn tool_result(id: &str, content: &str) -> ChatMessage {
 
 /// Returns the contents of a request for this conversation, after the first.
 async fn sent_contents(model: &str, more: Vec<ChatMessage>) -> Vec<Value> {
-    let server = Server::start(vec![Answer::stream().piece(finish("STOP")).end()]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedResponse::stream().piece(finish("STOP")).end()]).await;
     let backend = connect(&gemini(&server, model, &json!({})));
     let mut request = simple_request();
     collect(&backend, request.clone()).await;
@@ -320,8 +324,11 @@ async fn calls_of_another_model_are_told_without_their_signature() {
 
 /// Returns the events of a stream, and the reply as the conversation stores it.
 async fn decoded_reply(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
-    let answer = stream.iter().fold(Answer::stream(), Answer::piece).end();
-    let (_server, backend) = serve(answer).await;
+    let answer = stream
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end();
+    let (_server, backend) = serve_gemini(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -388,11 +395,11 @@ async fn calls_without_ids_get_ours_and_the_vendor_never_sees_them() {
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let again = json!([{"functionCall": {"id": "a", "name": "f"}}]);
-    let answer = Answer::stream()
+    let answer = ScriptedResponse::stream()
         .piece(parts(&again))
         .piece(finish("STOP"))
         .end();
-    let (_server, backend) = serve(answer).await;
+    let (_server, backend) = serve_gemini(answer).await;
     let mut request = simple_request();
     let mut messages = request.conversation.messages().to_vec();
     messages.push(ChatMessage::Assistant {
@@ -438,13 +445,16 @@ async fn a_published_stream_becomes_events_however_it_is_sent() {
         .collect();
     let json_type = ["content-type: application/json; charset=UTF-8"];
     let answers = [
-        stream.iter().fold(Answer::stream(), Answer::piece).end(),
-        Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{}", stream.concat())),
+        stream
+            .iter()
+            .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+            .end(),
+        ScriptedResponse::raw(format!("HTTP/1.1 200 OK\r\n\r\n{}", stream.concat())),
         // A server that does not stream sends a list.
-        Answer::whole("200 OK", &json_type, json!(list).to_string()),
+        ScriptedResponse::whole("200 OK", &json_type, json!(list).to_string()),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
-        let (_server, backend) = serve(answer).await;
+        let (_server, backend) = serve_gemini(answer).await;
         let events = collect(&backend, simple_request()).await;
         assert_eq!(events, published_events(), "row {row}");
     }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 /// Script of a connection, step by step; then the server closes it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct ScriptedResponse {
     steps: Vec<Step>,
 }
 
@@ -25,17 +25,17 @@ enum Step {
     Send(Vec<u8>),
     Wait(Duration),
     AwaitClose,
-    Follow(Feed),
+    Follow(StreamFeed),
 }
 
 /// Pieces that a test adds to an open stream. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Feed {
+pub(crate) struct StreamFeed {
     sender: UnboundedSender<Option<String>>,
     receiver: Arc<tokio::sync::Mutex<UnboundedReceiver<Option<String>>>>,
 }
 
-impl Feed {
+impl StreamFeed {
     /// Creates an empty feed.
     pub(crate) fn new() -> Self {
         let (sender, receiver) = unbounded_channel();
@@ -68,11 +68,11 @@ pub(crate) struct ReceivedRequest {
 }
 
 /// Computes the answer to each request.
-type RequestHandler = Box<dyn Fn(&ReceivedRequest) -> Answer + Send + Sync>;
+type RequestHandler = Box<dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync>;
 
 /// A server that records every request.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ScriptedServer {
     /// Its address, such as `http://127.0.0.1:4711`.
     pub(crate) url: String,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -80,7 +80,7 @@ pub(crate) struct Server {
     task: JoinHandle<()>,
 }
 
-impl Answer {
+impl ScriptedResponse {
     /// Creates an answer that begins with these bytes.
     pub(crate) fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::default().then(bytes)
@@ -98,7 +98,7 @@ impl Answer {
         Self::raw(head).then(body)
     }
 
-    /// Creates the head of an event stream; pieces follow with [`Answer::piece`].
+    /// Creates the head of an event stream; pieces follow with [`ScriptedResponse::piece`].
     pub(crate) fn stream() -> Self {
         Self::raw(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
@@ -144,7 +144,7 @@ impl Answer {
 
     /// Adds pieces of a stream as the test supplies them.
     #[must_use]
-    pub(crate) fn follow(mut self, feed: &Feed) -> Self {
+    pub(crate) fn follow(mut self, feed: &StreamFeed) -> Self {
         self.steps.push(Step::Follow(feed.clone()));
         self
     }
@@ -166,9 +166,9 @@ impl ReceivedRequest {
     }
 }
 
-impl Server {
+impl ScriptedServer {
     /// Starts a server that gives its answers in order and then repeats the last one.
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+    pub(crate) async fn start(answers: Vec<ScriptedResponse>) -> Self {
         let next = AtomicUsize::new(0);
         Self::start_with(move |_| {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -179,13 +179,13 @@ impl Server {
 
     /// Starts a server on a free port that answers each request with `answer`.
     pub(crate) async fn start_with(
-        answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+        answer: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let closed = Arc::new(Mutex::new(0));
-        let task = tokio::spawn(serve(
+        let task = tokio::spawn(accept_connections(
             listener,
             Arc::new(Box::new(answer)),
             Arc::clone(&requests),
@@ -212,7 +212,7 @@ impl Server {
 
 /// A server on its own thread, for tests that wait for a process.
 pub(crate) struct Endpoint {
-    pub(crate) server: Server,
+    pub(crate) server: ScriptedServer,
     /// Dropping it stops the server's thread.
     _serving: oneshot::Sender<()>,
 }
@@ -220,14 +220,16 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Starts a server that answers each request with `answer`.
     pub(crate) fn start_with(
-        answer: impl Fn(&ReceivedRequest) -> Answer + Send + Sync + 'static,
+        answer: impl Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync + 'static,
     ) -> Self {
         let (started, starting) = mpsc::channel();
         let (serving, ended) = oneshot::channel::<()>();
         thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                started.send(Server::start_with(answer).await).unwrap();
+                started
+                    .send(ScriptedServer::start_with(answer).await)
+                    .unwrap();
                 // The test drops its end when it is done.
                 ended.await.unwrap_err();
             });
@@ -240,13 +242,13 @@ impl Endpoint {
     }
 }
 
-impl Drop for Server {
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn serve(
+async fn accept_connections(
     listener: TcpListener,
     handler: Arc<RequestHandler>,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -277,7 +279,7 @@ async fn serve(
                     Step::Follow(feed) => {
                         let mut receiver = feed.receiver.lock().await;
                         while let Some(Some(piece)) = receiver.recv().await {
-                            let piece = Answer::default().piece(piece).bytes();
+                            let piece = ScriptedResponse::default().piece(piece).bytes();
                             if connection.write_all(&piece).await.is_err() {
                                 return;
                             }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp_images::{CHAT, CLAUDE, DATA, GEMINI, OPENAI, REST, WireFormatCase, images};
 use crate::project::Project;
 
@@ -27,7 +27,7 @@ fn project(endpoint: &Endpoint, vendor: &str, keys: &str) -> Project {
 
 /// Starts an endpoint whose model looks at the files `paths`, one by one, and then answers.
 fn model(wire: &'static WireFormatCase, paths: &'static [&'static str]) -> Endpoint {
-    Endpoint::start_with(move |request: &ReceivedRequest| -> Answer {
+    Endpoint::start_with(move |request: &ReceivedRequest| -> ScriptedResponse {
         let asked = paths.iter().find(|path| {
             !request.body.contains(&format!("{path}\\\""))
                 && !request.body.contains(&format!("\"{path}\""))

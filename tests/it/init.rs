@@ -10,7 +10,7 @@
 use std::fs::{self, Permissions, read_to_string};
 use std::os::unix::fs::PermissionsExt;
 
-use crate::http_server::{Answer, Endpoint};
+use crate::http_server::{Endpoint, ScriptedResponse};
 use crate::project::Project;
 use crate::terminal::{CTRL_D, ENTER, Terminal};
 
@@ -220,7 +220,7 @@ fn a_team_that_reaches_out_of_the_project_needs_a_name() {
 #[test]
 fn an_endpoint_of_the_environment_becomes_part_of_the_config() {
     let list = r#"{"data":[{"id":"tiny"}]}"#;
-    let server = Endpoint::start_with(move |_| Answer::whole("200 OK", &[], list));
+    let server = Endpoint::start_with(move |_| ScriptedResponse::whole("200 OK", &[], list));
     let host = server.base_url().trim_end_matches("/v1").to_owned();
     let project = Project::new().env("OLLAMA_HOST", host);
     let yaml = write_with(project, &["--output", "team.yaml"], "team.yaml");

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::slurm_cluster::free_ports;
 
 /// The only namespace.
@@ -183,7 +183,7 @@ impl Drop for KubernetesCluster {
 }
 
 impl ClusterContents {
-    fn answer(&mut self, request: &ReceivedRequest) -> Answer {
+    fn answer(&mut self, request: &ReceivedRequest) -> ScriptedResponse {
         let (method, target) = request.line.split_once(' ').unwrap();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if self.fault == ClusterFault::Down {
@@ -248,7 +248,7 @@ impl ClusterContents {
         format!("{prefix}{:05}", self.serial)
     }
 
-    fn create(&mut self, manifest: Value) -> Answer {
+    fn create(&mut self, manifest: Value) -> ScriptedResponse {
         self.manifests.push(manifest.clone());
         let prefix = manifest["metadata"]["generateName"].as_str().unwrap();
         let name = self.next_name(prefix);
@@ -571,7 +571,7 @@ fn list<'o>(
     kind: &str,
     items: impl Iterator<Item = &'o Value>,
     query: &str,
-) -> Answer {
+) -> ScriptedResponse {
     let query = query.replace("%2F", "/").replace("%3D", "=");
     let mut terms = query.split('&');
     let selector = terms.find_map(|term| term.strip_prefix("labelSelector="));
@@ -586,13 +586,13 @@ fn list<'o>(
     object(200, &list)
 }
 
-fn failure(code: u16, reason: &str, message: &str) -> Answer {
+fn failure(code: u16, reason: &str, message: &str) -> ScriptedResponse {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {},
         "status": "Failure", "message": message, "reason": reason, "code": code});
     object(code, &status)
 }
 
-fn object(code: u16, object: &Value) -> Answer {
+fn object(code: u16, object: &Value) -> ScriptedResponse {
     let headers = ["content-type: application/json"];
-    Answer::whole(&format!("{code} Answer"), &headers, object.to_string())
+    ScriptedResponse::whole(&format!("{code} Answer"), &headers, object.to_string())
 }

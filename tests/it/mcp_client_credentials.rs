@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::json;
 use url::form_urlencoded::byte_serialize;
 
-use crate::http_server::{Answer, Endpoint};
+use crate::http_server::{Endpoint, ScriptedResponse};
 use crate::mcp::{call_results, stands_nowhere};
 use crate::mcp_login::{LOGIN, RUN, project};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
@@ -111,7 +111,7 @@ fn a_stranger_cannot_speak_for_the_issuer() {
             "token_endpoint": format!("{host}/token"),
         });
         let headers = ["content-type: application/json"];
-        Answer::whole("200 OK", &headers, metadata.to_string())
+        ScriptedResponse::whole("200 OK", &headers, metadata.to_string())
     });
     let server = OauthServer::start(OauthBehaviour {
         authorized_by: Some(format!("{}/.well-known/stranger", stranger.server.url)),

@@ -106,7 +106,7 @@ fn the_server_conforms_to_both_protocols() {
     let rest = "orchestrator: {context_paths: [tools]}";
     let config = team(&[agent("one", &keys, "- text: done")], rest);
     let arguments = ["mcp", "serve", "--config", "team.yaml", "--http"];
-    let served = McpHttpServer::serve(project.file("team.yaml", config), &arguments);
+    let served = McpHttpServer::start_server(project.file("team.yaml", config), &arguments);
     let mut bearer = Command::new("node")
         .args(["bearer.cjs", &served.url(), &served.token, PREFIX])
         .current_dir(served.project.path(""))

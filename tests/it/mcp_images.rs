@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp::HOSTILE;
 use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project};
@@ -73,14 +73,14 @@ pub(crate) const GEMINI: WireFormatCase = WireFormatCase {
 
 impl WireFormatCase {
     /// Returns a reply that asks for this many images.
-    fn asks_for(&self, count: usize) -> Answer {
+    fn asks_for(&self, count: usize) -> ScriptedResponse {
         let arguments = json!({"count": count, "width": 3});
         self.calls("mcp__h__pictures", &arguments)
     }
 
-    pub(crate) fn calls(&self, name: &str, arguments: &Value) -> Answer {
+    pub(crate) fn calls(&self, name: &str, arguments: &Value) -> ScriptedResponse {
         let reply = (self.reply)(name, arguments).to_string();
-        Answer::whole("200 OK", &["content-type: application/json"], reply)
+        ScriptedResponse::whole("200 OK", &["content-type: application/json"], reply)
     }
 }
 
@@ -89,7 +89,7 @@ impl WireFormatCase {
 fn model(
     wire: &'static WireFormatCase,
     (calls, count): (usize, usize),
-    objects: fn(&str) -> Option<Answer>,
+    objects: fn(&str) -> Option<ScriptedResponse>,
 ) -> Endpoint {
     Endpoint::start_with(move |request: &ReceivedRequest| {
         let read = "[massgen: image 1: image/png, 3 x 1 pixels]";
@@ -151,7 +151,7 @@ fn image_counts(wire: &WireFormatCase, endpoint: &Endpoint) -> Vec<usize> {
         .collect()
 }
 
-fn takes_all(_: &str) -> Option<Answer> {
+fn takes_all(_: &str) -> Option<ScriptedResponse> {
     None
 }
 
@@ -211,7 +211,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
     let objects = |body: &str| {
         let error = json!({"error": {"message": "this model takes no images"}}).to_string();
         body.contains(DATA)
-            .then(|| Answer::whole("404 Not Found", &[], error))
+            .then(|| ScriptedResponse::whole("404 Not Found", &[], error))
     };
     let endpoint = model(&CHAT, (1, 2), objects);
     let finished = project(&endpoint, "grok", "").success();
@@ -232,7 +232,7 @@ fn a_vendor_that_refuses_images_is_asked_without() {
     let refuses = |body: &str| {
         let error = json!({"error": {"message": "bad key"}}).to_string();
         body.contains(DATA)
-            .then(|| Answer::whole("401 Unauthorized", &[], error))
+            .then(|| ScriptedResponse::whole("401 Unauthorized", &[], error))
     };
     let endpoint = model(&CHAT, (1, 2), refuses);
     let failed = project(&endpoint, "grok", "").run();
@@ -272,7 +272,7 @@ fn only_the_newest_images_stay() {
 fn a_resumed_run_shows_the_same_images() {
     let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| {
         if request.body.contains("[massgen: image 1: ") {
-            Answer::stream().await_close()
+            ScriptedResponse::stream().await_close()
         } else {
             CLAUDE.asks_for(2)
         }

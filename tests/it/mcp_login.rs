@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use url::Url;
 
-use crate::http_server::{Answer, Endpoint};
+use crate::http_server::{Endpoint, ScriptedResponse};
 use crate::mcp::{call_results, calls_of, stands_nowhere};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
 use crate::project::{FinishedCommand, Project, events, make_program};
@@ -192,7 +192,7 @@ fn check_elsewhere(behaviour: OauthBehaviour, other: &Endpoint, expected: &str) 
 
 #[test]
 fn sign_in_sends_nothing_to_hosts_that_are_not_allowed() {
-    let other = Endpoint::start_with(|_| Answer::whole("200 OK", &[], "{}"));
+    let other = Endpoint::start_with(|_| ScriptedResponse::whole("200 OK", &[], "{}"));
     let owned = |url: &str| Some(url.to_owned());
     let moved = OauthBehaviour {
         moved_to: Some(other.server.url.clone()),

@@ -35,11 +35,11 @@ fn served_project() -> Project {
 impl McpHttpServer {
     fn start(project: Project, arguments: &[&str]) -> Self {
         let grants = ["mcp", "serve", "--grants", "grants.json", "--http"];
-        Self::serve(project.args(grants), arguments)
+        Self::start_server(project.args(grants), arguments)
     }
 
     /// Starts the server with the arguments of `project` and `arguments`.
-    pub(crate) fn serve(project: Project, arguments: &[&str]) -> Self {
+    pub(crate) fn start_server(project: Project, arguments: &[&str]) -> Self {
         let project = project.args(arguments);
         let mut child = project
             .command()

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse, StreamFeed};
 use crate::mcp::{call_results, calls_of};
 use crate::mcp_login::{LOGIN, RUN};
 use crate::oauth_server::{OauthBehaviour, OauthServer, TOKEN};
@@ -29,19 +29,23 @@ struct OlderServer {
     /// Endpoint that it announces for messages; `{{host}}` is replaced by itself.
     message_endpoint: &'static str,
     /// Answer to a message that is posted to its stream.
-    stream_post_answer: Answer,
+    stream_post_answer: ScriptedResponse,
     /// Answer to a message that is posted to its endpoint.
-    endpoint_post_answer: Answer,
+    endpoint_post_answer: ScriptedResponse,
     /// Reaction to a tool call.
-    react_to_call: fn(&Feed, &Value),
+    react_to_call: fn(&StreamFeed, &Value),
 }
 
 impl Default for OlderServer {
     fn default() -> Self {
         Self {
             message_endpoint: "message?id=7",
-            stream_post_answer: Answer::whole("405 Method Not Allowed", &[], "Method Not Allowed"),
-            endpoint_post_answer: Answer::whole("202 Accepted", &[], "Accepted"),
+            stream_post_answer: ScriptedResponse::whole(
+                "405 Method Not Allowed",
+                &[],
+                "Method Not Allowed",
+            ),
+            endpoint_post_answer: ScriptedResponse::whole("202 Accepted", &[], "Accepted"),
             react_to_call: |feed, id| {
                 let content = json!([{"type": "text", "text": "you are somebody"}]);
                 send_result(feed, id, &json!({"content": content}));
@@ -50,25 +54,25 @@ impl Default for OlderServer {
     }
 }
 
-fn send_result(feed: &Feed, id: &Value, result: &Value) {
+fn send_result(feed: &StreamFeed, id: &Value, result: &Value) {
     let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
     feed.piece(format!("event: message\ndata: {message}\n\n"));
 }
 
 impl OlderServer {
     fn start(self) -> Endpoint {
-        let feed = Feed::new();
+        let feed = StreamFeed::new();
         Endpoint::start_with(move |request| self.answer(request, &feed))
     }
 
-    fn answer(&self, request: &ReceivedRequest, feed: &Feed) -> Answer {
+    fn answer(&self, request: &ReceivedRequest, feed: &StreamFeed) -> ScriptedResponse {
         match request.line.as_str() {
             "GET /old/sse" => {
                 let message_endpoint = self
                     .message_endpoint
                     .replace("{{host}}", &request.headers["host"]);
                 let first = format!(": hello\n\nevent: endpoint\ndata: {message_endpoint}\n\n");
-                Answer::stream().piece(first).follow(feed)
+                ScriptedResponse::stream().piece(first).follow(feed)
             }
             "POST /old/sse" => self.stream_post_answer.clone(),
             "POST /old/message?id=7" => {
@@ -94,7 +98,7 @@ impl OlderServer {
                 }
                 self.endpoint_post_answer.clone()
             }
-            _ => Answer::whole("404 Not Found", &[], ""),
+            _ => ScriptedResponse::whole("404 Not Found", &[], ""),
         }
     }
 }
@@ -150,11 +154,11 @@ fn a_server_configured_as_sse_is_used_as_such_at_once() {
 fn replies_to_sse_messages_are_ignored() {
     let json = ["content-type: application/json"];
     for endpoint_post_answer in [
-        Answer::whole("202 Accepted", &[], ""),
-        Answer::whole("204 No Content", &[], ""),
-        Answer::whole("200 OK", &[], ""),
-        Answer::whole("200 OK", &["content-type: text/plain"], "ok"),
-        Answer::whole("200 OK", &json, r#"{"status": "ok"}"#),
+        ScriptedResponse::whole("202 Accepted", &[], ""),
+        ScriptedResponse::whole("204 No Content", &[], ""),
+        ScriptedResponse::whole("200 OK", &[], ""),
+        ScriptedResponse::whole("200 OK", &["content-type: text/plain"], "ok"),
+        ScriptedResponse::whole("200 OK", &json, r#"{"status": "ok"}"#),
     ] {
         let script = OlderServer {
             endpoint_post_answer,
@@ -169,7 +173,7 @@ fn the_sse_transport_is_used_if_a_server_rejects_streamable_http() {
     for status in ["400 Bad Request", "404 Not Found", "405 Method Not Allowed"] {
         for keys in ["", "type: http", "type: streamable-http"] {
             let script = OlderServer {
-                stream_post_answer: Answer::whole(status, &[], "what: is this?"),
+                stream_post_answer: ScriptedResponse::whole(status, &[], "what: is this?"),
                 ..OlderServer::default()
             };
             let requests = check(script, keys);
@@ -184,15 +188,21 @@ fn a_server_that_refuses_is_not_tried_in_the_older_protocol() {
     let message = json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32600, "message": "no"}});
     let json = ["content-type: application/json"];
     for (stream_post_answer, expected) in [
-        (Answer::whole("403 Forbidden", &[], ""), "HTTP 403"),
-        (Answer::whole("410 Gone", &[], "HTTP 404 "), "HTTP 410"),
-        (Answer::whole("500 Oh No", &[], ""), "HTTP 500"),
         (
-            Answer::whole("302 Found", &["location: /new"], ""),
+            ScriptedResponse::whole("403 Forbidden", &[], ""),
+            "HTTP 403",
+        ),
+        (
+            ScriptedResponse::whole("410 Gone", &[], "HTTP 404 "),
+            "HTTP 410",
+        ),
+        (ScriptedResponse::whole("500 Oh No", &[], ""), "HTTP 500"),
+        (
+            ScriptedResponse::whole("302 Found", &["location: /new"], ""),
             "HTTP 302",
         ),
         (
-            Answer::whole("400 Bad Request", &json, message.to_string()),
+            ScriptedResponse::whole("400 Bad Request", &json, message.to_string()),
             "no",
         ),
     ] {
@@ -219,7 +229,7 @@ fn a_server_with_neither_transport_is_reported() {
         } else {
             "406 Not Acceptable"
         };
-        Answer::whole(status, &[], "no: such page")
+        ScriptedResponse::whole(status, &[], "no: such page")
     });
     assert_unusable(
         &endpoint,
@@ -230,18 +240,18 @@ fn a_server_with_neither_transport_is_reported() {
     assert_unusable(&endpoint, "type: sse", sse);
     for (answer, expected) in [
         (
-            Answer::whole("200 OK", &["content-type: text/html"], "<p>"),
+            ScriptedResponse::whole("200 OK", &["content-type: text/html"], "<p>"),
             "its reply is not an event stream",
         ),
         (
-            Answer::whole("302 Found", &["location: /sse"], ""),
+            ScriptedResponse::whole("302 Found", &["location: /sse"], ""),
             "its reply is not an event stream",
         ),
         (
-            Answer::whole("405 Method Not Allowed", &[], ""),
+            ScriptedResponse::whole("405 Method Not Allowed", &[], ""),
             "HTTP 405 Method Not Allowed",
         ),
-        (Answer::whole("503 Later", &[], ""), "HTTP 503"),
+        (ScriptedResponse::whole("503 Later", &[], ""), "HTTP 503"),
     ] {
         let endpoint = Endpoint::start_with(move |_| answer.clone());
         let expected = format!("it does not support SSE: {expected}");
@@ -257,7 +267,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
         ..OlderServer::default()
     };
     check(own_server, "type: sse");
-    let other = Endpoint::start_with(|_| Answer::whole("202 Accepted", &[], ""));
+    let other = Endpoint::start_with(|_| ScriptedResponse::whole("202 Accepted", &[], ""));
     let message_endpoint: &'static str = format!("{}/old/message?id=7", other.server.url).leak();
     let script = OlderServer {
         message_endpoint,
@@ -279,7 +289,7 @@ fn messages_are_sent_to_the_server_itself_and_nowhere_else() {
 
 #[test]
 fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
-    let first = |piece: &str| Answer::stream().piece(piece);
+    let first = |piece: &str| ScriptedResponse::stream().piece(piece);
     for (stream, expected) in [
         (
             first(": hello\n\n").await_close(),
@@ -315,7 +325,7 @@ fn a_stream_that_does_not_say_where_messages_go_is_given_up() {
 #[test]
 fn a_stream_that_ends_or_an_event_that_does_not_ends_the_link() {
     let ended_error = "error: the server `t` has ended, and the outcome of the call is unknown";
-    let ends: [fn(&Feed, &Value); 2] = [
+    let ends: [fn(&StreamFeed, &Value); 2] = [
         |feed, _| feed.end(),
         |feed, _| {
             feed.piece(format!("data: {}", "x".repeat(17 << 20)));
@@ -342,11 +352,11 @@ fn a_message_that_is_not_taken_fails_its_call() {
         react_to_call: |_, _| {},
         ..OlderServer::default()
     };
-    let feed = Feed::new();
+    let feed = StreamFeed::new();
     let endpoint = Endpoint::start_with(move |request| {
         let answer = script.answer(request, &feed);
         if request.body.contains("tools/call") {
-            return Answer::whole("404 Not Found", &[], "no such session");
+            return ScriptedResponse::whole("404 Not Found", &[], "no such session");
         }
         answer
     });
@@ -362,9 +372,9 @@ fn an_older_server_wants_the_user_to_sign_in_too() {
     for headers in [vec![challenge], vec![]] {
         let endpoint = Endpoint::start_with(move |request| {
             if request.line.starts_with("GET") {
-                return Answer::whole("401 Unauthorized", &headers, "");
+                return ScriptedResponse::whole("401 Unauthorized", &headers, "");
             }
-            Answer::whole("405 Method Not Allowed", &[], "")
+            ScriptedResponse::whole("405 Method Not Allowed", &[], "")
         });
         for keys in ["type: sse", ""] {
             let sign_in = "it requires authentication: sign in with `massgen mcp login t`";
@@ -380,7 +390,7 @@ fn an_older_server_wants_the_user_to_sign_in_too() {
 fn a_sign_in_works_with_an_sse_server() {
     for keys in ["type: sse", ""] {
         let server = OauthServer::start(OauthBehaviour {
-            answers_in: Some(Feed::new()),
+            answers_in: Some(StreamFeed::new()),
             ..OauthBehaviour::default()
         });
         let arguments = LOGIN.into_iter();
@@ -407,7 +417,7 @@ fn a_sign_in_works_with_an_sse_server() {
 #[test]
 fn a_token_that_an_older_server_no_longer_takes_is_exchanged() {
     let server = OauthServer::start(OauthBehaviour {
-        answers_in: Some(Feed::new()),
+        answers_in: Some(StreamFeed::new()),
         ..OauthBehaviour::default()
     });
     let finished = crate::mcp_login::project(&server.url(), "type: sse")

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::external_agents;
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::openai_wire::{call_item, completed_event, message_item};
 use crate::project::Project;
 use crate::resume::{FinishedRecord, describe_output, massgen_command};
@@ -35,7 +35,7 @@ fn media_calls() -> Vec<(Value, &'static str)> {
 
 /// Plays OpenAI: a model that makes its calls one by one, answers and presents, and the models that
 /// make media.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     assert_eq!(request.headers["authorization"], format!("Bearer {KEY}"));
     let body = request.json();
     let json = ["content-type: application/json"];
@@ -50,16 +50,16 @@ fn play_model(request: &ReceivedRequest) -> Answer {
             let useless = json!({"data": [{"b64_json": "@"}],
                 "usage": {"input_tokens": 11, "output_tokens": 70000}});
             match body["prompt"].as_str() {
-                Some("a cat") => Answer::whole("200 OK", &json, made.to_string()),
-                Some("a dog") => Answer::whole("200 OK", &json, useless.to_string()),
-                _ => Answer::whole("400 Bad Request", &json, error.to_string()),
+                Some("a cat") => ScriptedResponse::whole("200 OK", &json, made.to_string()),
+                Some("a dog") => ScriptedResponse::whole("200 OK", &json, useless.to_string()),
+                _ => ScriptedResponse::whole("400 Bad Request", &json, error.to_string()),
             }
         }
         "POST /v1/audio/speech" => {
             let sent = json!({"model": "gpt-4o-mini-tts", "input": "Hello.", "voice": "alloy",
                 "response_format": "mp3", "instructions": "cheerful"});
             assert_eq!(body, sent);
-            Answer::whole("200 OK", &["content-type: audio/mpeg"], SPEECH)
+            ScriptedResponse::whole("200 OK", &["content-type: audio/mpeg"], SPEECH)
         }
         "POST /v1/responses" => model(&body),
         other => panic!("{other}"),
@@ -67,7 +67,7 @@ fn play_model(request: &ReceivedRequest) -> Answer {
 }
 
 /// Plays the model that makes the calls.
-fn model(body: &Value) -> Answer {
+fn model(body: &Value) -> ScriptedResponse {
     let input = body["input"].as_array().unwrap().iter();
     let results: Vec<&Value> = input
         .filter(|item| item["type"] == "function_call_output")
@@ -90,7 +90,7 @@ fn model(body: &Value) -> Answer {
             call_item("fc_answer", "call_answer", "new_answer", &content)
         }
     };
-    Answer::stream()
+    ScriptedResponse::stream()
         .piece(completed_event(&json!([item])))
         .end()
 }
@@ -98,7 +98,7 @@ fn model(body: &Value) -> Answer {
 /// Runs an agent that makes `calls` in one reply, in a run with these `limits`. Returns their results,
 /// and the number of requests for media.
 fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
-    let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| -> Answer {
+    let endpoint = Endpoint::start_with(move |request: &ReceivedRequest| -> ScriptedResponse {
         if request.line != "POST /v1/responses" {
             return play_model(request);
         }
@@ -116,7 +116,9 @@ fn results_at_once(calls: Vec<Value>, limits: &str) -> (Vec<String>, usize) {
                 .map(|(id, arguments)| call(id, "generate_media", arguments))
                 .collect()
         };
-        Answer::stream().piece(completed_event(&json!(items))).end()
+        ScriptedResponse::stream()
+            .piece(completed_event(&json!(items)))
+            .end()
     });
     let url = &endpoint.server.url;
     let team = format!(
@@ -204,7 +206,7 @@ fn an_agent_has_images_and_speech_made_into_new_files_of_its_workspace() {
 
 /// Plays a model that answers at once, and as the final agent has an image made in the project and
 /// one in its workspace.
-fn final_images(request: &ReceivedRequest) -> Answer {
+fn final_images(request: &ReceivedRequest) -> ScriptedResponse {
     if request.line != "POST /v1/responses" {
         return play_model(request);
     }
@@ -225,7 +227,7 @@ fn final_images(request: &ReceivedRequest) -> Answer {
             _ => message_item("m", "Made."),
         }
     };
-    Answer::stream()
+    ScriptedResponse::stream()
         .piece(completed_event(&json!([item])))
         .end()
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::parse;
 
-use crate::http_server::{Answer, Endpoint, Feed, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse, StreamFeed};
 
 /// Prefix of every token, to search for in what is left behind.
 pub(crate) const TOKEN: &str = "token-of-the-user-";
@@ -31,7 +31,7 @@ pub(crate) struct OauthBehaviour {
     /// The scope that a call requires.
     pub(crate) wants_scope: Option<&'static str>,
     /// The stream for its answers, if it supports only the older HTTP+SSE transport.
-    pub(crate) answers_in: Option<Feed>,
+    pub(crate) answers_in: Option<StreamFeed>,
     /// The authorization server that it announces instead of itself.
     pub(crate) authorized_by: Option<String>,
     /// It rejects its first token when a tool is called.
@@ -109,17 +109,21 @@ impl OauthServer {
     }
 }
 
-fn answer(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
+fn answer(
+    request: &ReceivedRequest,
+    behaviour: &OauthBehaviour,
+    state: &mut State,
+) -> ScriptedResponse {
     let host = format!("http://{}", request.headers["host"]);
     let (method, target) = request.line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (method, path) {
         ("GET", path) if state.is_silent && path.starts_with("/.well-known/") => {
-            Answer::whole("404 Not Found", &[], "")
+            ScriptedResponse::whole("404 Not Found", &[], "")
         }
         ("GET", "/.well-known/oauth-protected-resource/mcp") => {
             if let Some(to) = &behaviour.moved_to {
-                return Answer::whole("302 Found", &[&format!("location: {to}")], "");
+                return ScriptedResponse::whole("302 Found", &[&format!("location: {to}")], "");
             }
             let authorized_by = behaviour.authorized_by.as_ref().unwrap_or(&host);
             json_answer(&json!({
@@ -148,7 +152,7 @@ fn answer(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut Sta
         ("GET", "/authorize") => authorize(query, behaviour, state),
         ("POST", "/token") => token(request, behaviour, state),
         ("GET", "/mcp") if behaviour.answers_in.is_some() => {
-            let stream = Answer::stream().piece("event: endpoint\ndata: /message\n\n");
+            let stream = ScriptedResponse::stream().piece("event: endpoint\ndata: /message\n\n");
             let stream = stream.follow(behaviour.answers_in.as_ref().unwrap());
             turned_away(request, &host, state).unwrap_or(stream)
         }
@@ -158,7 +162,7 @@ fn answer(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut Sta
                 Ok(message) => {
                     let event = message.map(|message| format!("data: {message}\n\n"));
                     feed.piece(event.unwrap_or_else(|| ": nothing\n\n".to_owned()));
-                    Answer::whole("202 Accepted", &[], "Accepted")
+                    ScriptedResponse::whole("202 Accepted", &[], "Accepted")
                 }
                 Err(refusal) => refusal,
             }
@@ -166,15 +170,15 @@ fn answer(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut Sta
         ("POST", "/mcp") if behaviour.answers_in.is_none() => {
             match tools(request, &host, behaviour, state) {
                 Ok(Some(message)) => json_answer(&message),
-                Ok(None) => Answer::whole("202 Accepted", &[], ""),
+                Ok(None) => ScriptedResponse::whole("202 Accepted", &[], ""),
                 Err(refusal) => refusal,
             }
         }
-        _ => Answer::whole("404 Not Found", &[], ""),
+        _ => ScriptedResponse::whole("404 Not Found", &[], ""),
     }
 }
 
-fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
+fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> ScriptedResponse {
     let parameters: BTreeMap<_, _> = parse(query.as_bytes()).into_owned().collect();
     assert_eq!(parameters["code_challenge_method"], "S256");
     let mut back = Url::parse(&parameters["redirect_uri"]).unwrap();
@@ -191,14 +195,18 @@ fn authorize(query: &str, behaviour: &OauthBehaviour, state: &mut State) -> Answ
     }
     back.query_pairs_mut()
         .append_pair("state", &parameters["state"]);
-    Answer::whole("302 Found", &[&format!("location: {back}")], "")
+    ScriptedResponse::whole("302 Found", &[&format!("location: {back}")], "")
 }
 
-fn token(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut State) -> Answer {
+fn token(
+    request: &ReceivedRequest,
+    behaviour: &OauthBehaviour,
+    state: &mut State,
+) -> ScriptedResponse {
     let form: BTreeMap<_, _> = parse(&request.bytes).into_owned().collect();
     let refused = |why: &str| {
         let body = json!({"error": why}).to_string();
-        Answer::whole("400 Bad Request", &["content-type: application/json"], body)
+        ScriptedResponse::whole("400 Bad Request", &["content-type: application/json"], body)
     };
     if behaviour.client.is_some() && !request.headers.contains_key("authorization") {
         return refused("invalid_client");
@@ -231,17 +239,17 @@ fn token(request: &ReceivedRequest, behaviour: &OauthBehaviour, state: &mut Stat
 }
 
 /// Returns the answer to an unauthorized request.
-fn turned_away(request: &ReceivedRequest, host: &str, state: &State) -> Option<Answer> {
+fn turned_away(request: &ReceivedRequest, host: &str, state: &State) -> Option<ScriptedResponse> {
     let sent = request.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
     (!is_known).then(|| unauthorized(host))
 }
 
-fn unauthorized(host: &str) -> Answer {
+fn unauthorized(host: &str) -> ScriptedResponse {
     let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
     let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
-    Answer::whole("401 Unauthorized", &[&header], "")
+    ScriptedResponse::whole("401 Unauthorized", &[&header], "")
 }
 
 /// Returns the answer to a message, if it requires one.
@@ -250,7 +258,7 @@ fn tools(
     host: &str,
     behaviour: &OauthBehaviour,
     state: &State,
-) -> Result<Option<Value>, Answer> {
+) -> Result<Option<Value>, ScriptedResponse> {
     if let Some(refusal) = turned_away(request, host, state) {
         return Err(refusal);
     }
@@ -278,7 +286,7 @@ fn tools(
                 let header = format!(
                     "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"{wanted} $(x)\""
                 );
-                return Err(Answer::whole("403 Forbidden", &[&header], ""));
+                return Err(ScriptedResponse::whole("403 Forbidden", &[&header], ""));
             }
             json!({"content": [{"type": "text", "text": format!("you are {}", sent.unwrap())}]})
         }
@@ -286,9 +294,9 @@ fn tools(
     Ok(Some(json!({"jsonrpc": "2.0", "id": id, "result": result})))
 }
 
-fn json_answer(value: &Value) -> Answer {
+fn json_answer(value: &Value) -> ScriptedResponse {
     let headers = ["content-type: application/json"];
-    Answer::whole("200 OK", &headers, value.to_string())
+    ScriptedResponse::whole("200 OK", &headers, value.to_string())
 }
 
 /// Encodes in base64 for URLs, without padding (RFC 4648, section 5).

@@ -6,10 +6,10 @@ use massgen::event::StopReason;
 use massgen::spending::TokenUsage;
 use serde_json::{Value, json};
 
-use crate::http_server::Answer;
+use crate::http_server::ScriptedResponse;
 use crate::openai_wire::{
     call_item, completed_event, event, item, message_item, piece, published_echo, published_output,
-    published_stream, serve, stream_answer,
+    published_stream, serve_openai, stream_answer,
 };
 use crate::wire::{call, collect, fault_line, simple_request, text};
 
@@ -44,8 +44,8 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
 }
 
 /// Returns the events of a simple request to a server that gives this answer.
-async fn events_of(answer: Answer) -> Vec<Result<ReplyEvent, BackendError>> {
-    let (_server, backend) = serve(answer).await;
+async fn events_of(answer: ScriptedResponse) -> Vec<Result<ReplyEvent, BackendError>> {
+    let (_server, backend) = serve_openai(answer).await;
     collect(&backend, simple_request()).await
 }
 
@@ -81,14 +81,14 @@ async fn unknown_and_missing_stream_events_are_tolerated() {
         .filter(|line| !line.starts_with("event: "))
         .collect();
     let answers = [
-        Answer::stream().piece(&with_strangers).end(),
-        Answer::stream().piece(&nameless).end(),
+        ScriptedResponse::stream().piece(&with_strangers).end(),
+        ScriptedResponse::stream().piece(&nameless).end(),
         // How other servers end their streams.
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(format!("{stream}data: [DONE]\n\n"))
             .end(),
         // Without a content type or length: the end of the connection is the end of the body.
-        Answer::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
+        ScriptedResponse::raw(format!("HTTP/1.1 200 OK\r\n\r\n{stream}")),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
         assert_eq!(events_of(answer).await, published_events(), "row {row}");
@@ -101,7 +101,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
         let body = json!({"object": "response", "status": status, "error": error,
             "output": output, "usage": {"input_tokens": 5, "output_tokens": 7}});
         let headers = ["content-type: application/json; charset=utf-8"];
-        Answer::whole("200 OK", &headers, body.to_string())
+        ScriptedResponse::whole("200 OK", &headers, body.to_string())
     };
     let events = events_of(body("completed", Value::Null, published_output())).await;
     assert_eq!(
@@ -132,7 +132,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
         message(body("in_progress", Value::Null, json!([]))).await,
         "`openai` ended its reply with `in_progress`"
     );
-    let empty = Answer::whole("200 OK", &["content-type: application/json"], "{}");
+    let empty = ScriptedResponse::whole("200 OK", &["content-type: application/json"], "{}");
     assert_eq!(
         message(empty).await,
         "`openai` sent a malformed reply: the body holds no reply"
@@ -387,7 +387,7 @@ async fn a_whole_reply_counts_whatever_its_status_says() {
 }
 
 /// Returns the error for an answer, as one line.
-async fn line_of(answer: Answer) -> String {
+async fn line_of(answer: ScriptedResponse) -> String {
     let mut events = events_of(answer).await;
     let fault = events.pop().unwrap().unwrap_err();
     assert_eq!(events, [], "{fault}");
@@ -472,7 +472,7 @@ async fn a_refused_request_says_what_to_change() {
     let refused = |status: &str, message: &str, code: Value| {
         let body = json!({"error": {"message": message, "type": "invalid_request_error",
             "param": null, "code": code}});
-        Answer::whole(status, &[], body.to_string())
+        ScriptedResponse::whole(status, &[], body.to_string())
     };
     let mut lines = Vec::new();
     for answer in [
@@ -496,8 +496,9 @@ async fn a_refused_request_says_what_to_change() {
     }
     let limited = json!({"error": {"message": "Please try again in 20ms.", "type": "tokens",
         "code": "rate_limit_exceeded"}});
-    let limited =
-        |headers: &[&str]| Answer::whole("429 Too Many Requests", headers, limited.to_string());
+    let limited = |headers: &[&str]| {
+        ScriptedResponse::whole("429 Too Many Requests", headers, limited.to_string())
+    };
     lines.push(line_of(limited(&[])).await);
     lines.push(line_of(limited(&["retry-after: 2"])).await);
     insta::assert_snapshot!(lines.join("\n"), @"

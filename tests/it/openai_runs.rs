@@ -3,16 +3,16 @@
 
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::openai_wire::{completed_event, stream_answer};
 use crate::project::Project;
 
 /// Plays the model: it answers, votes for the first agent, and presents.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     let body = request.json();
     if let Err(message) = check_input(body["input"].as_array().unwrap()) {
         let error = json!({"error": {"message": message, "type": "invalid_request_error"}});
-        return Answer::whole("400 Bad Request", &[], error.to_string());
+        return ScriptedResponse::whole("400 Bad Request", &[], error.to_string());
     }
     let model = body["model"].as_str().unwrap();
     let offered = |name: &str| body["tools"].to_string().contains(&format!("\"{name}\""));
@@ -62,7 +62,7 @@ fn check_input(input: &[Value]) -> Result<(), String> {
 }
 
 /// Returns a reply that consists of reasoning and this item.
-fn reply_with(item: &Value) -> Answer {
+fn reply_with(item: &Value) -> ScriptedResponse {
     let reasoning = json!({"id": "rs_1", "type": "reasoning", "summary": [],
         "encrypted_content": "gAAAA"});
     stream_answer(&[completed_event(&json!([reasoning, item]))])

@@ -10,7 +10,7 @@ use massgen::tools::request::CallRequest;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
-use crate::http_server::{Answer, Server};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
 use crate::wire::{KEY, assistant_message, call, collect, config, read_tool, simple_request};
 
 /// Formats one event of a stream as OpenAI does.
@@ -161,12 +161,15 @@ pub(crate) fn published_echo() -> Value {
 }
 
 /// Returns an answer that streams these events.
-pub(crate) fn stream_answer(stream: &[String]) -> Answer {
-    stream.iter().fold(Answer::stream(), Answer::piece).end()
+pub(crate) fn stream_answer(stream: &[String]) -> ScriptedResponse {
+    stream
+        .iter()
+        .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
+        .end()
 }
 
 /// Returns a config for a model that reasons, with these parameters.
-pub(crate) fn openai_config(server: &Server, parameters: Value) -> BackendConfig {
+pub(crate) fn openai_config(server: &ScriptedServer, parameters: Value) -> BackendConfig {
     let mut config = config("openai", &format!("{}/v1", server.url));
     "gpt-5-mini".clone_into(&mut config.model);
     let Value::Object(parameters) = parameters else {
@@ -176,15 +179,15 @@ pub(crate) fn openai_config(server: &Server, parameters: Value) -> BackendConfig
     config
 }
 
-pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
-    let server = Server::start(vec![answer]).await;
+pub(crate) async fn serve_openai(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![answer]).await;
     let backend = connect(&openai_config(&server, json!({})));
     (server, backend)
 }
 
 #[tokio::test]
 async fn a_request_is_sent_whole() {
-    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
+    let server = ScriptedServer::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
     let backend = connect(&openai_config(&server, json!({})));
     let mut with_tools = simple_request();
     with_tools.tools = Arc::new([read_tool()]);
@@ -232,7 +235,7 @@ async fn a_request_is_sent_whole() {
 
 #[tokio::test]
 async fn parameters_of_a_config_reach_the_request() {
-    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
+    let server = ScriptedServer::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
     let parameters = json!({
         "temperature": 0.2, "top_p": 0.9, "max_tokens": 500,
         "reasoning": {"summary": "auto"}, "reasoning_effort": "low",
@@ -295,7 +298,7 @@ async fn parameters_of_a_config_reach_the_request() {
 
 #[tokio::test]
 async fn a_base_url_may_name_the_whole_way() {
-    let server = Server::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
+    let server = ScriptedServer::start(vec![stream_answer(&[completed_event(&json!([]))])]).await;
     for (path, expected) in [
         ("", "/responses"),
         ("/v1", "/v1/responses"),
@@ -332,7 +335,7 @@ fn after(
 
 #[tokio::test]
 async fn reasoning_and_calls_go_back_in_their_order() {
-    let (server, backend) = serve(stream_answer(&published_stream())).await;
+    let (server, backend) = serve_openai(stream_answer(&published_stream())).await;
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
     let reply = collect(&backend, request.clone()).await;
@@ -365,7 +368,7 @@ async fn reasoning_and_calls_go_back_in_their_order() {
 
 #[tokio::test]
 async fn stored_items_are_sent_back_by_their_ids() {
-    let server = Server::start(vec![stream_answer(&published_stream())]).await;
+    let server = ScriptedServer::start(vec![stream_answer(&published_stream())]).await;
     let backend = connect(&openai_config(&server, json!({"store": true})));
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
@@ -381,7 +384,7 @@ async fn stored_items_are_sent_back_by_their_ids() {
 
 #[tokio::test]
 async fn messages_of_other_vendors_are_sent_without_their_metadata() {
-    let (server, backend) = serve(stream_answer(&[completed_event(&json!([]))])).await;
+    let (server, backend) = serve_openai(stream_answer(&[completed_event(&json!([]))])).await;
     let mut request = simple_request();
     let call_request = |id: &str, arguments: &str| CallRequest {
         id: id.to_owned(),
@@ -424,7 +427,7 @@ async fn messages_of_other_vendors_are_sent_without_their_metadata() {
 #[tokio::test]
 async fn malformed_arguments_do_not_go_back() {
     let output = json!([call_item("fc_a", "call_a", "vote", "{\"x\": ")]);
-    let (server, backend) = serve(stream_answer(&[completed_event(&output)])).await;
+    let (server, backend) = serve_openai(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     assert_eq!(reply[0], Ok(call("call_a", "vote", "{\"x\": ")));
@@ -440,7 +443,7 @@ async fn malformed_arguments_do_not_go_back() {
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let output = json!([call_item("fc_a", "a", "f", "{}")]);
-    let (server, backend) = serve(stream_answer(&[completed_event(&output)])).await;
+    let (server, backend) = serve_openai(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     let first = after(&request, reply, &[("a", "done")]);

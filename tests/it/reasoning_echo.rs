@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 
 use crate::chat_wire::{delta, finish};
 use crate::decoding::connect;
-use crate::http_server::{Answer, Server};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
 use crate::wire::{collect, config, simple_request};
 
 const MISSING: &str = "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2";
 
 /// Returns a reply that reasons, and calls a tool.
-fn reasoning_answer(reasoning: &Value) -> Answer {
+fn reasoning_answer(reasoning: &Value) -> ScriptedResponse {
     let call = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
-    Answer::stream()
+    ScriptedResponse::stream()
         .piece(delta(reasoning))
         .piece(delta(&json!({"tool_calls": call})))
         .piece(finish("tool_calls"))
         .end()
 }
 
-fn refusal_answer(words: &str) -> Answer {
+fn refusal_answer(words: &str) -> ScriptedResponse {
     let body = json!({"error": {"message": words}}).to_string();
-    Answer::whole("400 Bad Request", &["content-type: application/json"], body)
+    ScriptedResponse::whole("400 Bad Request", &["content-type: application/json"], body)
 }
 
-fn final_answer() -> Answer {
-    Answer::stream().piece(finish("stop")).end()
+fn final_answer() -> ScriptedResponse {
+    ScriptedResponse::stream().piece(finish("stop")).end()
 }
 
 /// Asks once, and again with the reply; returns the replies in the second and later requests, and
@@ -39,10 +39,10 @@ fn final_answer() -> Answer {
 async fn ask_again(
     change: impl Fn(&mut BackendConfig),
     reasoning: &Value,
-    answers: Vec<Answer>,
+    answers: Vec<ScriptedResponse>,
 ) -> (Vec<Value>, Option<BackendErrorKind>) {
     let answers = [vec![reasoning_answer(reasoning)], answers].concat();
-    let server = Server::start(answers).await;
+    let server = ScriptedServer::start(answers).await;
     let mut config = config("chatcompletion", &format!("{}/v1", server.url));
     change(&mut config);
     let backend = connect(&config);

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::{FinishedCommand, Project};
 use crate::slurm_cluster::free_ports;
 
@@ -68,8 +68,8 @@ fn team() -> Project {
         .args(["--config", "team.yaml", "CANARY, please"])
 }
 
-fn accept_export(_: &ReceivedRequest) -> Answer {
-    Answer::whole("200 OK", &[], "")
+fn accept_export(_: &ReceivedRequest) -> ScriptedResponse {
+    ScriptedResponse::whole("200 OK", &[], "")
 }
 
 /// Everything that a collector received.
@@ -435,11 +435,12 @@ fn a_collector_that_is_gone_hangs_or_fails_costs_one_warning() {
     let (finished, shown_url) = with(&format!("http://127.0.0.1:{closed_port}"));
     check_unharmed(&finished, &shown_url, "refused");
 
-    let hangs = Endpoint::start_with(|_| Answer::default().await_close());
+    let hangs = Endpoint::start_with(|_| ScriptedResponse::default().await_close());
     let (finished, shown_url) = with(&hangs.server.url);
     check_unharmed(&finished, &shown_url, "no answer");
 
-    let fails = Endpoint::start_with(|_| Answer::whole("500 Internal Server Error", &[], "no"));
+    let fails =
+        Endpoint::start_with(|_| ScriptedResponse::whole("500 Internal Server Error", &[], "no"));
     let (finished, shown_url) = with(&fails.server.url);
     check_unharmed(&finished, &shown_url, "500");
 }
@@ -449,9 +450,9 @@ fn a_busy_collector_is_retried() {
     let busy = std::sync::atomic::AtomicBool::new(true);
     let collector = Endpoint::start_with(move |_| {
         if busy.swap(false, std::sync::atomic::Ordering::Relaxed) {
-            Answer::whole("503 Service Unavailable", &["retry-after: 0"], "")
+            ScriptedResponse::whole("503 Service Unavailable", &["retry-after: 0"], "")
         } else {
-            Answer::whole("200 OK", &[], "")
+            ScriptedResponse::whole("200 OK", &[], "")
         }
     });
     let finished = team()

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, WireFormatCase};
 use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, logged_events};
@@ -273,7 +273,8 @@ fn a_symlink_is_the_file_that_it_leads_to() {
 
 #[test]
 fn a_resumed_run_has_the_same_files() {
-    let silent = Endpoint::start_with(|_: &ReceivedRequest| Answer::stream().await_close());
+    let silent =
+        Endpoint::start_with(|_: &ReceivedRequest| ScriptedResponse::stream().await_close());
     let project = project(&silent, "claude", "{file_path: paper.pdf}");
     let mut command = project.command();
     let quiet = command
@@ -309,7 +310,7 @@ fn files_are_left_out_if_the_vendor_refuses_them() {
             let error = json!({"type": "error", "error": {
                 "type": "invalid_request_error", "message": "no documents here"}});
             let headers = ["content-type: application/json"];
-            return Answer::whole("400 Bad Request", &headers, error.to_string());
+            return ScriptedResponse::whole("400 Bad Request", &headers, error.to_string());
         }
         CLAUDE.calls("new_answer", &json!({"content": "done"}))
     });

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::endpoint_runs::streamed;
-use crate::http_server::{Answer, Endpoint, ReceivedRequest};
+use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::openai_wire::{call_item, completed_event, message_item};
 use crate::project::{FinishedCommand, Project};
 
@@ -16,7 +16,7 @@ const PAGE: &str = "https://example.org/found";
 
 /// Plays both vendors' models: they search, the first one has something computed too, and then they
 /// answer, vote and present.
-fn play_model(request: &ReceivedRequest) -> Answer {
+fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
     let body = request.json();
     if request.line.contains(":streamGenerateContent") {
         assert_eq!(request.headers["x-goog-api-key"], GOOGLE_KEY);
@@ -61,14 +61,14 @@ fn next_call(body: &Value, tools: &[&str], answer: &str) -> Option<(String, Valu
     Some(("new_answer".to_owned(), json!({ "content": answer })))
 }
 
-fn play_google(body: &Value) -> Answer {
+fn play_google(body: &Value) -> ScriptedResponse {
     let tools = &body["tools"];
     let streamed = |parts: Value, metadata: Value| {
         let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 10});
         let candidate = json!({"content": {"role": "model", "parts": parts},
             "groundingMetadata": metadata, "finishReason": "STOP"});
         let response = json!({"candidates": [candidate], "usageMetadata": usage});
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(format!("data: {response}\r\n\r\n"))
             .end()
     };
@@ -98,7 +98,7 @@ fn play_google(body: &Value) -> Answer {
     }
 }
 
-fn play_xai(body: &Value) -> Answer {
+fn play_xai(body: &Value) -> ScriptedResponse {
     for sent in ["search_parameters", "enable_web_search", "plugins"] {
         assert_eq!(body[sent], Value::Null, "{body}");
     }
@@ -108,7 +108,7 @@ fn play_xai(body: &Value) -> Answer {
     }
 }
 
-fn xai_search(body: &Value) -> Answer {
+fn xai_search(body: &Value) -> ScriptedResponse {
     assert_eq!(body["tools"], json!([{"type": "web_search"}]), "{body}");
     assert_eq!(body["model"], "grok-4");
     assert_eq!(body["input"][0]["role"], "system", "{body}");
@@ -116,7 +116,7 @@ fn xai_search(body: &Value) -> Answer {
     let mut item = message_item("m", "Found by xAI.");
     item["content"][0]["annotations"] =
         json!([{"type": "url_citation", "url": PAGE, "title": "A page"}]);
-    Answer::stream()
+    ScriptedResponse::stream()
         .piece(completed_event(&json!([item])))
         .end()
 }
@@ -196,12 +196,12 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
 
 #[test]
 fn a_vendors_tool_is_asked_once_even_if_its_reply_is_a_call() {
-    let endpoint = Endpoint::start_with(|request: &ReceivedRequest| -> Answer {
+    let endpoint = Endpoint::start_with(|request: &ReceivedRequest| -> ScriptedResponse {
         if request.line != "POST /v1/responses" {
             return play_xai(&request.json());
         }
         let call = call_item("fc_1", "call_1", "read_text_file", "{}");
-        Answer::stream()
+        ScriptedResponse::stream()
             .piece(completed_event(&json!([call])))
             .end()
     });

@@ -13,7 +13,7 @@ use massgen::tools::spec::ToolOffer;
 use serde_json::{Value, json};
 
 use crate::decoding::{backend_config, connect};
-use crate::http_server::{Answer, Server};
+use crate::http_server::{ScriptedResponse, ScriptedServer};
 
 /// The key of every backend here; no error may show it.
 pub(crate) const KEY: &str = "sk-the-secret-key-of-the-tests";
@@ -28,8 +28,8 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
 }
 
 /// Starts a server that gives this one answer, and returns its backend.
-pub(crate) async fn serve(answer: Answer) -> (Server, RemoteBackend) {
-    let server = Server::start(vec![answer]).await;
+pub(crate) async fn serve_chat(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![answer]).await;
     let backend = connect(&config("groq", &format!("{}/v1", server.url)));
     (server, backend)
 }
