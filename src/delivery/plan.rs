@@ -36,7 +36,7 @@ pub struct DeliveryEntry {
     pub ours: PathState,
     /// Where the content of massgen's file is.
     pub source: ContentSource,
-    /// The user's change since, if it prevents this change.
+    /// The change since the run began, if it prevents this one.
     pub conflict: Option<DeliveryConflict>,
 }
 
@@ -75,11 +75,13 @@ impl ContentOrigin {
     }
 }
 
-/// The user's change to a path during the run.
+/// The change to a path during the run, or after it, that prevents a delivery there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryConflict {
     /// They changed or created it.
     Changed,
+    /// They did not: another delivery of the same run changed it, and is still applied.
+    Delivered,
     /// They removed it.
     Removed,
 }
@@ -89,6 +91,9 @@ impl DeliveryConflict {
     pub fn reason(self) -> &'static str {
         match self {
             DeliveryConflict::Changed => "you changed it since the run began",
+            DeliveryConflict::Delivered => {
+                "the run has already delivered another version of it; undo that first"
+            }
             DeliveryConflict::Removed => "you removed it, or its directory, since the run began",
         }
     }

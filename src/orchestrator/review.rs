@@ -23,7 +23,7 @@ use crate::world::access::hook_runner::HookRunner;
 use crate::world::access::merge_bases::MergeBases;
 use crate::world::approval::ApprovalRequest;
 use crate::world::delivery::merging::merge;
-use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
+use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::retention::{DELIVERIES_MAX, RetentionLimits, prune};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
@@ -224,6 +224,7 @@ pub async fn deliver(
                 began_ns: i128::from(source.began_ns),
                 bases,
                 partial: PartialFiles::default(),
+                earlier: EarlierFiles::default(),
             };
             let mut planned = plan(&delivery, &source, Some(&since))?;
             merge(&delivery, &mut planned, &since)?;

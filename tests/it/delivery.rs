@@ -19,7 +19,7 @@ use massgen::world::access::gate::Gate;
 use massgen::world::access::merge_bases::MergeBases;
 use massgen::world::access::policy::GatePolicy;
 use massgen::world::delivery::merging::merge;
-use massgen::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
+use massgen::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use massgen::world::delivery::recovery::recover;
 use massgen::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
@@ -380,6 +380,7 @@ fn planned_since(
         began_ns,
         bases: None,
         partial: PartialFiles::default(),
+        earlier: EarlierFiles::default(),
     };
     plan(delivery, &fixture.offer(), Some(&since)).unwrap()
 }
@@ -656,6 +657,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
         began_ns: 0,
         bases: Some(bases),
         partial: PartialFiles::default(),
+        earlier: EarlierFiles::default(),
     };
     let mut plan = plan(&delivery, &fixture.offer(), Some(&since)).unwrap();
     merge(&delivery, &mut plan, &since).unwrap();

@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use massgen::delivery::choice::DeliveryChoice;
 use massgen::world::delivery::planning::plan;
@@ -981,5 +981,56 @@ fn the_answer_of_another_agent_can_be_taken() {
         !undone.stderr().contains("earlier part"),
         "{}",
         undone.stderr()
+    );
+}
+
+#[test]
+fn the_answer_of_another_agent_can_be_taken_after_an_undo() {
+    let rewrites = format!(
+        r#"
+- when: {{system: "{FINAL}"}}
+  calls:
+    - {{name: read_text_file, arguments: {{path: "{{{{cwd}}}}/shared.txt"}}}}
+    - {{name: write_file, arguments: {{path: "{{{{cwd}}}}/shared.txt", content: "by one"}}}}
+{}"#,
+        build_replies("shared.txt", "by one", "text: \"all done\"").trim_start()
+    );
+    let other = build_replies("shared.txt", "by two", "text: \"all done\"");
+    let agents = [
+        agent("one", "cwd: w1", &rewrites),
+        agent("two", "cwd: w2", &other),
+    ];
+    let project = Project::new()
+        .config(&team(&agents, WRITE_HERE))
+        .file("shared.txt", "before")
+        .args(["build"]);
+    let file = fs::File::options()
+        .append(true)
+        .open(project.path("shared.txt"));
+    file.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let take = ["apply", "last", "--agent", "agent2", "--yes"];
+    let delivered = project.success().has_file("shared.txt", "by one");
+    let denied = delivered.then(take).failure(4);
+    assert_eq!(
+        denied.stdout(),
+        "denied shared.txt: the run has already delivered another version of it; undo that first\n"
+    );
+    let undone = denied
+        .has_file("shared.txt", "by one")
+        .then(["undo"])
+        .success();
+    let applied = undone.has_file("shared.txt", "before").then(take).success();
+    assert_eq!(applied.stdout(), "changed shared.txt\n");
+    let undone = applied
+        .has_file("shared.txt", "by two")
+        .then(["undo"])
+        .success();
+    let undone = undone.has_file("shared.txt", "before");
+    // What the user changes is theirs, after an undo too.
+    fs::write(undone.project().path("shared.txt"), "mine").unwrap();
+    let denied = undone.then(take).failure(4).has_file("shared.txt", "mine");
+    assert_eq!(
+        denied.stdout(),
+        "denied shared.txt: you changed it since the run began\n"
     );
 }

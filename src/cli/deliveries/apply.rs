@@ -11,6 +11,7 @@ use crate::cli::deliveries::interactive_review::{
     FileReviewSelection, ReviewAnswer, TerminalLines, ask_about_files, ask_what_to_apply, review,
     show_difference,
 };
+use crate::cli::deliveries::parts::earlier_files;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::undo::{ReportedMove, report};
@@ -30,7 +31,7 @@ use crate::orchestrator::review::DeliverySelection;
 use crate::path::AbsPath;
 use crate::text::join_with_commas;
 use crate::world::delivery::contents::DeliveryDifference;
-use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
+use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{
     DeliverySource, DeliveryUse, OpenDelivery, SourceDirectory, SourceLayout,
 };
@@ -70,9 +71,12 @@ pub(crate) fn run(
     };
     let offer = OpenDelivery::open(&deliveries, &name)?.read_source()?;
     let offer = agent_source(&name, agent, offer, host)?;
+    let earlier = EarlierParts {
+        files: earlier_files(&name, &deliveries)?,
+        ..EarlierParts::default()
+    };
     let delivery = OpenDelivery::create(&deliveries, &name)?;
     delivery.write_source(&offer)?;
-    let earlier = EarlierParts::default();
     let status = apply_delivery(host, arguments, &delivery, &offer, earlier, output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
@@ -304,6 +308,8 @@ pub(crate) struct EarlierParts {
     paths: Vec<AbsPath>,
     /// Those of which some hunks were applied, as long as nothing else changed them.
     pub(crate) partial: PartialFiles,
+    /// What other deliveries of the same run changed.
+    files: EarlierFiles,
 }
 
 impl EarlierParts {
@@ -313,6 +319,7 @@ impl EarlierParts {
         Ok(delivered.map_or_else(Self::default, |delivered| Self {
             paths: delivered.names().map(|(path, ..)| path).collect(),
             partial: delivered.partial_files(),
+            files: EarlierFiles::default(),
         }))
     }
 }
@@ -332,6 +339,7 @@ pub(crate) fn apply_delivery(
         began_ns: i128::from(offer.began_ns),
         bases: None,
         partial: earlier.partial,
+        earlier: earlier.files,
     };
     let mut planned = plan(delivery, offer, Some(&since))?;
     let mut known = planned.paths();

@@ -15,7 +15,7 @@ use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
 use crate::path::AbsPath;
 use crate::world::delivery::contents::{DeliveryDifference, difference};
-use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
+use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{DeliveryUse, OpenDelivery};
 use crate::world::delivery::undo::{AppliedDelivery, is_selected};
 use crate::world::io::pager::PagerProcess;
@@ -120,6 +120,7 @@ fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
         began_ns: i128::from(offer.began_ns),
         bases: None,
         partial: PartialFiles::default(),
+        earlier: EarlierFiles::default(),
     };
     plan(delivery, &offer, Some(&since))
 }

@@ -2,8 +2,9 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::delivery::planning::EarlierFiles;
 use crate::world::delivery::store::{OpenDelivery, is_used};
-use crate::world::delivery::undo::AppliedDelivery;
+use crate::world::delivery::undo::{AppliedDelivery, DeliveredState};
 use crate::world::store::delivery_names::{names_of, names_of_pipeline, pipeline_of, run_of};
 use crate::world::store::pipelines;
 
@@ -55,6 +56,25 @@ pub(crate) fn revertible_parts(
         is_revertible
     };
     parts.iter().filter(is_revertible).cloned()
+}
+
+/// Returns the files that the deliveries of the run of `delivery` changed. A delivery that cannot be
+/// read counts as none.
+pub(crate) fn earlier_files(delivery: &str, deliveries: &AbsPath) -> Result<EarlierFiles> {
+    let mut files = EarlierFiles::default();
+    for part in parts_of(run_of(delivery), deliveries)? {
+        let Ok(Some(delivered)) = open_applied(&part, deliveries) else {
+            continue;
+        };
+        for (path, _, state) in delivered.names() {
+            match state {
+                DeliveredState::Applied => files.applied.insert(path),
+                DeliveredState::Reverted => files.restored.insert(path),
+                DeliveredState::Changed => false,
+            };
+        }
+    }
+    Ok(files)
 }
 
 fn open_applied(part: &str, deliveries: &AbsPath) -> Result<Option<AppliedDelivery>> {

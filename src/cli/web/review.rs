@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::cli::deliveries::apply::{EarlierParts, labelled_source, plan_answer};
-use crate::cli::deliveries::parts::{parts_of, revertible_parts};
+use crate::cli::deliveries::parts::{earlier_files, parts_of, revertible_parts};
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::deliveries::{
     deliveries_directory, display_path, recover, require_known_path, resolve_paths,
@@ -38,7 +38,7 @@ use crate::path::AbsPath;
 use crate::world::delivery::contents::{
     DeliveryDifference, DiffSide, change_since_plan, difference,
 };
-use crate::world::delivery::planning::{ConflictBaseline, PartialFiles, plan};
+use crate::world::delivery::planning::{ConflictBaseline, EarlierFiles, PartialFiles, plan};
 use crate::world::delivery::store::{DeliverySource, NO_DELIVERY_HINT, OpenDelivery};
 use crate::world::delivery::transaction::{apply, select_hunks};
 use crate::world::delivery::undo::{
@@ -226,11 +226,13 @@ fn plan_of(
     delivery: &OpenDelivery,
     offer: &DeliverySource,
     partial: PartialFiles,
+    earlier: EarlierFiles,
 ) -> Result<DeliveryPlan> {
     let since = ConflictBaseline {
         began_ns: i128::from(offer.began_ns),
         bases: None,
         partial,
+        earlier,
     };
     plan(delivery, offer, Some(&since))
 }
@@ -281,7 +283,7 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     } = AppliedChanges::read(&delivery, host)?;
     let applied = earlier.unwrap_or(applied);
     let offer = delivery.read_source()?;
-    let planned = plan_of(&delivery, &offer, partial)?;
+    let planned = plan_of(&delivery, &offer, partial, EarlierFiles::default())?;
     let mut review = plan_json("kept", &delivery, &planned, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
@@ -432,10 +434,12 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         let delivery = open_newest(&run.name(), host)?;
         let source = labelled_source(run, label, delivery.read_source()?)?;
         drop(delivery);
-        let delivery = OpenDelivery::create(&deliveries_directory(host), &run.name())?;
+        let deliveries = deliveries_directory(host);
+        let earlier = earlier_files(&run.name(), &deliveries)?;
+        let delivery = OpenDelivery::create(&deliveries, &run.name())?;
         let applied = delivery
             .write_source(&source)
-            .and_then(|()| plan_of(&delivery, &source, PartialFiles::default()))
+            .and_then(|()| plan_of(&delivery, &source, PartialFiles::default(), earlier))
             .map_err(ApiError::from)
             .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
         if !delivery.is_applied() {
@@ -481,7 +485,8 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
 /// Plans what was not applied of a kept delivery.
 fn plan_rest(delivery: &Arc<OpenDelivery>) -> Result<DeliveryPlan> {
     let earlier = EarlierParts::read(delivery)?;
-    plan_of(delivery, &delivery.read_source()?, earlier.partial)
+    let offer = delivery.read_source()?;
+    plan_of(delivery, &offer, earlier.partial, EarlierFiles::default())
 }
 
 /// Applies what the request takes of what was not applied of a kept delivery.

@@ -11,7 +11,7 @@ use crate::delivery::plan::{
     ContentSource, DeliveryConflict, DeliveryEntry, DeliveryPlan, DeliveryRefusal, RefusalSource,
 };
 use crate::error::Result;
-use crate::path::{RealPath, RelPath};
+use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission};
 use crate::permissions::history::is_generated;
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
@@ -43,6 +43,17 @@ pub struct ConflictBaseline {
     pub bases: Option<MergeBases>,
     /// Files that are unchanged since an earlier part of the same delivery wrote them.
     pub partial: PartialFiles,
+    /// Files that other deliveries of the same run changed.
+    pub earlier: EarlierFiles,
+}
+
+/// The files that deliveries of a run changed, as far as nothing else has changed them since.
+#[derive(Clone, Debug, Default)]
+pub struct EarlierFiles {
+    /// Those that are as they were delivered.
+    pub applied: BTreeSet<AbsPath>,
+    /// Those that are as they were before a delivery, because it was undone.
+    pub restored: BTreeSet<AbsPath>,
 }
 
 /// The files of which some hunks were delivered and that are unchanged since, each with the number of
@@ -558,12 +569,19 @@ impl LayerPlanner<'_> {
         });
     }
 
-    /// Returns the conflict if the user has changed `rel` since the run began, unless the agent has
-    /// read its current version.
+    /// Returns the conflict if the user, or another delivery, has changed `rel` since the run began,
+    /// unless the agent has read its current version.
     fn conflict(&self, rel: &RelPath, found: Option<&FileMetadata>) -> Option<DeliveryConflict> {
         let (since, found) = (self.since?, found?);
         let is_partial = || since.partial.0.contains(&(self.number, rel.clone()));
         if found.version.changed_ns < since.began_ns || is_partial() {
+            return None;
+        }
+        let root = self.plan.roots.get(self.number);
+        let path = root.map(|root| root.join(rel.as_path()));
+        let is_in = |files: &BTreeSet<AbsPath>| path.as_ref().is_some_and(|p| files.contains(p));
+        // The undo moved the user's file back, which changes no more than the time of its status.
+        if found.version.modified_ns < since.began_ns && is_in(&since.earlier.restored) {
             return None;
         }
         let base = since
@@ -572,6 +590,7 @@ impl LayerPlanner<'_> {
             .and_then(|bases| bases.get(&self.real.join(rel)));
         match base {
             Some(base) if base.matches_version(&found.version) => None,
+            Some(_) | None if is_in(&since.earlier.applied) => Some(DeliveryConflict::Delivered),
             Some(_) | None => Some(DeliveryConflict::Changed),
         }
     }
