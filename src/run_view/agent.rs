@@ -45,6 +45,8 @@ pub struct AgentView {
     pub answer: Option<AnswerLabel>,
     /// The answer that its vote is for; `None` without a vote that counts.
     pub vote: Option<AnswerLabel>,
+    /// The agent that gave the answer it voted for last, even if that vote does not count any more.
+    pub candidate: Option<AgentId>,
     /// Its last tool calls, oldest first.
     pub calls: VecDeque<ToolCallView>,
     /// Its plan; `None` if it has none.
@@ -209,6 +211,7 @@ impl AgentView {
             since_ms: 0,
             answer: None,
             vote: None,
+            candidate: None,
             calls: VecDeque::new(),
             plan: None,
             speech: Speech::default(),
@@ -237,11 +240,21 @@ impl AgentView {
         self.set_activity(AgentActivity::Idle, at);
     }
 
-    /// Returns the state in words for people, such as `runs execute_command` or `voted for agent1.1`.
+    /// Returns whom it votes for, such as `ben (agent2.1)`; `None` without a vote that counts.
+    pub fn vote_text(&self) -> Option<String> {
+        let label = self.vote?;
+        Some(match &self.candidate {
+            Some(candidate) => format!("{candidate} ({label})"),
+            None => label.to_string(),
+        })
+    }
+
+    /// Returns the state in words for people, such as `runs execute_command` or
+    /// `voted for ben (agent2.1)`.
     pub fn state_text(&self) -> String {
         match &self.activity {
-            AgentActivity::Idle => match (self.vote, self.answer) {
-                (Some(label), _) => format!("voted for {label}"),
+            AgentActivity::Idle => match (self.vote_text(), self.answer) {
+                (Some(vote), _) => format!("voted for {vote}"),
                 (None, Some(label)) => format!("answered {label}"),
                 (None, None) => "idle".to_owned(),
             },
@@ -688,10 +701,16 @@ impl AgentView {
                 self.note(&format!("answers as {label}"), at);
                 self.end_activity(at);
             }
-            CoordinationEvent::Voted { label, reason, .. } => {
+            CoordinationEvent::Voted {
+                candidate,
+                label,
+                reason,
+                ..
+            } => {
                 self.vote = Some(*label);
+                self.candidate = Some(candidate.clone());
                 self.waits_for_others = true;
-                self.note(&format!("votes for {label}: {reason}"), at);
+                self.note(&format!("votes for {candidate} ({label}): {reason}"), at);
                 self.end_activity(at);
             }
             CoordinationEvent::SubmissionRejected { reason, .. } => {

@@ -712,7 +712,7 @@ fn the_winner_is_marked_in_the_table_and_in_full() {
     let project = finished.then(["logs", "follow", "--dashboard"]);
     let mut terminal = Terminal::open(project, 80);
     terminal.wait_for_text("ann             * winner");
-    terminal.wait_for_text("ben             + voted for agent1.1");
+    terminal.wait_for_text("ben             + voted for ann");
     let marked = lines(&terminal);
     let marked = marked.iter().filter(|line| line.contains("* winner"));
     assert_eq!(marked.count(), 1, "{:?}", terminal.lines());

@@ -17,13 +17,19 @@ for (const [name, [text, expected]] of Object.entries(subjects)) {
 }
 
 test('an agent that waits for personas is not idle', () => {
-  const agent = { activity: { state: 'waiting_for_preparation', detail: 'personas' }, vote: null, answer: null };
+  const agent = { activity: { state: 'waiting_for_preparation', detail: 'personas' }, vote: null, candidate: null, answer: null };
   assert.equal(activityText(agent), 'waits for personas');
   assert.equal(activityTone(agent), 'idle');
 });
 
 test('an agent whose request for approval is queued is not idle', () => {
-  const agent = { activity: { state: 'queued_for_approval', detail: 'write_file' }, vote: null, answer: null };
+  const agent = { activity: { state: 'queued_for_approval', detail: 'write_file' }, vote: null, candidate: null, answer: null };
   assert.equal(activityText(agent), 'waits to ask for approval of write_file');
   assert.equal(activityTone(agent), 'ask');
+});
+
+test('an agent that voted says for whom', () => {
+  const agent = { activity: { state: 'idle' }, vote: 'agent2.1', candidate: 'ben', answer: 'agent1.1' };
+  assert.equal(activityText(agent), 'voted for ben (agent2.1)');
+  assert.equal(activityText({ ...agent, vote: null }), 'answered agent1.1');
 });

@@ -23,7 +23,7 @@ type Call = {tool: string, arguments: string, outcome: 'running' | 'succeeded' |
 type Speech = {kind: string | null, length: number, text: string};
 type PlanEntry = {content: string, status: 'pending' | 'in_progress' | 'completed'};
 type AgentSection = {id: string, model: string | null, activity: Activity, since_ms: number,
-  answer: string | null, vote: string | null, calls: Call[], plan: PlanEntry[] | null, speech: Speech,
+  answer: string | null, vote: string | null, candidate: string | null, calls: Call[], plan: PlanEntry[] | null, speech: Speech,
   usage: Usage};
 
 type Check = {check: string, need: string, verdict: 'passed' | 'failed' | 'not_run', how?: string,

@@ -85,8 +85,9 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
     let state = agent_state(agent, now_ms);
     let mut line = vec![(state.style, format!("{} {}", state.sign, state.text))];
     if agent.activity != AgentActivity::Idle {
-        if let Some(label) = agent.vote {
-            line.push((TextStyle::Faint, format!("  voted for {label}")));
+        if let Some(vote) = agent.vote_text() {
+            let vote = clean_line(&vote);
+            line.push((TextStyle::Faint, format!("  voted for {vote}")));
         } else if let Some(label) = agent.answer {
             line.push((TextStyle::Faint, format!("  answered {label}")));
         }

@@ -62,7 +62,7 @@ function facts(agent, stream) {
   return html`<div class="row wrap facts-row">
     ${winner ? html`<span class="chip tone-done">${icon('trophy')} winner</span>` : nothing}
     ${agent.answer ? chip(html`answer <b>${agent.answer}</b>`) : nothing}
-    ${agent.vote ? chip(html`votes for <b>${agent.vote}</b>`) : nothing}
+    ${agent.vote ? chip(html`votes for <bdi>${agent.candidate}</bdi> <b>${agent.vote}</b>`) : nothing}
     <span class="muted num"><span title="Tokens in and out">${tokens(usage.input_tokens)} in · ${tokens(usage.output_tokens)} out</span>
       · ${money(usage.cost_usd, usage.cost_is_complete)}</span></div>`;
 }

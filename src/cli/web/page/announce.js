@@ -25,7 +25,7 @@ export function announceChange(section, value, before) {
   if (!before) return;
   if (section === 'ballot') {
     for (const answer of value.answers.slice(before.answers.length)) announce(`${answer.agent} answered as ${answer.label}.`);
-    for (const vote of value.votes.slice(before.votes.length)) announce(`${vote.voter} voted for ${vote.label}.`);
+    for (const vote of value.votes.slice(before.votes.length)) announce(`${vote.voter} voted for ${vote.candidate} (${vote.label}).`);
     if (value.winner && !before.winner) announce(`${value.winner.agent} wins with ${value.winner.label}.`);
   } else if (section === 'questions' && value.length > before.length) {
     const { kind, agent, tool } = value[value.length - 1];

@@ -29,7 +29,7 @@ function answerChip(answer, stream) {
 }
 
 /** @param {Vote} vote */
-const voteText = (vote) => html`<bdi>${vote.voter}</bdi> → <span class="label">${vote.label}</span>`;
+const voteText = (vote) => html`<bdi>${vote.voter}</bdi> → <bdi>${vote.candidate}</bdi> <span class="label">${vote.label}</span>`;
 
 /** @param {Vote} vote */
 const voteItem = (vote) => html`<li class=${vote.is_void ? 'void' : ''}>${vote.is_void

@@ -126,7 +126,7 @@ function summary(event) {
     case 'tool_finished': return `${event.tool} ${event.denied ? 'denied' : event.success ? 'succeeded' : 'failed'}: ${event.summary ?? ''}`;
     case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} - ${(event.effects ?? []).join('; ')}`;
     case 'answered': return `${event.label}: ${event.content ?? ''}`;
-    case 'voted': return `for ${event.label}: ${event.reason ?? ''}`;
+    case 'voted': return `for ${event.candidate} (${event.label}): ${event.reason ?? ''}`;
     case 'votes_voided': return (event.voters ?? []).join(', ');
     case 'answers_shown': return (event.labels ?? []).join(', ');
     case 'final_answer': return event.content;
