@@ -216,6 +216,12 @@ export const cases = {
     await page.reload();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     await page.locator('.run-head .state', { hasText: 'undone' }).waitFor();
+    await page.getByRole('button', { name: 'Apply it again' }).click();
+    await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY.replace('1\n', 'FIRST\n'));
+    await page.getByRole('button', { name: 'Undo the delivery' }).click();
+    await page.getByRole('heading', { name: 'Undone' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY);
   },
 
   /** Comments on lines become the task of the next turn, and open no path. */

@@ -158,3 +158,27 @@ test('what was undone since is not shown as delivered, and the checks were of ot
   const more = await shown('log_u5', { 'a.txt': 'applied', 'b.txt': 'applied', 'c.txt': 'applied' });
   assert.deepEqual([more.title, more.outcomes, more.isQualified], ['What was delivered', ['changed', 'created', 'changed'], true]);
 });
+
+test('what was undone is applied again as it was, also by a page that was loaded since', async () => {
+  const hunks = [{ index: 0, digest: 'd0', header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] }];
+  const files = [{ path: 'a.txt', change: 'changed', hunks, undone: true }, { path: 'b.txt', change: 'changed', hunks }];
+  const applied = [{ path: 'a.txt', change: 'changed', state: 'reverted', hunks }];
+  let sent = null;
+  globalThis.fetch = async (address, { method, body }) => {
+    if (method !== 'POST') return Response.json({ state: 'kept', files, applied, parts: [] });
+    sent = JSON.parse(body);
+    return Response.json({ rows: [{ path: 'a.txt', outcome: 'restored' }] });
+  };
+  const rows = [{ path: '/project/a.txt', outcome: 'changed' }, { path: '/project/b.txt', outcome: 'declined' }];
+  const ended = { ...stream, id: 'log_again', sections: new Map([['delivery', { agent: 'ann', answer: '', rows, checks: [] }]]) };
+  const view = (isReadOnly = false) => deliveryView(ended, { isReadOnly, directory: '/project', answer: '' });
+  view();
+  await settled();
+  assert.doesNotMatch(text(view(true)), /Apply it again/);
+  const again = templates(view()).find(({ strings }) => strings.some((part) => part.includes('id="again"')));
+  again.values[again.strings.findIndex((part) => part.endsWith('@click='))]();
+  await settled();
+  assert.deepEqual(sent, { files: [{ path: 'a.txt', take: true }] });
+  assert.match(text(view()), /delivered again/);
+  assert.doesNotMatch(text(view()), /Apply it again/);
+});

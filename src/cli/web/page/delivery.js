@@ -208,9 +208,18 @@ function outcomeTitle(chosen, rows) {
   return rows.some(({ outcome: word }) => DELIVERED.includes(word)) ? 'Partly undone' : 'Undone';
 }
 
-/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, directory: string}} may the
- * parts that can be undone, `null` if none may be */
-function outcome(chosen, stream, { parts, directory }) {
+/** The files that are applied again as they were: without hunks, a file that was undone is as before. A page that has
+ * undone nothing itself knows them from the server.
+ * @param {DeliveryChoice} chosen @param {DeliveryRow[]} shown @param {DiffFile[]} offered */
+function filesAgain(chosen, shown, offered) {
+  const undone = chosen.wasUndone && chosen.mayApplyAgain ? shown.filter(({ outcome: word }) => word !== 'left')
+    : chosen.rows ? [] : offered.filter((file) => file.undone && isTakeable(file));
+  return undone.map(({ path }) => ({ path, take: true }));
+}
+
+/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, offered: DiffFile[], directory: string}} may
+ * the parts that can be undone, `null` if none may be, and the files that can be applied */
+function outcome(chosen, stream, { parts, offered, directory }) {
   /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const applied = chosen.reply?.applied ?? [];
@@ -221,8 +230,7 @@ function outcome(chosen, stream, { parts, directory }) {
   if (!shown && !ran.length) return nothing;
   // The checks are of what was delivered when the run ended.
   const isOutdated = chosen.reply ? now?.some((row, at) => row !== recorded?.[at]) : chosen.wasUndone;
-  // Without hunks, a file that was undone is applied again as it was applied before.
-  const undone = chosen.wasUndone && chosen.mayApplyAgain ? (shown ?? []).filter(({ outcome: word }) => word !== 'left').map(({ path }) => ({ path, take: true })) : [];
+  const undone = filesAgain(chosen, shown ?? [], offered);
   const isKept = chosen.wasUndone && shown?.some(({ outcome: word, reason }) => word === 'left' && reason === CHANGED_SINCE);
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${outcomeTitle(chosen, shown ?? [])}</h3>
       ${parts ? undoButton(chosen, parts) : nothing}
@@ -267,7 +275,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
       chosen.error = null;
       forget(chosen.review.key);
     }) : nothing}
-    ${outcome(chosen, stream, { parts: mayUndo ? parts : null, directory })}
+    ${outcome(chosen, stream, { parts: mayUndo ? parts : null, offered: isReviewable && !isPending ? files : [], directory })}
     ${delivery?.answer ? html`<details class="panel"><summary>Final answer</summary>${markdown(/** @type {any} */ (delivery).markdown, delivery.answer, 2)}</details>` : nothing}
     ${whenDiff(loaded, () => html`${rest}${isReviewable ? applyBar(chosen, files) : nothing}
       ${files.length ? reviewBody(chosen.review, files, isReviewable ? chosen : null)
