@@ -9,6 +9,9 @@ use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 use crate::tools::task_plan::TaskPlan;
 
+/// How the reason begins that an agent receives for an answer or a vote that does not count.
+const NOT_COUNTED: &str = "not counted: ";
+
 /// An event of a coordination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -86,6 +89,12 @@ pub enum CoordinationEvent {
         /// The votes for each agent that has an answer, in the order of the config.
         votes: Vec<(AgentId, u32)>,
     },
+}
+
+/// Returns the reason of [`CoordinationEvent::SubmissionRejected`] as it follows words that say that
+/// the decision does not count.
+pub fn rejection_cause(reason: &str) -> &str {
+    reason.strip_prefix(NOT_COUNTED).unwrap_or(reason)
 }
 
 impl CoordinationEvent {

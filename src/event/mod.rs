@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::mem::discriminant;
 use std::sync::Arc;
 
-pub use crate::event::coordination::CoordinationEvent;
+pub use crate::event::coordination::{CoordinationEvent, rejection_cause};
 pub use crate::event::delivery::{
     CheckedTree, DeliveryEvent, DeliveryOutcome, DeliveryRow, HunkCount,
 };

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::event::{
     CoordinationEvent, DeliveryEvent, Event, ModelEvent, ReplyTextKind, RunEvent, SubagentEvent,
-    ToolEvent,
+    ToolEvent, rejection_cause,
 };
 use crate::id::{AgentId, AnswerLabel, SubagentId};
 use crate::run_view::EventPosition;
@@ -714,7 +714,8 @@ impl AgentView {
                 self.end_activity(at);
             }
             CoordinationEvent::SubmissionRejected { reason, .. } => {
-                self.note(&format!("was rejected: {reason}"), at);
+                let cause = rejection_cause(reason);
+                self.note(&format!("decision not counted: {cause}"), at);
             }
             CoordinationEvent::AnswersShown { labels, .. } => {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();

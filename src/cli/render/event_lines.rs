@@ -6,7 +6,7 @@ use crate::check_results::{CheckResult, CheckVerdict};
 use crate::cli::output::TextStyle;
 use crate::event::{
     ApprovalAnswer, CoordinationEvent, DeliveryEvent, DeliveryOutcome, Event, ModelEvent, RunEvent,
-    SubagentEvent, SubagentStatus, ToolEvent,
+    SubagentEvent, SubagentStatus, ToolEvent, rejection_cause,
 };
 use crate::run_view::ballot::{BallotView, WinnerReason};
 use crate::spending::TokenUsage;
@@ -216,7 +216,8 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             EventLine::new(TextStyle::Good, "votes", rest)
         }
         CoordinationEvent::SubmissionRejected { reason, .. } => {
-            EventLine::new(TextStyle::Warn, "was rejected:", reason.clone())
+            let cause = rejection_cause(reason).to_owned();
+            EventLine::new(TextStyle::Warn, "decision not counted:", cause)
         }
         CoordinationEvent::AnswersShown { labels, .. } => {
             EventLine::new(TextStyle::Faint, "sees", join_with_commas(labels))

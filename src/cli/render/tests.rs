@@ -168,7 +168,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
         }),
         Event::Coordination(CoordinationEvent::SubmissionRejected {
             agent: id("bob"),
-            reason: "too like\nagent1.1".to_owned(),
+            reason: "not counted: too like\nagent1.1".to_owned(),
             hook: None,
         }),
         Event::Coordination(CoordinationEvent::Voted {
@@ -188,7 +188,7 @@ fn tools_answers_and_votes_are_shown_as_they_happen() {
     [ann] | It is so.
     [ann] | Because.
     [bob] sees agent1.1
-    [bob] was rejected: too like agent1.1
+    [bob] decision not counted: too like agent1.1
     [bob] votes for ann (agent1.1): clear
     "#);
     assert_eq!(out, "");

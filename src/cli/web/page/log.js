@@ -127,6 +127,7 @@ function summary(event) {
     case 'approval': return `${event.tool}: ${event.answer ?? 'waits'} - ${(event.effects ?? []).join('; ')}`;
     case 'answered': return `${event.label}: ${event.content ?? ''}`;
     case 'voted': return `for ${event.candidate} (${event.label}): ${event.reason ?? ''}`;
+    case 'submission_rejected': return event.reason ?? '';
     case 'votes_voided': return (event.voters ?? []).join(', ');
     case 'answers_shown': return (event.labels ?? []).join(', ');
     case 'final_answer': return event.content;
@@ -178,7 +179,7 @@ export function logView(stream) {
 
 /** @type {Record<string, [string, string]>} The icon and the words of an entry of a transcript. */
 const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], answered: ['done', 'answers'], voted: ['done', 'votes'],
-  approval: ['ask', 'approval'], dropped_out: ['bad', 'drops out'], submission_rejected: ['bad', 'was rejected'], failed: ['bad', 'failed'],
+  approval: ['ask', 'approval'], dropped_out: ['bad', 'drops out'], submission_rejected: ['bad', 'decision'], failed: ['bad', 'failed'],
   retrying: ['wait', 'retries'], rate_limited: ['wait', 'rate limited'], answers_shown: ['file', 'sees'], checked: ['work', 'is checked'],
   subagent_started: ['work', 'starts subagent'], subagent_model: ['comment', 'subagent'], subagent_tool: ['work', 'subagent'], subagent_finished: ['done', 'subagent'],
   hook_ran: ['work', 'hook'], winner_selected: ['trophy', 'wins'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
