@@ -492,7 +492,7 @@ fn a_run_ends_without_a_server_that_cannot_start_only_if_it_is_required() {
             .iter()
             .filter_map(|event| event["message"].as_str());
         let is_warned = messages.any(|message| {
-            message.contains("no tools of the server `h` are offered to `one`")
+            message.contains("the server `h` cannot be used, so `one` works without its tools")
                 && message.contains(expected)
         });
         assert!(is_warned, "{}", optional.stderr());

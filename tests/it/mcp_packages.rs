@@ -89,9 +89,9 @@ fn names_the_command(project: Project) -> FinishedCommand {
     let finished = project.retyped(RUN).run();
     let stderr = finished.stderr().to_owned();
     let command = "is not installed: run `massgen mcp install --config team.yaml`";
-    let is_named = stderr.lines().any(|line| {
-        line.contains("no tools of the server `w` are offered") && line.contains(command)
-    });
+    let is_named = stderr
+        .lines()
+        .any(|line| line.contains("the server `w` cannot be used, so ") && line.contains(command));
     assert!(is_named, "{stderr}");
     finished
 }

@@ -344,7 +344,7 @@ fn a_server_that_cannot_start_in_its_container_says_why() {
     );
     let optional = "command: ruby, args: [x.rb]";
     let finished = with_calls(with_daemon(project(), &daemon), optional, "", &[]).success();
-    let warning = "warning: no tools of the server `box` are offered to `one`";
+    let warning = "warning: the server `box` cannot be used, so `one` works without its tools";
     assert!(finished.stderr().contains(warning), "{}", finished.stderr());
     check(
         &format!("{USUAL}, image: 'none:1'"),

@@ -724,11 +724,14 @@ fn unusable_sentence(config: &ServerConfig, why: &str) -> String {
 /// Returns the warning that agents work without a server. What the server wrote is at its end.
 fn left_out_note(setup: &ServerSetup, why: &str) -> String {
     let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
+    let works = if agents.len() == 1 { "works" } else { "work" };
+    let unusable = unusable_sentence(&setup.config, "");
     format!(
-        "no tools of the server `{}` are offered to {} (`required: true` ends the run instead): \
-         {why}",
+        "the server `{}` cannot be used, so {} {works} without its tools (`required: true` would \
+         end the run instead): {}",
         setup.config.name(),
-        list_names(&agents, "and")
+        list_names(&agents, "and"),
+        why.strip_prefix(unusable.as_str()).unwrap_or(why)
     )
 }
 
