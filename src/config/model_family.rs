@@ -155,7 +155,10 @@ fn nearest_model<'a>(list: &'a ModelList, model: &str) -> Option<&'a str> {
 }
 
 /// Refuses several models in one value.
-pub(super) fn reject_model_lists(models: &[String]) -> Result<()> {
+///
+/// # Errors
+/// A value has a comma.
+pub fn reject_model_lists(models: &[String]) -> Result<()> {
     let Some(list) = models.iter().find(|model| model.contains(',')) else {
         return Ok(());
     };

@@ -268,6 +268,11 @@ fn wrong_flags_write_nothing() {
             2,
             "cannot derive the backend",
         ),
+        (
+            &["--yes", "-b", "codex", "-m", "m,second"],
+            2,
+            "`m,second` is not the name of one model",
+        ),
         (&["--yes", "-b", "ollama"], 2, "has no default model"),
         (&["--yes", "-b", "scripted"], 2, "cannot be used with"),
         (

@@ -7,6 +7,7 @@ use crate::cli::run::call_runtime;
 use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;
 use crate::config::external_agents::{ExternalAgentKind, KINDS, SIGN_IN_HINT, find_kind};
+use crate::config::model_family::reject_model_lists;
 use crate::config::team::{
     DEMO_HINT, TEAM_AGENTS_MAX, TeamOptions, WorkspaceMode, detected_backends,
     hints_for_unused_keys, key_hint, team_from_options,
@@ -31,6 +32,7 @@ pub(super) fn agents_from_flags(
     if models.is_empty() && backend.is_none() && base_url.is_none() {
         return Ok(Vec::new());
     }
+    reject_model_lists(models)?;
     let program = backend.as_deref().and_then(find_kind);
     if let Some(kind) = program.filter(|kind| !kind.command.is_empty() && base_url.is_none()) {
         let models = models.iter().map(|model| Some(model.as_str()));
