@@ -9,7 +9,7 @@ use crate::cli::team_file::TeamFile;
 use crate::config::Config;
 use crate::config::LoadedConfig;
 use crate::config::diagnostic::Severity;
-use crate::config::model_family::misspelling_warning;
+use crate::config::model_family::{contradicting_backend_warning, misspelling_warning};
 use crate::config::team::{
     LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
     team_from_options,
@@ -68,7 +68,9 @@ pub(crate) fn configured_team(
         let variables = host.config_variables();
         let config = team_from_options(&described, &variables, workspaces)?;
         for agent in &config.agents {
-            if let Some(warning) = misspelling_warning(&agent.backend, &variables) {
+            let warning = contradicting_backend_warning(&agent.backend, &variables)
+                .or_else(|| misspelling_warning(&agent.backend, &variables));
+            if let Some(warning) = warning {
                 output.warning(&warning);
             }
         }

@@ -96,23 +96,43 @@ fn asks_maker(backend: &BackendConfig, env: &ConfigVariables) -> bool {
     let name = backend.vendor.name;
     let is_maker =
         OTHER_MAKERS.contains(&name) || FAMILIES.iter().any(|family| family.maker == name);
-    is_maker && backend.base_url.is_none() && !names_other_server(name, env)
+    let own = backend.vendor.base_url.map(|url| url.trim_end_matches('/'));
+    let endpoint = backend.base_url.as_deref();
+    let is_own = endpoint.is_none_or(|url| Some(url.trim_end_matches('/')) == own);
+    is_maker && is_own && !names_other_server(name, env)
 }
 
-/// Returns the warning about a model whose name shows another maker than the one whose server
-/// `backend` asks.
+/// Returns the maker that the name of a model shows, if `backend` asks the server of another one.
+pub fn find_foreign_maker(backend: &BackendConfig, env: &ConfigVariables) -> Option<&'static str> {
+    let family = find_family(&backend.model).filter(|_| asks_maker(backend, env))?;
+    (family.maker != backend.vendor.name).then_some(family.maker)
+}
+
+/// Returns the warning about a model that was changed in a session, and whose name shows another
+/// maker than the one whose server `backend` asks.
 pub fn foreign_model_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
-    let model = backend.model.as_str();
-    let family = find_family(model).filter(|_| asks_maker(backend, env))?;
-    let (maker, vendor) = (family.maker, backend.vendor.name);
-    (maker != vendor).then(|| {
-        format!(
-            "{} is a model of `{maker}`, and the backend type stays `{vendor}`: set `type: {maker}` \
-             in the config, or start massgen with `-m {}`",
-            quote(model),
-            quote_word(model)
-        )
-    })
+    let maker = find_foreign_maker(backend, env)?;
+    Some(format!(
+        "{} is a model of `{maker}`, and the backend type stays `{}`: set `type: {maker}` in the \
+         config, or start massgen with `-m {}`",
+        quote(&backend.model),
+        backend.vendor.name,
+        quote_word(&backend.model)
+    ))
+}
+
+/// Returns the warning about a model of the command line whose name shows another maker than
+/// `--backend`.
+pub fn contradicting_backend_warning(
+    backend: &BackendConfig,
+    env: &ConfigVariables,
+) -> Option<String> {
+    let maker = find_foreign_maker(backend, env)?;
+    Some(format!(
+        "{} is a model of `{maker}`, but `--backend` is `{}`: omit `--backend`, or name `{maker}`",
+        quote(&backend.model),
+        backend.vendor.name
+    ))
 }
 
 /// Returns the warning about a model that massgen does not know, and whose name is nearly that of a

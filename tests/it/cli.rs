@@ -868,6 +868,35 @@ fn a_misspelled_model_is_named_with_the_known_one() {
     );
 }
 
+#[test]
+fn a_model_of_another_maker_than_the_backend_is_named() {
+    let with = |words: &[&str]| {
+        Project::new()
+            .env("OPENAI_API_KEY", "k")
+            .args(["--dry-run", "task", "-b", "openai", "-m"])
+            .args(words)
+    };
+    let check = |words: &[&str], expected: &[&str]| {
+        let finished = with(words).success();
+        assert_eq!(warnings(&finished), expected, "{words:?}");
+    };
+    check(
+        &["claude-sonnet-4-5"],
+        &[
+            "warning: `claude-sonnet-4-5` is a model of `claude`, but `--backend` is `openai`: \
+           omit `--backend`, or name `claude`",
+        ],
+    );
+    check(&["gpt-5"], &[]);
+    check(
+        &["claude-sonnet-4-5", "--base-url", "http://127.0.0.1:9/v1"],
+        &[],
+    );
+    // Another server may have models of all makers.
+    let other = with(&["claude-sonnet-4-5"]).env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
+    assert_eq!(warnings(&other.success()), [""; 0]);
+}
+
 fn warnings(finished: &FinishedCommand) -> Vec<&str> {
     finished
         .stderr()

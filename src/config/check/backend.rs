@@ -12,6 +12,7 @@ use crate::config::keys::backend::BACKEND;
 use crate::config::keys::fallback::FALLBACK;
 use crate::config::keys::shape::Integer;
 use crate::config::keys::{ConfigKey, TypedKey, backend, nearest, rate_limits, root};
+use crate::config::model_family::find_foreign_maker;
 use crate::config::rates::RateLimit;
 use crate::config::vendors::{self, ImageInput, ReasoningEcho, VENDORS, Vendor, VendorConnection};
 use crate::config::yaml::{YamlNode, YamlValue};
@@ -59,6 +60,7 @@ impl ConfigChecker<'_> {
             return Some(backend);
         }
         self.refuse_external_agent_keys(view);
+        self.warn_of_foreign_model(view, &backend);
         backend.fallback = self.fallback(view, &backend)?;
         Some(backend)
     }
@@ -210,6 +212,22 @@ impl ConfigChecker<'_> {
                 .push(error.with_suggestion("add `model: …` with a name that the vendor lists"));
         }
         model
+    }
+
+    /// Warns of a model of another maker than the one whose server is asked.
+    fn warn_of_foreign_model(&mut self, view: &MappingView<'_>, asked: &BackendConfig) {
+        let Some(maker) = find_foreign_maker(asked, self.context.env) else {
+            return;
+        };
+        let message = format!(
+            "{} is a model of `{maker}`, but `type` is `{}`",
+            quote(&asked.model),
+            asked.vendor.name
+        );
+        let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
+        let warning = warning.with_span(view.key_span(&backend::MODEL));
+        self.findings
+            .push(warning.with_suggestion(format!("set `type: {maker}`")));
     }
 
     /// Returns the endpoint from the config, else from the vendor's variable, else the vendor's

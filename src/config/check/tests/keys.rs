@@ -437,6 +437,22 @@ fn disabled_unsupported_features_cause_no_warning() {
 }
 
 #[test]
+fn a_model_of_another_maker_than_the_type_is_named() {
+    let with = |keys: &str| format!("agent: {{id: a, backend: {{{keys}}}}}");
+    let expected = "warning agent.backend.model: `claude-sonnet-4-5` is a model of `claude`, but \
+                    `type` is `openai` (set `type: claude`)";
+    check(&with("type: openai, model: claude-sonnet-4-5"), &[expected]);
+    check(&with("type: openai, model: gpt-5"), &[]);
+    // Servers of others may have models of all makers.
+    for keys in [
+        "type: openai, base_url: 'https://models.example/v1', model: claude-sonnet-4-5",
+        "type: openrouter, model: claude-sonnet-4-5",
+    ] {
+        check(&with(keys), &[]);
+    }
+}
+
+#[test]
 fn keys_of_a_fallback_are_judged_as_those_of_its_backend() {
     let falling_back = |keys: &str| with_backend(&format!("fallback: [{{model: m, {keys}}}]"));
     check(&falling_back("temperature: 1, my_own: {a: 1}"), &[]);
