@@ -229,6 +229,11 @@ pub(crate) const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "reve
 /// Words that are understood as the flags `--help` and `--version` if they come first.
 pub(crate) const HELP_WORDS: [&str; 2] = ["help", "version"];
 
+/// Commands about the servers of a config that other tools have below `mcp`.
+const SERVER_COMMANDS: [&str; 7] = [
+    "add", "add-json", "get", "remove", "rm", "enable", "disable",
+];
+
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
     let words = replace_former_command(replace_help_words(words));
@@ -331,7 +336,16 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
         }
         Finding::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
-            usage_error(format!("unknown subcommand `{name}`"))
+            let error = usage_error(format!("unknown subcommand `{name}`"));
+            let is_of_mcp = words.first().is_some_and(|word| word == "mcp");
+            if is_of_mcp && SERVER_COMMANDS.contains(&name.as_str()) {
+                return error
+                    .with_hint(
+                        "the servers of agents are in `mcp_servers` of a config: see `docs/mcp.md`",
+                    )
+                    .with_hint("see `massgen mcp --help`");
+            }
+            error
         }
         Finding::MissingSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);

@@ -8,8 +8,10 @@ use clap::CommandFactory as _;
 use crate::cli::args::CliArguments;
 use crate::cli::command_line::{FORMER_COMMANDS, HELP_WORDS, unsupported_error, usage_error};
 use crate::cli::input::{STANDARD_INPUT, read_text};
+use crate::cli::interactive::commands::is_command;
 use crate::error::{Error, Result};
 use crate::mentions::TaskText;
+use crate::text::shell_words::quote_word;
 
 /// Source of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,12 +94,18 @@ fn read_standard_input(input: impl Read) -> Result<String> {
 fn no_task_error() -> Error {
     usage_error("no task given")
         .with_hint("pass one in quotes: massgen --config @examples/basic/offline_demo \"write a hello program\"")
+        .with_hint("or read it from standard input: massgen -")
         .with_hint("see `massgen --help`")
 }
 
-/// Rejects a single word that was meant as a subcommand.
+/// Rejects a single word that was meant as a subcommand, and a command of a session.
 fn reject_subcommand(task: &str) -> Result<()> {
-    let as_task = format!("if it is the task, write `massgen -- {task}`");
+    let as_task = format!("if it is the task, write `massgen -- {}`", quote_word(task));
+    if task.starts_with('/') && is_command(task) {
+        return Err(usage_error(format!("`{task}` is a command of a session"))
+            .with_hint("run `massgen` alone on a terminal, and type it there")
+            .with_hint(as_task));
+    }
     let command = other_command(task).or_else(|| similar_subcommand(task));
     match (unsupported_error(task), command) {
         (Some(error), _) => Err(error.with_hint(as_task)),
@@ -178,6 +186,13 @@ mod tests {
         check(&["serve"], Err("`serve` is not in this version of massgen"));
         check(&["auth"], Err("`auth` is not in this version of massgen"));
         check(&["inti"], Err("`inti` is not a subcommand"));
+        for command in ["/help", "/model gpt-5"] {
+            let message = format!("`{command}` is a command of a session");
+            check(&[command], Err(message.as_str()));
+        }
+        for task in ["/helpers", "/src/main.rs is slow", "quit smoking"] {
+            check(&[task], Ok(TaskSource::Typed(task.to_owned())));
+        }
         for word in [
             "help",
             "version",

@@ -299,6 +299,7 @@ fn without_a_task_an_example_is_shown() {
         "error: no task given\n\
          hint: pass one in quotes: massgen --config @examples/basic/offline_demo \
          \"write a hello program\"\n\
+         hint: or read it from standard input: massgen -\n\
          hint: see `massgen --help`\n",
     );
 }
@@ -328,6 +329,25 @@ fn unsupported_flags_of_the_python_massgen_name_an_alternative() {
         "error: `serve` is not in this version of massgen\n\
          hint: other programs start runs through `massgen mcp orchestrate`\n\
          hint: if it is the task, write `massgen -- serve`\n",
+    );
+}
+
+#[test]
+fn commands_about_servers_lead_to_the_config() {
+    let hints = "hint: the servers of agents are in `mcp_servers` of a config: see `docs/mcp.md`\n\
+                 hint: see `massgen mcp --help`\n";
+    for words in [
+        &["mcp", "add", "files", "--", "npx", "files"][..],
+        &["mcp", "remove", "files"],
+    ] {
+        let expected = format!("error: unknown subcommand `{}`\n{hints}", words[1]);
+        check_usage(words, &expected);
+    }
+    check_usage(
+        &["mcp", "serv"],
+        "error: unknown subcommand `serv`\n\
+         hint: did you mean `serve`?\n\
+         hint: see `massgen mcp --help`\n",
     );
 }
 
