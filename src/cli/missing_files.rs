@@ -1,12 +1,14 @@
 //! Finds files that the servers and tools of a config name and that do not exist. Nothing is started.
 
 use std::path::Path;
+use std::ptr;
 
 use crate::config::Config;
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
 use crate::config::servers::{
-    ProgramPlace, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
+    InstanceSharing, ProgramPlace, ServerConfig, ServerDirectory, ServerProgram, ServerTransport,
 };
+use crate::config::storage_path::StoragePath;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::world::io::files::{first_file, inspect};
@@ -33,19 +35,21 @@ pub(crate) struct MissingFile {
 pub(crate) fn missing_files(config: &Config) -> Vec<MissingFile> {
     let mut missing: Vec<MissingFile> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
-        let found = missing_file(server).filter(|file| !missing.contains(file));
+        let found = missing_file(server, config).filter(|file| !missing.contains(file));
         missing.extend(found);
     }
     missing
 }
 
-/// Returns the first file of a server or of the user's own tools that does not exist.
-pub(crate) fn missing_file(server: &ServerConfig) -> Option<MissingFile> {
+/// Returns the first file of a server of `config`, or of the user's own tools, that does not exist.
+pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<MissingFile> {
     let ServerTransport::Program(program) = &server.link else {
         return None;
     };
     let (file, hint) = match &program.interface {
-        ProgramInterface::Mcp => missing_script(program)?,
+        ProgramInterface::Mcp => {
+            missing_script(program, |script| has_in_workspaces(server, config, script))?
+        }
         ProgramInterface::PythonFunctions(python) => {
             let files = python
                 .functions
@@ -89,7 +93,11 @@ fn is_missing(file: &NamedFile) -> bool {
 }
 
 /// Returns the first argument that names a script which is not where the program would look for it.
-fn missing_script(program: &ServerProgram) -> Option<(&str, &'static str)> {
+/// `is_in_workspaces` tells whether a file is in the workspaces of all its agents.
+fn missing_script(
+    program: &ServerProgram,
+    is_in_workspaces: impl Fn(&str) -> bool,
+) -> Option<(&str, &'static str)> {
     if program.place != ProgramPlace::Sandbox || program.package.is_some() {
         return None;
     }
@@ -106,13 +114,30 @@ fn missing_script(program: &ServerProgram) -> Option<(&str, &'static str)> {
                     "correct the path; a relative one starts in the `cwd` of the server",
                 ))
             }
-            // They are created by massgen, and hold no file of the user's.
+            ServerDirectory::Workspace
+                if program.instances == InstanceSharing::PerAgent && is_in_workspaces(script) =>
+            {
+                None
+            }
             ServerDirectory::Workspace | ServerDirectory::Private => Some((
                 script,
                 "write the absolute path: a relative one starts in the workspace of the agent, or in \
                  the `cwd` of the server",
             )),
         }
+    })
+}
+
+/// Returns whether the workspaces of all agents that have a server are directories of the user's with
+/// this file. Other workspaces are created by massgen, and hold no file of the user's.
+fn has_in_workspaces(server: &ServerConfig, config: &Config, script: &str) -> bool {
+    let mut agents = config.agents.iter().filter(|agent| {
+        let mut servers = agent.servers.iter();
+        servers.any(|known| ptr::eq(known.as_ref(), server))
+    });
+    agents.all(|agent| {
+        let workspace = agent.cwd.as_ref().and_then(StoragePath::absolute);
+        workspace.is_some_and(|workspace| !is_absent(&workspace.join(script)))
     })
 }
 

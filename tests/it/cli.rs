@@ -542,8 +542,11 @@ fn a_check_names_what_a_run_would_refuse() {
 
 #[test]
 fn a_check_names_files_of_tools_and_servers_that_are_not_there() {
-    let project = Project::new().file("there.py", "");
+    let project = Project::new()
+        .file("there.py", "")
+        .file("own/server.py", "");
     let there = project.path("there.py").display().to_string();
+    let own = format!("cwd: {}", project.path("own").display());
     let team = |tool: &str, script: &str| {
         format!(
             "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: w\n      \
@@ -554,6 +557,14 @@ fn a_check_names_files_of_tools_and_servers_that_are_not_there() {
     let checked = project
         .file("gone.yaml", team("gone.py", "./server.py"))
         .file("good.yaml", team("there.py", &there))
+        .file(
+            "own.yaml",
+            team("there.py", "server.py").replace("cwd: w", &own),
+        )
+        .file(
+            "own_gone.yaml",
+            team("there.py", "gone.py").replace("cwd: w", &own),
+        )
         .args(["config", "check", "--strict", "gone.yaml", "good.yaml"])
         .success();
     let stdout = checked.stdout();
@@ -565,6 +576,13 @@ fn a_check_names_files_of_tools_and_servers_that_are_not_there() {
     ] {
         assert!(stdout.contains(expected), "{expected}: {stdout}");
     }
+    // An absolute workspace is the user's, and may have the script.
+    let checked = checked.then(["config", "check", "own.yaml", "own_gone.yaml"]);
+    let checked = checked.success();
+    let stdout = checked.stdout();
+    assert!(stdout.contains("own.yaml: ok\n"), "{stdout}");
+    let gone = "own_gone.yaml: ok, but 1 file not found\n";
+    assert!(stdout.contains(gone), "{stdout}");
     let json = checked.then(["config", "check", "--json", "gone.yaml"]);
     let json = json.success();
     let report: serde_json::Value = serde_json::from_str(json.stdout()).unwrap();

@@ -28,13 +28,18 @@ pub(crate) fn inspect(
     }
     let findings = servers
         .into_iter()
-        .map(|server| check(server, path, packages));
+        .map(|server| check(server, config, path, packages));
     findings.collect()
 }
 
-fn check(server: &ServerConfig, path: &str, packages: Option<&PackageStore>) -> DoctorFinding {
+fn check(
+    server: &ServerConfig,
+    config: &Config,
+    path: &str,
+    packages: Option<&PackageStore>,
+) -> DoctorFinding {
     let subject = subject(server);
-    if let Some(missing) = missing_file(server) {
+    if let Some(missing) = missing_file(server, config) {
         let message = format!("file `{}` not found", missing.file);
         let error = Error::new(ErrorKind::Environment, message).with_hint(missing.hint);
         return DoctorArea::Servers.error_finding(subject, &error);
