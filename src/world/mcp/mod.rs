@@ -317,7 +317,7 @@ impl McpServers {
 
     /// Determines the available tools, and returns notes for the user. A server whose tools no
     /// agent has listed yet is started. If it fails, it is left out unless it is required; a refusal
-    /// of massgen is an error in any case.
+    /// of massgen is an error, except for Python tools that the config does not name.
     pub(in crate::world) async fn connect(
         &self,
         launcher: ServerLauncher<'_>,
