@@ -151,7 +151,7 @@ struct UnusableServer {
     cause: FailureCause,
 }
 
-/// Who is the cause if a server cannot be used. An unclear one counts as a refusal.
+/// Who is the cause if a server cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FailureCause {
     /// The program, the server or the network has failed.
