@@ -222,6 +222,22 @@ export const cases = {
     await page.getByRole('button', { name: 'Undo the delivery' }).click();
     await page.getByRole('heading', { name: 'Undone' }).waitFor();
     assert.equal(readFileSync(story, 'utf8'), STORY);
+    // What is applied elsewhere meanwhile is shown when the page is looked at again.
+    const tab = await self.tab();
+    await tab.goto(page.url());
+    await tab.getByRole('button', { name: 'Apply it again' }).click();
+    await tab.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY.replace('1\n', 'FIRST\n'));
+    await page.evaluate(() => window.dispatchEvent(new Event('focus')));
+    await page.getByRole('heading', { name: 'What was delivered' }).waitFor();
+    await page.locator('.run-head .state', { hasText: 'partly applied' }).waitFor();
+    await tab.getByRole('button', { name: 'Undo the delivery' }).click();
+    await tab.getByRole('heading', { name: 'Undone' }).waitFor();
+    assert.equal(readFileSync(story, 'utf8'), STORY);
+    await page.evaluate(() => window.dispatchEvent(new Event('focus')));
+    await page.getByRole('button', { name: 'Apply it again' }).waitFor();
+    await page.locator('.run-head .state', { hasText: 'undone' }).waitFor();
+    await tab.close();
   },
 
   /** Comments on lines become the task of the next turn, and open no path. */

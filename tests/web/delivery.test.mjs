@@ -5,6 +5,9 @@ import test from 'node:test';
 import { templates, text } from './drawn.mjs';
 
 globalThis.window = globalThis;
+/** What happens when the page is looked at again. */
+const focused = [];
+globalThis.addEventListener = (name, then) => name === 'focus' && focused.push(then);
 globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
 globalThis.BroadcastChannel = class { addEventListener() {} postMessage() {} };
 globalThis.HTMLElement = class {};
@@ -181,4 +184,33 @@ test('what was undone is applied again as it was, also by a page that was loaded
   assert.deepEqual(sent, { files: [{ path: 'a.txt', take: true }] });
   assert.match(text(view()), /delivered again/);
   assert.doesNotMatch(text(view()), /Apply it again/);
+});
+
+test('a page that is looked at again shows what a terminal has undone, and otherwise keeps what was chosen', async () => {
+  const hunks = [0, 1].map((index) => ({ index, digest: `d${index}`, header: '', old_start: 1, new_start: 1, lines: [{ kind: 'added', text: 'x' }] }));
+  const rest = { path: 'b.txt', change: 'changed', hunks };
+  const a = { path: 'a.txt', change: 'changed', hunks };
+  let reply = { state: 'kept', files: [rest], applied: [{ ...a, state: 'applied' }], parts: ['log_focus'] };
+  globalThis.fetch = async () => Response.json(reply);
+  const rows = [{ path: '/project/a.txt', outcome: 'changed' }, { path: '/project/b.txt', outcome: 'declined' }];
+  const ended = { ...stream, id: 'log_focus', sections: new Map([['delivery', { agent: 'ann', answer: '', rows, checks: [] }]]) };
+  const view = () => deliveryView(ended, { isReadOnly: false, directory: '/project', answer: '' });
+  const focus = async () => {
+    focused.forEach((then) => then());
+    await settled();
+    return text(view());
+  };
+  view();
+  await settled();
+  const choice = templates(view()).find(({ strings }) => strings.some((part) => part.includes('class="hunk-choice"')));
+  choice.values[choice.strings.findIndex((part) => part.endsWith('@change='))]({ target: { checked: true } });
+  assert.match(text(view()), /Apply 1 file, 1 hunk/);
+  const same = await focus();
+  assert.match(same, /Apply 1 file, 1 hunk/);
+  assert.match(same, /What was delivered/);
+  reply = { state: 'kept', files: [{ ...a, undone: true }, rest], applied: [{ ...a, state: 'reverted' }], parts: [] };
+  const after = await focus();
+  assert.match(after, />Undone</);
+  assert.match(after, /Apply it again/);
+  assert.doesNotMatch(after, /Undo the delivery|Apply 1 file/);
 });

@@ -7,7 +7,7 @@ import { checkList, empty, failure, icon, state } from './elements.js';
 import { counted } from './format.js';
 import { AnswerHold, heldButton } from './held_button.js';
 import { markdown } from './markdown.js';
-import { forget, load, redraw } from './redraw.js';
+import { forget, load, redraw, refresh } from './redraw.js';
 import { Review, diffToggles, filesOf, isTakeable, reviewBody, whenDiff } from './review.js';
 import { isPipeline, runHref } from './router.js';
 
@@ -17,6 +17,8 @@ class DeliveryChoice {
   constructor(run, answer) {
     this.answer = answer;
     this.review = new Review(run, `delivery ${run} ${answer}`);
+    /** The key of the reply that is shown. */
+    this.key = '';
     /** The files that are left, and the hunks that are left of others. @type {Map<string, Set<number> | 'all'>} */
     this.left = new Map();
     /** The reply that the choice is about. @type {DiffReply | null} */
@@ -33,6 +35,27 @@ class DeliveryChoice {
     this.mayApplyAgain = false;
     /** The commit that has all files of a pipeline. @type {{commit: string, branch: string} | null} */
     this.commit = null;
+  }
+
+  /** Reads what can be applied, and what was.
+   * @returns {Promise<DiffReply>} */
+  ask() {
+    return get(runPath(this.review.run, 'diff') + query({ answer: this.answer }));
+  }
+
+  /** Reads it again, as a terminal may have applied or undone a part of it. What the person has chosen stays unless
+   * something has changed. */
+  async askAgain() {
+    const before = this.reply;
+    if (before?.state !== 'kept' || this.isSending) return;
+    const reply = await this.ask().catch(() => null);
+    if (!reply || this.reply !== before || this.isSending || JSON.stringify(reply) === JSON.stringify(before)) return;
+    this.rows = null;
+    this.wasUndone = false;
+    this.undonePart = undefined;
+    this.mayApplyAgain = false;
+    this.commit = null;
+    await refresh(this.key, async () => reply);
   }
 
   /** Begins to choose: all that waits is taken, and nothing of what was declined before.
@@ -103,7 +126,7 @@ class DeliveryChoice {
       this.undonePart = body.part;
       this.mayApplyAgain = mayApplyAgain === true;
       this.reply = null;
-      forget(`delivery ${this.review.run}`);
+      for (const what of ['delivery', 'diff']) forget(`${what} ${this.review.run} `);
       forget('runs');
     } catch (error) {
       this.error = error;
@@ -115,6 +138,8 @@ class DeliveryChoice {
 
 /** @type {DeliveryChoice | null} */
 let choice = null;
+
+window.addEventListener('focus', () => choice?.askAgain());
 
 const OUTCOMES = /** @type {Record<string, [string, string]>} */ ({ created: ['done', 'created'], changed: ['done', 'changed'], deleted: ['done', 'deleted'],
   mode: ['done', 'mode changed'], declined: ['idle', 'declined'], denied: ['bad', 'denied'], conflict: ['ask', 'conflict'], failed: ['bad', 'failed'],
@@ -255,7 +280,8 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
       : html`The <a href=${runHref(stream.id, ['answers'])}>answers</a> are still there.`);
   }
   const isDone = delivery?.rows != null;
-  const loaded = load(`${chosen.review.key} ${isPending} ${isDone}`, () => get(runPath(stream.id, 'diff') + query({ answer })));
+  chosen.key = `${chosen.review.key} ${isPending} ${isDone}`;
+  const loaded = load(chosen.key, () => chosen.ask());
   /** @type {DiffReply | undefined} */
   const reply = loaded.value;
   if (reply) chosen.begin(reply);

@@ -236,6 +236,17 @@ function rowOf(stream) {
   return row;
 }
 
+/** Reads the list again when the page is looked at: a terminal may have applied or undone files of the run. */
+async function refreshShown() {
+  const { stream } = outdated;
+  if (!stream || !location.hash.startsWith(runHref(stream.id)) || document.visibilityState !== 'visible') return;
+  const outcome = () => load('runs', askRuns).value?.runs.find((/** @type {RunRow} */ run) => run.id === stream.id)?.outcome;
+  const before = outcome();
+  await refresh('runs', askRuns);
+  if (outcome() !== before) forget(`diff ${stream.id} `);
+}
+window.addEventListener('focus', refreshShown);
+
 /** The run that the page can steer in this view: the run itself, or the pipeline of which it is a stage.
  * @param {RunRow | undefined} row @returns {string | null} */
 function steeredRun(row) {
