@@ -65,6 +65,11 @@ impl InteractiveSession {
             None => "new".to_owned(),
         };
         let open = self.state.open_paths();
+        let opened = open
+            .iter()
+            .filter(|open| open.permission == Permission::Write)
+            .map(|open| &open.path);
+        let opened: Vec<AbsPath> = opened.cloned().collect();
         let open: Vec<String> = open
             .iter()
             .map(|open| format!("{} ({})", open.path, open.permission))
@@ -81,7 +86,7 @@ impl InteractiveSession {
             .filter(|config| config.has_local_commands())
         {
             let host = &self.state.host;
-            let trees: Vec<AbsPath> = config.write_paths().cloned().collect();
+            let trees: Vec<AbsPath> = config.write_paths().cloned().chain(opened).collect();
             let levels = requested_levels(Some(config))
                 .into_iter()
                 .map(|choice| level_name(choice, host, &trees));
