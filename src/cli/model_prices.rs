@@ -111,6 +111,7 @@ fn bytes_max() -> u64 {
 fn missing_file_error(name: &str) -> Error {
     Error::new(ErrorKind::Config, format!("file `{name}` does not exist"))
         .with_hint("`--models` takes a file of models; see `docs/limits.md` for the format")
+        .with_hint("`--model NAME` selects the model of a team without a config")
 }
 
 /// Warns that a file in the project is not read, although the user may expect it.
