@@ -380,7 +380,11 @@ fn a_run_ends_while_a_server_starts() {
         massgen.stderr(Stdio::piped()).stdout(Stdio::null());
         let mut massgen = massgen.spawn().unwrap();
         let mut lines = BufReader::new(massgen.stderr.take().unwrap()).lines();
-        let start = lines.find(|line| line.as_ref().unwrap().contains("h: is being started"));
+        let start = lines.find(|line| {
+            line.as_ref()
+                .unwrap()
+                .contains("h: the server is being started")
+        });
         assert!(start.is_some());
         if let Some(signal) = signal {
             kill_process(Pid::from_child(&massgen), signal).unwrap();

@@ -583,7 +583,11 @@ impl ConnectionSlot {
             opened
         } else {
             let listener = self.setup.listener.as_ref();
-            listener.inspect(|listener| listener.report_progress("is being started"));
+            let notice = format!(
+                "the server is being started; it has {} s to respond",
+                START_TIME_MAX.as_secs()
+            );
+            listener.inspect(|listener| listener.report_progress(&notice));
             opening.await
         };
         state.last_failure = opened.as_ref().err().map(|unusable| unusable.cause);
