@@ -155,9 +155,9 @@ impl NewConfig {
         }
         if self.must_be_named {
             output.note(&format!(
-                "a config that runs find by themselves may start no program, send no key to a \
-                 server on this machine and reach nothing outside this directory: you name \
-                 `{path}` instead"
+                "name `{path}` with `--config` in each run: a config that massgen loads by itself \
+                 may start no program, send no key to a server on this machine and open nothing \
+                 outside this directory"
             ));
         }
         output.note(&format!("written: {path}"));
