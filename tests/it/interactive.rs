@@ -184,7 +184,7 @@ fn another_directory_can_be_opened() {
     let mut terminal = Terminal::open(project, 80);
     terminal.wait_for_question("/ [C]ustom path: ");
     terminal.type_keys("maybe\r");
-    terminal.wait_for_output("expected `y`, `n`, `c` or `p`");
+    terminal.wait_for_output("expected `y`, `n`, `c` or `p`; the prompt for your task follows");
     terminal.wait_for_question("/ [C]ustom path: ");
     terminal.type_keys("c\r");
     terminal.wait_for_question(WHICH);
@@ -209,6 +209,16 @@ fn another_directory_can_be_opened() {
     terminal.type_keys("r\r");
     terminal.wait_for_output("/home/library (read)");
     terminal.wait_for_prompt(&[">"]);
+}
+
+#[test]
+fn a_session_can_be_left_at_the_first_question() {
+    for typed in ["/quit\r", "exit\r"] {
+        let mut terminal = Terminal::open(with_files(WRITES), 80);
+        terminal.wait_for_question("/ [C]ustom path: ");
+        terminal.type_keys(typed);
+        let _project = terminal.wait_for_end(0);
+    }
 }
 
 #[test]

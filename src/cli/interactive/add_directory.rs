@@ -5,6 +5,7 @@ use crate::cli::directory_question::{
     lines_before, parse_answer, parse_permission, parse_protected_paths, resolve_typed_path,
 };
 use crate::cli::editor::LinePurpose;
+use crate::cli::interactive::commands::is_quit;
 use crate::cli::interactive::{InteractiveSession, LoopControl, UserInput};
 use crate::cli::output::TextStyle;
 use crate::config::ContextPath;
@@ -44,7 +45,11 @@ impl InteractiveSession {
                     Some((path, permission)) => break (path, permission, true),
                     None => return Ok(LoopControl::Leave),
                 },
-                None => self.output.note(EXPECTED),
+                None if is_quit(&line.text) => return Ok(LoopControl::Leave),
+                None => {
+                    let note = format!("{EXPECTED}; the prompt for your task follows");
+                    self.output.note(&note);
+                }
             }
         };
         let protected = if wants_protected && permission == Permission::Write {

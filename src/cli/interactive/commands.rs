@@ -193,6 +193,14 @@ pub(crate) fn is_command(line: &str) -> bool {
         .any(|(name, _)| *name == word && (is_whole || name.starts_with('/')))
 }
 
+/// Returns whether a line is the command that leaves a session.
+pub(crate) fn is_quit(line: &str) -> bool {
+    matches!(
+        parse_input(line),
+        Ok(InteractiveInput::Command(InteractiveCommand::Quit, _))
+    )
+}
+
 /// Returns the error for a text that is nothing but the name of a command without its slash, or of
 /// a command of `massgen` itself.
 fn bare_command_error(text: &str) -> Option<Error> {
