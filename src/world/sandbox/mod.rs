@@ -289,6 +289,10 @@ impl Sandbox {
             let obstacle = obstacle.map_err(|error| {
                 Error::io("cannot determine where overlays can be mounted", error)
             })?;
+            let obstacle = obstacle.map(|why| match choice {
+                SandboxLevelChoice::Only(_) => format!("{why}, or use level `namespaces`"),
+                SandboxLevelChoice::Auto => why,
+            });
             if obstacle.is_none()
                 && record
                     .is_some_and(|record| record.contains(level, executable, overlay_directory))

@@ -83,15 +83,16 @@ pub fn find_obstacles() -> Vec<SandboxObstacle> {
     obstacles
 }
 
-/// Returns why overlays over `trees` would not work, if so. For mounts, see [`nested_mount`]. Files
-/// of others are an obstacle because only the user and group of massgen's process exist in the
-/// namespaces of a sandbox, so that the kernel copies no file of others into an upper layer.
+/// Returns why overlays over `trees` would not work and what the user can do, if so. For mounts, see
+/// [`nested_mount`]. Files of others are an obstacle because only the user and group of massgen's
+/// process exist in the namespaces of a sandbox, so that the kernel copies no file of others into an
+/// upper layer.
 pub(in crate::world) fn overlay_obstacle(trees: &[AbsPath]) -> io::Result<Option<String>> {
     for tree in trees {
         if let Some(path) = foreign_writable(tree)? {
             return Ok(Some(format!(
                 "`{path}` belongs to another user or group, so commands could not change it through an \
-                 overlay: give it your user and group, or use level `namespaces`"
+                 overlay: give it your user and group"
             )));
         }
     }
@@ -105,7 +106,7 @@ fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
         if let Some(point) = mount_points_below(tree)?.first() {
             return Ok(Some(format!(
                 "`{point}` is a separate file system inside `{tree}`, so no overlay can be mounted \
-                 there: unmount it, or use level `namespaces`"
+                 there: unmount it"
             )));
         }
     }
