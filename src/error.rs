@@ -162,8 +162,8 @@ impl Error {
     }
 }
 
-/// Prints the message; in the alternate form (`{:#}`) followed by its causes, on the same line. A cause
-/// that the message before it already contains is left out.
+/// Prints the message; in the alternate form (`{:#}`) followed by its causes, on the same line. A
+/// cause that the message before it already contains is left out.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

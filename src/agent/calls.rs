@@ -247,8 +247,8 @@ impl ModelSession {
         (request, result, effects)
     }
 
-    /// Counts the subagents that a recorded call started, or its request to the vendor for a tool or
-    /// for media. One that was refused started none.
+    /// Counts the subagents that a recorded call started, or its request to the vendor for a tool
+    /// or for media. One that was refused started none.
     fn count_recorded_requests(&self, id: &str, call: &Result<ToolCall, String>) {
         let subagents = self
             .recorded

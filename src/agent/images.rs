@@ -66,8 +66,8 @@ impl ModelSession {
         self.show_task_images(task)
     }
 
-    /// Adds the images at `urls`, which the config uploads and `fetcher` reads, if the model accepts
-    /// images. Returns why others are not shown.
+    /// Adds the images at `urls`, which the config uploads and `fetcher` reads, if the model
+    /// accepts images. Returns why others are not shown.
     pub(crate) async fn add_image_urls(
         &mut self,
         urls: &[PageUrl],

@@ -1,5 +1,5 @@
-//! Media that the agent's vendor makes: each call is a conversation of one request, whose reply holds
-//! the content besides its text.
+//! Media that the agent's vendor makes: each call is a conversation of one request, whose reply
+//! holds the content besides its text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

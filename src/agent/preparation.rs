@@ -1,5 +1,5 @@
-//! Requests to an agent's model before the first round: each is a conversation of its own, like that
-//! of a subagent, so that it is charged, shown, recorded, and not repeated in a resumed run.
+//! Requests to an agent's model before the first round: each is a conversation of its own, like
+//! that of a subagent, so that it is charged, shown, recorded, and not repeated in a resumed run.
 
 use std::sync::Arc;
 

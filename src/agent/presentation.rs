@@ -11,14 +11,15 @@ use crate::tools::workflow::{
     ModelCall, WorkflowCall, is_workflow_tool, parse_model_call, presented_text,
 };
 
-/// Maximum number of consecutive replies that only vote or answer again, after which the presentation
-/// ends.
+/// Maximum number of consecutive replies that only vote or answer again, after which the
+/// presentation ends.
 const LATE_DECISIONS_MAX: u32 = 3;
 
 /// Result of a presentation.
 #[derive(Debug, Default)]
 pub struct FinalPresentation {
-    /// The final text, which the model said last or handed in with `new_answer`; empty if it gave none.
+    /// The final text, which the model said last or handed in with `new_answer`; empty if it gave
+    /// none.
     pub text: String,
     /// The changes to files and the denials of the whole presentation.
     pub effects: ToolEffects,
@@ -123,8 +124,8 @@ pub enum SelfEvaluation {
     },
 }
 
-/// Asks the final agent to evaluate its result, or the text that a test has `instead` of it, once. No
-/// decision, an error, or no time left counts as approval.
+/// Asks the final agent to evaluate its result, or the text that a test has `instead` of it, once.
+/// No decision, an error, or no time left counts as approval.
 pub async fn self_evaluate(
     session: &mut ModelSession,
     instead: Option<&str>,

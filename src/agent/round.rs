@@ -55,8 +55,8 @@ impl AnswerLog {
         shown.map(|(_, answer)| answer.clone()).collect()
     }
 
-    /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at most
-    /// `shown_max` others, in their order: of each, it is shown the latest.
+    /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at
+    /// most `shown_max` others, in their order: of each, it is shown the latest.
     fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
         let mut authors = BTreeSet::new();
         let unseen = self.answers.iter().skip(seen);

@@ -1,7 +1,7 @@
-//! The subagents of an agent: each is a conversation of its own with the agent's model, or with one of
-//! those that the config names for subagents, restricted to the gate that the agent's call opened for
-//! it. All that they use is charged to the agent, and they end with the agent's call. See
-//! `docs/decisions/0052-subagents-are-calls.md`.
+//! The subagents of an agent: each is a conversation of its own with the agent's model, or with one
+//! of those that the config names for subagents, restricted to the gate that the agent's call
+//! opened for it. All that they use is charged to the agent, and they end with the agent's call.
+//! See `docs/decisions/0052-subagents-are-calls.md`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,8 +153,8 @@ impl SubagentCall {
         }
     }
 
-    /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if there
-    /// are no models for subagents like it.
+    /// Returns the model that the agent has chosen for a subagent, or whose turn it is; `None` if
+    /// there are no models for subagents like it.
     fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
         let choices = self.setup.choices.as_deref();
         if choices.is_some_and(|choices| !choices.have_models(task)) {
@@ -170,9 +170,9 @@ impl SubagentCall {
         })
     }
 
-    /// Returns the models of a subagent with this gate: `chosen`, which `program` starts if it is an
-    /// external agent, or its agent's. A program that cannot be confined is not started, and a request
-    /// to it fails.
+    /// Returns the models of a subagent with this gate: `chosen`, which `program` starts if it is
+    /// an external agent, or its agent's. A program that cannot be confined is not started, and a
+    /// request to it fails.
     fn models(
         &self,
         chosen: Option<&SubagentModel>,

@@ -1,5 +1,6 @@
 //! The tools of the agent's vendor: each use is a conversation of one request with the agent's
-//! model, to which the vendor's tool is given instead of massgen's. Requests for media count with them.
+//! model, to which the vendor's tool is given instead of massgen's. Requests for media count with
+//! them.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -27,8 +28,8 @@ pub const VENDOR_REQUESTS_MAX: usize = 64;
 /// Timeout of such a request, in seconds.
 const VENDOR_REQUEST_SECONDS_MAX: u64 = 300;
 
-/// The number of requests of one agent that use tools of its vendor or have media made. Clones share
-/// it.
+/// The number of requests of one agent that use tools of its vendor or have media made. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
 pub struct VendorRequestCount(Arc<AtomicUsize>);
 

@@ -66,8 +66,8 @@ pub struct AvailableModel {
     pub file_input: ModelFileInput,
     /// The client that sends requests to it.
     pub backend: Arc<dyn Backend>,
-    /// The clients of requests with a tool of the vendor and no other, for the tools that the vendor
-    /// does not combine with others.
+    /// The clients of requests with a tool of the vendor and no other, for the tools that the
+    /// vendor does not combine with others.
     pub vendor_tools: BTreeMap<VendorTool, Arc<dyn Backend>>,
     /// The client of the models of the same vendor that make media, if the config names some.
     pub media: Option<Arc<MediaClient>>,

@@ -4,7 +4,8 @@
 
 use crate::tools::spec::CRITERION_SCORE_MAX;
 
-/// Maximum number of answers of one agent if a config with a checklist sets no limit, as in MassGen.
+/// Maximum number of answers of one agent if a config with a checklist sets no limit, as in
+/// MassGen.
 pub const CHECKLIST_ANSWERS_MAX: u32 = 5;
 /// The lowest score that can ever meet a criterion.
 const PASSING_SCORE_MIN: u8 = 4;

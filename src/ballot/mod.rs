@@ -429,9 +429,9 @@ impl Ballot {
         vec![BallotEffect::AcceptVote { voter, answer }]
     }
 
-    /// Returns why the scores of a vote do not let it count, if they do not. A voter scores the same
-    /// answers once: it cannot raise its scores instead of giving a better answer. A voter without
-    /// any answer left may vote for what there is.
+    /// Returns why the scores of a vote do not let it count, if they do not. A voter scores the
+    /// same answers once: it cannot raise its scores instead of giving a better answer. A voter
+    /// without any answer left may vote for what there is.
     fn score_refusal(&mut self, index: usize, scores: &[u8]) -> Option<BallotRefusal> {
         let rule = self.rules.checklist?;
         let answers = self.answers;

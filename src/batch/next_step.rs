@@ -165,8 +165,8 @@ impl CellAfterJob {
         }
     }
 
-    /// Returns whether the job was useless for the cell: it began no attempt, or one of which neither a
-    /// result nor a reason could be written although the `retries` are used up.
+    /// Returns whether the job was useless for the cell: it began no attempt, or one of which
+    /// neither a result nor a reason could be written although the `retries` are used up.
     pub fn is_useless(self, retries: u32) -> bool {
         let is_hopeless = self.end.is_none() && self.attempt > retries.saturating_add(1);
         let is_elsewhere = self.wait() == CellWait::OtherProcess;

@@ -1,5 +1,5 @@
-//! The user's commands for a queue of jobs that massgen does not know: how a job is submitted, which
-//! jobs there are, and how one is cancelled.
+//! The user's commands for a queue of jobs that massgen does not know: how a job is submitted,
+//! which jobs there are, and how one is cancelled.
 
 use serde::{Deserialize, Serialize};
 

@@ -179,8 +179,8 @@ impl BatchTask {
         Ok(task)
     }
 
-    /// Parses one line of a frozen task file. It may be longer than the line that the user wrote, because
-    /// its paths are absolute, and may have longer tags, because batches once had them.
+    /// Parses one line of a frozen task file. It may be longer than the line that the user wrote,
+    /// because its paths are absolute, and may have longer tags, because batches once had them.
     pub fn parse_frozen(line: &str) -> std::result::Result<Self, String> {
         let task: Self = serde_json::from_str(line).map_err(|error| describe_fault(&error))?;
         task.check().map(|()| task)

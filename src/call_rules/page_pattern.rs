@@ -17,9 +17,9 @@ pub enum PagePattern {
 }
 
 impl PagePattern {
-    /// Parses `example.org`, `.example.org` and `*.example.org`, as in `command_line_network`, or an
-    /// address with wildcards, such as `example.org/docs/*`. The error gives the cause as the end of
-    /// a sentence.
+    /// Parses `example.org`, `.example.org` and `*.example.org`, as in `command_line_network`, or
+    /// an address with wildcards, such as `example.org/docs/*`. The error gives the cause as the
+    /// end of a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.strip_prefix(DOMAIN_PREFIX).unwrap_or(text).trim();
         if let Some(domain) = DomainPattern::parse(text) {

@@ -220,7 +220,8 @@ impl WatchedCells {
     }
 }
 
-/// Returns the command that continues the batch with this name, with more money if its limit is spent.
+/// Returns the command that continues the batch with this name, with more money if its limit is
+/// spent.
 pub(crate) fn resume_command(batch: &str, is_money_spent: bool) -> String {
     let more_money = if is_money_spent {
         " --max-cost-usd …"
@@ -259,7 +260,8 @@ struct NewestFailures {
     others: usize,
 }
 
-/// Returns the newest failures of the cells of `batch` with these results and of those that were begun.
+/// Returns the newest failures of the cells of `batch` with these results and of those that were
+/// begun.
 fn newest_failures<'r>(
     batch: &BatchDir,
     results: impl Iterator<Item = &'r CellResult>,
@@ -341,7 +343,8 @@ fn result_summary(batch: &BatchDir, cell: &CellId) -> String {
     summary.unwrap_or_default().to_owned()
 }
 
-/// Returns how many cells have no result and the states that they are in; `None` if every cell has one.
+/// Returns how many cells have no result and the states that they are in; `None` if every cell has
+/// one.
 pub(crate) fn open_cells_line(counts: &BatchCounts) -> Option<String> {
     let open = counts.cells.saturating_sub(counts.finished_count());
     let states = BatchCounts {

@@ -210,8 +210,8 @@ pub(crate) fn build_call_container(
     build_container(&engine, spec, work, &docker, new_origin(state), machine)
 }
 
-/// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes what an
-/// interrupted one left.
+/// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes
+/// what an interrupted one left.
 pub(crate) fn build_call_pod(
     image: &str,
     access: CallerAccess<'_>,

@@ -379,8 +379,8 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
     is_subcommand && name.is_some_and(|name| has_flag(&command, name))
 }
 
-/// Returns the hint that names the commands of the same group that have a flag which the typed command
-/// lacks. Commands without a group have nothing in common.
+/// Returns the hint that names the commands of the same group that have a flag which the typed
+/// command lacks. Commands without a group have nothing in common.
 fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
     const PROGRAM: &str = "massgen";
     let name = flag.strip_prefix("--")?;

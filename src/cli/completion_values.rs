@@ -1,6 +1,6 @@
-//! Prints what completes the last word of a command line: names of configs, models, agents, sessions,
-//! runs, batches and their cells, and sandbox levels. The scripts of `massgen completions` ask for them. Only names that need no
-//! quoting in any shell are printed.
+//! Prints what completes the last word of a command line: names of configs, models, agents,
+//! sessions, runs, batches and their cells, and sandbox levels. The scripts of
+//! `massgen completions` ask for them. Only names that need no quoting in any shell are printed.
 
 use clap::{Arg, ArgAction, Command, CommandFactory as _};
 

@@ -132,8 +132,8 @@ impl ConfigCheckReport {
         }
     }
 
-    /// Adds why a run in this directory would be refused, if it would: a path that the config opens is
-    /// not there. That is not an error, because the config may be meant for another directory.
+    /// Adds why a run in this directory would be refused, if it would: a path that the config opens
+    /// is not there. That is not an error, because the config may be meant for another directory.
     fn with_obstacle(mut self, config: &Config, host: &Host) -> Self {
         let Some(error) = find_obstacle(config, host) else {
             return self;
@@ -149,8 +149,8 @@ impl ConfigCheckReport {
         self
     }
 
-    /// Adds which files of servers and tools do not exist. That is no finding about the config itself,
-    /// because it may be meant for another machine.
+    /// Adds which files of servers and tools do not exist. That is no finding about the config
+    /// itself, because it may be meant for another machine.
     fn with_missing_files(mut self, config: &Config) -> Self {
         let missing = missing_files(config);
         for MissingFile {
@@ -237,7 +237,8 @@ impl ConfigCheckReport {
     }
 }
 
-/// Checks what a config needs besides itself: the programs of its hooks and the scripts of its models.
+/// Checks what a config needs besides itself: the programs of its hooks and the scripts of its
+/// models.
 fn require_parts(config: &Config, host: &Host) -> Result<()> {
     require_programs(config, &host.cwd, &host.env)?;
     require_agent_scripts(config, &host.cwd)

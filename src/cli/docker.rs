@@ -25,8 +25,8 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
     output.result(&format!("{image}\n"))
 }
 
-/// Returns a line of an engine's output as it is shown: an engine may be a stranger's, so nothing in the line
-/// controls the terminal.
+/// Returns a line of an engine's output as it is shown: an engine may be a stranger's, so nothing
+/// in the line controls the terminal.
 fn shown_line(line: &str) -> String {
     escape_line(&without_colours(line))
 }

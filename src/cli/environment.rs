@@ -133,8 +133,9 @@ fn filter_assignments(
     (accepted, ignored)
 }
 
-/// Splits the keys of a file that may have come with a project into those that are used, and the names
-/// of those that would be used instead of another key of the same vendor in the user's environment.
+/// Splits the keys of a file that may have come with a project into those that are used, and the
+/// names of those that would be used instead of another key of the same vendor in the user's
+/// environment.
 fn split_outranked(
     assignments: Vec<DotenvAssignment>,
     env: &BTreeMap<String, String>,
@@ -149,7 +150,8 @@ fn split_outranked(
     (accepted, names.collect())
 }
 
-/// Returns the warning that keys are not used because of others in the environment, if there are any.
+/// Returns the warning that keys are not used because of others in the environment, if there are
+/// any.
 fn outranked_warning(location: &DotenvLocation, names: &[String]) -> Option<String> {
     if names.is_empty() {
         return None;

@@ -386,8 +386,8 @@ pub(crate) struct RunOutcome {
     pub(crate) unsent: String,
     /// The next command to suggest to the user.
     pub(crate) hint: Option<String>,
-    /// The directory with the winner's files, if they stayed in the session because there was no path
-    /// to deliver them to.
+    /// The directory with the winner's files, if they stayed in the session because there was no
+    /// path to deliver them to.
     pub(crate) kept_files: Option<AbsPath>,
 }
 
@@ -546,8 +546,8 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
     })
 }
 
-/// Returns the secrets of the environment that can be recognized by name: no others are known before
-/// a config is read.
+/// Returns the secrets of the environment that can be recognized by name: no others are known
+/// before a config is read.
 pub(crate) fn environment_secrets(host: &Host) -> Vec<SecretString> {
     let variables = host.config_variables();
     let named = variables.retain_named(|name| is_key_variable(name) || is_secret(name));

@@ -27,8 +27,8 @@ pub(crate) struct TerminalQuestions {
 }
 
 impl TerminalQuestions {
-    /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines, and
-    /// then nothing else is shown meanwhile.
+    /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines,
+    /// and then nothing else is shown meanwhile.
     fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
         if let Some(page) = view.page() {
             return page.ask(question);

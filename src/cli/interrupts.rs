@@ -1,5 +1,6 @@
-//! Handles the signals that end a run or a command: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGUSR1. The
-//! first asks for a graceful shutdown, which keeps the results so far; the second stops immediately.
+//! Handles the signals that end a run or a command: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGUSR1.
+//! The first asks for a graceful shutdown, which keeps the results so far; the second stops
+//! immediately.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -29,8 +30,8 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
     Ok(stop)
 }
 
-/// Installs the signal handlers of a run that can be parked: SIGTERM, SIGQUIT, SIGHUP and SIGUSR1 park
-/// it, and SIGINT ends it as usual.
+/// Installs the signal handlers of a run that can be parked: SIGTERM, SIGQUIT, SIGHUP and SIGUSR1
+/// park it, and SIGINT ends it as usual.
 pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
     let mut interrupts = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();

@@ -15,11 +15,12 @@ const OLD_BASH_REGISTRATION: &str = "complete -F _massgen -o bashdefault -o defa
 /// The function in the script for zsh.
 const ZSH_FUNCTION: &str = "\n_massgen() {";
 
-/// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its last
-/// `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well. Bash
-/// quotes the completions as file names: a file may be called `$(command)`. Values need no quotes, and get
-/// none if no file is among them; otherwise `@` becomes `\@`, which the next completion has to read. The
-/// generated function splits the names of files at spaces, and offers them for options that take none.
+/// Adds what `massgen __complete` prints to the completions of bash. The part of a word before its
+/// last `@`, `:` or `=` is a word of its own for bash, but a completion replaces the `@` as well.
+/// Bash quotes the completions as file names: a file may be called `$(command)`. Values need no
+/// quotes, and get none if no file is among them; otherwise `@` becomes `\@`, which the next
+/// completion has to read. The generated function splits the names of files at spaces, and offers
+/// them for options that take none.
 const BASH_VALUES: &str = r#"
 _massgen_values() {
     local line cur whole head files

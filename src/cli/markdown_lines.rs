@@ -1,5 +1,5 @@
-//! Markdown as styled lines for a terminal: headings, lists, quotations, code and tables, wrapped to a
-//! width at spaces. A table that is too wide becomes a list of its rows. Pure.
+//! Markdown as styled lines for a terminal: headings, lists, quotations, code and tables, wrapped
+//! to a width at spaces. A table that is too wide becomes a list of its rows. Pure.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -35,8 +35,8 @@ fn trim_end(row: &mut StyledRow) {
     }
 }
 
-/// Renders `blocks` as lines of at most `width` columns, except for code. Blocks are separated by an
-/// empty line.
+/// Renders `blocks` as lines of at most `width` columns, except for code. Blocks are separated by
+/// an empty line.
 pub(crate) fn markdown_lines(blocks: &[MarkdownBlock], width: usize) -> Vec<StyledRow> {
     let mut lines = LineWriter {
         lines: Vec::new(),

@@ -93,8 +93,8 @@ fn missing_path_warning(path: &AbsPath, near: Option<&str>) -> String {
     )
 }
 
-/// Returns what `path`, which does not exist, probably means: the path below its last directory that
-/// exists.
+/// Returns what `path`, which does not exist, probably means: the path below its last directory
+/// that exists.
 fn nearest_path(path: &AbsPath) -> Option<String> {
     let (mut directory, mut name) = (path.parent()?, path.name_lossy());
     let mut below = String::new();

@@ -1,4 +1,5 @@
-//! Finds files that the servers and tools of a config name and that do not exist. Nothing is started.
+//! Finds files that the servers and tools of a config name and that do not exist. Nothing is
+//! started.
 
 use std::path::Path;
 use std::ptr;

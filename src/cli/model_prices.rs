@@ -151,8 +151,9 @@ pub(crate) fn require_prices(config: &Config, models: &ModelList) -> Result<()> 
     Ok(())
 }
 
-/// Returns the warning that a limit on money does not count the models of servers on this machine. Such
-/// a server may be a proxy of a vendor that charges for them. A limit of nothing is kept by free models.
+/// Returns the warning that a limit on money does not count the models of servers on this machine.
+/// Such a server may be a proxy of a vendor that charges for them. A limit of nothing is kept by
+/// free models.
 pub(crate) fn uncounted_models_warning(config: &Config, models: &ModelList) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     let is_limited = |agent: &&AgentConfig| {

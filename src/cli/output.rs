@@ -225,8 +225,8 @@ impl CliOutput<'static> {
 }
 
 impl<'w> CliOutput<'w> {
-    /// Returns whether to show a notice. A session shows one again only if it is another one than the
-    /// last one about the same subject.
+    /// Returns whether to show a notice. A session shows one again only if it is another one than
+    /// the last one about the same subject.
     pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
         let Some(shown) = &mut self.session_notices else {
             return true;
@@ -320,8 +320,8 @@ impl<'w> CliOutput<'w> {
         }
     }
 
-    /// Prints an error to the user with its causes and hints, each on one line: a newline or another
-    /// control character in a name is escaped.
+    /// Prints an error to the user with its causes and hints, each on one line: a newline or
+    /// another control character in a name is escaped.
     pub(crate) fn error(&mut self, error: &Error) {
         // What another program wrote ends with a newline.
         let line = |text: &str| escape_line(text.trim_end());
@@ -395,8 +395,8 @@ impl<'w> CliOutput<'w> {
     }
 }
 
-/// Writes control sequences that restore the terminal while a panic unwinds, when no [`CliOutput`] is
-/// within reach.
+/// Writes control sequences that restore the terminal while a panic unwinds, when no [`CliOutput`]
+/// is within reach.
 pub(crate) fn write_in_panic(bytes: &[u8]) {
     let mut stream = io::stderr();
     let written = stream.write_all(bytes).and_then(|()| stream.flush());

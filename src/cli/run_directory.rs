@@ -1,5 +1,5 @@
-//! Asks before a single run on a terminal whether the current directory, or another one, is opened to
-//! the agents, as a session does.
+//! Asks before a single run on a terminal whether the current directory, or another one, is opened
+//! to the agents, as a session does.
 
 use tokio_util::sync::CancellationToken;
 

@@ -118,7 +118,8 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         terminal.map_or_else(String::new, RunTerminal::take_typed)
     }
 
-    /// Leaves the dashboard of a run that has ended. Returns the message that was being typed on it.
+    /// Leaves the dashboard of a run that has ended. Returns the message that was being typed on
+    /// it.
     pub(crate) fn leave_dashboard(&mut self) -> (Result<()>, String) {
         match &mut self.terminal {
             Some(terminal) => (terminal.leave_dashboard(), terminal.take_unsent()),
@@ -159,7 +160,8 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         self.page
     }
 
-    /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first error.
+    /// Passes an event that happened `elapsed` after the start to all sinks. Returns the first
+    /// error.
     pub(crate) fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
         self.for_each(|sink| sink.on_event(event, elapsed))
     }

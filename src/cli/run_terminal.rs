@@ -1,5 +1,5 @@
-//! A run on the terminal of a person who can be asked: as lines, or on the dashboard. The dashboard ends
-//! with the lines that the run would have had, so that they stay in the terminal's history.
+//! A run on the terminal of a person who can be asked: as lines, or on the dashboard. The dashboard
+//! ends with the lines that the run would have had, so that they stay in the terminal's history.
 
 use std::time::Duration;
 

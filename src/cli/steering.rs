@@ -94,8 +94,8 @@ impl SteeringInput {
         warning.into_iter().collect()
     }
 
-    /// Adds what another reader of the keyboard left to the line that is being typed, and sends the line
-    /// that it completes. Returns a warning if it was not sent.
+    /// Adds what another reader of the keyboard left to the line that is being typed, and sends the
+    /// line that it completes. Returns a warning if it was not sent.
     pub(crate) fn push_typed(&mut self, typed: &str, stop: &CancellationToken) -> Option<String> {
         if self.keyboard.is_none() || stop.is_cancelled() {
             return None;
@@ -104,14 +104,14 @@ impl SteeringInput {
         self.send_line(&line)
     }
 
-    /// Keeps a message that was not sent before the run ended, even if it is complete, as the line that
-    /// is being typed.
+    /// Keeps a message that was not sent before the run ended, even if it is complete, as the line
+    /// that is being typed.
     pub(crate) fn keep_unsent(&mut self, message: &str) {
         self.line.push(message.trim_end_matches('\n').as_bytes());
     }
 
-    /// Sends a line that the user typed, unless it is a key or a command. Returns a warning if it was
-    /// not sent.
+    /// Sends a line that the user typed, unless it is a key or a command. Returns a warning if it
+    /// was not sent.
     pub(crate) fn send_line(&self, line: &str) -> Option<String> {
         let line = line.trim();
         if let Some(why) = reason_against_sending(line) {

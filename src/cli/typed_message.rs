@@ -128,7 +128,8 @@ impl TypedMessageLine {
 /// Returns why a line is probably meant for massgen and not for the agents.
 pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
     let mut characters = line.chars();
-    // A digit may choose one of several alternatives, and one character of another script is a word.
+    // A digit may choose one of several alternatives, and one character of another script is a
+    // word.
     let is_key = characters
         .next()
         .is_some_and(|key| key.is_ascii_graphic() && !key.is_ascii_digit())

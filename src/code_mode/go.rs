@@ -1,5 +1,6 @@
 //! Checks Go programs on the syntax tree: they import only packages for data work, and call nothing
-//! that opens files. This tells a model early what cannot work; it does not look for ways around it.
+//! that opens files. This tells a model early what cannot work; it does not look for ways around
+//! it.
 
 use tree_sitter::Node;
 

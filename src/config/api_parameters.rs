@@ -191,7 +191,8 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
 }
 
 /// Returns the vendor's tool that a key enables, if the vendor does not combine it with massgen's
-/// tools, and it has a request of its own: <https://ai.google.dev/gemini-api/docs/tool-combination>,
+/// tools, and it has a request of its own:
+/// <https://ai.google.dev/gemini-api/docs/tool-combination>,
 /// <https://docs.x.ai/docs/guides/tools/overview> (only the Responses API has it).
 fn separate_tool(key: &str, vendor: &Vendor, model: &str) -> Option<VendorTool> {
     let tool = VendorTool::ALL.into_iter().find(|tool| tool.key() == key)?;

@@ -51,8 +51,9 @@ impl Default for DockerConfig {
 }
 
 impl DockerConfig {
-    /// Returns the configuration of the container of a server of the agent, perhaps with another image:
-    /// without credentials, which are for commands, and without root, who installs the system's packages.
+    /// Returns the configuration of the container of a server of the agent, perhaps with another
+    /// image: without credentials, which are for commands, and without root, who installs the
+    /// system's packages.
     #[must_use]
     pub fn for_server(&self, image: Option<&String>) -> Self {
         Self {

@@ -61,8 +61,8 @@ impl ExecutionMode {
         docker.map_or(&[], |docker| &docker.credentials.env_vars)
     }
 
-    /// Returns the text policy if the config says `wanted` and local commands have a sandbox of `level`.
-    /// If nothing enforces the grants it is strict.
+    /// Returns the text policy if the config says `wanted` and local commands have a sandbox of
+    /// `level`. If nothing enforces the grants it is strict.
     pub(super) fn command_policy(
         &self,
         wanted: CommandPolicy,

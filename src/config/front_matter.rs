@@ -21,7 +21,8 @@ impl<'t> FrontMatter<'t> {
     /// Splits `text`. A text that does not begin with `---` has no front matter.
     ///
     /// # Errors
-    /// The front matter has no end, is too large, or is not a mapping in YAML; the error says which.
+    /// The front matter has no end, is too large, or is not a mapping in YAML; the error says
+    /// which.
     pub fn parse(text: &'t str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.split_inclusive('\n');
@@ -59,8 +60,8 @@ impl<'t> FrontMatter<'t> {
         }
     }
 
-    /// Returns the texts of a field that is a list, trimmed; a single text is a list of one. `None` if
-    /// something else is in it.
+    /// Returns the texts of a field that is a list, trimmed; a single text is a list of one. `None`
+    /// if something else is in it.
     pub fn texts(&self, key: &str) -> Option<Vec<&str>> {
         let Some(entry) = self.fields.as_ref().and_then(|fields| fields.entry(key)) else {
             return Some(Vec::new());

@@ -361,7 +361,8 @@ impl Config {
         containers.map(|docker| docker.host.as_ref()).collect()
     }
 
-    /// Returns the images of the agents' containers and of those of their servers, without duplicates.
+    /// Returns the images of the agents' containers and of those of their servers, without
+    /// duplicates.
     pub fn images(&self) -> Vec<&str> {
         let commands = self
             .agents

@@ -74,8 +74,8 @@ pub fn with_earlier_rules(team: &Value) -> Value {
     team
 }
 
-/// Returns how far an agent may be ahead of the others, and the other rules of answers and votes that
-/// are not the defaults. Records of earlier versions lack them.
+/// Returns how far an agent may be ahead of the others, and the other rules of answers and votes
+/// that are not the defaults. Records of earlier versions lack them.
 fn vote_rules(orchestrator: &OrchestratorConfig) -> Map<String, Value> {
     let mut rules = Map::new();
     let mut add = |key: &ConfigKey, value: Value| drop(rules.insert(key.name().to_owned(), value));

@@ -47,8 +47,8 @@ impl BackendConfig {
     }
 }
 
-/// The types of subagents that agents may start, where they are looked for, and which have models of
-/// their own.
+/// The types of subagents that agents may start, where they are looked for, and which have models
+/// of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubagentTypesConfig {
     /// Their names, in lower case and the order of the config, each once.
@@ -57,8 +57,8 @@ pub struct SubagentTypesConfig {
     pub own: Option<AbsPath>,
     /// The directories of the project's types, in the order of their rank. They need not exist.
     pub of_project: Vec<AbsPath>,
-    /// The types whose subagents have the models that the config names for subagents, in lower case;
-    /// `None` if all subagents have them.
+    /// The types whose subagents have the models that the config names for subagents, in lower
+    /// case; `None` if all subagents have them.
     pub with_models: Option<Vec<String>>,
 }
 

@@ -82,8 +82,8 @@ pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
     groups.iter().filter_map(hunk).collect()
 }
 
-/// A hunk of a diff, and whether it is applied. It says where it is: the search for a diff has a time limit,
-/// so that the next diff of the same texts may have other hunks.
+/// A hunk of a diff, and whether it is applied. It says where it is: the search for a diff has a
+/// time limit, so that the next diff of the same texts may have other hunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkChoice {
     /// The lines of the old text, from 0.
@@ -95,7 +95,8 @@ pub struct HunkChoice {
 }
 
 impl HunkChoice {
-    /// Returns the choices about `hunks`, all hunks of a diff; `is_applied` says which of them apply.
+    /// Returns the choices about `hunks`, all hunks of a diff; `is_applied` says which of them
+    /// apply.
     pub fn list(hunks: &[DiffHunk], is_applied: &[bool]) -> Vec<Self> {
         let is_applied = is_applied.iter().copied().chain(std::iter::repeat(false));
         let choices = hunks.iter().zip(is_applied).map(|(hunk, is_taken)| Self {

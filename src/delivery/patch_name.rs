@@ -1,12 +1,12 @@
-//! Names of files in patches, quoted as git does: a name is foreign text, and what it contains must not
-//! look like further lines of the patch.
+//! Names of files in patches, quoted as git does: a name is foreign text, and what it contains must
+//! not look like further lines of the patch.
 
 use std::os::unix::ffi::OsStrExt;
 
 use crate::path::RelPath;
 
-/// Returns `prefix` and `path` as git writes them in a patch: in quotes, with C escapes, if there is
-/// anything but plain ASCII.
+/// Returns `prefix` and `path` as git writes them in a patch: in quotes, with C escapes, if there
+/// is anything but plain ASCII.
 pub fn quote_patch_name(prefix: &str, path: &RelPath) -> String {
     let path = path.as_path().as_os_str().as_bytes();
     let bytes = prefix.bytes().chain(path.iter().copied());

@@ -123,8 +123,8 @@ impl Event {
         group.read(&mut serde_json::Deserializer::from_str(text))
     }
 
-    /// Reads the event of this name from the fields of an object that follow its name, so that a reader
-    /// that has found the name reads the text once.
+    /// Reads the event of this name from the fields of an object that follow its name, so that a
+    /// reader that has found the name reads the text once.
     pub(crate) fn from_fields<'de, A: MapAccess<'de>>(
         name: &str,
         fields: A,
@@ -178,8 +178,8 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for FieldsWithName<'_, A> {
     }
 }
 
-/// Returns whether the group `G` has an event of this name. Reads an event from the name alone, which
-/// fails because of either the name or the missing fields.
+/// Returns whether the group `G` has an event of this name. Reads an event from the name alone,
+/// which fails because of either the name or the missing fields.
 fn has_event<'de, G: Deserialize<'de>>(name: &'de str) -> bool {
     let fields = iter::once((NAME_FIELD, name));
     let read = G::deserialize(MapDeserializer::<_, NameError>::new(fields));

@@ -1,8 +1,8 @@
 //! The events that a run reports while it is running: one closed list, in groups. The event log,
 //! `status.json` and the terminal output are all derived from them.
 //!
-//! The groups are not part of the JSON form: each event is one object whose `type` is the name of its
-//! variant in snake case.
+//! The groups are not part of the JSON form: each event is one object whose `type` is the name of
+//! its variant in snake case.
 
 mod coordination;
 mod delivery;
@@ -144,8 +144,8 @@ impl Event {
         }
     }
 
-    /// Returns the event of a tool call of a subagent, with an id of the call that differs from those
-    /// of the agent's own calls.
+    /// Returns the event of a tool call of a subagent, with an id of the call that differs from
+    /// those of the agent's own calls.
     pub fn as_scoped_tool_event(&self) -> Option<ToolEvent> {
         let Event::Subagent(SubagentEvent::SubagentTool {
             call_id: parent,

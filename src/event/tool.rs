@@ -75,14 +75,15 @@ pub enum ToolEvent {
     PlanUpdated {
         /// The agent.
         agent: AgentId,
-        /// The id of the call in the conversation; `None` for a plan that an external agent reports.
+        /// The id of the call in the conversation; `None` for a plan that an external agent
+        /// reports.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call_id: Option<String>,
         /// The whole plan, which replaces the previous one.
         entries: TaskPlan,
     },
-    /// A call waits until the user is asked to approve it, because another request comes first; or it
-    /// waits no longer.
+    /// A call waits until the user is asked to approve it, because another request comes first; or
+    /// it waits no longer.
     ApprovalQueued {
         /// The agent that makes the call.
         agent: AgentId,
@@ -90,8 +91,8 @@ pub enum ToolEvent {
         call_id: Option<String>,
         /// The tool.
         tool: String,
-        /// Whether it waits. Afterwards the user is asked, or an earlier answer holds for the call. A
-        /// request that is withdrawn while it waits has only an `approval` without an answer.
+        /// Whether it waits. Afterwards the user is asked, or an earlier answer holds for the call.
+        /// A request that is withdrawn while it waits has only an `approval` without an answer.
         waiting: bool,
     },
     /// The user is asked to approve a call, or has answered.

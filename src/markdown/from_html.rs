@@ -1,6 +1,6 @@
 //! Converts an HTML page to Markdown for a model: headings, paragraphs, lists, links, code and
-//! tables. Scripts, styles, what is not text and text that the HTML itself hides are left out. The page is a stranger's: nothing
-//! is recursive, and the result is bounded.
+//! tables. Scripts, styles, what is not text and text that the HTML itself hides are left out. The
+//! page is a stranger's: nothing is recursive, and the result is bounded.
 
 use std::convert::Infallible;
 
@@ -9,7 +9,8 @@ use url::Url;
 
 use crate::markdown::open_elements::{BLOCKS, EndTagEffect, OpenElements};
 
-/// The maximum depth of nested lists and quotes that is shown; deeper ones are not indented further.
+/// The maximum depth of nested lists and quotes that is shown; deeper ones are not indented
+/// further.
 const NESTING_MAX: usize = 12;
 /// The maximum length of a link's address, in bytes; a longer one is left out.
 const LINK_BYTES_MAX: usize = 1024;

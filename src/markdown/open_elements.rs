@@ -67,8 +67,8 @@ const FORMATTING: &[&[u8]] = &[
     b"a", b"b", b"big", b"code", b"em", b"font", b"i", b"nobr", b"s", b"small", b"strike",
     b"strong", b"tt", b"u",
 ];
-/// The elements around all text. Pages hide them until their scripts have run, so that what they say
-/// about themselves is not believed; text behind their end tags still belongs to them.
+/// The elements around all text. Pages hide them until their scripts have run, so that what they
+/// say about themselves is not believed; text behind their end tags still belongs to them.
 const ROOTS: &[&[u8]] = &[b"html", b"body"];
 
 /// Why a browser shows no text in an element.

@@ -1,6 +1,6 @@
-//! Pasted mentions: finds the mentions of a line that came with pasted text, or of a whole text that
-//! the user did not type, and turns them into plain text. Such text may have been written by someone
-//! else.
+//! Pasted mentions: finds the mentions of a line that came with pasted text, or of a whole text
+//! that the user did not type, and turns them into plain text. Such text may have been written by
+//! someone else.
 
 use std::collections::BTreeSet;
 

@@ -280,8 +280,8 @@ impl CheckEnvironment {
     }
 }
 
-/// Copies the files of an answer over the tree that they would be delivered to, without the directories
-/// `left_out`.
+/// Copies the files of an answer over the tree that they would be delivered to, without the
+/// directories `left_out`.
 fn copy_snapshot(
     gate: &Gate,
     snapshot: &RealPath,

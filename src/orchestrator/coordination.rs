@@ -433,8 +433,8 @@ impl Coordinator<'_> {
         sessions
     }
 
-    /// Takes the messages of the user that arrived before the agents work, so that each reads them before
-    /// its first request.
+    /// Takes the messages of the user that arrived before the agents work, so that each reads them
+    /// before its first request.
     async fn take_early_messages(&mut self, messages: &mut UserMessageLog) {
         while let Some(early) = messages.next_arrived(self.events).await {
             let NumberedMessage { number, message } = early;

@@ -430,8 +430,8 @@ fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<E
 }
 
 /// Returns why checks cannot run in `level` on the work of an agent with these grants. If the agent
-/// has no write directory, checks run on a copy of its files, which every level except `unavailable` can
-/// isolate.
+/// has no write directory, checks run on a copy of its files, which every level except
+/// `unavailable` can isolate.
 fn check_obstacle(level: SandboxLevel, grants: &[Grant]) -> Option<&'static str> {
     let roots = grants::write_roots(grants);
     let has_tree = roots.iter().any(|grant| grant.scope == GrantScope::Tree);

@@ -1,5 +1,6 @@
 //! The queue between what emits the events of a run and the task that records and shows them. What
-//! must not happen before its events are in the log, such as a delivery, waits at the barrier first.
+//! must not happen before its events are in the log, such as a delivery, waits at the barrier
+//! first.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -31,7 +32,8 @@ pub struct RecordBarrier {
     waits: mpsc::Sender<oneshot::Sender<()>>,
 }
 
-/// Creates a queue of at most `capacity` events: the sender of events, the barrier, and the receiver.
+/// Creates a queue of at most `capacity` events: the sender of events, the barrier, and the
+/// receiver.
 pub(super) fn event_queue(capacity: usize) -> (mpsc::Sender<Event>, RecordBarrier, EventQueue) {
     let (sender, events) = mpsc::channel(capacity);
     let (waits_sender, waits) = mpsc::channel(WAITS_QUEUED_MAX);
@@ -47,8 +49,8 @@ pub(super) fn event_queue(capacity: usize) -> (mpsc::Sender<Event>, RecordBarrie
 }
 
 impl EventQueue {
-    /// Returns the next event; `None` when all its senders are gone. The caller has recorded the event
-    /// before. Loses nothing if it is cancelled.
+    /// Returns the next event; `None` when all its senders are gone. The caller has recorded the
+    /// event before. Loses nothing if it is cancelled.
     pub(super) async fn next(&mut self) -> Option<Event> {
         loop {
             self.answer_wait();

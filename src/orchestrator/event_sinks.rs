@@ -1,5 +1,6 @@
-//! Fans events out to the diagnostic log, telemetry, the records and the UI. An event is recorded before
-//! it is shown. On resume, events that are already in the log are neither recorded nor shown again.
+//! Fans events out to the diagnostic log, telemetry, the records and the UI. An event is recorded
+//! before it is shown. On resume, events that are already in the log are neither recorded nor shown
+//! again.
 
 use std::time::Duration;
 
@@ -116,8 +117,8 @@ impl EventSinks {
         .await;
     }
 
-    /// Emits the last event. Warnings of the sinks about their end are emitted before it, because no
-    /// event follows it.
+    /// Emits the last event. Warnings of the sinks about their end are emitted before it, because
+    /// no event follows it.
     pub(super) async fn finish(mut self, ended: Event) {
         while let Some(observer) = self.observers.pop() {
             let elapsed = self.since_start.elapsed();

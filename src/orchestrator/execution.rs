@@ -323,8 +323,8 @@ fn opening_events(team: &AgentTeam, first: Vec<Event>) -> Vec<Event> {
         .collect()
 }
 
-/// Returns the maximum number of queued events of a run of `team`: the open request of each agent keeps
-/// room for the event of its end.
+/// Returns the maximum number of queued events of a run of `team`: the open request of each agent
+/// keeps room for the event of its end.
 fn events_waiting_max(team: &AgentTeam) -> usize {
     EVENTS_WAITING_MAX.saturating_add(team.members.len())
 }
@@ -370,7 +370,8 @@ impl RunRequest {
         }
     }
 
-    /// Returns what keeps the winner's notes, which began with those in `seed`, if the config says so.
+    /// Returns what keeps the winner's notes, which began with those in `seed`, if the config says
+    /// so.
     fn memory_keeper(&self, seed: Option<&AbsPath>) -> Option<MemoryKeeper> {
         let keep = || MemoryKeeper::new(&self.layout, self.redactor.clone(), seed.cloned());
         self.keeps_memory().then(keep)

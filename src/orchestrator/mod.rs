@@ -347,9 +347,9 @@ impl PreparedTurn {
         Some(tally.winner)
     }
 
-    /// Runs the final phase, or returns the stored answer if no final phase is needed: if the run was
-    /// stopped, or if a winner that is the only agent, or whose presentation the config skips, has no
-    /// write path and no other work left.
+    /// Runs the final phase, or returns the stored answer if no final phase is needed: if the run
+    /// was stopped, or if a winner that is the only agent, or whose presentation the config skips,
+    /// has no write path and no other work left.
     async fn run_final_phase(
         &mut self,
         coordinated: &CoordinationResult,

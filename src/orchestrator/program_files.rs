@@ -134,8 +134,8 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
     }
 }
 
-/// Returns the files that the program of `command` may consist of, as far as the command names them.
-/// Relative names start at `directory`.
+/// Returns the files that the program of `command` may consist of, as far as the command names
+/// them. Relative names start at `directory`.
 fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
     let words = command.iter().enumerate();
     // A first word without a slash is looked up in `PATH`.

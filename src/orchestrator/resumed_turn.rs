@@ -479,8 +479,8 @@ impl AlreadyLoggedEvents {
     }
 }
 
-/// Returns whether a subagent that is run again emits `event` again; `has_ended` says whether a call
-/// has ended.
+/// Returns whether a subagent that is run again emits `event` again; `has_ended` says whether a
+/// call has ended.
 fn is_reemitted_by_subagent(
     event: &SubagentEvent,
     phase: Phase,
@@ -503,8 +503,8 @@ fn is_reemitted_by_subagent(
     }
 }
 
-/// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool calls
-/// and checks that have ended are not repeated.
+/// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool
+/// calls and checks that have ended are not repeated.
 fn is_emitted_again(event: &Event) -> bool {
     match event {
         // Messages that are recorded are not reported again.

@@ -363,8 +363,8 @@ impl DeliverySettings {
         }
     }
 
-    /// Starts a delivery of the run once all events before it are recorded: a run that is killed while
-    /// it delivers finds its answer in the log. Prunes excess older deliveries.
+    /// Starts a delivery of the run once all events before it are recorded: a run that is killed
+    /// while it delivers finds its answer in the log. Prunes excess older deliveries.
     pub async fn start_delivery(&self) -> Result<Arc<OpenDelivery>> {
         self.record_barrier.wait().await;
         let (dir, run) = (self.dir.clone(), self.run.clone());

@@ -191,8 +191,8 @@ impl PathPermissionManager {
         }
     }
 
-    /// Returns the nested grants that `path` belongs to only in another spelling: each of them has to
-    /// allow an access too.
+    /// Returns the nested grants that `path` belongs to only in another spelling: each of them has
+    /// to allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
         let reached = self.most_specific(path);
         let inside = reached.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());

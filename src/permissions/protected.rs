@@ -79,8 +79,8 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
     None
 }
 
-/// Returns whether `rel` is `directory` or below it, in any spelling that some file system treats as
-/// the same.
+/// Returns whether `rel` is `directory` or below it, in any spelling that some file system treats
+/// as the same.
 pub fn is_within(rel: &RelPath, directory: &RelPath) -> bool {
     let mut names = rel.names();
     directory.names().all(|wanted| {

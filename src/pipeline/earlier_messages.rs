@@ -1,5 +1,5 @@
-//! The messages of the user that a role was given in runs that ended without an answer, as when the user
-//! stopped them: the role begins again, and is given them again.
+//! The messages of the user that a role was given in runs that ended without an answer, as when the
+//! user stopped them: the role begins again, and is given them again.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ use crate::world::store::runs::{self, RunDir};
 use crate::world::store::sessions::{self, SessionDir};
 
 impl PipelineRun {
-    /// Returns the messages in the logs of the runs that have their sessions below `sessions_dir` and
-    /// ended without an answer, in the order in which they were sent. A message that several of them
-    /// were given is one.
+    /// Returns the messages in the logs of the runs that have their sessions below `sessions_dir`
+    /// and ended without an answer, in the order in which they were sent. A message that several of
+    /// them were given is one.
     pub(super) fn earlier_messages(&self, sessions_dir: &AbsPath) -> Result<Vec<UserMessage>> {
         let sessions = sessions::list(sessions_dir)?;
         let sessions: BTreeSet<String> = sessions.iter().map(SessionDir::id).collect();
@@ -46,8 +46,8 @@ impl PipelineRun {
         Ok(messages)
     }
 
-    /// Sends `messages` to a stage run, before those that wait for it. Warns about one that it does not
-    /// take.
+    /// Sends `messages` to a stage run, before those that wait for it. Warns about one that it does
+    /// not take.
     pub(super) async fn send_again(&self, messages: Vec<UserMessage>, sender: &UserMessageSender) {
         for message in messages {
             if let Err(why) = sender.send(message) {

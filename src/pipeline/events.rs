@@ -1,4 +1,5 @@
-//! Passes on the events of a pipeline: to its log, from which other programs show it, and to the UI.
+//! Passes on the events of a pipeline: to its log, from which other programs show it, and to the
+//! UI.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

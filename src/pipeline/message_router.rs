@@ -109,7 +109,8 @@ impl MessageRouter {
         self.lock().last_stage = Some((iteration, stage));
     }
 
-    /// Adds a stage run, which works from now on, and sends it what waits for it. Returns its number.
+    /// Adds a stage run, which works from now on, and sends it what waits for it. Returns its
+    /// number.
     pub(super) fn begin(&self, at: StagePosition, sender: UserMessageSender) -> u32 {
         let mut state = self.lock();
         state
@@ -157,8 +158,8 @@ fn is_for(message: &UserMessage, sender: &UserMessageSender) -> bool {
     to.is_none_or(|agent| sender.agents().contains(agent))
 }
 
-/// Restates the messages in the events of a stage run as those of the pipeline, in which each message
-/// to all agents of the stage is one to each of them.
+/// Restates the messages in the events of a stage run as those of the pipeline, in which each
+/// message to all agents of the stage is one to each of them.
 #[derive(Debug)]
 pub(super) struct StageMessageEvents<'r> {
     router: &'r MessageRouter,

@@ -129,8 +129,8 @@ struct PipelineStop {
 }
 
 impl PipelineRun {
-    /// Creates the run of the pipeline in `config` on `repository`, with its log. Fails if the config
-    /// has no pipeline.
+    /// Creates the run of the pipeline in `config` on `repository`, with its log. Fails if the
+    /// config has no pipeline.
     pub fn new(
         config: Config,
         context: PipelineContext,
@@ -232,7 +232,8 @@ impl PipelineRun {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the agents that work in a stage, in the order of the config, in which views list them.
+    /// Returns the agents that work in a stage, in the order of the config, in which views list
+    /// them.
     fn working_agents(&self) -> Vec<AgentId> {
         let stages = &self.spec().stages;
         let works = |id: &AgentId| stages.iter().any(|stage| stage.agents.contains(id));
@@ -490,8 +491,8 @@ impl PipelineRun {
     }
 }
 
-/// Returns the agents that may work in the stages of the pipeline of `config`; in further copies of a
-/// role, they have names of their own.
+/// Returns the agents that may work in the stages of the pipeline of `config`; in further copies of
+/// a role, they have names of their own.
 pub fn agents_of_stages(config: &Config) -> Result<BTreeSet<AgentId>> {
     let mut agents = BTreeSet::new();
     let workflow = config.workflow.as_ref();

@@ -436,8 +436,8 @@ impl PipelineRun {
         reported.unwrap_or_else(PoisonError::into_inner).insert(key)
     }
 
-    /// Executes a run, to which the messages `earlier` are sent again, and forwards its events. Returns
-    /// the answer that counts and its agent, or why the pipeline ends there.
+    /// Executes a run, to which the messages `earlier` are sent again, and forwards its events.
+    /// Returns the answer that counts and its agent, or why the pipeline ends there.
     async fn execute(
         &self,
         stage_run: &StageRun<'_>,

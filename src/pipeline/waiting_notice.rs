@@ -8,8 +8,8 @@ use crate::roles::progress::next_stage_where;
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::text::single_line;
 
-/// Returns the line about `message`, for which no agent works; `last` is the iteration and the stage, from
-/// 0, that began last.
+/// Returns the line about `message`, for which no agent works; `last` is the iteration and the
+/// stage, from 0, that began last.
 pub(super) fn waiting_notice(
     pipeline: &PipelineSpec,
     message: &UserMessage,

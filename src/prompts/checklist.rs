@@ -1,5 +1,5 @@
-//! What voters read about the checklist by which they score answers. The scores that suffice are not
-//! shown, so that voters score honestly.
+//! What voters read about the checklist by which they score answers. The scores that suffice are
+//! not shown, so that voters score honestly.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What a model reads that writes personas or criteria before the first round, how its reply is read,
-//! and what agents read of it.
+//! What a model reads that writes personas or criteria before the first round, how its reply is
+//! read, and what agents read of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -11,8 +11,8 @@ use crate::tools::call::SubagentTask;
 
 /// The file that makes a directory a type of subagents.
 pub const TYPE_FILE: &str = "SUBAGENT.md";
-/// The fields of its front matter, which are those of the Python `MassGen`. `name` says again what the
-/// directory is called.
+/// The fields of its front matter, which are those of the Python `MassGen`. `name` says again what
+/// the directory is called.
 const FIELDS: [&str; 4] = ["name", "description", "skills", "expected_input"];
 /// Maximum length of a description that agents are shown, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 1024;
@@ -178,8 +178,8 @@ impl SubagentChoices {
     /// Checks that what `tasks` choose exists.
     ///
     /// # Errors
-    /// A task chooses a type or a model that does not exist, or a model for a subagent that has that of
-    /// its agent; the string says so.
+    /// A task chooses a type or a model that does not exist, or a model for a subagent that has
+    /// that of its agent; the string says so.
     pub fn check(&self, tasks: &[SubagentTask]) -> Result<(), String> {
         for task in tasks {
             if let (Some(name), None) = (&task.subagent_type, self.type_of(task)) {
@@ -211,8 +211,8 @@ impl SubagentChoices {
         Ok(())
     }
 
-    /// Returns what an agent reads about its choices, after the description of the tool; empty if it
-    /// has none.
+    /// Returns what an agent reads about its choices, after the description of the tool; empty if
+    /// it has none.
     pub fn describe(&self) -> String {
         let mut out = String::new();
         if !self.types.is_empty() {

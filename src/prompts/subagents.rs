@@ -7,9 +7,9 @@ use crate::prompts::untrusted_text::task_in_frame;
 use crate::text::escape_name;
 use crate::tools::call::SubagentTask;
 
-/// Returns the system message of a subagent that works on `task` in `workspace`. `commands` describes
-/// its commands and is empty if it may run none; `None` if it is a program with tools of its own.
-/// `choices` are those that its agent had.
+/// Returns the system message of a subagent that works on `task` in `workspace`. `commands`
+/// describes its commands and is empty if it may run none; `None` if it is a program with tools of
+/// its own. `choices` are those that its agent had.
 pub fn subagent_system(
     task: &SubagentTask,
     workspace: &str,

@@ -128,8 +128,8 @@ const TAG_STARTS: &[&str] = &[
 /// The brackets that a note begins with.
 const NOTE_STARTS: &[&str] = &["[", "\u{ff3b}"];
 
-/// Pattern of what looks like one of massgen's tags or notes. It is compiled for the first text that
-/// contains one of its brackets: compiling takes longer than a short run does otherwise.
+/// Pattern of what looks like one of massgen's tags or notes. It is compiled for the first text
+/// that contains one of its brackets: compiling takes longer than a short run does otherwise.
 struct MarkupPattern {
     starts: &'static [&'static str],
     /// `None` only if the pattern were invalid, which a test would show.

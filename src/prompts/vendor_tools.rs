@@ -1,5 +1,5 @@
-//! What a model reads when another request to it uses a tool of its vendor, and what its agent reads
-//! of the reply.
+//! What a model reads when another request to it uses a tool of its vendor, and what its agent
+//! reads of the reply.
 
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText, note, task_in_frame};
 use crate::tools::vendor_tool::VendorTool;

@@ -199,7 +199,8 @@ fn resume_error(run: &RunDir, why: &str) -> Error {
     Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
-/// Returns the events of a log with the streamed text in each reply; `None` if one of them is unknown.
+/// Returns the events of a log with the streamed text in each reply; `None` if one of them is
+/// unknown.
 fn complete_replies(
     events: Vec<Option<(Event, LocalDateTime)>>,
 ) -> Option<Vec<(Event, LocalDateTime)>> {

@@ -74,8 +74,9 @@ pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
     }
 }
 
-/// Returns the first stage after `last` for which `is_meant`, with its iteration: in the same one, or in the
-/// next one, if there may be one. `last` is an iteration and a stage; stages have numbers from 0.
+/// Returns the first stage after `last` for which `is_meant`, with its iteration: in the same one,
+/// or in the next one, if there may be one. `last` is an iteration and a stage; stages have numbers
+/// from 0.
 pub fn next_stage_where(
     pipeline: &PipelineSpec,
     last: Option<(u32, usize)>,

@@ -1,7 +1,7 @@
 //! What a person sees of a run, folded from its events: phase, agents, ballot, approvals, delivery,
-//! pipeline, usage and timeline. It knows no terminal, no HTML and no clock; the lines on a terminal,
-//! the dashboard, the web page and `massgen logs show` are renderings of it. Its size is bounded,
-//! however long the run is.
+//! pipeline, usage and timeline. It knows no terminal, no HTML and no clock; the lines on a
+//! terminal, the dashboard, the web page and `massgen logs show` are renderings of it. Its size is
+//! bounded, however long the run is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -166,8 +166,8 @@ impl RunView {
         &self.ballot
     }
 
-    /// Returns whether `agent` has won over others. An agent that decides alone, in a run or as a role of
-    /// a pipeline, has nobody to win over.
+    /// Returns whether `agent` has won over others. An agent that decides alone, in a run or as a
+    /// role of a pipeline, has nobody to win over.
     pub fn is_winner(&self, agent: &AgentId) -> bool {
         let is_of_team = if self.pipeline.stages.is_empty() {
             self.agents.len() > 1
@@ -209,7 +209,8 @@ impl RunView {
         changed.filter_map(move |(section, last)| (*last > seq).then_some(*section))
     }
 
-    /// Returns the number of the event that changed a section last; `None` for one that never changed.
+    /// Returns the number of the event that changed a section last; `None` for one that never
+    /// changed.
     pub fn last_change(&self, section: ViewSection) -> Option<u64> {
         self.changed.get(&section).copied()
     }

@@ -1,5 +1,5 @@
-//! What each agent did when: spans for requests, tool calls, checks and waits, and marks for answers
-//! and votes. Each agent has a lane; its oldest spans go first when it is full.
+//! What each agent did when: spans for requests, tool calls, checks and waits, and marks for
+//! answers and votes. Each agent has a lane; its oldest spans go first when it is full.
 
 use std::collections::VecDeque;
 
@@ -54,8 +54,8 @@ pub struct TimelineSpan {
     pub from_ms: u64,
     /// The end; equal to the start for an answer or a vote.
     pub to_ms: u64,
-    /// The model, tool, check or answer, what was written before the first round, or whom or what the
-    /// agent waited for.
+    /// The model, tool, check or answer, what was written before the first round, or whom or what
+    /// the agent waited for.
     pub label: String,
 }
 
@@ -103,8 +103,8 @@ impl Timeline {
         true
     }
 
-    /// Sets what `agent` does, or waits for, from now on; what it did before that ends. Returns whether
-    /// it changed.
+    /// Sets what `agent` does, or waits for, from now on; what it did before that ends. Returns
+    /// whether it changed.
     pub(super) fn set_open(
         &mut self,
         agent: &AgentId,
@@ -161,8 +161,8 @@ impl TimelineLane {
         self.spans.push_back(span);
     }
 
-    /// Ends what is open. A wait that took some time becomes a span; what else ends has an event of its
-    /// own, with the exact time.
+    /// Ends what is open. A wait that took some time becomes a span; what else ends has an event of
+    /// its own, with the exact time.
     fn close(&mut self, at: EventPosition) {
         let ended = self.open.take();
         let is_kept = |open: &OpenSpan| open.kind.is_wait() && open.from_ms < at.elapsed_ms;

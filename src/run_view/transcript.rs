@@ -1,5 +1,5 @@
-//! What one agent said and did, in order and at length, for a view of that agent alone. It is bounded:
-//! the oldest entries go first.
+//! What one agent said and did, in order and at length, for a view of that agent alone. It is
+//! bounded: the oldest entries go first.
 
 use std::collections::VecDeque;
 

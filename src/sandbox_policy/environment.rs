@@ -75,8 +75,8 @@ const PROXY: &[&str] = &[
     "http_proxy",
     "https_proxy",
 ];
-/// The variable with which Node.js 24 and later use the proxy in the variables above; other versions
-/// ignore it.
+/// The variable with which Node.js 24 and later use the proxy in the variables above; other
+/// versions ignore it.
 const NODE_PROXY: &str = "NODE_USE_ENV_PROXY";
 /// Variables that list the hosts reached without the proxy.
 const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];

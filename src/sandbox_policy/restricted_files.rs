@@ -23,8 +23,8 @@ impl RestrictedFiles {
         Self { paths }
     }
 
-    /// Returns what is hidden from a command with this `policy`. Paths that the user opened are left
-    /// out, and those on the way there.
+    /// Returns what is hidden from a command with this `policy`. Paths that the user opened are
+    /// left out, and those on the way there.
     ///
     /// # Errors
     /// They are not known, and why.

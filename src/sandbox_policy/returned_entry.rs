@@ -1,6 +1,6 @@
 //! Rules about what an engine on another machine sends back after a command. All of it is a
-//! stranger's: it can only propose changes, and each is decided about here from the same policy as the
-//! command. Nothing here touches the machine.
+//! stranger's: it can only propose changes, and each is decided about here from the same policy as
+//! the command. Nothing here touches the machine.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -86,8 +86,8 @@ impl ReturnRules<'_> {
     }
 }
 
-/// Returns the path of an entry in an archive of `root`, whose entries are named after the last name
-/// of `root`: `ws/` and `ws/src/main.rs` in an archive of `/home/u/ws`.
+/// Returns the path of an entry in an archive of `root`, whose entries are named after the last
+/// name of `root`: `ws/` and `ws/src/main.rs` in an archive of `/home/u/ws`.
 ///
 /// # Errors
 /// The name is not one that an archive of `root` can contain.

@@ -153,8 +153,8 @@ impl UserToolchains {
 }
 
 impl UserToolchains {
-    /// Returns whether programs in a sandbox can read what is installed at `path`: in the system, or in
-    /// one of the toolchains.
+    /// Returns whether programs in a sandbox can read what is installed at `path`: in the system,
+    /// or in one of the toolchains.
     pub fn opens(&self, path: &AbsPath) -> bool {
         let is_system = SYSTEM.iter().any(|dir| path.as_path().starts_with(dir));
         is_system || self.places.iter().any(|place| path.is_within(place))

@@ -133,8 +133,8 @@ impl BudgetLedger {
         self.totals.charge(key, usage, cost);
     }
 
-    /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or by
-    /// what the run shares with others.
+    /// Returns whether the money that `agent` spends is limited: by its own limit, by the run's, or
+    /// by what the run shares with others.
     pub fn limits_cost(&self, agent: &AgentId) -> bool {
         let mut limits = self.limits_of(agent).into_iter();
         self.shared.is_some() || limits.any(|limits| limits.cost.is_some())

@@ -211,7 +211,8 @@ impl fmt::Display for ReachedLimit {
 }
 
 impl<T: fmt::Display> LimitOrigin<T> {
-    /// Returns what follows the limit in a sentence, with `unit` before the amount that the user set.
+    /// Returns what follows the limit in a sentence, with `unit` before the amount that the user
+    /// set.
     fn describe(&self, unit: &str) -> String {
         match self {
             LimitOrigin::Config => String::new(),

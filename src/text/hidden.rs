@@ -30,8 +30,8 @@ const KEYCAP: char = '\u{20e3}';
 /// Maximum number of characters before a character that decide about it.
 const BEFORE_CHARS: usize = 2;
 
-/// A pattern, compiled at its first use: all of them together take longer than a short command. `None` only
-/// if it were invalid, which a test would show.
+/// A pattern, compiled at its first use: all of them together take longer than a short command.
+/// `None` only if it were invalid, which a test would show.
 type UnicodePattern = LazyLock<Option<Regex>>;
 
 static HIDDEN_CHARACTER: UnicodePattern = LazyLock::new(|| compile(HIDDEN));

@@ -1,6 +1,7 @@
 //! Counts JSON values without parsing: a small value takes a hundred times the memory of its text.
 
-/// The most values in a message from another program. A text or an image is one value of any length.
+/// The most values in a message from another program. A text or an image is one value of any
+/// length.
 pub(crate) const JSON_VALUES_MAX: usize = 100_000;
 
 /// Counts the values, including object keys, of a text that comes in pieces.

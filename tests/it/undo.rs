@@ -1004,7 +1004,7 @@ fn the_answer_of_another_agent_can_be_taken_after_an_undo() {
         .config(&team(&agents, WRITE_HERE))
         .file("shared.txt", "before")
         .args(["build"]);
-    let file = fs::File::options()
+    let file = fs::OpenOptions::new()
         .append(true)
         .open(project.path("shared.txt"));
     file.unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();

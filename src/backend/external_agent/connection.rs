@@ -133,7 +133,8 @@ impl AgentConnection {
         }
     }
 
-    /// Returns an error that says that the process has exited, with its exit status and its last output.
+    /// Returns an error that says that the process has exited, with its exit status and its last
+    /// output.
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
         let (ended, errors) = match &self.process {

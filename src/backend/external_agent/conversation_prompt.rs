@@ -29,8 +29,8 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
 }
 
 /// Renders massgen's own messages among `messages`, without the results of calls for which
-/// `is_waiting` returns true, which are answered over the agent socket together with images. Returns an
-/// empty string if there are none.
+/// `is_waiting` returns true, which are answered over the agent socket together with images.
+/// Returns an empty string if there are none.
 pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> bool) -> String {
     let is_answer = |message: &ChatMessage| match message {
         ChatMessage::CallResult { call_id, .. } => is_waiting(call_id),

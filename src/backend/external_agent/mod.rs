@@ -1,6 +1,6 @@
 //! Backend for external agents: agents that are separate programs, such as Claude Code. An external
-//! agent works with its own tools in its agent's sandbox, reaches the run over a Unix socket, and is
-//! asked like every model: its turn is a reply. The gate decides what its calls may do.
+//! agent works with its own tools in its agent's sandbox, reaches the run over a Unix socket, and
+//! is asked like every model: its turn is a reply. The gate decides what its calls may do.
 
 mod acp;
 mod announced_calls;

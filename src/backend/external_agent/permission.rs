@@ -45,8 +45,8 @@ const SEVERAL_PATHS: &str = "it names several paths: ask for one at a time";
 pub(super) const INPUT_KEYS: &[&[&str]] =
     &[DIRECTORY_KEYS, PATH_KEYS, FURTHER_ACTION_KEYS, SERVER_KEYS];
 
-/// Parses a permission request, in a session that was created with `session_parameters`. `announced`
-/// is what the agent has reported about the call before.
+/// Parses a permission request, in a session that was created with `session_parameters`.
+/// `announced` is what the agent has reported about the call before.
 pub(super) fn parse_permission_request(
     request: &Value,
     announced: &Value,
@@ -171,8 +171,8 @@ impl<'v> DescribedCall<'v> {
     }
 
     /// Returns whether this is a call of one of massgen's tools, which the gate sees when it
-    /// arrives over the agent socket. Only an agent itself writes the id and the title of such a call; the
-    /// title of a tool that takes paths or commands may contain its model's words.
+    /// arrives over the agent socket. Only an agent itself writes the id and the title of such a
+    /// call; the title of a tool that takes paths or commands may contain its model's words.
     fn is_forwarded(&self) -> bool {
         let id = text_at(self.requested, "/toolCallId");
         if is_massgen_tool(id.split(ID_SEPARATOR).next().unwrap_or_default()) {

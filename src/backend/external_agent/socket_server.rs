@@ -1,6 +1,6 @@
 //! The run's end of the agent socket: receives an external agent's calls of workflow tools and of
-//! servers over the Model Context Protocol, and the permission questions of its hooks. A call waits for its
-//! answer; the gate answers a question, and no answer is sent if anything goes wrong.
+//! servers over the Model Context Protocol, and the permission questions of its hooks. A call waits
+//! for its answer; the gate answers a question, and no answer is sent if anything goes wrong.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -128,8 +128,8 @@ fn image_part(image: &ModelImage) -> Value {
     }
 }
 
-/// Encodes a file: <https://ai.google.dev/gemini-api/docs/file-input-methods>. The type of a file at
-/// a URL must be known.
+/// Encodes a file: <https://ai.google.dev/gemini-api/docs/file-input-methods>. The type of a file
+/// at a URL must be known.
 fn file_part(file: &ModelFile) -> Value {
     match (file.class(), file.source()) {
         (_, ModelFileSource::Bytes(bytes)) => {

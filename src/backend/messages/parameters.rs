@@ -103,7 +103,8 @@ fn set_renamed(parameters: &mut Map<String, Value>, name: &str, value: &Value) {
 }
 
 /// Returns the format of replies that a `response_format` asks for, as this API writes it; `None`
-/// for text. The vendor refuses what it does not have. <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>
+/// for text. The vendor refuses what it does not have.
+/// <https://platform.claude.com/docs/en/build-with-claude/structured-outputs>
 fn output_format(response_format: &Value) -> Option<Value> {
     let schema = response_format
         .pointer("/json_schema/schema")

@@ -1,6 +1,6 @@
 //! Tools whose arguments the vendor makes conform to their schema, as far as it can:
-//! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use>. It accepts only a
-//! part of JSON Schema, and only a limited number of such tools in a request; the others are sent
+//! <https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use>. It accepts only
+//! a part of JSON Schema, and only a limited number of such tools in a request; the others are sent
 //! as usual.
 
 use serde_json::{Map, Value, json};
@@ -46,8 +46,8 @@ impl Default for StrictToolLimits {
 }
 
 impl StrictToolLimits {
-    /// Returns the schema with which a tool is strict, if it can be: a tool of the user's, of a server
-    /// or a custom one, within the limits.
+    /// Returns the schema with which a tool is strict, if it can be: a tool of the user's, of a
+    /// server or a custom one, within the limits.
     pub(super) fn strict_schema(&mut self, offer: &ToolOffer) -> Option<Value> {
         let tools = self.tools.checked_sub(1)?;
         if !is_served_name(&offer.name) {
@@ -61,8 +61,8 @@ impl StrictToolLimits {
     }
 }
 
-/// Returns the same schema with objects that have no other properties than those it lists, and counts
-/// the optional ones; `None` if the vendor does not accept it.
+/// Returns the same schema with objects that have no other properties than those it lists, and
+/// counts the optional ones; `None` if the vendor does not accept it.
 fn closed_schema(schema: &Value, optional_count: &mut usize, depth: usize) -> Option<Value> {
     let schema = schema.as_object()?;
     let is_accepted = |(key, value): (&String, &Value)| match key.as_str() {

@@ -1,4 +1,5 @@
-//! Has OpenAI make images and speech: <https://platform.openai.com/docs/api-reference/images/create>,
+//! Has OpenAI make images and speech:
+//! <https://platform.openai.com/docs/api-reference/images/create>,
 //! <https://platform.openai.com/docs/api-reference/audio/createSpeech>. The request goes to the
 //! endpoint of the agent's model, with its key, or to that of a vendor that the config names.
 
@@ -211,7 +212,8 @@ impl MediaReply {
         }
     }
 
-    /// Returns the event that says what was counted: of a reply that cannot be used, perhaps nothing.
+    /// Returns the event that says what was counted: of a reply that cannot be used, perhaps
+    /// nothing.
     fn usage_event(&self) -> Option<ReplyEvent> {
         if self.usage != TokenUsage::default() {
             return Some(ReplyEvent::Usage(self.usage));
@@ -270,8 +272,8 @@ fn speech_body(model: &str, order: &MediaOrder) -> Value {
     body.into()
 }
 
-/// Returns the image in the body of a successful response, or why there is none, and the tokens that
-/// were counted for it.
+/// Returns the image in the body of a successful response, or why there is none, and the tokens
+/// that were counted for it.
 fn decode_image_response(body: &[u8]) -> (std::result::Result<Vec<u8>, String>, TokenUsage) {
     let response: Value = match serde_json::from_slice(body) {
         Ok(response) => response,
@@ -289,8 +291,8 @@ fn decode_image_response(body: &[u8]) -> (std::result::Result<Vec<u8>, String>, 
     (decode_image(&response), usage)
 }
 
-/// Returns the body of a successful response of a model of speech, which is the file itself, unless it
-/// is empty.
+/// Returns the body of a successful response of a model of speech, which is the file itself, unless
+/// it is empty.
 fn decode_speech_response(body: Vec<u8>) -> std::result::Result<Vec<u8>, String> {
     if body.is_empty() {
         return Err("the body is empty".to_owned());
@@ -343,8 +345,8 @@ impl MediaRequest {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the request, and returns the events of its reply. What was counted comes first, so that
-    /// it is charged whether the content can be used or not.
+    /// Sends the request, and returns the events of its reply. What was counted comes first, so
+    /// that it is charged whether the content can be used or not.
     async fn reply_events(&self) -> Vec<std::result::Result<ReplyEvent, BackendError>> {
         let reply = match self.client.generate(&self.order).await {
             Ok(reply) => reply,

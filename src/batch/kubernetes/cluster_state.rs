@@ -1,5 +1,6 @@
-//! The Jobs and pods of a batch, as `kubectl get jobs.batch,pods -o json` shows them, and what follows
-//! for the batch: which workers there are, what they wait for, and whether none of them can work.
+//! The Jobs and pods of a batch, as `kubectl get jobs.batch,pods -o json` shows them, and what
+//! follows for the batch: which workers there are, what they wait for, and whether none of them can
+//! work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -231,7 +232,8 @@ fn listed_pod(metadata: ObjectMetadata, item: &Value) -> Result<ListedPod, Strin
     })
 }
 
-/// Returns why Kubernetes creates no pods for a Job, from the output of `kubectl get events -o json`.
+/// Returns why Kubernetes creates no pods for a Job, from the output of
+/// `kubectl get events -o json`.
 pub fn creation_fault(text: &str) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -417,7 +419,8 @@ mod tests {
             state(&[job("j", 1, json!({})), wrong(), job("k", 1, json!({}))]).fault,
             None
         );
-        // Kubernetes pulls again by itself, and as long as one pod works or may work, there is hope.
+        // Kubernetes pulls again by itself, and as long as one pod works or may work, there is
+        // hope.
         assert_eq!(one(waiting_state("ErrImagePull", "x")).fault, None);
         assert_eq!(one(waiting_state("ContainerCreating", "")).fault, None);
         for other in [

@@ -1,5 +1,5 @@
-//! The manifest of a Job: pods that claim cells until none is left. It has only fields that Kubernetes
-//! 1.20 knows, and names secrets without their values.
+//! The manifest of a Job: pods that claim cells until none is left. It has only fields that
+//! Kubernetes 1.20 knows, and names secrets without their values.
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use crate::text::to_hex;
 
 /// Maximum length of the value of a label, in bytes.
 const LABEL_BYTES_MAX: usize = 63;
-/// Maximum length of the beginning of the name of a Job, in bytes. Kubernetes adds five characters, and
-/// six more for the name of each pod; all of it must fit into a label.
+/// Maximum length of the beginning of the name of a Job, in bytes. Kubernetes adds five characters,
+/// and six more for the name of each pod; all of it must fit into a label.
 const PREFIX_BYTES_MAX: usize = 50;
 /// The first part of the name of each Job.
 const PREFIX: &str = "massgen-";

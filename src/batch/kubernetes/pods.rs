@@ -1,4 +1,5 @@
-//! The state of one pod, as the API shows it: whether it waits, runs or has ended, and what is wrong.
+//! The state of one pod, as the API shows it: whether it waits, runs or has ended, and what is
+//! wrong.
 
 use serde::Deserialize;
 
@@ -7,8 +8,8 @@ use crate::text::{escape_line, single_line};
 
 /// Maximum length of a message of the cluster that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
-/// Why the image of a container that waits cannot be used. The first attempt to pull it is not among
-/// them: Kubernetes tries again.
+/// Why the image of a container that waits cannot be used. The first attempt to pull it is not
+/// among them: Kubernetes tries again.
 const IMAGE_FAULTS: &[&str] = &[
     "ImagePullBackOff",
     "InvalidImageName",
@@ -25,7 +26,8 @@ const CONTAINER_FAULTS: &[&str] = &[
 ];
 /// Why a container ended that never began.
 const START_FAULTS: &[&str] = &["StartError", "ContainerCannotRun"];
-/// Exit statuses of massgen, or of what is started instead of it, that are the same on the next start.
+/// Exit statuses of massgen, or of what is started instead of it, that are the same on the next
+/// start.
 const LASTING_EXIT_CODES: &[i64] = &[2, 3, 126, 127, 128];
 
 /// A pod, as far as it matters here.

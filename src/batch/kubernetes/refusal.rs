@@ -109,7 +109,8 @@ pub fn shown_error(errors: &str) -> String {
     escape_line(&single_line(&without_log(errors), SHOWN_CHARS_MAX))
 }
 
-/// Removes lines of the log of `kubectl`, which repeat the error with more words, if there are others.
+/// Removes lines of the log of `kubectl`, which repeat the error with more words, if there are
+/// others.
 fn without_log(errors: &str) -> String {
     let mut others: Vec<&str> = errors.lines().filter(|line| !is_log_line(line)).collect();
     // Some versions print an error twice.

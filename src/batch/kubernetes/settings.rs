@@ -1,5 +1,5 @@
-//! The file of `--kubernetes`: where in which cluster the jobs of a batch run, with which image, storage
-//! and secrets. Keys have the names that Kubernetes gives them, in snake case.
+//! The file of `--kubernetes`: where in which cluster the jobs of a batch run, with which image,
+//! storage and secrets. Keys have the names that Kubernetes gives them, in snake case.
 
 use std::collections::{BTreeMap, BTreeSet};
 

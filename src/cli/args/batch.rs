@@ -108,8 +108,8 @@ pub(crate) struct QueueArguments {
     /// File with the image, the storage and the secrets of the pods for `--on kubernetes`.
     #[arg(long, value_name = "FILE")]
     pub kubernetes: Option<String>,
-    /// The weakest sandbox that nodes may have: `overlay`, `namespaces` or `landlock`. A node with a
-    /// weaker one runs no cell. Default: what the config says.
+    /// The weakest sandbox that nodes may have: `overlay`, `namespaces` or `landlock`. A node with
+    /// a weaker one runs no cell. Default: what the config says.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub require_sandbox: Option<SandboxLevel>,
 }
@@ -333,7 +333,8 @@ pub(crate) struct BatchWorkerArguments {
     /// The weakest sandbox that the node may have. Default: any.
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     pub require_sandbox: Option<SandboxLevel>,
-    /// End with 0 unless a signal ends the job or massgen fails: the scheduler replaces jobs that fail.
+    /// End with 0 unless a signal ends the job or massgen fails: the scheduler replaces jobs that
+    /// fail.
     #[arg(long)]
     pub fail_only_on_signals: bool,
 }

@@ -186,8 +186,8 @@ impl CellWorker {
         watch.abort();
         let report = report?;
         if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
-            // Another process has the cell now, and finds the records of this run. The queue has lost
-            // this process, so it claims no other cell.
+            // Another process has the cell now, and finds the records of this run. The queue has
+            // lost this process, so it claims no other cell.
             return Ok(CellExit::Unfinished(AttemptEnd::ProcessLost));
         }
         self.decide(&task, *claim, &report)

@@ -56,8 +56,8 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     Ok(u64::try_from(files).unwrap_or(u64::MAX))
 }
 
-/// Adds a change to a patch, in the format of git. Files that are not text are only named, in a line
-/// that git skips: they are in the layer. Git has no directories.
+/// Adds a change to a patch, in the format of git. Files that are not text are only named, in a
+/// line that git skips: they are in the layer. Git has no directories.
 fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut String) {
     let is_directory = |side: &DiffSide| *side == DiffSide::Directory;
     if is_directory(&difference.before) || is_directory(&difference.after) {

@@ -41,14 +41,15 @@ pub(super) struct CellRunReport {
 }
 
 impl CellRunReport {
-    /// Returns the report of a cell that has failed because of `error` outside its run. `redactor` knows the
-    /// secrets that the error may contain.
+    /// Returns the report of a cell that has failed because of `error` outside its run. `redactor`
+    /// knows the secrets that the error may contain.
     pub(super) fn of_error(error: &Error, redactor: &Redactor) -> Result<Self> {
         RunRecords::default().report(Some(error), redactor)
     }
 
     /// Reads the report of the last run in the directory of `host`, which ended with `error` if
-    /// there is one; attempts at the cell began at `starts`. `redactor` knows the secrets of the run.
+    /// there is one; attempts at the cell began at `starts`. `redactor` knows the secrets of the
+    /// run.
     pub(super) fn from_records(
         host: &Host,
         starts: &[LocalDateTime],

@@ -218,8 +218,8 @@ impl BatchControl {
         Ok(())
     }
 
-    /// Returns what the user should know, once, if only other processes work on the remaining cells: one
-    /// on another host counts as alive.
+    /// Returns what the user should know, once, if only other processes work on the remaining
+    /// cells: one on another host counts as alive.
     fn take_wait_note(&mut self) -> Option<String> {
         let is_busy = self.scheduler.jobs() > 0 || !self.pending.is_empty();
         if is_busy || self.has_reported_wait {

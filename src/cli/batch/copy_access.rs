@@ -1,13 +1,13 @@
-//! How the agents of a cell may access its copy of the project: as the config says where it lists the
-//! copy, and for writing otherwise.
+//! How the agents of a cell may access its copy of the project: as the config says where it lists
+//! the copy, and for writing otherwise.
 
 use crate::config::{Config, ContextPath};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::world::io::locate::resolve_path;
 
-/// Opens the copy of the project at `copy` for writing to the agents for which `config` does not list
-/// it.
+/// Opens the copy of the project at `copy` for writing to the agents for which `config` does not
+/// list it.
 pub(super) fn open_copy(config: &mut Config, copy: &AbsPath) {
     if shared_permission(config, copy).is_some() {
         return;
@@ -28,8 +28,8 @@ pub(super) fn open_copy(config: &mut Config, copy: &AbsPath) {
     }
 }
 
-/// Returns the permission with which `config` lists `copy` for all agents together; `None` if it does
-/// not.
+/// Returns the permission with which `config` lists `copy` for all agents together; `None` if it
+/// does not.
 pub(super) fn shared_permission(config: &Config, copy: &AbsPath) -> Option<Permission> {
     listed_permission(&config.orchestrator.context_paths, copy)
 }

@@ -1,5 +1,5 @@
-//! What the pods of a batch on Kubernetes have of this machine: directories, the program, variables and
-//! keys. What they lack is found before anything is submitted.
+//! What the pods of a batch on Kubernetes have of this machine: directories, the program, variables
+//! and keys. What they lack is found before anything is submitted.
 
 use std::collections::BTreeMap;
 

@@ -117,7 +117,8 @@ impl QueueControl {
     /// Lists the jobs; `None` if the queue does not answer now.
     ///
     /// # Errors
-    /// The queue has not answered for too long, or no job can ever work. Then the jobs are cancelled.
+    /// The queue has not answered for too long, or no job can ever work. Then the jobs are
+    /// cancelled.
     async fn list_jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         let listing = match self.queue.list().await {
             Ok(listing) => listing,

@@ -50,7 +50,8 @@ pub(super) struct BatchStartSettings {
 }
 
 impl BatchStartSettings {
-    /// Creates the settings from `arguments`; what they leave out is taken from the settings of `batch`.
+    /// Creates the settings from `arguments`; what they leave out is taken from the settings of
+    /// `batch`.
     pub(super) fn new(
         arguments: &BatchStartSettingsArguments,
         batch: Option<&BatchDir>,

@@ -1,5 +1,6 @@
-//! Which mentions in the text of a task count. A task file is often made from texts of other people,
-//! such as issues, so its mentions name what the config opens, and open only what the user allowed.
+//! Which mentions in the text of a task count. A task file is often made from texts of other
+//! people, such as issues, so its mentions name what the config opens, and open only what the user
+//! allowed.
 
 use std::collections::BTreeSet;
 

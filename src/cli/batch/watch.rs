@@ -1,5 +1,5 @@
-//! Shows a batch until every cell has a result or nothing works on it any more: on the whole terminal
-//! where a person watches, as a line for each change elsewhere.
+//! Shows a batch until every cell has a result or nothing works on it any more: on the whole
+//! terminal where a person watches, as a line for each change elsewhere.
 
 use std::time::Duration;
 

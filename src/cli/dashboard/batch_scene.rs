@@ -1,4 +1,5 @@
-//! The frame of a batch: how far it is, its money, the cells that run now, and what failed last. Pure.
+//! The frame of a batch: how far it is, its money, the cells that run now, and what failed last.
+//! Pure.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -14,8 +15,8 @@ use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 
-/// Rows of the frame above the running cells: its title, the bar, the states, and a row that is empty
-/// unless the money does not fit next to the title.
+/// Rows of the frame above the running cells: its title, the bar, the states, and a row that is
+/// empty unless the money does not fit next to the title.
 const HEAD_ROWS: u16 = 4;
 /// Width of the column of cells, and of those of states and times.
 const CELL_WIDTH: usize = 24;
@@ -165,8 +166,8 @@ fn failure(failure: &CellFailure) -> StyledRow {
     ]
 }
 
-/// Draws a list of `count` rows under its title, of which `rows` are known. Returns the rows that it
-/// takes.
+/// Draws a list of `count` rows under its title, of which `rows` are known. Returns the rows that
+/// it takes.
 fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[StyledRow]) -> u16 {
     if area.height == 0 || count == 0 {
         return 0;

@@ -1,5 +1,5 @@
-//! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped by
-//! the width of their graphemes, and no wide character is cut in half. Pure.
+//! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped
+//! by the width of their graphemes, and no wide character is cut in half. Pure.
 
 use std::borrow::Cow;
 
@@ -24,14 +24,14 @@ pub(super) fn columns(text: &str) -> usize {
     }
 }
 
-/// Returns whether each byte of `text` is a character of one column. Most text is such text, and it needs
-/// no graphemes.
+/// Returns whether each byte of `text` is a character of one column. Most text is such text, and it
+/// needs no graphemes.
 pub(super) fn is_printable_ascii(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Wraps clean `text` into rows of at most `width` columns: between words, and within a word that is
-/// longer than a row.
+/// Wraps clean `text` into rows of at most `width` columns: between words, and within a word that
+/// is longer than a row.
 pub(super) fn wrap(text: &str, width: u16) -> Vec<String> {
     let width = usize::from(width.max(1));
     let mut rows = Vec::new();
@@ -108,8 +108,8 @@ pub(super) fn wrapped_lines(
     rows.into_iter().map(line).collect()
 }
 
-/// Returns the end of `text` that fills `rows` rows of `width` columns in most scripts, so that a long
-/// text is not wrapped as a whole.
+/// Returns the end of `text` that fills `rows` rows of `width` columns in most scripts, so that a
+/// long text is not wrapped as a whole.
 pub(super) fn text_end(text: &str, rows: u16, width: u16) -> &str {
     /// Maximum number of bytes of a column in ordinary text.
     const BYTES_PER_COLUMN: usize = 2;

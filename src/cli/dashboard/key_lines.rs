@@ -83,7 +83,8 @@ pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
     line
 }
 
-/// Returns the keys of the open view, the most important ones first, and at the end those that stay.
+/// Returns the keys of the open view, the most important ones first, and at the end those that
+/// stay.
 fn shown_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     let state = scene.state;
     if state.composer.is_some() {

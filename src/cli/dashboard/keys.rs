@@ -1,5 +1,5 @@
-//! The effect of each key on the state of the dashboard. It reads no keys itself. Pure except for the
-//! files that a review reads.
+//! The effect of each key on the state of the dashboard. It reads no keys itself. Pure except for
+//! the files that a review reads.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -67,9 +67,9 @@ pub(super) struct KeyTarget<'k> {
 }
 
 impl KeyTarget<'_> {
-    /// Applies a key. There are no Alt keys, and a terminal sends Alt with a key like Esc followed by
-    /// that key: both are applied, as in other programs without Alt keys (curses). While a line is
-    /// being typed, Alt has no effect, so that no text is lost.
+    /// Applies a key. There are no Alt keys, and a terminal sends Alt with a key like Esc followed
+    /// by that key: both are applied, as in other programs without Alt keys (curses). While a line
+    /// is being typed, Alt has no effect, so that no text is lost.
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -397,7 +397,8 @@ enum TypedLineState {
     Cancelled,
 }
 
-/// Pastes a text into the line of a search, without line breaks. Returns whether it was short enough.
+/// Pastes a text into the line of a search, without line breaks. Returns whether it was short
+/// enough.
 fn paste_in_search(line: &mut TypedText, pasted: &str) -> bool {
     if pasted.len() > SEARCH_BYTES_MAX {
         return false;

@@ -1,5 +1,6 @@
-//! The events of a run that its lines are made of, kept while the dashboard covers the terminal. The
-//! pieces of replies are not among them. It is bounded: when it is full, tool calls are only counted.
+//! The events of a run that its lines are made of, kept while the dashboard covers the terminal.
+//! The pieces of replies are not among them. It is bounded: when it is full, tool calls are only
+//! counted.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The dashboard: a run on the whole terminal. It renders the model of the run; its only own state is
-//! what is open, selected and scrolled. Questions of the run are answered in place. It draws only after
-//! events and keys, and only frames that differ from the last one.
+//! The dashboard: a run on the whole terminal. It renders the model of the run; its only own state
+//! is what is open, selected and scrolled. Questions of the run are answered in place. It draws
+//! only after events and keys, and only frames that differ from the last one.
 
 use std::time::Duration;
 
@@ -208,7 +208,8 @@ impl Dashboard {
         }
     }
 
-    /// Waits for a key, a changed size, or the stop or continuation of the process. Can be cancelled.
+    /// Waits for a key, a changed size, or the stop or continuation of the process. Can be
+    /// cancelled.
     pub(crate) async fn next_input(&mut self) -> DashboardInput {
         self.input.next().await
     }
@@ -439,8 +440,8 @@ impl DashboardInputs {
         }
     }
 
-    /// Stops reading the terminal. Returns what was typed after the last key: keys that arrive together
-    /// are read together, and nothing else could read them any more.
+    /// Stops reading the terminal. Returns what was typed after the last key: keys that arrive
+    /// together are read together, and nothing else could read them any more.
     fn close(&mut self) -> String {
         let mut typed = String::new();
         // Dropping the stream wakes the reader, which then reports no event.

@@ -1,5 +1,5 @@
-//! The question of a run to the user that is shown on the dashboard: what it asks, the keys that answer
-//! it, and its answer.
+//! The question of a run to the user that is shown on the dashboard: what it asks, the keys that
+//! answer it, and its answer.
 
 use crate::cli::approval_prompt::request_lines;
 use crate::cli::dashboard::delivery_review::DeliveryReview;
@@ -8,8 +8,8 @@ use crate::event::ApprovalAnswer;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision, UserQuestion};
 use crate::text::{count_noun, escape_line};
 
-/// Time after a question appears on the screen during which no key answers it, in milliseconds: what is
-/// typed then was meant for something else.
+/// Time after a question appears on the screen during which no key answers it, in milliseconds:
+/// what is typed then was meant for something else.
 const ANSWER_DELAY_MS: u64 = 400;
 
 /// A question that waits for the user.
@@ -22,8 +22,8 @@ pub(super) struct QuestionPanel {
     pub(super) keys: &'static str,
     /// The review, if it is about a delivery.
     pub(super) review: Option<DeliveryReview>,
-    /// When it appeared on the screen, in milliseconds after the start; `None` while it was not drawn
-    /// yet, or other questions are before it.
+    /// When it appeared on the screen, in milliseconds after the start; `None` while it was not
+    /// drawn yet, or other questions are before it.
     shown_ms: Option<u64>,
 }
 
@@ -118,8 +118,8 @@ impl QuestionPanel {
         shown.is_some_and(|shown_ms| now_ms.saturating_sub(shown_ms) >= ANSWER_DELAY_MS)
     }
 
-    /// Returns the answer that the key `c` gives, if it gives one. A delivery is only answered while
-    /// `is_review_open`.
+    /// Returns the answer that the key `c` gives, if it gives one. A delivery is only answered
+    /// while `is_review_open`.
     pub(super) fn answer_of_key(&self, c: char, is_review_open: bool) -> Option<QuestionAnswer> {
         let call = |answer| Some(QuestionAnswer::Call(answer));
         let check = |answer| Some(QuestionAnswer::FailedCheck(answer));

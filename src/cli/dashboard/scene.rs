@@ -1,5 +1,5 @@
-//! One frame of the dashboard: the header, the open view, the ballot, the question that waits, and the
-//! keys. It is drawn from the model of the run alone.
+//! One frame of the dashboard: the header, the open view, the ballot, the question that waits, and
+//! the keys. It is drawn from the model of the run alone.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -111,7 +111,8 @@ impl Scene<'_> {
         !self.run.pipeline().stages.is_empty()
     }
 
-    /// Returns the number of tool calls; `None` for the log of a pipeline, which does not have them.
+    /// Returns the number of tool calls; `None` for the log of a pipeline, which does not have
+    /// them.
     pub(super) fn tool_calls(&self) -> Option<u64> {
         let is_unknown = self.is_record && self.has_stages();
         (!is_unknown).then(|| self.run.usage().tool_calls())
@@ -318,8 +319,8 @@ impl Scene<'_> {
         state.note.is_some() || state.composer.is_some() || state.search.is_some()
     }
 
-    /// Returns a message about the last key, and the line that is being typed, of which `width` columns
-    /// show at least the end; `None` without both.
+    /// Returns a message about the last key, and the line that is being typed, of which `width`
+    /// columns show at least the end; `None` without both.
     fn input_line(&self, width: u16) -> Option<StyledRow> {
         let state = self.state;
         let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));

@@ -1,5 +1,5 @@
-//! Frames of the dashboard: what it draws of events, at several sizes, with their styles. One snapshot
-//! for each case.
+//! Frames of the dashboard: what it draws of events, at several sizes, with their styles. One
+//! snapshot for each case.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

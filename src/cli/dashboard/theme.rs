@@ -1,5 +1,5 @@
-//! How styles look on the dashboard: in the 16 colours of the user's terminal, or without colours as
-//! bold, underlined and reversed text; borders as lines or in ASCII.
+//! How styles look on the dashboard: in the 16 colours of the user's terminal, or without colours
+//! as bold, underlined and reversed text; borders as lines or in ASCII.
 
 use std::collections::BTreeMap;
 

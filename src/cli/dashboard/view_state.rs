@@ -1,5 +1,5 @@
-//! The state of the dashboard that is not of the run: which view is open, what is selected and how far
-//! it is scrolled.
+//! The state of the dashboard that is not of the run: which view is open, what is selected and how
+//! far it is scrolled.
 
 use crate::cli::dashboard::typed_text::TypedText;
 

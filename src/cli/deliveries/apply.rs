@@ -227,8 +227,8 @@ pub(crate) fn labelled_source(
     answer_source(&run.name(), wanted, files, offer)
 }
 
-/// Plans the files of an answer, which `source` has for its first write path, without those of the other
-/// write paths. What the user has changed in the meantime does not matter for a comparison.
+/// Plans the files of an answer, which `source` has for its first write path, without those of the
+/// other write paths. What the user has changed in the meantime does not matter for a comparison.
 pub(crate) fn plan_answer(
     delivery: &OpenDelivery,
     source: &DeliverySource,

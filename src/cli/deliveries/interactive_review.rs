@@ -277,7 +277,8 @@ fn ask_for_selection(
     Ok(Some(selection))
 }
 
-/// Asks about each of `files`; `read` returns the name and the change of one. `None` if the input ends.
+/// Asks about each of `files`; `read` returns the name and the change of one. `None` if the input
+/// ends.
 pub(super) fn ask_about_files<F>(
     files: &[F],
     read: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,

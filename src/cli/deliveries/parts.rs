@@ -19,8 +19,8 @@ pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> 
     Ok(names)
 }
 
-/// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its newest
-/// one; `None` if it delivered nothing.
+/// Returns the newest delivery of the run or pipeline `name` that can be reverted, or else its
+/// newest one; `None` if it delivered nothing.
 pub(super) fn newest_part(name: &str, deliveries: &AbsPath) -> Result<Option<String>> {
     let parts = parts_of(name, deliveries)?;
     let applied = revertible_parts(&parts, deliveries).next();
@@ -39,8 +39,8 @@ pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<
 }
 
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
-/// paths that are as it delivered them, the others may have once the later ones are reverted. A part
-/// that cannot be read is not among them; to revert it says why.
+/// paths that are as it delivered them, the others may have once the later ones are reverted. A
+/// part that cannot be read is not among them; to revert it says why.
 pub(crate) fn revertible_parts(
     parts: &[String],
     deliveries: &AbsPath,

@@ -60,7 +60,8 @@ pub(crate) fn run(
     Ok(status)
 }
 
-/// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is named.
+/// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is
+/// named.
 fn find_reverted(
     wanted: &str,
     host: &Host,

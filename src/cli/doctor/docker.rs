@@ -9,8 +9,8 @@ use crate::host::Host;
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::docker::socket::{DaemonStatus, EngineDiscovery, find_engine};
 
-/// Checks the engines that a run would use and the images of the team's containers. A team that runs
-/// no commands in containers does not need them.
+/// Checks the engines that a run would use and the images of the team's containers. A team that
+/// runs no commands in containers does not need them.
 pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let images = team.map(Config::images).unwrap_or_default();
     let named = host.env("DOCKER_HOST");

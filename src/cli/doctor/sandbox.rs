@@ -211,7 +211,8 @@ mod tests {
     use super::*;
     use crate::world::diagnostics::probe::sandbox::SharedLimits;
 
-    /// `expected` are the findings about a machine that sandboxes commands at this level, one per line.
+    /// `expected` are the findings about a machine that sandboxes commands at this level, one per
+    /// line.
     #[track_caller]
     fn check(
         level: SandboxLevel,

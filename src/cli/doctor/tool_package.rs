@@ -17,8 +17,8 @@ const PACKAGE: &str = "massgen";
 const SUBJECT: &str = "Python package massgen";
 
 /// Checks that the package is installed if `config` names tools of it. Without Python, the finding
-/// about the server of the tools says so. A run with the environment `env` finds only what its sandbox
-/// opens.
+/// about the server of the tools says so. A run with the environment `env` finds only what its
+/// sandbox opens.
 pub(crate) async fn inspect(
     config: &Config,
     context: ProbeContext<'_>,

@@ -1,6 +1,6 @@
 //! Key bindings of the line editor: keys that select while choices are shown, a colon that attaches
-//! to an accepted choice, Ctrl-C, which clears the line first and leaves second, keys that begin a new
-//! line, and Ctrl-X Ctrl-E, which opens the user's editor.
+//! to an accepted choice, Ctrl-C, which clears the line first and leaves second, keys that begin a
+//! new line, and Ctrl-X Ctrl-E, which opens the user's editor.
 
 use rustyline::history::History;
 use rustyline::{
@@ -24,8 +24,8 @@ enum EditorKey {
     Interrupt,
 }
 
-/// What xterm and others send after the part of Shift-Enter that the editor takes for an unknown key
-/// (`CSI 27;2;13~`), before the tilde.
+/// What xterm and others send after the part of Shift-Enter that the editor takes for an unknown
+/// key (`CSI 27;2;13~`), before the tilde.
 const SHIFT_ENTER_REST: &str = "13";
 
 /// A key that concerns whole lines.

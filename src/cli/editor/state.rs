@@ -85,8 +85,9 @@ impl EditorState {
         };
     }
 
-    /// Opens the choices `candidates` for `line`, unless the user closed them. The selection is kept
-    /// while the same line is shown. Returns the open choices and the index of the selected one.
+    /// Opens the choices `candidates` for `line`, unless the user closed them. The selection is
+    /// kept while the same line is shown. Returns the open choices and the index of the selected
+    /// one.
     pub(crate) fn open(
         &mut self,
         line: &str,
@@ -117,8 +118,8 @@ impl EditorState {
         Some((&open.choices, open.chosen))
     }
 
-    /// Replaces the open choices by `candidates`, and closes them if nothing was found. Returns the index
-    /// of the selected one; `None` if other choices were opened since.
+    /// Replaces the open choices by `candidates`, and closes them if nothing was found. Returns the
+    /// index of the selected one; `None` if other choices were opened since.
     pub(crate) fn replace_choices(
         &mut self,
         generation: u64,

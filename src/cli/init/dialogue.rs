@@ -24,8 +24,8 @@ pub(super) struct InitDialogue<'d, 'w> {
 }
 
 impl InitDialogue<'_, '_> {
-    /// Shows what was found, and asks which of it takes part. A single model takes part in any case:
-    /// the question is whether it is the model of two agents.
+    /// Shows what was found, and asks which of it takes part. A single model takes part in any
+    /// case: the question is whether it is the model of two agents.
     pub(super) fn ask_agents(
         &mut self,
         candidates: &[TeamCandidate],

@@ -250,8 +250,8 @@ impl InteractiveSession {
         Ok(())
     }
 
-    /// Opens a path that the user names with a command, unless it is a directory that is more than a
-    /// project.
+    /// Opens a path that the user names with a command, unless it is a directory that is more than
+    /// a project.
     fn open_typed_path(&mut self, text: &str, permission: Permission) -> Result<()> {
         let path = resolve_typed_path(text, &self.state.host);
         match inspect(&path) {

@@ -289,8 +289,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Keeps what was typed in the meantime as the beginning of the next line. Keys that edit a line edit
-    /// it, and other special keys, such as arrows, have no effect.
+    /// Keeps what was typed in the meantime as the beginning of the next line. Keys that edit a
+    /// line edit it, and other special keys, such as arrows, have no effect.
     fn keep_typed_ahead(&mut self) {
         let ahead = self.keyboard.read_typed_ahead();
         let ahead = format!("{}{ahead}", self.typed_ahead);

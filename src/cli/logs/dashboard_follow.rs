@@ -1,5 +1,5 @@
-//! Shows a run from its event log on the dashboard, also one that has ended: the keys work on its end
-//! state until the user closes it.
+//! Shows a run from its event log on the dashboard, also one that has ended: the keys work on its
+//! end state until the user closes it.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use crate::world::store::tail::LogTail;
 pub(super) const INTERRUPTED: &str =
     "the run was interrupted: its process ended without recording a result";
 
-/// Maximum number of lines that are sent and folded at once, before input of the terminal is handled
-/// again.
+/// Maximum number of lines that are sent and folded at once, before input of the terminal is
+/// handled again.
 const LINES_AT_ONCE_MAX: usize = 256;
 /// Maximum number of such batches that wait to be folded.
 const BATCHES_WAITING_MAX: usize = 4;

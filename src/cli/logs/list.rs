@@ -22,8 +22,8 @@ use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 /// Minimum and maximum length of a task on one line, in characters.
 const TASK_CHARS_MIN: usize = 20;
 const TASK_CHARS_MAX: usize = 60;
-/// Widths from which on a terminal shows the start of each run, and all facts. The first leaves room for
-/// the shortest task, with the `…` of one that is cut off.
+/// Widths from which on a terminal shows the start of each run, and all facts. The first leaves
+/// room for the shortest task, with the `…` of one that is cut off.
 const START_COLUMNS: usize = 99;
 const ALL_COLUMNS: usize = 140;
 
@@ -59,8 +59,8 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     Ok(())
 }
 
-/// Formats a run as a line of text, which fits into a terminal of this many columns. Other readers get
-/// all facts.
+/// Formats a run as a line of text, which fits into a terminal of this many columns. Other readers
+/// get all facts.
 fn to_text(
     summary: &RecordedRunSummary,
     run: &RunDir,

@@ -1,5 +1,5 @@
-//! The `massgen logs` commands: list, show, follow and export the records of runs, and show and follow
-//! those of pipelines. It must only read them.
+//! The `massgen logs` commands: list, show, follow and export the records of runs, and show and
+//! follow those of pipelines. It must only read them.
 
 use crate::cli::args::logs::LogsCommand;
 use crate::cli::deliveries::deliveries_directory;
@@ -87,8 +87,8 @@ impl ShownLog {
         })
     }
 
-    /// Returns what is said of a delivery that was undone after the end of the log; `None` if it was not,
-    /// or if that is not known.
+    /// Returns what is said of a delivery that was undone after the end of the log; `None` if it
+    /// was not, or if that is not known.
     fn undone_note(&self, host: &Host) -> Option<&'static str> {
         let deliveries = DeliveriesByRun::list(&deliveries_directory(host)).ok()?;
         let files = if pipelines::is_name(&self.name) {

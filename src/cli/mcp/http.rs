@@ -1,5 +1,5 @@
-//! HTTP endpoint of an MCP server: who may use it, and how many sessions it has. Authorized requests
-//! are passed to the protocol; everything else is answered with an error.
+//! HTTP endpoint of an MCP server: who may use it, and how many sessions it has. Authorized
+//! requests are passed to the protocol; everything else is answered with an error.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

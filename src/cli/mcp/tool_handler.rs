@@ -207,8 +207,8 @@ impl ToolHandler {
     }
 }
 
-/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for: what
-/// a server reports, or else the seconds.
+/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for:
+/// what a server reports, or else the seconds.
 async fn wait_for_result(
     mut working: JoinHandle<Observation>,
     mut steps: Receiver<ServerProgressStep>,

@@ -1,5 +1,5 @@
-//! Implements `massgen pipeline roles`: prints what each role of a pipeline may do, where it writes, and
-//! which agents play it.
+//! Implements `massgen pipeline roles`: prints what each role of a pipeline may do, where it
+//! writes, and which agents play it.
 
 use serde_json::json;
 

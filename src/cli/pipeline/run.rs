@@ -251,8 +251,8 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
     all
 }
 
-/// Records the limits in `arguments`, with which a pipeline is resumed, so that it keeps them when it
-/// is resumed again.
+/// Records the limits in `arguments`, with which a pipeline is resumed, so that it keeps them when
+/// it is resumed again.
 fn record_limits(
     repository: &mut PipelineRepository,
     arguments: &RunArguments,

@@ -1,5 +1,6 @@
 //! What the final agent says while it presents, if it is shown on the terminal where the answer
-//! belongs: its Markdown is rendered block by block as it arrives, so that the answer is shown once.
+//! belongs: its Markdown is rendered block by block as it arrives, so that the answer is shown
+//! once.
 
 use crate::cli::markdown_lines::markdown_lines;
 use crate::cli::output::StyledRow;
@@ -9,8 +10,8 @@ use crate::world::diagnostics::probe::terminal::terminal_columns;
 
 /// Maximum width of rendered text, in columns; longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Part of the length of an unfinished block by which it grows before it is parsed again, so that the
-/// whole work grows with the length of the text and not with its square.
+/// Part of the length of an unfinished block by which it grows before it is parsed again, so that
+/// the whole work grows with the length of the text and not with its square.
 const GROWTH_PART: usize = 8;
 
 /// Whether Markdown is rendered.

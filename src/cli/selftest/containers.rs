@@ -1,5 +1,5 @@
-//! Preparation of a self-test in containers or pods: finds the engine, checks that a container of the
-//! image starts, and which programs it lacks.
+//! Preparation of a self-test in containers or pods: finds the engine, checks that a container of
+//! the image starts, and which programs it lacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -85,8 +85,8 @@ pub(super) fn missing_programs(
     }
 }
 
-/// Returns the environment of massgen in every case: the address of the user's engine, and how it is
-/// reached.
+/// Returns the environment of massgen in every case: the address of the user's engine, and how it
+/// is reached.
 pub(super) fn container_env(
     host: &Host,
     isolation: &ExecutionIsolation,
@@ -106,8 +106,8 @@ pub(super) fn container_env(
         .collect()
 }
 
-/// Returns the environment in which the user's `kubectl` finds its settings, and writes nothing to the home
-/// directory of a case.
+/// Returns the environment in which the user's `kubectl` finds its settings, and writes nothing to
+/// the home directory of a case.
 fn cluster_env(host: &Host) -> BTreeMap<String, String> {
     let value = |name| host.env(name).map(str::to_owned);
     let in_home = |name| Some(host.home.as_ref()?.join(name).to_string());

@@ -1,5 +1,5 @@
-//! The pipelines of the directory, as the list of runs shows them: a pipeline is a row, which adds up
-//! what the runs of its stages used.
+//! The pipelines of the directory, as the list of runs shows them: a pipeline is a row, which adds
+//! up what the runs of its stages used.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,8 @@ impl ListedPipelines {
 impl ListedPipeline {
     fn row(&self, server: &WebServer, runs: &[Value], deliveries: &DeliveriesByRun) -> Value {
         let Self { dir, record, .. } = self;
-        // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted one.
+        // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted
+        // one.
         let is_written = event_log::is_written(&dir.events_file());
         let last = last_line(dir);
         let status = last.as_ref().and_then(ended_status);
@@ -118,8 +119,8 @@ fn stage_values<'r>(
     stage_runs.filter_map(move |run| run.get(field))
 }
 
-/// Returns how a pipeline ended, or that what was delivered of it was undone since; `files` are those that
-/// were delivered, as they are now.
+/// Returns how a pipeline ended, or that what was delivered of it was undone since; `files` are
+/// those that were delivered, as they are now.
 fn outcome_word(status: Option<ExitStatus>, files: &DeliveredFiles) -> Value {
     match status {
         Some(ExitStatus::Delivered) if files.is_reverted() => json!("undone"),

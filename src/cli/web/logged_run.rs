@@ -1,5 +1,5 @@
-//! What the page follows by an event log: a run, a pipeline, whose stages are runs, or the run of a cell
-//! of a batch.
+//! What the page follows by an event log: a run, a pipeline, whose stages are runs, or the run of a
+//! cell of a batch.
 
 use std::io::BufRead;
 
@@ -84,8 +84,8 @@ impl LoggedRun {
         event_log::is_written(&self.events)
     }
 
-    /// Returns whether it may be resumed after it ended with `status`; `None` if its process is gone
-    /// and did not record an end. The run of a cell is not: its batch starts another one.
+    /// Returns whether it may be resumed after it ended with `status`; `None` if its process is
+    /// gone and did not record an end. The run of a cell is not: its batch starts another one.
     pub(super) fn may_be_resumed(&self, status: Option<ExitStatus>) -> bool {
         if self.name.contains(CELL_SEPARATOR) {
             return false;

@@ -1,5 +1,5 @@
-//! A run that the page started: it feeds the readers of the page, and its questions go to the person
-//! there.
+//! A run that the page started: it feeds the readers of the page, and its questions go to the
+//! person there.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

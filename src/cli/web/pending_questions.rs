@@ -1,5 +1,5 @@
-//! The questions of a run that wait for the person at the page. A question that nothing waits for any
-//! more is forgotten.
+//! The questions of a run that wait for the person at the page. A question that nothing waits for
+//! any more is forgotten.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,8 +18,8 @@ pub(super) struct PendingQuestions {
 /// A question and its id.
 #[derive(Debug)]
 struct PendingQuestion {
-    /// Never that of an earlier question, so that an answer to that one is none to this one: also not
-    /// after the run was resumed, or by another server.
+    /// Never that of an earlier question, so that an answer to that one is none to this one: also
+    /// not after the run was resumed, or by another server.
     id: String,
     question: UserQuestion,
 }

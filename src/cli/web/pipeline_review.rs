@@ -1,6 +1,6 @@
-//! Reviews of what pipelines deliver: the changes of `main`, what the person takes of them, and what
-//! was applied. Files alone are delivered in any choice, and all of them with a commit, as by `massgen
-//! apply --history`.
+//! Reviews of what pipelines deliver: the changes of `main`, what the person takes of them, and
+//! what was applied. Files alone are delivered in any choice, and all of them with a commit, as by
+//! `massgen apply --history`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Files of a delivery that were undone: the page offers to apply them again, as a whole or by hunk.
+//! Files of a delivery that were undone: the page offers to apply them again, as a whole or by
+//! hunk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +16,8 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::undo::{AppliedDelivery, RevertedChange};
 
-/// Returns the files of `delivered` that were undone, by path, each as the change of which parts can
-/// be applied again.
+/// Returns the files of `delivered` that were undone, by path, each as the change of which parts
+/// can be applied again.
 pub(super) fn reverted_json(
     delivered: &mut AppliedDelivery,
     cwd: &AbsPath,
@@ -32,8 +33,8 @@ pub(super) fn reverted_json(
     Ok(files)
 }
 
-/// Offers the files that were undone in place of those in `files`, where they count as changed by the
-/// user.
+/// Offers the files that were undone in place of those in `files`, where they count as changed by
+/// the user.
 pub(super) fn offer_reverted(files: &mut Vec<Value>, mut reverted: BTreeMap<String, Value>) {
     for file in files.iter_mut() {
         let path = file.get("path").and_then(Value::as_str);

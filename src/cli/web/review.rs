@@ -1,5 +1,5 @@
-//! Reviews of deliveries: shows what a run would change, applies the changes that the user selects, and
-//! undoes them. A delivery that waits for the user is answered; any other is applied like
+//! Reviews of deliveries: shows what a run would change, applies the changes that the user selects,
+//! and undoes them. A delivery that waits for the user is answered; any other is applied like
 //! `massgen apply` does.
 
 use std::collections::BTreeMap;
@@ -49,7 +49,8 @@ use crate::world::io::file_change::FileChange;
 use crate::world::store::pipelines;
 use crate::world::store::runs::RunDir;
 
-/// Maximum wait for the outcome of an answered delivery; after it, the outcome follows in the stream.
+/// Maximum wait for the outcome of an answered delivery; after it, the outcome follows in the
+/// stream.
 const OUTCOME_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Query of `GET /api/runs/{id}/diff`.
@@ -349,8 +350,8 @@ fn delivered_word(state: DeliveredState) -> &'static str {
     }
 }
 
-/// Returns how the project with the files of an answer differs from the project, or from the project
-/// with the files of another answer.
+/// Returns how the project with the files of an answer differs from the project, or from the
+/// project with the files of another answer.
 fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -> ApiResult<Value> {
     let delivery = open_newest(&run.name(), host)?;
     let offer = delivery.read_source()?;
@@ -396,7 +397,8 @@ fn answer_plan(
     plan_answer(delivery, &source)
 }
 
-/// Returns how the project after the changes `new` differs from the project after the changes `old`.
+/// Returns how the project after the changes `new` differs from the project after the changes
+/// `old`.
 fn changes_between(
     old: &BTreeMap<AbsPath, DeliveryDifference>,
     new: &BTreeMap<AbsPath, DeliveryDifference>,
@@ -581,7 +583,8 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
-    // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its name.
+    // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its
+    // name.
     let may_apply_again = part == *newest && !pipelines::is_name(run);
     Ok(json!({"rows": rows, "may_apply_again": may_apply_again}))
 }

@@ -72,8 +72,8 @@ pub(super) async fn approve(
     Ok(JsonReply(json!({"answered": approval})))
 }
 
-/// Answers `POST /api/runs/{id}/questions/{question}`: an open question, or whether a delivery whose
-/// checks failed is kept.
+/// Answers `POST /api/runs/{id}/questions/{question}`: an open question, or whether a delivery
+/// whose checks failed is kept.
 pub(super) async fn answer(
     State(server): State<WebServer>,
     Path((id, question_id)): Path<(String, String)>,

@@ -1,6 +1,6 @@
 //! What readers see of one run: its view, folded from its event log while that is written, the
-//! pieces of replies that the log does not have yet, and the questions to the person. All readers of
-//! a run share one feed; none of them delays it.
+//! pieces of replies that the log does not have yet, and the questions to the person. All readers
+//! of a run share one feed; none of them delays it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -117,7 +117,8 @@ impl RunFeed {
         })
     }
 
-    /// Follows the log at `events` in a thread of its own, until the run ends or its process is gone.
+    /// Follows the log at `events` in a thread of its own, until the run ends or its process is
+    /// gone.
     pub(super) fn follow(self: &Arc<Self>, events: &AbsPath) -> Result<()> {
         let tail = LogTail::open(events)?;
         let (feed, events) = (Arc::clone(self), events.clone());

@@ -1,5 +1,5 @@
-//! Limits of runs in requests and replies: what the page asks for is read as the flags of a run are, up
-//! to what a config may ask for, and a refusal names the field that is wrong.
+//! Limits of runs in requests and replies: what the page asks for is read as the flags of a run
+//! are, up to what a config may ask for, and a refusal names the field that is wrong.
 
 use std::ops::RangeInclusive;
 
@@ -57,8 +57,8 @@ impl RequestedLimits {
     /// Requires that the limits can be enforced for a run of `config`.
     ///
     /// # Errors
-    /// The price of a model is not known, or the run has no iterations; `field` of the reply names the
-    /// limit.
+    /// The price of a model is not known, or the run has no iterations; `field` of the reply names
+    /// the limit.
     pub(super) fn require_effect(self, config: &Config, models: &ModelList) -> ApiResult<()> {
         if self.iterations.is_some() && !config.has_iterations() {
             let message = "only a pipeline with `until` has iterations";
@@ -132,8 +132,8 @@ fn read_count(
     }
 }
 
-/// Returns a limit as it would be typed; `None` if it is not given. What is neither text nor a number
-/// becomes empty text, which is not a limit.
+/// Returns a limit as it would be typed; `None` if it is not given. What is neither text nor a
+/// number becomes empty text, which is not a limit.
 fn typed_text(requested: &Map<String, Value>, name: &str) -> Option<String> {
     match requested.get(name)? {
         Value::Null => None,

@@ -50,8 +50,8 @@ pub(super) struct ResumptionQuery {
     log_bytes: u64,
 }
 
-/// Answers `GET /api/runs/{id}/resumption`: whether the run was resumed since its stream ended, here
-/// or by another process.
+/// Answers `GET /api/runs/{id}/resumption`: whether the run was resumed since its stream ended,
+/// here or by another process.
 pub(super) async fn resumption(
     State(server): State<WebServer>,
     Path(id): Path<String>,

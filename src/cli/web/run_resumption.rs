@@ -1,6 +1,6 @@
-//! Resumes interrupted runs and pipelines for the page, as `massgen --continue` does without a task.
-//! They are resumed only with a team that the server was started with: its config gives them their
-//! rights.
+//! Resumes interrupted runs and pipelines for the page, as `massgen --continue` does without a
+//! task. They are resumed only with a team that the server was started with: its config gives them
+//! their rights.
 
 use std::io;
 use std::sync::Arc;

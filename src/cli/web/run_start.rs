@@ -1,6 +1,6 @@
 //! Starts runs for the page. It chooses a team and gives the task; a path that the task opens for
-//! writing, or outside the directory of the server, is opened only if the page repeats it, after the
-//! person has confirmed it.
+//! writing, or outside the directory of the server, is opened only if the page repeats it, after
+//! the person has confirmed it.
 
 use std::io;
 use std::sync::Arc;
@@ -67,8 +67,8 @@ pub(super) async fn start(
     begin_run(&server, |run| execute_run(prepared, flags, run)).await
 }
 
-/// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of the
-/// page even if the client disconnects before that, which ends only the reply.
+/// Begins a run that `execute` executes, and returns its name once it has one. It becomes a run of
+/// the page even if the client disconnects before that, which ends only the reply.
 pub(super) async fn begin_run<F>(
     server: &WebServer,
     execute: impl FnOnce(Arc<PageRun>) -> F,
@@ -86,7 +86,8 @@ where
     Ok(JsonReply(named))
 }
 
-/// Waits until `run` has a name, adds it to the runs of the page, and returns what the client reads.
+/// Waits until `run` has a name, adds it to the runs of the page, and returns what the client
+/// reads.
 async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
     let name = run.wait_for_name().await?;
     let session = run.session();
@@ -143,8 +144,9 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     Ok((prepared, flags))
 }
 
-/// Returns the command line that would start a run of this team with `flags`: the records of the run
-/// have it, so that a built-in config is found by its name when the run is resumed, and limits are kept.
+/// Returns the command line that would start a run of this team with `flags`: the records of the
+/// run have it, so that a built-in config is found by its name when the run is resumed, and limits
+/// are kept.
 fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
     let config = named
         .team

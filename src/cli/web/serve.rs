@@ -172,8 +172,8 @@ async fn load_teams(
     Ok(teams)
 }
 
-/// Returns the team that a run would use. If no model is available, it warns and returns `None`: the
-/// page can still show runs and write configs.
+/// Returns the team that a run would use. If no model is available, it warns and returns `None`:
+/// the page can still show runs and write configs.
 async fn default_team(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<ChosenTeam>> {
     let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::Given);
     let configured = configured_team(host, &flags, None, workspaces, output)?;

@@ -1,6 +1,6 @@
 //! The stream of a run: server-sent events that a page reads with `fetch`. A reader that reconnects
-//! with the id of the last event gets exactly the sections that changed since; one that is slow gets
-//! the newest sections when it reads again.
+//! with the id of the last event gets exactly the sections that changed since; one that is slow
+//! gets the newest sections when it reads again.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

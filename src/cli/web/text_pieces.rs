@@ -1,5 +1,5 @@
-//! Pieces of replies as models stream them, before the log has them. They are bounded: a reader that
-//! is slower than the models misses the oldest, and reads them in the log.
+//! Pieces of replies as models stream them, before the log has them. They are bounded: a reader
+//! that is slower than the models misses the oldest, and reads them in the log.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -34,8 +34,8 @@ pub(super) struct WebRunRegistry {
 }
 
 impl WebRunRegistry {
-    /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops them
-    /// all.
+    /// Creates a registry without runs; at most `parallel` run at the same time, and `stop` stops
+    /// them all.
     pub(super) fn new(parallel: u32, stop: ShutdownSignal) -> Self {
         Self {
             stop,
@@ -106,8 +106,8 @@ impl WebRunRegistry {
         self.find(name).is_some_and(|run| !run.is_ended())
     }
 
-    /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the run was
-    /// resumed since, also by another process.
+    /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the
+    /// run was resumed since, also by another process.
     pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
         let started = self.find(run.name());
         let is_current =
@@ -147,8 +147,8 @@ impl WebRunRegistry {
     }
 }
 
-/// Returns whether `feed` has ended, and its run was resumed since: the log is written again, or it is
-/// another one than the feed has read.
+/// Returns whether `feed` has ended, and its run was resumed since: the log is written again, or it
+/// is another one than the feed has read.
 fn is_outdated(feed: &RunFeed, run: &LoggedRun) -> bool {
     let is_ended = feed.progress() == FeedProgress::Ended;
     is_ended && (run.is_written() || run.log_length() != feed.log_length())

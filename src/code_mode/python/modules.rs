@@ -1,5 +1,5 @@
-//! The modules that Python programs may import: those for data work, and the package. What a program
-//! needs beyond them is in the package.
+//! The modules that Python programs may import: those for data work, and the package. What a
+//! program needs beyond them is in the package.
 
 use crate::code_mode::PACKAGE;
 use crate::code_mode::language::PythonLibraries;

@@ -294,8 +294,8 @@ impl ConfigChecker<'_> {
         texts
     }
 
-    /// Returns the variables that a key gives to all commands of an agent; those with a vendor's key
-    /// are warnings.
+    /// Returns the variables that a key gives to all commands of an agent; those with a vendor's
+    /// key are warnings.
     pub(super) fn command_variables(
         &mut self,
         view: &MappingView<'_>,

@@ -20,8 +20,8 @@ use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// Keys about commands, or prefixes of such keys, that have no effect for an external agent either, and what to
-/// write instead.
+/// Keys about commands, or prefixes of such keys, that have no effect for an external agent either,
+/// and what to write instead.
 const OF_COMMANDS: &[(&str, &str)] = &[
     (commands::NETWORK.name(), "write `network`"),
     (commands::SRT_PREFIX, "write `network`"),

@@ -30,8 +30,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the paraphrases of the task that a model writes for `agents`. Warns about a model that
-    /// no agent has.
+    /// Returns the paraphrases of the task that a model writes for `agents`. Warns about a model
+    /// that no agent has.
     pub(super) fn paraphrases(
         &mut self,
         root: &MappingView<'_>,

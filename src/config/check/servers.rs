@@ -373,7 +373,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses servers in containers of an agent whose commands run elsewhere: they name the engine.
+    /// Refuses servers in containers of an agent whose commands run elsewhere: they name the
+    /// engine.
     pub(super) fn expect_engine_of_servers(
         &mut self,
         backend: &MappingView<'_>,

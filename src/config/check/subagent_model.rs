@@ -33,8 +33,8 @@ const TYPES_DEFAULT: [&str; 5] = [
 const TYPES_MAX: usize = 16;
 
 impl ConfigChecker<'_> {
-    /// Returns the models of all subagents, in the order of the config. Warns if the section is enabled
-    /// without one.
+    /// Returns the models of all subagents, in the order of the config. Warns if the section is
+    /// enabled without one.
     pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
         let view = root.section(&root::ORCHESTRATOR);
         let view = view.and_then(|view| view.section(&orchestrator::COORDINATION));
@@ -151,8 +151,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the types whose subagents have the models for subagents; `None` if all subagents have
-    /// them.
+    /// Returns the types whose subagents have the models for subagents; `None` if all subagents
+    /// have them.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;

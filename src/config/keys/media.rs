@@ -1,4 +1,5 @@
-//! The keys about media by another vendor than the agent's, which `orchestrator` and a backend have.
+//! The keys about media by another vendor than the agent's, which `orchestrator` and a backend
+//! have.
 
 use crate::config::keys::found_config::FoundConfigUse::{Harmless, Named};
 use crate::config::keys::shape::{self, Flag, Text};

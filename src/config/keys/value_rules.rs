@@ -113,8 +113,8 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
     })
 }
 
-/// Returns ` for` with the name of the agent whose key it is, or nothing outside of agents: the model of
-/// subagents has no name.
+/// Returns ` for` with the name of the agent whose key it is, or nothing outside of agents: the
+/// model of subagents has no name.
 fn for_agent(setting: &KeySetting<'_>) -> String {
     match setting.agent {
         "" => String::new(),

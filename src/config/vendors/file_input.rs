@@ -1,4 +1,5 @@
-//! Which documents, recordings and videos the models of each vendor accept, and how they are passed.
+//! Which documents, recordings and videos the models of each vendor accept, and how they are
+//! passed.
 
 use url::{Host, Url};
 

@@ -528,7 +528,8 @@ pub fn type_of_company(name: &str) -> Option<&'static str> {
 }
 
 impl Vendor {
-    /// Returns whether it has models that make images and speech, and massgen knows how to ask them.
+    /// Returns whether it has models that make images and speech, and massgen knows how to ask
+    /// them.
     pub fn makes_media(&self) -> bool {
         self.name == OPENAI
     }

@@ -63,8 +63,8 @@ impl AgentTeam {
         })
     }
 
-    /// Returns what starts the external agents that may work as subagents of `member`, by the names of
-    /// the models, in a conversation with this gate.
+    /// Returns what starts the external agents that may work as subagents of `member`, by the names
+    /// of the models, in a conversation with this gate.
     pub(super) fn subagent_launchers(
         &self,
         member: &TeamMember,
@@ -84,8 +84,8 @@ impl AgentTeam {
         setups.collect()
     }
 
-    /// Returns what starts `program` for `member` in a conversation with this gate; its messages go to
-    /// the file `log`. `None` if there are no logs.
+    /// Returns what starts `program` for `member` in a conversation with this gate; its messages go
+    /// to the file `log`. `None` if there are no logs.
     fn launch_setup(
         &self,
         member: &TeamMember,

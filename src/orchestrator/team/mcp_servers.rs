@@ -193,8 +193,8 @@ impl AgentTeam {
 }
 
 /// Returns the servers of an agent and how each is sandboxed: like the agent's commands, but with
-/// its own network and variables. A shared program is sandboxed without any agent's settings. Only those
-/// for which the config says so run in containers.
+/// its own network and variables. A shared program is sandboxed without any agent's settings. Only
+/// those for which the config says so run in containers.
 pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
     let external_agent = agent.backend.external_agent.as_ref();
     let own_level = external_agent.map(|external_agent| external_agent.sandbox.sandbox);

@@ -301,8 +301,8 @@ impl AgentTeam {
         own_directory.unwrap_or_else(|| self.base.clone())
     }
 
-    /// Rejects servers, tools and external agents that work as subagents, with variables or a network
-    /// of their own, whose program an agent can write to.
+    /// Rejects servers, tools and external agents that work as subagents, with variables or a
+    /// network of their own, whose program an agent can write to.
     ///
     /// # Errors
     /// There is one.

@@ -1,5 +1,5 @@
-//! What the model of a member is given: its system message, its tools, and the images and files that
-//! belong to the task.
+//! What the model of a member is given: its system message, its tools, and the images and files
+//! that belong to the task.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,8 +112,8 @@ impl AgentTeam {
         }
     }
 
-    /// Sets that voters read in their first messages by which criteria they score answers, because a
-    /// model has written them.
+    /// Sets that voters read in their first messages by which criteria they score answers, because
+    /// a model has written them.
     pub(in crate::orchestrator) fn use_generated_criteria(&mut self) {
         self.has_generated_criteria = true;
     }
@@ -156,8 +156,8 @@ impl AgentTeam {
         })
     }
 
-    /// Returns the limits of the subagents of `member`, if it may have some: it needs a workspace of
-    /// its own that they can work in, and a model that they can ask too.
+    /// Returns the limits of the subagents of `member`, if it may have some: it needs a workspace
+    /// of its own that they can work in, and a model that they can ask too.
     pub(in crate::orchestrator) fn subagent_limits(
         &self,
         member: &TeamMember,

@@ -178,8 +178,8 @@ fn first_lines(text: &str, bytes_max: usize) -> &str {
 }
 
 impl AgentTeam {
-    /// Returns the team with the instructions that the directories that are open to its members keep
-    /// for agents, unless the config leaves them out.
+    /// Returns the team with the instructions that the directories that are open to its members
+    /// keep for agents, unless the config leaves them out.
     ///
     /// # Errors
     /// A directory that is open to a member cannot be opened.

@@ -89,8 +89,8 @@ impl SkillLocations {
         Ok(locations)
     }
 
-    /// Adds the skills that winners of earlier turns have left, newest first. Sessions that came with a
-    /// project are not believed.
+    /// Adds the skills that winners of earlier turns have left, newest first. Sessions that came
+    /// with a project are not believed.
     fn add_sessions(&mut self, sessions: &AbsPath, base: &RealPath) {
         let sessions = sessions::list(sessions).unwrap_or_default().into_iter();
         let own_sessions = sessions.filter(|session| session.expect_own().is_ok());
@@ -232,8 +232,8 @@ fn has_skill_file(directory: &AbsPath) -> std::result::Result<bool, String> {
     }
 }
 
-/// Returns the directory of the skill in the copy of a workspace, if there is one. No symlink leads out
-/// of the copy.
+/// Returns the directory of the skill in the copy of a workspace, if there is one. No symlink leads
+/// out of the copy.
 fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
     let directory = |path: &AbsPath| match locate(path) {
         Ok(LocatedPath::Directory(directory)) => Some(directory),

@@ -29,8 +29,8 @@ pub(super) struct SubagentTypes {
 }
 
 impl SubagentTypes {
-    /// Reads the types of `config` for a run that is started in `base`. A type of the project replaces
-    /// neither massgen's nor the user's own of the same name.
+    /// Reads the types of `config` for a run that is started in `base`. A type of the project
+    /// replaces neither massgen's nor the user's own of the same name.
     fn read(config: &SubagentTypesConfig, base: &RealPath) -> Self {
         let mut types = Self::default();
         for name in &config.names {
@@ -77,8 +77,8 @@ impl SubagentTypes {
     }
 }
 
-/// Returns the first of `candidates` that exists. One that cannot be read gives way to no other: the
-/// user would not get the type that they know.
+/// Returns the first of `candidates` that exists. One that cannot be read gives way to no other:
+/// the user would not get the type that they know.
 fn first_existing(candidates: &[AbsPath]) -> Option<&AbsPath> {
     let mut candidates = candidates.iter();
     candidates.find(|path| inspect(path) != LookupResult::Missing)
@@ -120,8 +120,8 @@ impl AgentTeam {
         Ok(self)
     }
 
-    /// Returns the notices for the user about what subagents may be: their types that come from files
-    /// or are missing, and their models.
+    /// Returns the notices for the user about what subagents may be: their types that come from
+    /// files or are missing, and their models.
     pub fn subagent_choice_notices(&self) -> Vec<String> {
         let mut notices = self.subagent_types.notices.clone();
         for member in &self.members {
@@ -157,9 +157,9 @@ impl AgentTeam {
         notices
     }
 
-    /// Returns the types whose subagents have the models that the config names for subagents; `None`
-    /// if all subagents of `member` have them, because the config says so or it is an external agent,
-    /// which has no model for others.
+    /// Returns the types whose subagents have the models that the config names for subagents;
+    /// `None` if all subagents of `member` have them, because the config says so or it is an
+    /// external agent, which has no model for others.
     fn types_with_models(&self, member: &TeamMember) -> Option<&[String]> {
         let types = self
             .config

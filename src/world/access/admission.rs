@@ -1,5 +1,6 @@
 //! Checks whether an agent may use commands, programs, subagents and server tools at all, whatever
-//! the call touches: each needs what the agent was given for it. Passing these checks permits nothing.
+//! the call touches: each needs what the agent was given for it. Passing these checks permits
+//! nothing.
 
 use crate::commands::judge::judge;
 use crate::permissions::PathPermissionManager;

@@ -1,5 +1,6 @@
 //! Jobs of Kubernetes, by the user's own `kubectl`: it knows the kubeconfig, its contexts and the
-//! programs that log in. Each Job has pods that claim cells; the Jobs of a batch are found by a label.
+//! programs that log in. Each Job has pods that claim cells; the Jobs of a batch are found by a
+//! label.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -26,8 +27,8 @@ pub const KUBECTL_MISSING_HINT: &str =
 const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
 /// The objects of a batch.
 const OBJECTS: &str = "jobs.batch,pods";
-/// How long after the time for parking a pod counts as gone that is still being deleted: its node does
-/// not answer.
+/// How long after the time for parking a pod counts as gone that is still being deleted: its node
+/// does not answer.
 const DELETION_DELAY: Duration = Duration::from_secs(30);
 /// Every how many lists the events of a Job without pods are asked for.
 const EVENTS_EVERY: u32 = 4;
@@ -169,8 +170,8 @@ impl KubernetesQueue {
     }
 }
 
-/// Returns whether Kubernetes could have given a name to an object. An API server may lie: what it names could
-/// be an option of `kubectl`, such as another context.
+/// Returns whether Kubernetes could have given a name to an object. An API server may lie: what it
+/// names could be an option of `kubectl`, such as another context.
 fn is_object_name(name: &str) -> bool {
     let is_in_name =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);

@@ -1,5 +1,5 @@
-//! What starts the jobs of a batch. A scheduler knows nothing of results: the files of the batch are
-//! the truth, and a job whose end it misses is found by them.
+//! What starts the jobs of a batch. A scheduler knows nothing of results: the files of the batch
+//! are the truth, and a job whose end it misses is found by them.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -76,8 +76,8 @@ impl From<Vec<QueueJob>> for JobListing {
     }
 }
 
-/// A queue of jobs on other hosts. Its jobs name no cells: each claims cells until none is left. They
-/// outlive the process that submitted them, and a queue finds those of its batch again.
+/// A queue of jobs on other hosts. Its jobs name no cells: each claims cells until none is left.
+/// They outlive the process that submitted them, and a queue finds those of its batch again.
 #[async_trait]
 pub trait JobQueue: Debug + Send {
     /// Returns its name, as `--on` takes it and as the claims of its jobs have it.

@@ -17,8 +17,8 @@ const COMMAND_TIME_MAX: Duration = Duration::from_mins(1);
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of the reason why a command failed, in characters.
 const FAULT_CHARS_MAX: usize = 500;
-/// Options of `ssh` for a command on a login node: it asks nothing, and the node gets no way back to this
-/// machine or its agent, whatever the user's settings give to other sessions.
+/// Options of `ssh` for a command on a login node: it asks nothing, and the node gets no way back
+/// to this machine or its agent, whatever the user's settings give to other sessions.
 const LOGIN_OPTIONS: &[&str] = &[
     "BatchMode=yes",
     "ClearAllForwardings=yes",
@@ -60,7 +60,8 @@ pub enum SiteCommandEnd {
 }
 
 impl SiteCommands {
-    /// Creates the commands of a site: they run in `dir` with few variables of `env`, or on `login`.
+    /// Creates the commands of a site: they run in `dir` with few variables of `env`, or on
+    /// `login`.
     pub fn new(dir: AbsPath, env: &BTreeMap<String, String>, login: Option<String>) -> Self {
         let env = if login.is_some() {
             ProcessEnvironment::inherit_for_ssh(env, VARIABLES)
@@ -75,8 +76,8 @@ impl SiteCommands {
         }
     }
 
-    /// Creates the commands of a client of a cluster: it runs here, as the user would start it, with all
-    /// variables of `env`, because the programs that log it in may need any of them.
+    /// Creates the commands of a client of a cluster: it runs here, as the user would start it,
+    /// with all variables of `env`, because the programs that log it in may need any of them.
     pub fn of_client(
         dir: AbsPath,
         env: &BTreeMap<String, String>,

@@ -1,5 +1,6 @@
-//! Jobs of Slurm, by the site's own commands: arrays of workers, which Slurm requeues when their node
-//! fails. How jobs ended is never asked: sites forget it after minutes, and accounting may be off.
+//! Jobs of Slurm, by the site's own commands: arrays of workers, which Slurm requeues when their
+//! node fails. How jobs ended is never asked: sites forget it after minutes, and accounting may be
+//! off.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -28,8 +29,8 @@ const NODE: &str = "\"$SLURMD_NODENAME\"";
 /// Short names of the states of jobs that are not running: pending, being configured, requeued.
 const WAITING_STATES: &[&str] = &["PD", "CF", "RD", "RF", "RH", "RQ", "RV", "SE"];
 
-/// What `squeue` prints of a job: its array and the index there, its state, how often it was started
-/// again, and why it waits.
+/// What `squeue` prints of a job: its array and the index there, its state, how often it was
+/// started again, and why it waits.
 const FIELDS: &str =
     "--Format=ArrayJobID:30,ArrayTaskID:30,StateCompact:10,RestartCnt:10,Reason:40";
 /// The index of a job that is in no array.

@@ -1,5 +1,5 @@
-//! Reads both sides of a change, as far as a person or a merge can use them, and whether the user has
-//! changed theirs since it was planned.
+//! Reads both sides of a change, as far as a person or a merge can use them, and whether the user
+//! has changed theirs since it was planned.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -80,8 +80,8 @@ pub fn difference(
     })
 }
 
-/// Returns the conflict if the user has changed the path of `entry` since `plan` was made: the change
-/// of the plan would not be applied.
+/// Returns the conflict if the user has changed the path of `entry` since `plan` was made: the
+/// change of the plan would not be applied.
 pub fn change_since_plan(
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,

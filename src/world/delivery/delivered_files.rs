@@ -21,8 +21,8 @@ const JOURNAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The deliveries of a directory, by their runs.
 #[derive(Debug, Default)]
 pub struct DeliveriesByRun {
-    /// For each run, the directories of its deliveries, the oldest first. A pipeline has a name for each
-    /// time when it was applied.
+    /// For each run, the directories of its deliveries, the oldest first. A pipeline has a name for
+    /// each time when it was applied.
     dirs: BTreeMap<String, Vec<AbsPath>>,
 }
 
@@ -56,8 +56,8 @@ impl DeliveriesByRun {
         all
     }
 
-    /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline whose name
-    /// ends in `short` delivered.
+    /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline whose
+    /// name ends in `short` delivered.
     pub fn files_of_pipeline(&self, short: &str) -> DeliveredFiles {
         let mut all = DeliveredFiles::default();
         let own = self.dirs.iter();

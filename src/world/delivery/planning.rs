@@ -56,8 +56,8 @@ pub struct EarlierFiles {
     pub restored: BTreeSet<AbsPath>,
 }
 
-/// The files of which some hunks were delivered and that are unchanged since, each with the number of
-/// its root.
+/// The files of which some hunks were delivered and that are unchanged since, each with the number
+/// of its root.
 #[derive(Clone, Debug, Default)]
 pub struct PartialFiles(pub(super) BTreeSet<RootedFile>);
 

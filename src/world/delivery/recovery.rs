@@ -35,8 +35,8 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Returns whether no process has locked the directory `path` of a delivery; `false` if the file system
-/// does not support locks. It keeps no other process from locking it.
+/// Returns whether no process has locked the directory `path` of a delivery; `false` if the file
+/// system does not support locks. It keeps no other process from locking it.
 fn is_unlocked(path: &AbsPath) -> bool {
     matches!(dir::try_lock_shared(path), Ok(DirLockAttempt::Acquired(_)))
 }

@@ -275,8 +275,8 @@ impl DeliverySession {
         applied.map_err(|error| rollback_error(&error, result))
     }
 
-    /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it is
-    /// truncated to what it was before the session.
+    /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it
+    /// is truncated to what it was before the session.
     fn roll_back(
         &mut self,
         session: JournalSession,

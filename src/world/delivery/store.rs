@@ -36,8 +36,8 @@ const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The hint of an error about a run that has no delivery.
 pub const NO_DELIVERY_HINT: &str = "only runs that change files in a write path have deliveries";
 
-/// How often locking a directory is retried, and the wait between tries: a command that only shows a
-/// delivery locks it too, for a moment.
+/// How often locking a directory is retried, and the wait between tries: a command that only shows
+/// a delivery locks it too, for a moment.
 const HOLD_TRIES_MAX: u32 = 250;
 const HOLD_WAIT: Duration = Duration::from_millis(20);
 

@@ -124,8 +124,8 @@ pub struct AppliedDelivery {
 }
 
 impl AppliedDelivery {
-    /// Inspects every path of `delivery`; `None` if nothing of it was applied. An interrupted session
-    /// is recovered first. Other parts of this process may still read the delivery.
+    /// Inspects every path of `delivery`; `None` if nothing of it was applied. An interrupted
+    /// session is recovered first. Other parts of this process may still read the delivery.
     pub fn open(delivery: impl Into<Arc<OpenDelivery>>) -> Result<Option<Self>> {
         let delivery = delivery.into();
         recover_delivery(&delivery)?;
@@ -192,8 +192,8 @@ impl AppliedDelivery {
         self.difference(&step, DeliveredState::Reverted)
     }
 
-    /// Returns both sides of what can be applied of a file that was reverted: also the hunks that were
-    /// not applied before.
+    /// Returns both sides of what can be applied of a file that was reverted: also the hunks that
+    /// were not applied before.
     pub fn offered_difference(&mut self, change: &RevertedChange) -> Result<DeliveryDifference> {
         let step = self.last_step(change)?;
         self.offered_sides(&step)
@@ -335,8 +335,8 @@ impl AppliedDelivery {
         order
     }
 
-    /// Takes those of the steps in `order` whose entries are wanted. Of a file that is applied again, only
-    /// its part in `parts` remains.
+    /// Takes those of the steps in `order` whose entries are wanted. Of a file that is applied
+    /// again, only its part in `parts` remains.
     fn move_wanted(
         &mut self,
         direction: UndoDirection,
@@ -396,8 +396,8 @@ impl AppliedDelivery {
         Ok(rows)
     }
 
-    /// Takes the steps with these numbers, and in the same session new ones that leave only `parts` of
-    /// the files. Returns the steps that were skipped, and the new ones by path.
+    /// Takes the steps with these numbers, and in the same session new ones that leave only `parts`
+    /// of the files. Returns the steps that were skipped, and the new ones by path.
     fn run_moves(
         &mut self,
         direction: UndoDirection,
@@ -424,8 +424,8 @@ impl AppliedDelivery {
         Ok((skipped, added))
     }
 
-    /// Adds a step after those with these `numbers` for each file whose part is not the delivered version:
-    /// from that version to the part.
+    /// Adds a step after those with these `numbers` for each file whose part is not the delivered
+    /// version: from that version to the part.
     fn add_hunk_steps(
         &mut self,
         numbers: &[u32],
@@ -544,8 +544,8 @@ impl AppliedDelivery {
         Ok(())
     }
 
-    /// Treats the current versions at changed paths as the delivered ones, so that they are moved to
-    /// the slots.
+    /// Treats the current versions at changed paths as the delivered ones, so that they are moved
+    /// to the slots.
     fn adopt(
         &mut self,
         order: &[usize],
@@ -703,8 +703,8 @@ pub fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
     paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
 }
 
-/// Returns what was done at the path of `entry`, whose step may have been skipped; `None` if it was not
-/// wanted and nothing was done.
+/// Returns what was done at the path of `entry`, whose step may have been skipped; `None` if it was
+/// not wanted and nothing was done.
 fn move_outcome(
     entry: &DeliveryEntry,
     take: DeliveryChoice,

@@ -1,7 +1,7 @@
 //! Synchronizes the user's trees around a command. A command that may write to them runs on a
 //! private overlay, and what it changed there is applied to the trees when it has ended. That holds
-//! for runs and for single calls (`massgen tool`, `massgen sandbox`, `massgen mcp serve`), so that no
-//! command writes to the trees, and nothing in them has to be searched or moved away afterwards.
+//! for runs and for single calls (`massgen tool`, `massgen sandbox`, `massgen mcp serve`), so that
+//! no command writes to the trees, and nothing in them has to be searched or moved away afterwards.
 //!
 //! What differs between the sandbox levels has to stay, because not all have overlays:
 //!

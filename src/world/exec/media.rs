@@ -30,8 +30,8 @@ pub trait MediaRunner: Debug + Send + Sync {
         cancelled: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>>;
 
-    /// Returns what was made for this call before the run was interrupted, if it is kept. It counts as
-    /// a request.
+    /// Returns what was made for this call before the run was interrupted, if it is kept. It counts
+    /// as a request.
     fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>>;
 }
 

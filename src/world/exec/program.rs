@@ -40,8 +40,8 @@ const TRIAL_TIME_MAX: Duration = Duration::from_mins(3);
 /// The most output of the probe program that is kept, in bytes.
 const TRIAL_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
-/// Builds a Go program, without the debug information that takes a quarter of the time, and replaces
-/// the shell with it; the arguments are the directories of the package and of the program.
+/// Builds a Go program, without the debug information that takes a quarter of the time, and
+/// replaces the shell with it; the arguments are the directories of the package and of the program.
 const BUILD_AND_RUN: &str =
     r#"cd "$1" && go build -ldflags=-w -o "$2/.program" . && cd "$2" && exec ./.program"#;
 

@@ -59,8 +59,8 @@ pub(super) fn run(
     Ok(observation(&finished.map_err(|error| cannot_run(&error))?))
 }
 
-/// Returns what the model reads: the output of a program that succeeded, or how it ended and what it
-/// wrote to standard error.
+/// Returns what the model reads: the output of a program that succeeded, or how it ended and what
+/// it wrote to standard error.
 fn observation(finished: &CommandOutput) -> Observation {
     let clean = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
     let exit_code = if let ExitReason::Exited(code) = finished.ended {

@@ -1,5 +1,5 @@
-//! Implements `read_media_file`: an image file, for models that accept images. Reads the other files
-//! that are part of a model's first message.
+//! Implements `read_media_file`: an image file, for models that accept images. Reads the other
+//! files that are part of a model's first message.
 
 use std::io::Read as _;
 

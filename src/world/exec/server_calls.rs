@@ -121,7 +121,8 @@ fn wait_for<T>(
     Handle::current().block_on(work)
 }
 
-/// The container of a server that works on copies, during a call. Without one, nothing is sent or fetched.
+/// The container of a server that works on copies, during a call. Without one, nothing is sent or
+/// fetched.
 struct CallCopies<'c> {
     container: Option<(&'c ServerContainer, ReachablePaths)>,
     interrupt: &'c CommandInterrupt,
@@ -137,8 +138,8 @@ impl CallCopies<'_> {
         sent.map_err(|error| format!("{error:#}"))
     }
 
-    /// Fetches what the server has changed where it may write, and returns remarks about it. Its answer is
-    /// read in any case.
+    /// Fetches what the server has changed where it may write, and returns remarks about it. Its
+    /// answer is read in any case.
     fn fetch(&self) -> Vec<String> {
         let written = self.container.iter().filter(|(_, reachable)| {
             let mut open = reachable.open.iter();

@@ -82,8 +82,8 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     })
 }
 
-/// Returns how to launch the program of `policy` in a container. It gets none of the variables of this
-/// machine.
+/// Returns how to launch the program of `policy` in a container. It gets none of the variables of
+/// this machine.
 fn container_launch(
     containers: &ServerContainers,
     gate: &Gate,
@@ -104,8 +104,8 @@ fn container_launch(
     }
 }
 
-/// Returns the sandbox policy of a program with this command line, and its proxy. Its files are opened for
-/// reading in addition to what the agent's grants open.
+/// Returns the sandbox policy of a program with this command line, and its proxy. Its files are
+/// opened for reading in addition to what the agent's grants open.
 pub(super) fn confine(
     gate: &Gate,
     program: &ServerProgram,

@@ -1,6 +1,6 @@
-//! Carries out `spawn_subagents`: creates a directory and a gate for each subagent, both part of what
-//! its parent may use, and reports to the parent how each of them ended. Their conversations are
-//! the work of a [`SubagentRunner`].
+//! Carries out `spawn_subagents`: creates a directory and a gate for each subagent, both part of
+//! what its parent may use, and reports to the parent how each of them ended. Their conversations
+//! are the work of a [`SubagentRunner`].
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -231,8 +231,8 @@ impl GitProgram {
             .await
     }
 
-    /// Runs a git command that has hooks in a repository of the user's, without configured hooks, which
-    /// `core.hooksPath` does not disable.
+    /// Runs a git command that has hooks in a repository of the user's, without configured hooks,
+    /// which `core.hooksPath` does not disable.
     async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
         let disabled = self.hook_disabling_variables(call.dir).await?;
         let count = disabled.len().to_string();

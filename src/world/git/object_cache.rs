@@ -1,5 +1,5 @@
-//! What git has printed about trees and commits. An object never changes, so git is asked about each
-//! only once: a start of git costs more than most questions.
+//! What git has printed about trees and commits. An object never changes, so git is asked about
+//! each only once: a start of git costs more than most questions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

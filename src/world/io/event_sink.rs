@@ -1,5 +1,5 @@
-//! The trait of everything that receives the events of a run: the records, telemetry, and what shows
-//! a run to a person or a program. A sink decides nothing and must never change a run.
+//! The trait of everything that receives the events of a run: the records, telemetry, and what
+//! shows a run to a person or a program. A sink decides nothing and must never change a run.
 
 use std::fmt::Debug;
 use std::future::pending;
@@ -18,7 +18,8 @@ pub trait EventSink: Debug + Send {
     /// Receives an event that happened `elapsed` after the start.
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()>;
 
-    /// Returns the time until [`EventSink::on_due`] has something to do; `None` while there is nothing.
+    /// Returns the time until [`EventSink::on_due`] has something to do; `None` while there is
+    /// nothing.
     fn due(&self) -> Option<Duration> {
         None
     }

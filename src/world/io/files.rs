@@ -41,8 +41,8 @@ pub fn file_names(path: &AbsPath) -> Vec<String> {
     names
 }
 
-/// Reads `path`, which may also be a pipe that the process was given, such as `/dev/stdin`; `None` if
-/// nothing is there. A named pipe and more than `bytes_max` bytes are errors.
+/// Reads `path`, which may also be a pipe that the process was given, such as `/dev/stdin`; `None`
+/// if nothing is there. A named pipe and more than `bytes_max` bytes are errors.
 pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     check_named_read(path, bytes_max, file::read_capped(path, bytes_max))
 }
@@ -148,8 +148,8 @@ pub fn expect_output_file(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)
 }
 
-/// Writes the answer to `--output-file` atomically. An existing file is replaced; a named pipe is an
-/// error.
+/// Writes the answer to `--output-file` atomically. An existing file is replaced; a named pipe is
+/// an error.
 pub fn write_output_file(path: &AbsPath, text: &str) -> Result<()> {
     file::write_for_user(path, text.as_bytes())
 }

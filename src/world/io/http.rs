@@ -15,8 +15,8 @@ use crate::config::vendors::is_this_machine;
 
 /// Timeout for opening a connection, including its TLS handshake.
 const CONNECT_SECONDS_MAX: u64 = 10;
-/// Timeout for a server on this machine to list its models, long enough for a machine under load: one
-/// that does not run refuses the connection at once.
+/// Timeout for a server on this machine to list its models, long enough for a machine under load:
+/// one that does not run refuses the connection at once.
 const PROBE_SECONDS_MAX: u64 = 10;
 /// Largest list of models that is read, in bytes.
 const PROBE_BYTES_MAX: usize = 4 << 20;

@@ -1,5 +1,5 @@
-//! Files that the user names, the clock, the trait of event sinks, the terminal, HTTP, and the user's
-//! own programs.
+//! Files that the user names, the clock, the trait of event sinks, the terminal, HTTP, and the
+//! user's own programs.
 
 pub mod clock;
 pub mod event_sink;

@@ -1,7 +1,7 @@
 //! Reads pages for the tool `fetch_url`, over HTTP and HTTPS, from the hosts that the config opens,
-//! and files that the config names: only from addresses that are public on the Internet. The address
-//! that was judged is the one that is connected to. Nothing of the user's is sent: no key, no cookie,
-//! no proxy is used.
+//! and files that the config names: only from addresses that are public on the Internet. The
+//! address that was judged is the one that is connected to. Nothing of the user's is sent: no key,
+//! no cookie, no proxy is used.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

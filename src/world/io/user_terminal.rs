@@ -1,5 +1,6 @@
-//! Programs that the user starts on their own terminal from a session: the editor for a long prompt,
-//! and shell commands. They run as the user, outside every sandbox, and massgen reads no output of them.
+//! Programs that the user starts on their own terminal from a session: the editor for a long
+//! prompt, and shell commands. They run as the user, outside every sandbox, and massgen reads no
+//! output of them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,8 +16,8 @@ const SHELL: &str = "sh";
 /// The editor if neither `$VISUAL` nor `$EDITOR` names one.
 const EDITOR: &str = "vi";
 
-/// Lets the user edit `text` in the editor that the process environment `env` names. Returns the new
-/// text.
+/// Lets the user edit `text` in the editor that the process environment `env` names. Returns the
+/// new text.
 ///
 /// # Errors
 /// The editor cannot be started, or reports a failure.
@@ -40,8 +41,8 @@ pub fn edit_text(text: &str, env: &BTreeMap<String, String>) -> Result<String> {
     })
 }
 
-/// Runs `command` in the user's shell, and waits for it. Returns its exit status; `None` if a signal
-/// ended it.
+/// Runs `command` in the user's shell, and waits for it. Returns its exit status; `None` if a
+/// signal ended it.
 ///
 /// # Errors
 /// The shell cannot be started.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Longest wait for the beginning of the stream. Some servers answer only with the first event, so it is
-/// waited for once.
+/// Longest wait for the beginning of the stream. Some servers answer only with the first event, so
+/// it is waited for once.
 const OPENING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Shared state of a stream. A clone is the same.

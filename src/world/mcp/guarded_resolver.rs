@@ -13,7 +13,8 @@ use crate::world::io::http::{causes, loopback};
 #[error("{0}")]
 struct RefusedAddress(&'static str);
 
-/// Returns why massgen did not connect to any address of a name, if a request failed for that reason.
+/// Returns why massgen did not connect to any address of a name, if a request failed for that
+/// reason.
 pub(super) fn refused_address(error: &reqwest::Error) -> Option<&'static str> {
     causes(error).find_map(|cause| Some(cause.downcast_ref::<RefusedAddress>()?.0))
 }

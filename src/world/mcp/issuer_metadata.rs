@@ -9,8 +9,8 @@ use url::Url;
 use crate::config::servers::{RemoteServer, is_issuer};
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 
-/// Returns the metadata of the authorization server at which the user signs in; `resolution` are those
-/// that were discovered.
+/// Returns the metadata of the authorization server at which the user signs in; `resolution` are
+/// those that were discovered.
 pub(super) async fn sign_in_metadata(
     server: &RemoteServer,
     http: &GuardedHttpClient,
@@ -50,8 +50,8 @@ pub(super) async fn issuer_metadata(
     ))
 }
 
-/// Returns the issuer that was discovered, if it may receive the credentials: it is the one that the
-/// config names, or else has the origin of the server at `url`.
+/// Returns the issuer that was discovered, if it may receive the credentials: it is the one that
+/// the config names, or else has the origin of the server at `url`.
 pub(super) fn checked_issuer(
     url: &Url,
     named: Option<&Url>,

@@ -1,5 +1,5 @@
-//! Beginning of a connection: the protocol of 2026-07-28, which has no handshake, or an older one with
-//! the `initialize` handshake.
+//! Beginning of a connection: the protocol of 2026-07-28, which has no handshake, or an older one
+//! with the `initialize` handshake.
 
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{

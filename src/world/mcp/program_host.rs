@@ -106,8 +106,8 @@ impl ProgramHost<'_> {
     }
 }
 
-/// Runs what waits for an engine on a thread that may block. If the caller stops waiting, its interrupt is
-/// raised.
+/// Runs what waits for an engine on a thread that may block. If the caller stops waiting, its
+/// interrupt is raised.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&CommandInterrupt) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

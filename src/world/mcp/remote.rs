@@ -101,8 +101,8 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
     Ok(RemoteConnection { service, stream })
 }
 
-/// Returns whether a server may know only the older handshake: it misunderstood the first message, or
-/// wants more scopes for whatever it does not know.
+/// Returns whether a server may know only the older handshake: it misunderstood the first message,
+/// or wants more scopes for whatever it does not know.
 fn may_be_older(error: &ClientInitializeError) -> bool {
     has_misunderstood(error) || transport_error(error).and_then(missing_scopes).is_some()
 }

@@ -211,8 +211,8 @@ impl Drop for BackgroundCommands {
     }
 }
 
-/// Starts a command in a sandbox, with one pipe for its standard output and error, and waits until it
-/// runs.
+/// Starts a command in a sandbox, with one pipe for its standard output and error, and waits until
+/// it runs.
 ///
 /// # Errors
 /// The command could not be started, or its sandbox could not be built.

@@ -1,5 +1,5 @@
-//! Runs one command to its end, in any backend: reads its output, watches its limits, and ends it and
-//! all its descendants when it exceeds them.
+//! Runs one command to its end, in any backend: reads its output, watches its limits, and ends it
+//! and all its descendants when it exceeds them.
 
 use std::io::{self, PipeReader, Read, pipe};
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ const READ_BYTES: usize = 64 * 1024;
 pub(in crate::world) trait ExecProcess {
     /// Timeout for the start.
     const START_TIME_MAX: Duration;
-    /// Timeout for the command to be gone once it is terminated, and for reading the remaining output
-    /// after its end.
+    /// Timeout for the command to be gone once it is terminated, and for reading the remaining
+    /// output after its end.
     const END_TIME_MAX: Duration;
     /// Timeout for the command to be gone once it is killed.
     const KILL_TIME_MAX: Duration;
@@ -212,8 +212,8 @@ impl<P: ExecProcess> CommandRun<P> {
         }
     }
 
-    /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It was
-    /// started at `started`.
+    /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It
+    /// was started at `started`.
     pub(in crate::world) fn capture(
         &mut self,
         outputs: OutputPipes,
@@ -404,8 +404,8 @@ mod tests {
 
     use super::*;
 
-    /// A process that must do everything in no time. Its start, and its exit, if any, are noticed when it
-    /// is polled.
+    /// A process that must do everything in no time. Its start, and its exit, if any, are noticed
+    /// when it is polled.
     #[derive(Default)]
     struct LateProcess {
         exits: bool,

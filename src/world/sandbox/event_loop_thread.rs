@@ -1,5 +1,5 @@
-//! A thread with an event loop, so that synchronous callers can wait for what is asynchronous. They must
-//! not run on an event loop themselves.
+//! A thread with an event loop, so that synchronous callers can wait for what is asynchronous. They
+//! must not run on an event loop themselves.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -54,8 +54,8 @@ impl EventLoopThread {
         self.handle.spawn(work).abort_handle()
     }
 
-    /// Runs an operation and waits for it for at most `time_max`, even where an event loop must not be
-    /// blocked on.
+    /// Runs an operation and waits for it for at most `time_max`, even where an event loop must not
+    /// be blocked on.
     pub(in crate::world::sandbox) fn finish_detached(
         &self,
         work: impl Future<Output = ()> + Send + 'static,

@@ -1,5 +1,5 @@
-//! What runs the processes of one agent: massgen's sandbox, a container for its commands, or the containers of
-//! one server. A caller of [`ExecBackend`] needs to know none of their differences.
+//! What runs the processes of one agent: massgen's sandbox, a container for its commands, or the
+//! containers of one server. A caller of [`ExecBackend`] needs to know none of their differences.
 
 use std::io;
 use std::sync::Arc;
@@ -77,7 +77,8 @@ impl ExecBackend {
         }
     }
 
-    /// Returns whether network access is decided when a container is created, and not for each process.
+    /// Returns whether network access is decided when a container is created, and not for each
+    /// process.
     pub fn has_fixed_network(&self) -> bool {
         match self {
             ExecBackend::Sandbox(_) => false,

@@ -1,5 +1,5 @@
-//! A task on an event loop, as the thread of a command follows it: a handle becomes readable when the task
-//! has ended.
+//! A task on an event loop, as the thread of a command follows it: a handle becomes readable when
+//! the task has ended.
 
 use std::future::Future;
 use std::io;

@@ -1,7 +1,7 @@
-//! Record of the sandbox levels that held: in the user's runtime directory (`XDG_RUNTIME_DIR`), or for
-//! root without one in `/run/massgen`. A level check takes as long as a command and gives each process
-//! the same result, as long as the facts are the same on which it depends. A file that another user
-//! owns, or that every user may change, is not trusted.
+//! Record of the sandbox levels that held: in the user's runtime directory (`XDG_RUNTIME_DIR`), or
+//! for root without one in `/run/massgen`. A level check takes as long as a command and gives each
+//! process the same result, as long as the facts are the same on which it depends. A file that
+//! another user owns, or that every user may change, is not trusted.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ struct HeldLevel {
 
 impl LevelRecord {
     /// Returns the record in the runtime directory that `env` names, or else, for root, the one in
-    /// `/run`. `None` if there is no such directory that belongs to the user, or if one of these grants
-    /// makes the record writable for an agent.
+    /// `/run`. `None` if there is no such directory that belongs to the user, or if one of these
+    /// grants makes the record writable for an agent.
     pub fn find(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
         let of_user = Self::in_runtime_dir(env, grants);
         of_user.or_else(|| Self::in_system_dir(grants))
@@ -83,8 +83,8 @@ impl LevelRecord {
         (!is_opened(&dir, grants)).then_some(Self(RecordPlace::System(dir)))
     }
 
-    /// Returns whether `level` held before, for sandboxes that `executable` builds and that write to
-    /// `overlay_directory`, and no fact has changed since.
+    /// Returns whether `level` held before, for sandboxes that `executable` builds and that write
+    /// to `overlay_directory`, and no fact has changed since.
     pub(super) fn contains(
         &self,
         level: SandboxLevel,

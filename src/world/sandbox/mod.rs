@@ -222,8 +222,9 @@ pub const ENFORCING: &[SandboxLevel] = &[
 
 impl Sandbox {
     /// Determines the sandbox level of this machine with a test: a command tries to get out of a
-    /// directory in `overlay_directory`, where the overlay layers of agents will be, and everything is cleaned
-    /// up. The user's choice is never replaced by a weaker level; if none can be enforced, it is D.
+    /// directory in `overlay_directory`, where the overlay layers of agents will be, and everything
+    /// is cleaned up. The user's choice is never replaced by a weaker level; if none can be
+    /// enforced, it is D.
     ///
     /// # Errors
     /// The level that the user chose is not available, with the cause and the remedy.
@@ -439,7 +440,8 @@ impl Sandbox {
         &self.0.spawner
     }
 
-    /// Returns the sandbox that processes on `overlay` run in: one inside the overlay, if there is one.
+    /// Returns the sandbox that processes on `overlay` run in: one inside the overlay, if there is
+    /// one.
     pub(in crate::world) fn on_overlay(&self, overlay: Option<&WriteOverlay>) -> Self {
         let Some(fork_server) = overlay.and_then(WriteOverlay::fork_server) else {
             return self.clone();
@@ -483,8 +485,8 @@ impl Sandbox {
     }
 }
 
-/// Returns whether commands at this level see the machine's settings without the restricted ones; at
-/// the others, they see none or all.
+/// Returns whether commands at this level see the machine's settings without the restricted ones;
+/// at the others, they see none or all.
 fn hides_settings(level: SandboxLevel) -> bool {
     matches!(level, SandboxLevel::Overlay | SandboxLevel::Namespaces)
 }

@@ -34,7 +34,8 @@ impl From<&SandboxPolicy> for ReachablePaths {
 }
 
 impl ReachablePaths {
-    /// Returns the paths that a process with this policy can reach in a container if it works on `overlay`.
+    /// Returns the paths that a process with this policy can reach in a container if it works on
+    /// `overlay`.
     pub(in crate::world) fn on_overlay(
         policy: &SandboxPolicy,
         overlay: Option<&WriteOverlay>,

@@ -154,7 +154,8 @@ impl SandboxProcess {
 
 impl ExecProcess for SandboxProcess {
     const START_TIME_MAX: Duration = Duration::from_secs(20);
-    /// At level `landlock`, processes may be left over if the helper is killed before it has killed them.
+    /// At level `landlock`, processes may be left over if the helper is killed before it has killed
+    /// them.
     const END_TIME_MAX: Duration = Duration::from_secs(10);
     const KILL_TIME_MAX: Duration = Duration::from_secs(1);
     const ENDS_WHEN_DROPPED: bool = true;

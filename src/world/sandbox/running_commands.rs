@@ -1,4 +1,5 @@
-//! The commands that run in a container or pod: everything else in it is killed when one of them ends.
+//! The commands that run in a container or pod: everything else in it is killed when one of them
+//! ends.
 
 use std::sync::{Arc, Weak};
 

@@ -21,8 +21,8 @@ use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 /// Size of the end of its standard error that is kept, in bytes.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest wait for the exit of a program that no longer answers, also on a machine under load: without
-/// it, an error cannot say how the program ended.
+/// Longest wait for the exit of a program that no longer answers, also on a machine under load:
+/// without it, an error cannot say how the program ended.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Filter for the standard error of a program: gets each chunk and returns what may be reported.
@@ -92,8 +92,8 @@ impl StdioProcess {
         Ok((started, pipes))
     }
 
-    /// Follows a program that was started, with a thread that runs `run_to_end`. `errors` is the read end
-    /// of its standard error.
+    /// Follows a program that was started, with a thread that runs `run_to_end`. `errors` is the
+    /// read end of its standard error.
     pub(in crate::world::sandbox) fn follow(
         errors: io::PipeReader,
         log: StderrFilter,

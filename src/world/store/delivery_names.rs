@@ -65,8 +65,8 @@ pub fn pipeline_of(delivery: &str) -> Option<&str> {
     short.split(FURTHER).next()
 }
 
-/// Returns the names of the deliveries below `deliveries` of the pipeline whose name ends in `short`,
-/// newest first.
+/// Returns the names of the deliveries below `deliveries` of the pipeline whose name ends in
+/// `short`, newest first.
 pub fn names_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = names(deliveries)?;
     names.retain(|name| pipeline_of(name) == Some(short));

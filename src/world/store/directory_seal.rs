@@ -35,8 +35,8 @@ impl DirectorySeal {
         Ok(Self { inode, born_ns })
     }
 
-    /// Returns when the directory was created, by the clock of file timestamps, in nanoseconds since
-    /// 1970.
+    /// Returns when the directory was created, by the clock of file timestamps, in nanoseconds
+    /// since 1970.
     pub(in crate::world) fn born_ns(self) -> i64 {
         self.born_ns
     }

@@ -123,8 +123,8 @@ impl EventLog {
 pub struct ReopenedLog {
     /// The log, which ends with the last complete line.
     pub log: EventLog,
-    /// The event of each of its lines with its time; `None` if this version cannot read the event or the
-    /// time.
+    /// The event of each of its lines with its time; `None` if this version cannot read the event
+    /// or the time.
     pub events: Vec<Option<(Event, LocalDateTime)>>,
     /// Why the log was truncated, if it was.
     pub cut: Option<String>,

@@ -1,6 +1,7 @@
 //! The input history of a directory: what was typed in earlier sessions, so that it can be
 //! recalled. It is a file with one JSON string per line that only the user can read, in a sealed
-//! directory: a recalled line may be a shell command, so lines that came with a project are ignored.
+//! directory: a recalled line may be a shell command, so lines that came with a project are
+//! ignored.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;

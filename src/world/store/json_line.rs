@@ -11,8 +11,8 @@ use crate::text::escape_json;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::redact::Redactor;
 
-/// The schema version of lines. It is increased when a field or an event name is removed or changes its
-/// meaning, but not when one is added.
+/// The schema version of lines. It is increased when a field or an event name is removed or changes
+/// its meaning, but not when one is added.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// One line.

@@ -35,8 +35,8 @@ impl PaidMedia {
         }
     }
 
-    /// Returns the content that was made for `order` by the call `call_id`, if it is kept. No symlink
-    /// leads to it: the content of any other file would go to the agent.
+    /// Returns the content that was made for `order` by the call `call_id`, if it is kept. No
+    /// symlink leads to it: the content of any other file would go to the agent.
     pub fn read(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
         let file = self.file(call_id, order);
         if file::is_link(&self.directory) || file::is_link(&file) {

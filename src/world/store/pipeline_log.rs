@@ -1,5 +1,5 @@
-//! The event log of a pipeline: the events of the pipeline itself. Those of the work in its stages are
-//! in the logs of their runs. Programs show the pipeline from it; nothing is resumed from it.
+//! The event log of a pipeline: the events of the pipeline itself. Those of the work in its stages
+//! are in the logs of their runs. Programs show the pipeline from it; nothing is resumed from it.
 
 use serde::Deserialize;
 
@@ -100,8 +100,8 @@ pub fn last_line(dir: &PipelineDir) -> Option<LastLine> {
     })
 }
 
-/// Returns whether an event is one of a pipeline itself: its steps, its start and end, what it used,
-/// what it asks, and what the user tells its agents.
+/// Returns whether an event is one of a pipeline itself: its steps, its start and end, what it
+/// used, what it asks, and what the user tells its agents.
 fn is_own(event: &Event) -> bool {
     match event {
         Event::Pipeline(_) => true,

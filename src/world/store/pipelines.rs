@@ -159,7 +159,8 @@ pub fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
 
-/// Returns the end of the name of a pipeline, which the names of its branches and deliveries contain.
+/// Returns the end of the name of a pipeline, which the names of its branches and deliveries
+/// contain.
 pub fn short_name(name: &str) -> &str {
     name.rsplit_once('_').map_or(name, |(_, short)| short)
 }

@@ -61,8 +61,8 @@ impl ProjectDirectory {
     }
 }
 
-/// Returns the name of the directory with the state of `project`: the beginning of its own name, and
-/// a digest of the bytes of its path.
+/// Returns the name of the directory with the state of `project`: the beginning of its own name,
+/// and a digest of the bytes of its path.
 fn project_name(project: &AbsPath) -> String {
     let name = project.as_path().file_name().unwrap_or_default();
     let name = name.to_string_lossy();

@@ -138,8 +138,8 @@ impl Redactor {
         }
     }
 
-    /// Returns the length of the longest secret shorter than [`BEGINNING_BYTES_MIN`] that `text` starts
-    /// with.
+    /// Returns the length of the longest secret shorter than [`BEGINNING_BYTES_MIN`] that `text`
+    /// starts with.
     fn whole_at(&self, text: &str) -> Option<usize> {
         let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
         lengths.find(|length| {

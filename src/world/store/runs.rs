@@ -238,7 +238,8 @@ impl RunDir {
 
     /// Returns its state.
     pub fn state(&self) -> RunState {
-        // The lock before the status: a run that ends meanwhile is not mistaken for an interrupted one.
+        // The lock before the status: a run that ends meanwhile is not mistaken for an interrupted
+        // one.
         let is_written = file::is_locked(&self.events_file());
         let status_file = self.read_status_file();
         let complete = status_file

@@ -106,8 +106,8 @@ impl SandboxDirs {
         self.make_dir(&format!("{}.agent", self.number(id)))
     }
 
-    /// Returns the private directory of the external agent that works as subagents of an agent; `index`
-    /// is its place among the models for subagents.
+    /// Returns the private directory of the external agent that works as subagents of an agent;
+    /// `index` is its place among the models for subagents.
     pub fn subagent_program_of(&self, id: &AgentId, index: usize) -> Result<AbsPath> {
         self.make_dir(&format!("{}.agent{index}", self.number(id)))
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The variables that programs get which log in to other machines with what the user has set up. None may be
-/// a secret.
+/// The variables that programs get which log in to other machines with what the user has set up.
+/// None may be a secret.
 const LOGIN_VARIABLES: &[&str] = &[
     "HOME",
     "PATH",
@@ -52,8 +52,8 @@ impl ProcessEnvironment {
         )
     }
 
-    /// Keeps the variables of `process` that a program which logs in elsewhere needs, and those in `more`,
-    /// and sets `PATH`.
+    /// Keeps the variables of `process` that a program which logs in elsewhere needs, and those in
+    /// `more`, and sets `PATH`.
     pub(crate) fn inherit_for_login(process: &BTreeMap<String, String>, more: &[&str]) -> Self {
         let env = Self::inherit_listed(process, &[LOGIN_VARIABLES, more].concat());
         let path = env.program_path().to_owned();

@@ -20,8 +20,8 @@ const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
 const TEXTS_OF_SOME: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
 /// The namespaces that this process is in.
 const NAMESPACES: &[&str] = &["user", "mnt", "pid", "net"];
-/// The first process of a machine or container: it starts and ends with it. The numbers of namespaces
-/// are given again when they are free.
+/// The first process of a machine or container: it starts and ends with it. The numbers of
+/// namespaces are given again when they are free.
 const FIRST_PROCESS: u32 = 1;
 /// Lines of `/proc/self/status` about the rights and restrictions of a process (proc(5)).
 const RIGHTS: &[&str] = &[
@@ -55,8 +55,8 @@ pub(crate) fn boot_id() -> String {
     id.trim().to_owned()
 }
 
-/// Returns the facts for processes that `executable` starts and that write to `state_dir`. As long as they
-/// are the same, the kernel enforces the same.
+/// Returns the facts for processes that `executable` starts and that write to `state_dir`. As long
+/// as they are the same, the kernel enforces the same.
 pub(crate) fn machine_facts(executable: &AbsPath, state_dir: &AbsPath) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     for path in TEXTS {

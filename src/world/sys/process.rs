@@ -152,9 +152,9 @@ pub(crate) fn start_for_user(
     command.spawn()
 }
 
-/// Starts massgen itself to work on something, with the user's environment and in a process group of
-/// its own, so that it is not interrupted from the terminal. It reads nothing and prints only errors.
-/// It outlives this process.
+/// Starts massgen itself to work on something, with the user's environment and in a process group
+/// of its own, so that it is not interrupted from the terminal. It reads nothing and prints only
+/// errors. It outlives this process.
 pub(crate) fn start_worker(
     path: &AbsPath,
     arguments: &[&str],
@@ -169,9 +169,9 @@ pub(crate) fn start_worker(
     Command::from(command).process_group(0).spawn()
 }
 
-/// Starts one of the user's own programs that stays connected: its standard streams are pipes. It has
-/// a process group of its own, so that it is not interrupted from the terminal, and is killed on drop.
-/// Must be called on an event loop.
+/// Starts one of the user's own programs that stays connected: its standard streams are pipes. It
+/// has a process group of its own, so that it is not interrupted from the terminal, and is killed
+/// on drop. Must be called on an event loop.
 pub(crate) fn start_connected(
     path: &AbsPath,
     arguments: &[&str],

@@ -50,8 +50,8 @@ impl RestrictedFilesSearch {
     }
 }
 
-/// Finds everything that only its owner and its group can read. For a process that is not root, that
-/// is nothing.
+/// Finds everything that only its owner and its group can read. For a process that is not root,
+/// that is nothing.
 pub(crate) fn find_restricted_files() -> RestrictedFiles {
     let found = if geteuid().is_root() {
         find_restricted()

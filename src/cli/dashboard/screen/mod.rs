@@ -1,5 +1,6 @@
-//! The terminal while the dashboard covers it: the alternate screen and the key mode, which every end
-//! of the dashboard takes back, also a panic. Only the cells that changed are written, in one piece.
+//! The terminal while the dashboard covers it: the alternate screen and the key mode, which every
+//! end of the dashboard takes back, also a panic. Only the cells that changed are written, in one
+//! piece.
 
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +27,9 @@ use crate::world::io::terminal_mode::TerminalModeGuard;
 /// xterm's `ctlseqs`.
 const SAVE_TITLE: &[u8] = b"\x1b[22;2t";
 const RESTORE_TITLE: &[u8] = b"\x1b[23;2t";
-/// Makes the mouse wheel send Up and Down on the alternate screen (mode 1007 of xterm), and restores
-/// what it did before. The mouse itself is not captured: a terminal that reports it to programs selects
-/// no text with it.
+/// Makes the mouse wheel send Up and Down on the alternate screen (mode 1007 of xterm), and
+/// restores what it did before. The mouse itself is not captured: a terminal that reports it to
+/// programs selects no text with it.
 const SET_WHEEL: &[u8] = b"\x1b[?1007s\x1b[?1007h";
 const RESTORE_WHEEL: &[u8] = b"\x1b[?1007r";
 /// Lets the terminal beep.
@@ -121,8 +122,8 @@ impl TerminalScreen {
         }
     }
 
-    /// Calls `stop`, which stops the process until the shell continues it; the terminal is the shell's
-    /// meanwhile.
+    /// Calls `stop`, which stops the process until the shell continues it; the terminal is the
+    /// shell's meanwhile.
     pub(super) fn suspend(&mut self, stop: impl FnOnce(), output: &mut CliOutput<'_>) {
         self.leave(output);
         stop();

@@ -1,5 +1,5 @@
-//! One agent in full: everything that it said and did, from the end. Reasoning and the results of tools
-//! can be folded, and text can be found.
+//! One agent in full: everything that it said and did, from the end. Reasoning and the results of
+//! tools can be folded, and text can be found.
 
 use ratatui_core::layout::Rect;
 
@@ -79,8 +79,8 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-/// Returns the offset from the end at which the next older row with the text of the search is visible;
-/// `None` if there is none.
+/// Returns the offset from the end at which the next older row with the text of the search is
+/// visible; `None` if there is none.
 pub(in crate::cli::dashboard) fn find_older(
     agent: &AgentView,
     state: &ViewState,

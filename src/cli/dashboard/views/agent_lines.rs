@@ -1,5 +1,5 @@
-//! How an agent is described in one line: its state, its checks, its tool calls. Every state has a sign
-//! and words, so that no colour is needed to tell them apart. Pure.
+//! How an agent is described in one line: its state, its checks, its tool calls. Every state has a
+//! sign and words, so that no colour is needed to tell them apart. Pure.
 
 use crate::check_results::CheckVerdict;
 use crate::cli::dashboard::cell_text::{clean_line, format_short};
@@ -98,7 +98,8 @@ pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> Style
     line
 }
 
-/// Returns how many messages of the user `agent` has not read and may still read; `None` without one.
+/// Returns how many messages of the user `agent` has not read and may still read; `None` without
+/// one.
 pub(super) fn unread_text(run: &RunView, agent: &AgentView) -> Option<(TextStyle, String)> {
     let is_out = matches!(agent.activity, AgentActivity::DroppedOut(_));
     let count = run.run().unread_count(&agent.id);
@@ -155,8 +156,8 @@ pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledRow> {
     lines
 }
 
-/// Returns the end of the path, or the command, with which the arguments of a call begin; otherwise all
-/// of them.
+/// Returns the end of the path, or the command, with which the arguments of a call begin; otherwise
+/// all of them.
 fn call_subject(arguments: &str) -> String {
     /// Number of names at the end of a path that are shown.
     const NAMES_SHOWN: usize = 2;

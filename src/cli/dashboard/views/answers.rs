@@ -82,8 +82,8 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-/// Returns the checks that an answer did not pass, each with the end of its output, and an empty row
-/// after them.
+/// Returns the checks that an answer did not pass, each with the end of its output, and an empty
+/// row after them.
 fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
     let checks = answer.checks.iter().flat_map(|results| &results.checks);
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! The changes of the delivery: under review the files with their diffs and the selection, afterwards
-//! the outcome for each file.
+//! The changes of the delivery: under review the files with their diffs and the selection,
+//! afterwards the outcome for each file.
 
 use ratatui_core::layout::Rect;
 

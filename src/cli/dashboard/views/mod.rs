@@ -1,5 +1,5 @@
-//! The views that fill the body of the dashboard, from the model of the run. Each returns its lines, or
-//! draws itself and returns how far it can be scrolled.
+//! The views that fill the body of the dashboard, from the model of the run. Each returns its
+//! lines, or draws itself and returns how far it can be scrolled.
 
 use ratatui_core::layout::Rect;
 

@@ -1,5 +1,5 @@
-//! The overview: a cell for each agent, side by side or in two rows, or a table with a row for each if
-//! the cells would be too narrow.
+//! The overview: a cell for each agent, side by side or in two rows, or a table with a row for each
+//! if the cells would be too narrow.
 
 use ratatui_core::layout::Rect;
 
@@ -137,7 +137,8 @@ fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
     shown.map(|row| vec![(style, row)]).collect()
 }
 
-/// A column of the table: its title, its width, and the width of the screen from which on it is there.
+/// A column of the table: its title, its width, and the width of the screen from which on it is
+/// there.
 type TableColumn = (&'static str, usize, u16);
 
 /// The columns of the table, except for the last one, which takes the rest.
@@ -222,8 +223,8 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
     row
 }
 
-/// Returns the state of `agent` for the table, whose other columns have its answer and its vote: the mark
-/// of the winner, and what it still does.
+/// Returns the state of `agent` for the table, whose other columns have its answer and its vote:
+/// the mark of the winner, and what it still does.
 fn state_cell(scene: &Scene<'_>, agent: &AgentView) -> (TextStyle, String) {
     let state = agent_state(agent, scene.now_ms);
     let text = format!("{} {}", state.sign, state.text);

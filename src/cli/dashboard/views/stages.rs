@@ -1,5 +1,5 @@
-//! The stages of a pipeline, one iteration after the other: what each role does, or the outcome of its
-//! work.
+//! The stages of a pipeline, one iteration after the other: what each role does, or the outcome of
+//! its work.
 
 use crate::cli::dashboard::cell_text::{clean_line, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
@@ -39,7 +39,8 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
     lines
 }
 
-/// Returns the role of a stage, how far it is, and the agents if their names differ from the role's.
+/// Returns the role of a stage, how far it is, and the agents if their names differ from the
+/// role's.
 fn stage_line(stage: &StageView, stage_count: usize, is_over: bool) -> StyledRow {
     let (sign, style, text) = match &stage.progress {
         StageProgress::Working if is_over => (".", TextStyle::Faint, "interrupted".to_owned()),

@@ -1,5 +1,5 @@
-//! What agents have besides their models: uploaded files, media that vendors make, memory, and pauses
-//! for tests.
+//! What agents have besides their models: uploaded files, media that vendors make, memory, and
+//! pauses for tests.
 
 use super::*;
 

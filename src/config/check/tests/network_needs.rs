@@ -131,7 +131,8 @@ fn no_container_is_driven_from_a_sandbox() {
     );
 }
 
-/// The control is the key that all commands can read, in `a_variable_is_inherited_literal_or_expanded`.
+/// The control is the key that all commands can read, in
+/// `a_variable_is_inherited_literal_or_expanded`.
 #[test]
 fn a_tool_or_a_server_may_have_the_key_of_a_vendor() {
     let keys = "env: [GROQ_API_KEY], network: on";

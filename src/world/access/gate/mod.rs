@@ -180,7 +180,8 @@ impl Gate {
         Self::open_with_shared_servers(manager, policy, None)
     }
 
-    /// The same, with the gate of the servers that agents share, which allows what all of them may do.
+    /// The same, with the gate of the servers that agents share, which allows what all of them may
+    /// do.
     pub fn open_with_shared_servers(
         manager: PathPermissionManager,
         policy: GatePolicy,
@@ -494,8 +495,8 @@ impl Gate {
         }
     }
 
-    /// Starts a command in the first directory that the agent may read, if its workspace is closed to
-    /// it. Without any grants, paths in a server call count as plain strings.
+    /// Starts a command in the first directory that the agent may read, if its workspace is closed
+    /// to it. Without any grants, paths in a server call count as plain strings.
     fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
@@ -700,7 +701,8 @@ impl Gate {
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the merge base of `resolved`, if the file is the user's and the agent may write to it.
+    /// Records the merge base of `resolved`, if the file is the user's and the agent may write to
+    /// it.
     pub(in crate::world) fn record_base(
         &self,
         resolved: &ResolvedPath,

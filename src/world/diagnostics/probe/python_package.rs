@@ -4,8 +4,8 @@ use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 
 /// The user's Python.
 const PYTHON: &str = "python3";
-/// Prints the directory of the package that the first argument names, or an empty line. As in a run,
-/// the current directory contains no packages.
+/// Prints the directory of the package that the first argument names, or an empty line. As in a
+/// run, the current directory contains no packages.
 const SEARCH: &str = "\
 import sys
 sys.path[:] = [place for place in sys.path if place]

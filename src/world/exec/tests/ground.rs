@@ -121,8 +121,8 @@ impl Ground {
         Gate::open(PathPermissionManager::new(grants, Phase::Final), policy).unwrap()
     }
 
-    /// Waits until the clock that stamps files advances, which it does every few milliseconds. A change
-    /// with the same stamp as the mount of the overlay counts as made while the command ran.
+    /// Waits until the clock that stamps files advances, which it does every few milliseconds. A
+    /// change with the same stamp as the mount of the overlay counts as made while the command ran.
     fn wait_for_next_stamp(&self) {
         let stamp = || {
             let path = self.path("stamp");

@@ -1,5 +1,5 @@
-//! Installs the packages of servers with `npm` or `pip`, in a sandbox that can write only to the new
-//! directory and reach only the registry. No script of a package runs.
+//! Installs the packages of servers with `npm` or `pip`, in a sandbox that can write only to the
+//! new directory and reach only the registry. No script of a package runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -85,8 +85,8 @@ impl PackageStore {
         &self.0
     }
 
-    /// Returns the keys of all packages; none if the index cannot be read, which is an error where a
-    /// package is used.
+    /// Returns the keys of all packages; none if the index cannot be read, which is an error where
+    /// a package is used.
     pub fn keys(&self) -> BTreeSet<String> {
         let all = self.list().unwrap_or_default();
         all.iter().map(InstalledPackage::key).collect()

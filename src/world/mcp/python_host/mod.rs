@@ -43,8 +43,8 @@ pub(in crate::world) fn arguments() -> [String; 4] {
     ["-X", "utf8", "-c", BOOTSTRAP].map(str::to_owned)
 }
 
-/// Returns the first line that the host is sent: itself, and the tools with their files. A file that
-/// does not exist may be in MassGen's package, which only the host can see.
+/// Returns the first line that the host is sent: itself, and the tools with their files. A file
+/// that does not exist may be in MassGen's package, which only the host can see.
 ///
 /// # Errors
 /// A file cannot be read, is too large, or is not text.

@@ -78,8 +78,8 @@ pub struct LocalImage {
 }
 
 impl EngineClient {
-    /// Connects to the engine that `host` names, as `DOCKER_HOST` does, or otherwise to the first that
-    /// answers at a default socket. An address with `ssh://` needs variables of the user's
+    /// Connects to the engine that `host` names, as `DOCKER_HOST` does, or otherwise to the first
+    /// that answers at a default socket. An address with `ssh://` needs variables of the user's
     /// environment `env`. The error reports what was found instead and how to fix it.
     pub async fn connect(host: Option<&str>, env: &BTreeMap<String, String>) -> Result<Self> {
         let Some(address) = host.filter(|host| host.starts_with(SSH_SCHEME)) else {
@@ -169,7 +169,8 @@ impl EngineClient {
         }
     }
 
-    /// Returns whether files are sent to containers and fetched from them, instead of being mounted.
+    /// Returns whether files are sent to containers and fetched from them, instead of being
+    /// mounted.
     pub(super) fn has_copies(&self) -> bool {
         self.is_copying || self.tunnel.is_some()
     }
@@ -215,9 +216,10 @@ impl EngineClient {
         })
     }
 
-    /// Returns the user of commands. Where directories are mounted, it is chosen so that files they create
-    /// belong to the user outside. Where files are copies it is never root, who owns the directories above what
-    /// is sent, and could move read-only directories away and create others in their place.
+    /// Returns the user of commands. Where directories are mounted, it is chosen so that files they
+    /// create belong to the user outside. Where files are copies it is never root, who owns the
+    /// directories above what is sent, and could move read-only directories away and create others
+    /// in their place.
     pub(super) fn container_user(&self) -> ContainerUser {
         let user = if self.properties.is_rootless {
             ContainerUser::ROOT
@@ -260,8 +262,8 @@ fn missing_image(name: &str, host: Option<&SshEngineHost>) -> Error {
     }
 }
 
-/// Refuses what an engine returned as the id of a new container or command if it is none. It becomes a part
-/// of the addresses of requests, which decide how much of a reply is received.
+/// Refuses what an engine returned as the id of a new container or command if it is none. It
+/// becomes a part of the addresses of requests, which decide how much of a reply is received.
 pub(super) fn expect_id(id: String) -> std::result::Result<String, EngineError> {
     let is_short = (1..=ID_BYTES_MAX).contains(&id.len());
     if is_short && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -273,7 +275,8 @@ pub(super) fn expect_id(id: String) -> std::result::Result<String, EngineError> 
     })
 }
 
-/// Returns what an engine says on one line that is not long and does not look like a note of massgen's.
+/// Returns what an engine says on one line that is not long and does not look like a note of
+/// massgen's.
 pub(super) fn engine_words(text: &str) -> String {
     let text = single_line(&truncate(text, WORDS_CHARS_MAX), WORDS_CHARS_MAX);
     escape_notes(&escape_line(&text)).into_owned()
@@ -322,7 +325,8 @@ pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
 struct ShownEngineError(EngineError);
 
 impl Display for ShownEngineError {
-    /// Writes the texts of the error and of its causes. One that the text before it contains is left out.
+    /// Writes the texts of the error and of its causes. One that the text before it contains is
+    /// left out.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = Vec::new();
         for cause in causes(&self.0) {

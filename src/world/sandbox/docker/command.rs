@@ -28,8 +28,8 @@ use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_scr
 const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
 /// What an engine writes instead of a command's output if it cannot start it.
 pub(super) const NEVER_RAN: &str = "OCI runtime exec failed";
-/// Timeout for the engine to report the exit status after the end of the output. On a slow connection to
-/// another machine, its answer comes after what is being transferred.
+/// Timeout for the engine to report the exit status after the end of the output. On a slow
+/// connection to another machine, its answer comes after what is being transferred.
 const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
 /// Interval between two polls of the exit status.
 const STATUS_WAIT: Duration = Duration::from_millis(2);
@@ -156,8 +156,8 @@ impl ContainerExec {
         self.input.take()
     }
 
-    /// Copies its standard output and error to the two `streams` until they end. If the first one has the
-    /// replies of a program, the second one gets what an engine writes instead of them.
+    /// Copies its standard output and error to the two `streams` until they end. If the first one
+    /// has the replies of a program, the second one gets what an engine writes instead of them.
     pub(super) async fn forward_output(mut self, streams: [OwnedFd; 2]) -> Result<(), EngineError> {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
@@ -184,7 +184,8 @@ impl ContainerExec {
     }
 }
 
-/// Copies what is written to `pipe` to the standard input of a command, until the pipe or the command ends.
+/// Copies what is written to `pipe` to the standard input of a command, until the pipe or the
+/// command ends.
 pub(super) async fn forward_input(mut input: EngineExecInput, pipe: OwnedFd) -> io::Result<()> {
     let mut pipe = Receiver::from_owned_fd(pipe)?;
     copy(&mut pipe, &mut input).await?;

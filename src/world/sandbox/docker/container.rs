@@ -48,8 +48,8 @@ pub(in crate::world::sandbox) const FIXED: &[(&str, &str)] = &[
 /// Directory of programs that are installed for one user, below the home directory.
 const OWN_PROGRAMS: &str = ".local/bin";
 
-/// What runs in a container. Each has a container of its own, so that what an agent's commands install or
-/// change in theirs decides about no check.
+/// What runs in a container. Each has a container of its own, so that what an agent's commands
+/// install or change in theirs decides about no check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerWork {
     /// The agent's commands.
@@ -70,7 +70,8 @@ pub struct AgentContainer {
 
 impl AgentContainer {
     /// Creates and starts the container of an agent, and then installs the packages that the config
-    /// lists, for `work`. The credentials of `user` are passed. Anything that is missing is an error here.
+    /// lists, for `work`. The credentials of `user` are passed. Anything that is missing is an
+    /// error here.
     pub fn open(
         engine: &ContainerEngine,
         owner: ContainerOwner<'_>,
@@ -124,8 +125,8 @@ impl AgentContainer {
         self.container.close()
     }
 
-    /// Runs an agent's command in the directory `dir`, with access to what is mounted, and waits for
-    /// its end. Blocks, and must not be called from an event loop.
+    /// Runs an agent's command in the directory `dir`, with access to what is mounted, and waits
+    /// for its end. Blocks, and must not be called from an event loop.
     pub fn run(
         &self,
         command: &str,
@@ -161,8 +162,8 @@ impl AgentContainer {
         Ok(finished)
     }
 
-    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks the
-    /// container. No other mounts replace these while the lock is held.
+    /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks
+    /// the container. No other mounts replace these while the lock is held.
     fn lock_with_paths(
         &self,
         reachable: &ReachablePaths,
@@ -176,7 +177,8 @@ impl AgentContainer {
         container.lock_with_mounts(reachable)
     }
 
-    /// Converts the result of a call. A container that was removed from outside is replaced by another.
+    /// Converts the result of a call. A container that was removed from outside is replaced by
+    /// another.
     fn handle_result<T>(
         &self,
         guard: ContainerGuard<'_>,
@@ -212,8 +214,9 @@ impl CommandContainer for AgentContainer {
         self.remount(reachable)
     }
 
-    /// Mounts the paths as [`AgentContainer::remount`] does: the command has access to them only, whatever
-    /// other commands mount meanwhile. On another machine, it also finds what they send there meanwhile.
+    /// Mounts the paths as [`AgentContainer::remount`] does: the command has access to them only,
+    /// whatever other commands mount meanwhile. On another machine, it also finds what they send
+    /// there meanwhile.
     fn run_with_paths(
         &self,
         command: &str,
@@ -286,8 +289,8 @@ pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
     fixed.chain([("PATH".to_owned(), path)]).collect()
 }
 
-/// Returns the name of a container, which no other one of the engine has. The checks of all pipelines have
-/// the same run.
+/// Returns the name of a container, which no other one of the engine has. The checks of all
+/// pipelines have the same run.
 fn container_name(owner: ContainerOwner<'_>, work: ContainerWork) -> String {
     let (agent, run) = (owner.agent, owner.origin.run);
     match work {

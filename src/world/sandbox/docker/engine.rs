@@ -15,8 +15,8 @@ use crate::world::sandbox::event_loop_thread::EventLoopThread;
 /// Longest time that the end of a run waits for the removal of a container.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// A Docker or Podman engine, here or on another machine. Clones share one connection and one thread, which
-/// ends when the last of them is dropped.
+/// A Docker or Podman engine, here or on another machine. Clones share one connection and one
+/// thread, which ends when the last of them is dropped.
 #[derive(Clone, Debug)]
 pub struct ContainerEngine {
     pub(super) client: EngineClient,

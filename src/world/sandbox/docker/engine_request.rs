@@ -1,5 +1,5 @@
-//! One request to an engine, on a connection of its own. An engine is not trusted to be brief: no more
-//! than a named number of bytes of a reply is received, unless its reader bounds it.
+//! One request to an engine, on a connection of its own. An engine is not trusted to be brief: no
+//! more than a named number of bytes of a reply is received, unless its reader bounds it.
 
 use std::error::Error as StdError;
 use std::io;
@@ -32,8 +32,8 @@ const ARCHIVE: &str = "/archive";
 #[error("its reply has more than {REPLY_BYTES_MAX} bytes")]
 pub(super) struct EngineReplyTooLargeError;
 
-/// Remembers that a reply was refused because of its size: some readers of replies keep only the text of an
-/// error of their connection, which does not say it. A clone is the same.
+/// Remembers that a reply was refused because of its size: some readers of replies keep only the
+/// text of an error of their connection, which does not say it. A clone is the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReplyRefusal(Arc<AtomicBool>);
 
@@ -50,9 +50,9 @@ impl ReplyRefusal {
     }
 }
 
-/// Sends a request to the engine at `socket` and returns the head of its reply. An archive of files, and
-/// what follows after an upgrade of the connection, are bounded where they are read; every other reply
-/// ends with an error after [`REPLY_BYTES_MAX`], which `refusal` records.
+/// Sends a request to the engine at `socket` and returns the head of its reply. An archive of
+/// files, and what follows after an upgrade of the connection, are bounded where they are read;
+/// every other reply ends with an error after [`REPLY_BYTES_MAX`], which `refusal` records.
 pub(super) async fn send_request<B>(
     socket: &AbsPath,
     request: Request<B>,
@@ -189,8 +189,8 @@ mod tests {
 
     const MIB: u64 = 1024 * 1024;
 
-    /// Returns how many bytes of a body arrive from an engine that sends `size_bytes` zeros, with a limit
-    /// of 2 MiB.
+    /// Returns how many bytes of a body arrive from an engine that sends `size_bytes` zeros, with a
+    /// limit of 2 MiB.
     async fn received(
         method: Method,
         path: &str,

@@ -1,6 +1,6 @@
 //! Output of a command as an engine sends it: frames of its standard output and error on one
-//! connection. A frame may claim to have 4 GiB; it is passed on in parts, so that no more than one part is
-//! ever kept.
+//! connection. A frame may claim to have 4 GiB; it is passed on in parts, so that no more than one
+//! part is ever kept.
 
 use std::io;
 
@@ -26,11 +26,12 @@ const OPTIONS: &[u8] = br#"{"Detach":false,"Tty":false}"#;
 
 /// The output of a command that an engine has started.
 pub(super) type EngineExecOutput = ExecOutput<ReadHalf<TokioIo<Upgraded>>>;
-/// The standard input of a command that an engine has started, if it is attached. Nothing ends on drop.
+/// The standard input of a command that an engine has started, if it is attached. Nothing ends on
+/// drop.
 pub(super) type EngineExecInput = WriteHalf<TokioIo<Upgraded>>;
 
-/// Starts the command that the engine at `socket` has created as `exec`. If its reply is refused, `refusal`
-/// records that.
+/// Starts the command that the engine at `socket` has created as `exec`. If its reply is refused,
+/// `refusal` records that.
 pub(super) async fn start_exec(
     socket: &AbsPath,
     exec: &str,
@@ -115,8 +116,8 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
         }
     }
 
-    /// Returns the next part; `None` if the connection has ended, also within a frame. What is not a frame
-    /// is an engine's own text instead of output, and counts as standard output. If this is
+    /// Returns the next part; `None` if the connection has ended, also within a frame. What is not
+    /// a frame is an engine's own text instead of output, and counts as standard output. If this is
     /// dropped before it is ready, nothing is lost.
     pub(super) async fn next_part(&mut self) -> io::Result<Option<ExecPart>> {
         loop {

@@ -1,5 +1,5 @@
-//! Runs one command in a container to its end: one that reaches its timeout is killed inside it, with
-//! everything that it has started, while other commands continue.
+//! Runs one command in a container to its end: one that reaches its timeout is killed inside it,
+//! with everything that it has started, while other commands continue.
 
 use std::time::Instant;
 

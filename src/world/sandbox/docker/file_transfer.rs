@@ -1,5 +1,5 @@
-//! Sends files to the container of an engine on another machine, and fetches them: as archives, which the
-//! engine packs and unpacks as root.
+//! Sends files to the container of an engine on another machine, and fetches them: as archives,
+//! which the engine packs and unpacks as root.
 
 use std::io::{self, Read, Write};
 use std::pin::Pin;
@@ -63,7 +63,8 @@ struct LockedContainer<'c> {
 impl From<EngineError> for TransferFault {
     fn from(error: EngineError) -> Self {
         let is_missing = is_missing(&error);
-        // An engine that answers is connected. Only waiting would show that its connection does not end.
+        // An engine that answers is connected. Only waiting would show that its connection does not
+        // end.
         let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
         let why = command_error(error).to_string();
         if is_missing {
@@ -208,8 +209,8 @@ impl ReplaceableContainer {
         Err(transfer_error(&remote, NOT_SENT, fault))
     }
 
-    /// Replaces a container in which no command has run yet by a new one, with the packages of the config.
-    /// Returns a sentence about each kind of them that was not installed.
+    /// Replaces a container in which no command has run yet by a new one, with the packages of the
+    /// config. Returns a sentence about each kind of them that was not installed.
     fn start_over(
         &self,
         interrupt: Option<&CommandInterrupt>,
@@ -247,8 +248,8 @@ impl ReplaceableContainer {
         })
     }
 
-    /// Returns a warning about directories of the image, as [`movable_trees_note`] does; `None` where
-    /// trees are mounted.
+    /// Returns a warning about directories of the image, as [`movable_trees_note`] does; `None`
+    /// where trees are mounted.
     pub(super) fn movable_trees_note(&self, reachable: &ReachablePaths) -> Option<String> {
         let has_copies = self.engine.client.has_copies();
         let note = || movable_trees_note(&self.lock_for_files(), reachable);
@@ -348,8 +349,8 @@ impl Read for EngineDownload<'_> {
     }
 }
 
-/// Uploads the archive that `write` writes to a container, and unpacks it there at `/`. It may take long as
-/// long as it makes progress.
+/// Uploads the archive that `write` writes to a container, and unpacks it there at `/`. It may take
+/// long as long as it makes progress.
 fn upload(
     engine: &ContainerEngine,
     container: &str,
@@ -460,7 +461,8 @@ mod tests {
     use super::*;
     use crate::world::sandbox::interrupt::CommandInterrupt;
 
-    /// Answers one request as an engine whose archives have no end, and that takes all of an upload.
+    /// Answers one request as an engine whose archives have no end, and that takes all of an
+    /// upload.
     fn answer(mut stream: UnixStream) {
         let mut request: Vec<u8> = Vec::new();
         let mut byte = [0];

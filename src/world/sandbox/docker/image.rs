@@ -36,7 +36,8 @@ impl ContainerEngine {
             .build();
         let failed = |error| {
             let what = format!("cannot build the image `{image}`");
-            // The reader of the steps keeps only the text of an error, which does not name the size.
+            // The reader of the steps keeps only the text of an error, which does not name the
+            // size.
             with_build_hint(match self.client.refusal.reason() {
                 Some(why) => Error::new(ErrorKind::Environment, what).with_source(why),
                 None => engine_failure(&what, error),

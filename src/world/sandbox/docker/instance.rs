@@ -109,14 +109,15 @@ impl ContainerInstance {
         Ok(())
     }
 
-    /// Removes it and creates another with the same mounts, in which nothing is that was in this one. If that
-    /// fails or is given up, it can be called again.
+    /// Removes it and creates another with the same mounts, in which nothing is that was in this
+    /// one. If that fails or is given up, it can be called again.
     pub(super) async fn start_over(
         &mut self,
         client: &EngineClient,
         spec: &ContainerSpec,
     ) -> Result<()> {
-        // Whoever has its name: an earlier call may have lost the connection before it had the new id.
+        // Whoever has its name: an earlier call may have lost the connection before it had the new
+        // id.
         remove_container(client, &spec.name).await?;
         self.id = create_and_start(client, spec, &spec.config.image, &self.mounts).await?;
         Ok(())

@@ -1,4 +1,5 @@
-//! Kills what commands leave behind in a container, without harming the commands that still run there.
+//! Kills what commands leave behind in a container, without harming the commands that still run
+//! there.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -14,9 +15,10 @@ use crate::world::sandbox::running_commands::ContainerCommandId;
 const SWEEP_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl ReplaceableContainer {
-    /// Kills what a command has left behind if it may write to more than the workspace, so that nothing
-    /// changes while its effects are inspected. As long as another command runs in the container, whose
-    /// effects are inspected later, only what cannot hide among its processes is killed.
+    /// Kills what a command has left behind if it may write to more than the workspace, so that
+    /// nothing changes while its effects are inspected. As long as another command runs in the
+    /// container, whose effects are inspected later, only what cannot hide among its processes is
+    /// killed.
     pub(super) fn end_leftovers(
         &self,
         guard: &ContainerGuard<'_>,

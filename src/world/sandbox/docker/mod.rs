@@ -1,6 +1,7 @@
-//! Containers: discovery of a Docker or Podman engine, here or over SSH, the containers of each agent, and their
-//! commands. A container is restricted to the same grants as the file tools of its agent. It must never
-//! decide what is granted, and nothing is set up unless the config asks for containers.
+//! Containers: discovery of a Docker or Podman engine, here or over SSH, the containers of each
+//! agent, and their commands. A container is restricted to the same grants as the file tools of its
+//! agent. It must never decide what is granted, and nothing is set up unless the config asks for
+//! containers.
 
 mod seccomp_profile;
 pub mod credentials;

@@ -1,5 +1,5 @@
-//! One command in a container, as [`CommandRun`] runs it. A command that must end is killed from inside
-//! the container, because an engine does not kill it when its client disconnects.
+//! One command in a container, as [`CommandRun`] runs it. A command that must end is killed from
+//! inside the container, because an engine does not kill it when its client disconnects.
 
 use std::io;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A container that may be replaced by another with the same changes in it: its lock keeps it in place
-//! while a caller relies on it. It knows which commands run in it.
+//! A container that may be replaced by another with the same changes in it: its lock keeps it in
+//! place while a caller relies on it. It knows which commands run in it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -138,8 +138,8 @@ impl ReplaceableContainer {
         self.engine.block_on(kill(&self.engine.client, guard.id()))
     }
 
-    /// Kills everything that runs in it, like [`Self::end_all`], but waits for at most `time_max` until an
-    /// engine has done it. Whether it has shows in the end of what ran.
+    /// Kills everything that runs in it, like [`Self::end_all`], but waits for at most `time_max`
+    /// until an engine has done it. Whether it has shows in the end of what ran.
     pub(super) fn end_all_in_time(&self, time_max: Duration) {
         let guard = self.lock();
         let killing = kill(&self.engine.client, guard.id());
@@ -176,18 +176,21 @@ impl ReplaceableContainer {
         instance.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts an engine's error to one of a command. If the connection to the engine's machine was lost,
-    /// that is the reason. There the command may still run after any error, so it is killed before the next
-    /// one: when this looks, another command may have connected again, which hides the loss.
+    /// Converts an engine's error to one of a command. If the connection to the engine's machine
+    /// was lost, that is the reason. There the command may still run after any error, so it is
+    /// killed before the next one: when this looks, another command may have connected again, which
+    /// hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
         let lost = self.lost_reason(&error);
         self.record_lost_command();
         lost.map_or_else(|| command_error(error), io::Error::other)
     }
 
-    /// Returns why the connection to the engine's machine was lost, if it was and that caused `error`.
+    /// Returns why the connection to the engine's machine was lost, if it was and that caused
+    /// `error`.
     pub(super) fn lost_reason(&self, error: &EngineError) -> Option<String> {
-        // An engine that answers is connected. Only waiting would show that its connection does not end.
+        // An engine that answers is connected. Only waiting would show that its connection does not
+        // end.
         let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
         if is_answer {
             None
@@ -196,8 +199,8 @@ impl ReplaceableContainer {
         }
     }
 
-    /// Records that a command may still run, if the engine is on another machine: it is killed before the
-    /// next one.
+    /// Records that a command may still run, if the engine is on another machine: it is killed
+    /// before the next one.
     pub(super) fn record_lost_command(&self) {
         if self.engine.client.has_copies() {
             self.has_lost_commands.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
-//! Containers of servers: each instance of a server program of an agent has one of its own, which is removed
-//! when the program has ended. It changes nothing on this machine: what it may write to are copies, and
-//! what changed there comes back between calls.
+//! Containers of servers: each instance of a server program of an agent has one of its own, which
+//! is removed when the program has ended. It changes nothing on this machine: what it may write to
+//! are copies, and what changed there comes back between calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
@@ -65,8 +65,8 @@ pub struct ServerContainer {
 }
 
 impl ServerContainers {
-    /// Checks what the containers of a server need, and creates none. `config` is that of the agent's
-    /// commands, or has another image. Blocks.
+    /// Checks what the containers of a server need, and creates none. `config` is that of the
+    /// agent's commands, or has another image. Blocks.
     ///
     /// # Errors
     /// The image is missing, or the config asks for what the engine cannot provide.
@@ -112,9 +112,10 @@ impl ServerContainers {
         self.0.spec.config.network != ContainerNetwork::None
     }
 
-    /// Creates a container in which a program can access `reachable`, and installs the packages that the
-    /// config lists. If the engine is on another machine, or something is writable, the files are sent
-    /// there. Blocks, and must not be called from an event loop; an interrupt ends the sending.
+    /// Creates a container in which a program can access `reachable`, and installs the packages
+    /// that the config lists. If the engine is on another machine, or something is writable, the
+    /// files are sent there. Blocks, and must not be called from an event loop; an interrupt ends
+    /// the sending.
     pub(in crate::world) fn create(
         &self,
         reachable: &ReachablePaths,
@@ -161,9 +162,9 @@ impl ServerContainer {
         self.container.engine.client.has_copies()
     }
 
-    /// Sends what changed of the files that the program may read, and removes there what it may no longer
-    /// read. Where they are mounted, nothing is sent. Blocks, and must not be called from an event loop; an
-    /// interrupt ends it.
+    /// Sends what changed of the files that the program may read, and removes there what it may no
+    /// longer read. Where they are mounted, nothing is sent. Blocks, and must not be called from an
+    /// event loop; an interrupt ends it.
     pub(in crate::world) fn send_files(
         &self,
         reachable: &ReachablePaths,
@@ -176,9 +177,9 @@ impl ServerContainer {
             .send_files(&self.sent, reachable, Some(interrupt))
     }
 
-    /// Fetches what the program has changed where it may write, and writes it here as far as the rules allow
-    /// it, while the program continues. Returns remarks about what was refused. Blocks until a few seconds
-    /// after an interrupt.
+    /// Fetches what the program has changed where it may write, and writes it here as far as the
+    /// rules allow it, while the program continues. Returns remarks about what was refused. Blocks
+    /// until a few seconds after an interrupt.
     pub(in crate::world) fn fetch_changes(
         &self,
         reachable: &ReachablePaths,
@@ -188,8 +189,8 @@ impl ServerContainer {
             .fetch_changes(&self.sent, reachable, interrupt)
     }
 
-    /// Starts the program, which ends with all of the container when it is dropped. Only one runs at a time.
-    /// Blocks, and must not be called from an event loop.
+    /// Starts the program, which ends with all of the container when it is dropped. Only one runs
+    /// at a time. Blocks, and must not be called from an event loop.
     ///
     /// # Errors
     /// It could not be started.

@@ -1,5 +1,5 @@
-//! Private directory of the sockets of a connection. It is removed when it is dropped, by a process that
-//! waits for the end of massgen if it ends without that, and otherwise by a later massgen.
+//! Private directory of the sockets of a connection. It is removed when it is dropped, by a process
+//! that waits for the end of massgen if it ends without that, and otherwise by a later massgen.
 
 use std::io;
 
@@ -30,7 +30,8 @@ const REMOVAL: &str = "cat >/dev/null; rm -f -- \"$1\"/*; rmdir -- \"$1\"";
 /// A directory that no other user can read. It is locked as long as it is in use.
 #[derive(Debug)]
 pub(super) struct SocketDirectory {
-    /// Its standard input closes when massgen ends, however that is. When it is dropped, it is killed.
+    /// Its standard input closes when massgen ends, however that is. When it is dropped, it is
+    /// killed.
     _remover: Option<Child>,
     dir: StagingDirectory,
     /// `None` where the file system does not support locks.
@@ -38,8 +39,8 @@ pub(super) struct SocketDirectory {
 }
 
 impl SocketDirectory {
-    /// Creates an empty directory in `parent`, and removes those of processes that have ended. `env` is the
-    /// environment of the process that waits.
+    /// Creates an empty directory in `parent`, and removes those of processes that have ended.
+    /// `env` is the environment of the process that waits.
     pub(super) fn create(parent: &AbsPath, env: &ProcessEnvironment) -> Result<Self> {
         remove_abandoned(parent);
         for _ in 0..TRIES_MAX {
@@ -83,14 +84,15 @@ fn remove_abandoned(parent: &AbsPath) {
     }
 }
 
-/// Returns whether a process accepts connections at a socket in `dir`: an `ssh` of a massgen that could not
-/// lock it, or of an earlier version, which locked nothing.
+/// Returns whether a process accepts connections at a socket in `dir`: an `ssh` of a massgen that
+/// could not lock it, or of an earlier version, which locked nothing.
 fn has_open_socket(dir: &AbsPath) -> bool {
     let names = first_names(dir, SOCKETS_MAX).unwrap_or_default();
     names.iter().any(|name| is_open(&dir.join(name)))
 }
 
-/// Returns whether a process accepts connections at `socket`. A queue that is full is one of a process.
+/// Returns whether a process accepts connections at `socket`. A queue that is full is one of a
+/// process.
 fn is_open(socket: &AbsPath) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -158,7 +160,8 @@ mod tests {
         // Its socket is still there, but its process is not.
         drop(listener);
         assert!(older.as_path().exists());
-        // A process that another test is starting may have inherited the socket or the lock for a moment.
+        // A process that another test is starting may have inherited the socket or the lock for a
+        // moment.
         for _ in 0..12_000 {
             remove_abandoned(&parent);
             if !older.as_path().exists() {

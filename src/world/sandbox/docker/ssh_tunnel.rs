@@ -1,7 +1,7 @@
 //! Connection to the engine of another machine: one process of the user's own `ssh`, with its
-//! configuration, agent and jump hosts. It finds the engine's socket there and forwards a socket in a
-//! private directory here to it. It ends when massgen does, for whatever reason: its standard input
-//! closes.
+//! configuration, agent and jump hosts. It finds the engine's socket there and forwards a socket in
+//! a private directory here to it. It ends when massgen does, for whatever reason: its standard
+//! input closes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -28,9 +28,9 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(30);
 const CONNECT_OPTION: &str = "ConnectTimeout=10";
 /// A host that answers nothing for 30 seconds is gone.
 const ALIVE_OPTIONS: [&str; 2] = ["ServerAliveInterval=10", "ServerAliveCountMax=3"];
-/// The process stays, keeps its standard input, and runs the command, whatever the user has configured.
-/// `ssh` before 8.7 does not know these options. Only the first `IgnoreUnknown` applies, so it must
-/// include what the user's own includes.
+/// The process stays, keeps its standard input, and runs the command, whatever the user has
+/// configured. `ssh` before 8.7 does not know these options. Only the first `IgnoreUnknown`
+/// applies, so it must include what the user's own includes.
 const SESSION_OPTIONS: [&str; 4] = [
     "IgnoreUnknown=*",
     "StdinNull=no",
@@ -77,8 +77,8 @@ struct SshConnection {
     session: Option<ServerSession>,
 }
 
-/// The processes of a connection on its host. If the link breaks, they may wait for hours, and the engine with
-/// them for the rest of a transfer.
+/// The processes of a connection on its host. If the link breaks, they may wait for hours, and the
+/// engine with them for the rest of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ServerSession {
     /// The one that waits for the end of its standard input.
@@ -93,7 +93,8 @@ struct ServerSession {
 #[derive(Debug)]
 struct SshProcess {
     child: Child,
-    /// Its standard input: when this closes, the connection ends. Waiting for a child closes its own.
+    /// Its standard input: when this closes, the connection ends. Waiting for a child closes its
+    /// own.
     _until: Option<ChildStdin>,
     /// The end of what it has written to standard error.
     messages: Arc<StdMutex<Vec<u8>>>,
@@ -130,8 +131,8 @@ impl SshTunnel {
         self.dir.path().join("engine")
     }
 
-    /// Connects again if the connection was lost, and ends what is left of it on the host. A lost one is
-    /// noticed when `ssh` has ended.
+    /// Connects again if the connection was lost, and ends what is left of it on the host. A lost
+    /// one is noticed when `ssh` has ended.
     pub(super) async fn ensure_connected(&self) -> Result<()> {
         let mut current = self.connection.lock().await;
         if let Some(running) = current.process.as_mut()
@@ -286,9 +287,9 @@ fn shown_messages(messages: &[u8]) -> String {
     escape_notes(&escape_line(&shown)).into_owned()
 }
 
-/// Returns the command line that finds the engine's socket on a host, prints it with the numbers of its
-/// session, and then waits until its standard input closes. First it ends the `earlier` session. Every login
-/// shell takes it: its only quotes are around the script.
+/// Returns the command line that finds the engine's socket on a host, prints it with the numbers of
+/// its session, and then waits until its standard input closes. First it ends the `earlier`
+/// session. Every login shell takes it: its only quotes are around the script.
 fn find_socket(named: Option<&AbsPath>, earlier: Option<ServerSession>) -> String {
     let sockets = named.map_or_else(
         || {
@@ -307,9 +308,9 @@ fn find_socket(named: Option<&AbsPath>, earlier: Option<ServerSession>) -> Strin
     )
 }
 
-/// Returns the part of a script that ends a session, if its numbers still are those of the same processes: the
-/// start and the parent of the one that waits are as they were. Only a server of OpenSSH is ended, which has a
-/// process for each connection.
+/// Returns the part of a script that ends a session, if its numbers still are those of the same
+/// processes: the start and the parent of the one that waits are as they were. Only a server of
+/// OpenSSH is ended, which has a process for each connection.
 fn end_session(session: ServerSession) -> String {
     let ServerSession {
         waiting,
@@ -379,7 +380,8 @@ async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex
     }
 }
 
-/// Returns the error for a host that has no engine, or none that the user may use, as its `line` says.
+/// Returns the error for a host that has no engine, or none that the user may use, as its `line`
+/// says.
 fn missing_socket_error(host: &SshEngineHost, line: &str) -> Error {
     if let Some(socket) = line.strip_prefix(DENIED) {
         let socket = shown_messages(socket.as_bytes());

@@ -259,8 +259,8 @@ impl WriteOverlay {
         unseen.any(|tree| tree.root.as_path() == path.as_path())
     }
 
-    /// Returns whether `audience` sees at `path` what it may change there: a tree that is not overlaid,
-    /// or the overlaid tree itself.
+    /// Returns whether `audience` sees at `path` what it may change there: a tree that is not
+    /// overlaid, or the overlaid tree itself.
     pub(in crate::world) fn shows_changes(
         &self,
         path: &AbsPath,

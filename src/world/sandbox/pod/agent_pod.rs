@@ -1,6 +1,6 @@
-//! Pod of one agent, from before the first model request until the end of the run. It is reused for all
-//! commands. If it is evicted or deleted, the command that notices it fails with that reason, and the next
-//! one has a new pod.
+//! Pod of one agent, from before the first model request until the end of the run. It is reused for
+//! all commands. If it is evicted or deleted, the command that notices it fails with that reason,
+//! and the next one has a new pod.
 
 use std::collections::BTreeMap;
 use std::io::{self, pipe};
@@ -75,8 +75,8 @@ impl PodContents {
 }
 
 impl AgentPod {
-    /// Creates the pod of an agent for `work`. A pod that waits for the cluster is not an error: commands wait
-    /// for it.
+    /// Creates the pod of an agent for `work`. A pod that waits for the cluster is not an error:
+    /// commands wait for it.
     pub fn open(
         cluster: &PodCluster,
         owner: ContainerOwner<'_>,
@@ -207,8 +207,8 @@ impl AgentPod {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the error for the agent of a command that cannot be followed any more. After a lost connection
-    /// it may still run, so it is killed before the next one.
+    /// Returns the error for the agent of a command that cannot be followed any more. After a lost
+    /// connection it may still run, so it is killed before the next one.
     fn describe_fault(
         &self,
         instance: &Arc<PodInstance>,

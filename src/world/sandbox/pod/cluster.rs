@@ -71,8 +71,8 @@ impl PodCluster {
         })
     }
 
-    /// Removes every pod that an interrupted earlier run in `state` has left behind. Those of active runs are
-    /// never touched.
+    /// Removes every pod that an interrupted earlier run in `state` has left behind. Those of
+    /// active runs are never touched.
     pub fn remove_leftovers(&self, state: &AbsPath) -> Result<()> {
         let removed = self.block_on(self.remove_orphans(state));
         removed.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))

@@ -1,5 +1,5 @@
-//! What a team needs of a cluster, asked without creating anything: the cluster answers, would admit such a
-//! pod, and lets the user reach and delete it.
+//! What a team needs of a cluster, asked without creating anything: the cluster answers, would
+//! admit such a pod, and lets the user reach and delete it.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ const POLICY_ACTIONS: &[(&str, &str)] = &[
     ("delete", "networkpolicies.networking.k8s.io"),
 ];
 
-/// Asks the cluster of `config` whether a run could have its pods there; `env` is the user's environment, and
-/// `dir` the user's directory.
+/// Asks the cluster of `config` whether a run could have its pods there; `env` is the user's
+/// environment, and `dir` the user's directory.
 ///
 /// # Errors
 /// It could not; the error says why.

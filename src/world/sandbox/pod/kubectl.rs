@@ -1,5 +1,5 @@
-//! Calls of the user's own `kubectl`: it knows the kubeconfig, its contexts and the programs that log in.
-//! Each call is short, and its output is bounded.
+//! Calls of the user's own `kubectl`: it knows the kubeconfig, its contexts and the programs that
+//! log in. Each call is short, and its output is bounded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,8 +38,8 @@ pub(super) struct Kubectl {
 pub(super) type KubectlFailure = String;
 
 impl Kubectl {
-    /// Finds `kubectl`, which gets all variables of `env`: the programs that log in may need any of them. It
-    /// runs in `dir`, because `KUBECONFIG` may name a relative path.
+    /// Finds `kubectl`, which gets all variables of `env`: the programs that log in may need any of
+    /// them. It runs in `dir`, because `KUBECONFIG` may name a relative path.
     pub(super) fn find(
         config: &KubernetesConfig,
         env: &BTreeMap<String, String>,
@@ -78,8 +78,8 @@ impl Kubectl {
         self.call(&subcommand, &[], input, OBJECTS_BYTES_MAX).await
     }
 
-    /// Runs a program in a container of a pod with this input, and returns at most `output_bytes_max` of its
-    /// output.
+    /// Runs a program in a container of a pod with this input, and returns at most
+    /// `output_bytes_max` of its output.
     pub(super) async fn exec(
         &self,
         pod: &str,
@@ -133,7 +133,8 @@ impl Kubectl {
     }
 }
 
-/// Returns what a cluster says on one line that is not long and does not look like a note of massgen's.
+/// Returns what a cluster says on one line that is not long and does not look like a note of
+/// massgen's.
 pub(super) fn cluster_words(text: &str) -> String {
     let text = escape_line(&single_line(text.trim(), FAILURE_CHARS_MAX));
     escape_notes(&text).into_owned()

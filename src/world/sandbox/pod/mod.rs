@@ -1,6 +1,6 @@
-//! Pods of a Kubernetes cluster in which an agent's commands run, by the user's own `kubectl`. Nothing is
-//! mounted there: files are sent and fetched. A command is supervised by a script in its pod, which keeps
-//! its output and its exit status until they were read.
+//! Pods of a Kubernetes cluster in which an agent's commands run, by the user's own `kubectl`.
+//! Nothing is mounted there: files are sent and fetched. A command is supervised by a script in its
+//! pod, which keeps its output and its exit status until they were read.
 
 /// Environment variable with the directory in which `kubectl` caches what a cluster has.
 pub const KUBE_CACHE: &str = "KUBECACHEDIR";

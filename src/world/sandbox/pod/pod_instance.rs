@@ -73,7 +73,8 @@ impl PodInstance {
         ];
         let created = cluster.kubectl.ask(&arguments, manifest.as_bytes()).await;
         if let Err(why) = created {
-            // One of its objects may exist. If not even that can be deleted, the next run deletes it.
+            // One of its objects may exist. If not even that can be deleted, the next run deletes
+            // it.
             cluster.delete_pod(&name).await.unwrap_or_default();
             return Err(why);
         }
@@ -103,8 +104,8 @@ impl PodInstance {
         PodState::parse(&cluster.kubectl.ask(&arguments, b"").await?)
     }
 
-    /// Waits until its containers run, and checks once what massgen needs in them. `on_wait` gets what the
-    /// cluster says about a pod that waits, and returns whether to go on waiting.
+    /// Waits until its containers run, and checks once what massgen needs in them. `on_wait` gets
+    /// what the cluster says about a pod that waits, and returns whether to go on waiting.
     pub(super) async fn wait_until_ready(
         &self,
         cluster: &PodCluster,
@@ -198,8 +199,8 @@ impl PodInstance {
         }
     }
 
-    /// Runs a program in one of its containers with this input, and returns at most `output_bytes_max` of
-    /// its output.
+    /// Runs a program in one of its containers with this input, and returns at most
+    /// `output_bytes_max` of its output.
     pub(super) async fn exec(
         &self,
         cluster: &PodCluster,

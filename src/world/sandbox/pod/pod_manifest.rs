@@ -1,5 +1,5 @@
-//! Manifest of a pod: what is asked of the cluster. A pod must never get a right that the config does not
-//! name.
+//! Manifest of a pod: what is asked of the cluster. A pod must never get a right that the config
+//! does not name.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,13 @@ const POD_LABEL: &str = "massgen.dev/pod";
 pub(super) const SUPERVISOR_DIR: &str = "/run/massgen";
 /// Where the files are while they are prepared.
 const PREPARED_DIR: &str = "/run/massgen-files";
-/// The first process: it reaps orphaned processes. The number is the longest time that every `sleep`
-/// accepts, in seconds.
+/// The first process: it reaps orphaned processes. The number is the longest time that every
+/// `sleep` accepts, in seconds.
 const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// Creates the directories that are mounted, so that they belong to the user of files.
 const PREPARATION: &str = "umask 022; for n; do mkdir -p \"/run/massgen-files/$n\" || exit 1; done";
-/// How long the processes of a pod that is deleted have to end, in seconds: they end with their pod.
+/// How long the processes of a pod that is deleted have to end, in seconds: they end with their
+/// pod.
 const GRACE_SECONDS: u32 = 1;
 /// The volume of the files that are sent.
 const FILES_VOLUME: &str = "files";
@@ -71,8 +72,8 @@ pub(super) struct PodPlan {
 }
 
 impl PodPlan {
-    /// Returns the manifest of the pod `name` with a directory for the files below each of `mounts`, and of
-    /// its network policy.
+    /// Returns the manifest of the pod `name` with a directory for the files below each of
+    /// `mounts`, and of its network policy.
     pub(super) fn manifest(&self, name: &str, mounts: &[AbsPath]) -> Value {
         let labels = json!({STATE_LABEL: self.state, POD_LABEL: name});
         let metadata = json!({"name": name, "labels": labels, "annotations": self.origin});

@@ -1,5 +1,5 @@
-//! One command in a pod, as [`CommandRun`] runs it. Its output is read in the background; a command that
-//! must end is killed from inside the pod.
+//! One command in a pod, as [`CommandRun`] runs it. Its output is read in the background; a command
+//! that must end is killed from inside the pod.
 
 use std::io;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The pod of an agent, which may be replaced by another: after it was evicted or deleted, or because other
-//! directories must be in it. It knows which commands run in it.
+//! The pod of an agent, which may be replaced by another: after it was evicted or deleted, or
+//! because other directories must be in it. It knows which commands run in it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,8 @@ impl ReplaceablePod {
         running.begin()
     }
 
-    /// Returns the pod with directories for all of `reachable`, created if necessary. It may not run yet.
+    /// Returns the pod with directories for all of `reachable`, created if necessary. It may not
+    /// run yet.
     pub(super) fn ensure_created(&self, reachable: &ReachablePaths) -> Result<Arc<PodInstance>> {
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_closed.load(Ordering::Acquire) {
@@ -91,8 +92,8 @@ impl ReplaceablePod {
         Ok(created)
     }
 
-    /// Returns the pod when it runs. A pod that waits for the cluster is waited for until an interrupt or for
-    /// `time_max`.
+    /// Returns the pod when it runs. A pod that waits for the cluster is waited for until an
+    /// interrupt or for `time_max`.
     pub(super) fn ensure_ready(
         &self,
         reachable: &ReachablePaths,
@@ -136,8 +137,8 @@ impl ReplaceablePod {
         }
     }
 
-    /// Deletes a pod in which processes cannot be killed, and returns whether that was possible. If not, they
-    /// are killed before the next command.
+    /// Deletes a pod in which processes cannot be killed, and returns whether that was possible. If
+    /// not, they are killed before the next command.
     pub(super) fn end_processes(&self, instance: &Arc<PodInstance>) -> bool {
         let deleted = self.cluster.delete_pod(&instance.name);
         let is_deleted = self.cluster.block_on(deleted).is_ok();
@@ -175,8 +176,8 @@ impl ReplaceablePod {
         deleted.map_err(|why| cluster_error("the pod cannot be deleted", &why))
     }
 
-    /// Kills everything in a container that belongs to no running command other than `ending`, and waits
-    /// until that is done.
+    /// Kills everything in a container that belongs to no running command other than `ending`, and
+    /// waits until that is done.
     pub(super) fn sweep(
         &self,
         instance: &PodInstance,

@@ -1,5 +1,6 @@
-//! A command in a pod that a script there supervises. Its output and its exit status are files, which are
-//! read by offset: a connection that breaks loses nothing, and a start that is repeated starts nothing twice.
+//! A command in a pod that a script there supervises. Its output and its exit status are files,
+//! which are read by offset: a connection that breaks loses nothing, and a start that is repeated
+//! starts nothing twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -20,7 +21,8 @@ use crate::world::sandbox::pod::retry_pause::RetryPause;
 const BEGINNING: &str = include_str!("supervised.sh");
 /// What runs the command and kills what it leaves behind.
 const COMMAND: &str = include_str!("../docker/command.sh");
-/// Runs one of massgen's own programs: its words are the arguments after the directory of the command.
+/// Runs one of massgen's own programs: its words are the arguments after the directory of the
+/// command.
 const PROGRAM: &str = "shift 2\n\"$@\"\nstatus=$?\n";
 /// The end of the supervisor.
 const STATUS: &str = include_str!("status.sh");
@@ -30,8 +32,8 @@ const POLL: &str = include_str!("poll.sh");
 const PART_BYTES_MAX: u64 = 512 * 1024;
 /// Size of the line before the streams, in bytes.
 const HEADER_BYTES_MAX: u64 = 512;
-/// With more unread output than this, the middle is skipped, in bytes: one part takes a fraction of a
-/// second.
+/// With more unread output than this, the middle is skipped, in bytes: one part takes a fraction of
+/// a second.
 const UNREAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// What stands for the proof if the supervisor was killed.
 const KILLED: &str = "-";
@@ -157,8 +159,8 @@ impl SupervisedCommand {
         }
     }
 
-    /// Reads what it has written since the last time, and waits for a while if that is nothing. If the
-    /// connection breaks, it is tried again for a while.
+    /// Reads what it has written since the last time, and waits for a while if that is nothing. If
+    /// the connection breaks, it is tried again for a while.
     pub(super) async fn read(&mut self) -> Result<PodOutputPart, PodFault> {
         let until = Instant::now() + self.cluster.connection_timeout;
         let mut pause = RetryPause::up_to(PAUSE_MAX);
@@ -277,8 +279,8 @@ impl SupervisedCommand {
         format!("{SUPERVISOR_DIR}/{}", self.number)
     }
 
-    /// Returns the script that starts it, unless it was started. Values of variables are not on any command
-    /// line: they reach the pod as the standard input of its shell.
+    /// Returns the script that starts it, unless it was started. Values of variables are not on any
+    /// command line: they reach the pod as the standard input of its shell.
     fn start_script(&self) -> String {
         let finished = self.take_finished().into_iter();
         let removals = finished.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
@@ -296,7 +298,8 @@ impl SupervisedCommand {
         )
     }
 
-    /// Returns the lines that are run before its supervisor starts, and the words with which it starts.
+    /// Returns the lines that are run before its supervisor starts, and the words with which it
+    /// starts.
     fn settings_and_supervisor(&self) -> (String, String) {
         match &self.program {
             PodProgram::Line {

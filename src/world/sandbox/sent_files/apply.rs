@@ -1,6 +1,6 @@
 //! Writes here what commands have changed in a container on another machine. Each change is decided
-//! about by the policy of the command, names are opened without following symlinks, and a file that was
-//! changed here meanwhile is kept.
+//! about by the policy of the command, names are opened without following symlinks, and a file that
+//! was changed here meanwhile is kept.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -77,8 +77,8 @@ pub(super) fn apply_changes(
     applier.refused
 }
 
-/// Returns the topmost paths below `roots` that were sent and not received, although the directory that
-/// they were in was.
+/// Returns the topmost paths below `roots` that were sent and not received, although the directory
+/// that they were in was.
 pub(super) fn missing_paths<'s>(
     roots: &[AbsPath],
     sent: &'s SentEntries,
@@ -116,8 +116,8 @@ fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles
     removed.map(|(path, _)| path.clone()).collect()
 }
 
-/// Returns whether a name is as it was sent. The permission bits of what commands may only read were
-/// not sent.
+/// Returns whether a name is as it was sent. The permission bits of what commands may only read
+/// were not sent.
 fn is_same(sent: &SentEntry, entry: &IncomingEntry) -> bool {
     match (&sent.what, &entry.what) {
         (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
@@ -142,8 +142,8 @@ struct ChangeApplier<'a> {
 }
 
 impl ChangeApplier<'_> {
-    /// Removes what is gone there. What is kept here is sent again before the next command, unless the
-    /// system failed: then it is tried again.
+    /// Removes what is gone there. What is kept here is sent again before the next command, unless
+    /// the system failed: then it is tried again.
     fn remove(&mut self, path: &AbsPath, sent: &mut SentEntries) {
         let Some(entry) = sent.remove(path) else {
             return;
@@ -184,8 +184,8 @@ impl ChangeApplier<'_> {
         }
     }
 
-    /// Writes what was created or changed there. What the rules refuse is removed there before the next
-    /// command. What cannot be written stays there, and the next fetch tries it again.
+    /// Writes what was created or changed there. What the rules refuse is removed there before the
+    /// next command. What cannot be written stays there, and the next fetch tries it again.
     fn write(&mut self, path: &AbsPath, incoming: &IncomingEntry, sent: &mut SentEntries) {
         let (what, local) = match self.rules.check_change(path) {
             Ok(()) => match self.write_here(path, incoming, sent) {

@@ -59,8 +59,8 @@ impl HelperCommand {
         Self::of_script(user, PRESENCE, paths)
     }
 
-    /// Creates a command that prints the first directory above these paths in which its user may rename
-    /// what belongs to others.
+    /// Creates a command that prints the first directory above these paths in which its user may
+    /// rename what belongs to others.
     pub(super) fn find_movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, MOVABLE, paths)
     }

@@ -1,6 +1,6 @@
 //! Reads the archive of a directory that a container sends after a command. It is untrusted: names,
-//! kinds, sizes and counts are checked before anything is kept, nothing is written outside a temporary
-//! file, and the whole archive is refused if one entry is malformed.
+//! kinds, sizes and counts are checked before anything is kept, nothing is written outside a
+//! temporary file, and the whole archive is refused if one entry is malformed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -25,8 +25,8 @@ use crate::world::sys::spool::SpoolFile;
 const ENTRIES_MAX: u64 = 200_000;
 /// The most content of all archives after one command, in bytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// The most names and targets of symlinks of all archives after one command, in bytes: they are kept in
-/// memory.
+/// The most names and targets of symlinks of all archives after one command, in bytes: they are
+/// kept in memory.
 const NAMES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most characters of a malformed name that are shown.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -175,8 +175,8 @@ impl IncomingFiles {
         &self.special
     }
 
-    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A copy
-    /// of a sent file counts as much as the file.
+    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A
+    /// copy of a sent file counts as much as the file.
     pub(super) fn new_bytes(&self, sent: &SentEntries) -> u64 {
         let sizes = self.entries.iter().map(|(path, entry)| {
             let size_bytes = match &entry.content {
@@ -203,9 +203,9 @@ impl IncomingFiles {
         is_large(self.entries.len(), self.bytes)
     }
 
-    /// Adds the directories and special files of the listing `now`, and the files that are as they were
-    /// sent because they did not change since an `earlier` listing. Returns the other paths, whose
-    /// content must be read.
+    /// Adds the directories and special files of the listing `now`, and the files that are as they
+    /// were sent because they did not change since an `earlier` listing. Returns the other paths,
+    /// whose content must be read.
     pub(super) fn add_listed<'l>(
         &mut self,
         now: &'l RemoteListing,
@@ -249,8 +249,8 @@ impl IncomingFiles {
         &self.spool
     }
 
-    /// Reads an archive of the directory or file `root`. The content of files that are as they were in
-    /// `sent` is not kept.
+    /// Reads an archive of the directory or file `root`. The content of files that are as they were
+    /// in `sent` is not kept.
     pub(super) fn read(
         &mut self,
         root: &AbsPath,
@@ -262,7 +262,8 @@ impl IncomingFiles {
             inner: archive,
             has_ended: false,
         };
-        // Entries are read raw: the extensions that give later entries longer names are limited here.
+        // Entries are read raw: the extensions that give later entries longer names are limited
+        // here.
         for entry in Archive::new(&mut archive).entries()?.raw(true) {
             let mut entry = entry?;
             self.count = self.count.saturating_add(1);
@@ -422,8 +423,8 @@ impl IncomingFiles {
         appended.map_err(|error| failed(error.to_string()))
     }
 
-    /// Returns the file that a hard link names: it must have come before in the same archive. It becomes
-    /// a file of its own here, so its content counts each time.
+    /// Returns the file that a hard link names: it must have come before in the same archive. It
+    /// becomes a file of its own here, so its content counts each time.
     fn hard_link(
         &mut self,
         root: &AbsPath,

@@ -1,5 +1,5 @@
-//! Handles on the trees of this machine that a container on another machine has copies of. Names below
-//! them are opened without following symlinks.
+//! Handles on the trees of this machine that a container on another machine has copies of. Names
+//! below them are opened without following symlinks.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Reads what a command may read on this machine, to be sent: the trees of its policy without hidden
-//! names. Nothing that the policy does not open is read.
+//! Reads what a command may read on this machine, to be sent: the trees of its policy without
+//! hidden names. Nothing that the policy does not open is read.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -35,8 +35,8 @@ const WRITE_DIRECTORY: u32 = 0o700;
 /// Size of a chunk that is read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Reads the names, and the digests of files. Files that have not changed since `earlier` are not read
-/// again.
+/// Reads the names, and the digests of files. Files that have not changed since `earlier` are not
+/// read again.
 pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Result<SentEntries> {
     let mut trees = LocalTrees::new(reachable);
     let mut reader = ViewReader {

@@ -47,7 +47,8 @@ use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sys::spool::SpoolFile;
 
-/// How long fetching continues after an interrupt: the changes of most interrupted commands are few.
+/// How long fetching continues after an interrupt: the changes of most interrupted commands are
+/// few.
 const INTERRUPTED_FETCH_TIME_MAX: Duration = Duration::from_secs(3);
 /// Timeout for removing files in a container.
 const REMOVAL_TIME_MAX: Duration = Duration::from_mins(2);
@@ -103,8 +104,8 @@ pub(in crate::world::sandbox) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether the writable trees are so large that they are listed before they are fetched.
     is_large: bool,
-    /// Whether a removal that was not awaited, or a command whose connection was lost, may still run
-    /// there. It could remove or change what is sent next, so it is killed first.
+    /// Whether a removal that was not awaited, or a command whose connection was lost, may still
+    /// run there. It could remove or change what is sent next, so it is killed first.
     is_removing: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
@@ -123,8 +124,8 @@ struct IncomingRoom {
 }
 
 impl SentFiles {
-    /// Creates the state of a container that nothing was sent to, for commands with these limits. What is
-    /// fetched is first kept in a temporary file in `spool_dir`.
+    /// Creates the state of a container that nothing was sent to, for commands with these limits.
+    /// What is fetched is first kept in a temporary file in `spool_dir`.
     pub(in crate::world::sandbox) fn new(spool_dir: &AbsPath, limits: ResourceLimits) -> Self {
         Self {
             spool_dir: spool_dir.clone(),
@@ -139,8 +140,8 @@ impl SentFiles {
         }
     }
 
-    /// Returns whether the first transfer was begun and never completed. Nothing that is in the container is
-    /// known then, and more may still arrive there.
+    /// Returns whether the first transfer was begun and never completed. Nothing that is in the
+    /// container is known then, and more may still arrive there.
     pub(in crate::world::sandbox) fn is_abandoned(&self) -> bool {
         self.entries.is_none() && self.is_removing
     }
@@ -373,8 +374,8 @@ impl FetchSource<'_> {
         Ok(incoming)
     }
 
-    /// Refuses what was received if a path that is not in it may still exist there: an engine leaves out
-    /// what it cannot pack, and ends an archive early if a file changes meanwhile.
+    /// Refuses what was received if a path that is not in it may still exist there: an engine
+    /// leaves out what it cannot pack, and ends an archive early if a file changes meanwhile.
     fn expect_gone(&self, paths: &[&AbsPath]) -> std::result::Result<(), TransferFault> {
         let user = self.remote.user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
@@ -456,8 +457,8 @@ impl FetchSource<'_> {
         Ok(has_all.then_some(incoming))
     }
 
-    /// Gives a file that is granted by itself the permission bits that it has here, if it was sent with
-    /// others.
+    /// Gives a file that is granted by itself the permission bits that it has here, if it was sent
+    /// with others.
     fn restore_bits(&self, root: &AbsPath, incoming: &mut IncomingFiles, sent: &SentEntries) {
         if self.remote.ownership() == EntryOwnership::ByTree
             && let Some(RemoteEntry::File { bits, .. }) = sent.get(root).map(|sent| &sent.what)
@@ -669,8 +670,8 @@ impl<'a> SendPlan<'a> {
         }
     }
 
-    /// Returns the paths at which anything may be after an interrupted transfer: also below the first
-    /// ones, which are removed. A directory that is only sent loses nothing of what is in it.
+    /// Returns the paths at which anything may be after an interrupted transfer: also below the
+    /// first ones, which are removed. A directory that is only sent loses nothing of what is in it.
     fn affected_paths(&self, view: &SentEntries) -> AffectedPaths {
         let is_directory = |path: &AbsPath| {
             let entry = view.get(path).map(|entry| &entry.what);
@@ -692,8 +693,8 @@ struct AffectedPaths {
     added: Vec<AbsPath>,
 }
 
-/// Records an interrupted transfer. What else is there stays known, so that changes of commands there
-/// are not lost.
+/// Records an interrupted transfer. What else is there stays known, so that changes of commands
+/// there are not lost.
 fn mark_unsent(entries: &mut SentEntries, affected: &AffectedPaths) {
     let removed = &affected.removed;
     entries.retain(|path, _| !is_within_any(path, removed));

@@ -1,5 +1,6 @@
-//! Looks for trees in a container on another machine that commands may only read, and could move away
-//! all the same, because the directory above is theirs. Later commands would read what they put there.
+//! Looks for trees in a container on another machine that commands may only read, and could move
+//! away all the same, because the directory above is theirs. Later commands would read what they
+//! put there.
 
 use std::io::Read;
 use std::time::Duration;
@@ -19,8 +20,8 @@ const ANSWER_BYTES_MAX: u64 = 4096;
 /// Timeout for all answers.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Returns a warning that names a directory of the image above a read-only tree, if commands may rename
-/// what is in it, or says that the container does not answer.
+/// Returns a warning that names a directory of the image above a read-only tree, if commands may
+/// rename what is in it, or says that the container does not answer.
 pub(in crate::world::sandbox) fn movable_trees_note(
     remote: &dyn RemoteContainer,
     reachable: &ReachablePaths,

@@ -74,7 +74,8 @@ impl EntryOwners {
         self.trees.as_ref()
     }
 
-    /// Returns the users that remove files, one after another: the last one removes the directories.
+    /// Returns the users that remove files, one after another: the last one removes the
+    /// directories.
     pub(super) fn removers(&self) -> [ContainerUser; 2] {
         match self.trees {
             None => [self.read, self.write],
@@ -100,8 +101,8 @@ impl EntryOwners {
         self.trees.is_none() || self.place(path, permission).owner == user
     }
 
-    /// Returns the bits that granted paths must have which `user` owns in a container whose `tar` may not set
-    /// those of directories that exist.
+    /// Returns the bits that granted paths must have which `user` owns in a container whose `tar`
+    /// may not set those of directories that exist.
     pub(super) fn granted_bits(
         &self,
         user: ContainerUser,

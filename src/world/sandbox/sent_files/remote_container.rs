@@ -1,5 +1,5 @@
-//! The interface of a container that massgen's files are sent to: all differences between engines are
-//! behind [`RemoteContainer`].
+//! The interface of a container that massgen's files are sent to: all differences between engines
+//! are behind [`RemoteContainer`].
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::world::sandbox::sent_files::helper_command::HelperCommand;
 use crate::world::sandbox::sent_files::transfer_fault::TransferFault;
 use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 
-/// A container whose files are copies. It stays the same as long as this is borrowed. Everything that it
-/// returns is untrusted.
+/// A container whose files are copies. It stays the same as long as this is borrowed. Everything
+/// that it returns is untrusted.
 pub(in crate::world::sandbox) trait RemoteContainer {
     /// Returns the user that commands run as.
     fn user(&self) -> ContainerUser;
@@ -20,8 +20,8 @@ pub(in crate::world::sandbox) trait RemoteContainer {
     /// Returns which user owns what is sent.
     fn ownership(&self) -> EntryOwnership;
 
-    /// Returns the users besides that of commands that may own files in a container which nothing was sent
-    /// to yet.
+    /// Returns the users besides that of commands that may own files in a container which nothing
+    /// was sent to yet.
     fn first_owners(&self) -> Vec<ContainerUser>;
 
     /// Returns whether commands that are over here may still run there, and forgets it.
@@ -52,8 +52,8 @@ pub(in crate::world::sandbox) trait RemoteContainer {
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault>;
 
-    /// Unpacks the archive that `write` writes, with names from `/`, as one user. It may take long as long as
-    /// it makes progress.
+    /// Unpacks the archive that `write` writes, with names from `/`, as one user. It may take long
+    /// as long as it makes progress.
     fn unpack(
         &self,
         user: ContainerUser,
@@ -71,12 +71,13 @@ pub(in crate::world::sandbox) trait RemoteContainer {
 /// Which user owns what is sent to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::world::sandbox) enum EntryOwnership {
-    /// Archives are unpacked by root: what commands may change belongs to their user, and the rest to another
-    /// user.
+    /// Archives are unpacked by root: what commands may change belongs to their user, and the rest
+    /// to another user.
     ByPermission,
-    /// Each user unpacks what belongs to it. Everything inside a writable tree belongs to the user of
-    /// commands, so a change of what they may only read there is noticed when it comes back. Everything else
-    /// belongs to another user, also the writable trees themselves, to which all users may write.
+    /// Each user unpacks what belongs to it. Everything inside a writable tree belongs to the user
+    /// of commands, so a change of what they may only read there is noticed when it comes back.
+    /// Everything else belongs to another user, also the writable trees themselves, to which all
+    /// users may write.
     ByTree,
 }
 

@@ -1,4 +1,5 @@
-//! Files of a container that are never fetched and were reported already: each is named once in a run.
+//! Files of a container that are never fetched and were reported already: each is named once in a
+//! run.
 
 use std::collections::BTreeSet;
 

@@ -15,7 +15,8 @@ pub(in crate::world::sandbox) enum TransferFault {
     Remote(String),
     /// A local file cannot be read or written.
     Files(Error),
-    /// Everything that was received is refused. It may only be incomplete, because the connection was lost.
+    /// Everything that was received is refused. It may only be incomplete, because the connection
+    /// was lost.
     Received(Error),
     /// The command that it belongs to was interrupted.
     Interrupted,

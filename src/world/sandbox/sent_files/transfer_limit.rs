@@ -1,4 +1,5 @@
-//! When a transfer ends although it is not complete: at an interrupt, or if nothing happens for too long.
+//! When a transfer ends although it is not complete: at an interrupt, or if nothing happens for too
+//! long.
 
 use std::cell::Cell;
 use std::future::Future;

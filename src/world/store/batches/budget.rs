@@ -1,9 +1,9 @@
-//! The money of a batch as files: each token is a share of the limit. Before a cell asks a model, it
-//! takes free tokens by `rename`; when it ends, it gives back what it did not use, down to a part of a
-//! token. There is no coordinator, and the tokens of a killed process stay with its cell until the
-//! cell is claimed again. Files that add money are prepared in a directory where they do not count,
-//! and are made free by `rename` after the file that the money comes from has been changed: a process
-//! that is killed at any point neither loses nor creates money.
+//! The money of a batch as files: each token is a share of the limit. Before a cell asks a model,
+//! it takes free tokens by `rename`; when it ends, it gives back what it did not use, down to a
+//! part of a token. There is no coordinator, and the tokens of a killed process stay with its cell
+//! until the cell is claimed again. Files that add money are prepared in a directory where they do
+//! not count, and are made free by `rename` after the file that the money comes from has been
+//! changed: a process that is killed at any point neither loses nor creates money.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +57,8 @@ struct MoneyToken {
 }
 
 impl MoneyToken {
-    /// Reads the name of a token; those that are not parts of a token are worth `token_picodollars`.
+    /// Reads the name of a token; those that are not parts of a token are worth
+    /// `token_picodollars`.
     fn parse(name: &str, token_picodollars: u64) -> Option<Self> {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let picodollars = match name.split_once('-') {
@@ -212,9 +213,9 @@ impl BatchDir {
         }))
     }
 
-    /// Makes the tokens of `cell` worth what it has `spent` in all uses: takes what its last requests
-    /// cost beyond its tokens, as far as there are free ones, and gives the rest back. Several
-    /// processes may do so at the same time.
+    /// Makes the tokens of `cell` worth what it has `spent` in all uses: takes what its last
+    /// requests cost beyond its tokens, as far as there are free ones, and gives the rest back.
+    /// Several processes may do so at the same time.
     pub fn settle(&self, cell: &CellId, spent: Money) -> Result<()> {
         let Some(budget) = self.budget_file()? else {
             return Ok(());
@@ -243,8 +244,8 @@ impl BatchDir {
                 divided = Some((token, missing));
             }
         }
-        // Unused tokens are given back first, so that another process that settles the cell in between
-        // keeps and divides the same tokens.
+        // Unused tokens are given back first, so that another process that settles the cell in
+        // between keeps and divides the same tokens.
         for token in &unused {
             move_token(&self.held_file(cell, token), &self.free_file(token))?;
         }
@@ -268,8 +269,8 @@ impl BatchDir {
         clear::remove(&prepared)
     }
 
-    /// Gives back the unused tokens of finished cells, and frees prepared ones, in case their processes
-    /// were killed before they did so.
+    /// Gives back the unused tokens of finished cells, and frees prepared ones, in case their
+    /// processes were killed before they did so.
     pub fn settle_finished(&self) -> Result<()> {
         let Some(budget) = self.budget_file()? else {
             return Ok(());

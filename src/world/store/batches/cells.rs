@@ -126,7 +126,8 @@ impl CellDir {
         Ok(path)
     }
 
-    /// Removes what an earlier attempt left, and creates the empty directory of the work for `attempt`.
+    /// Removes what an earlier attempt left, and creates the empty directory of the work for
+    /// `attempt`.
     pub fn begin_anew(&self, attempt: u32) -> Result<()> {
         clear::remove(&self.dir.join(PREPARED))?;
         for path in [self.work(), self.changes(), self.patch(), self.output()] {

@@ -140,8 +140,9 @@ pub struct EarlierAttempts {
 }
 
 impl EarlierAttempts {
-    /// Returns whether a run can be resumed in the work that the attempt `first` began; `None` if that is
-    /// not recorded. An attempt whose process was lost may not have begun the work that it should have.
+    /// Returns whether a run can be resumed in the work that the attempt `first` began; `None` if
+    /// that is not recorded. An attempt whose process was lost may not have begun the work that it
+    /// should have.
     pub fn can_resume(self, first: Option<u32>) -> bool {
         let is_resumable = self.last.is_some_and(AttemptEnd::is_resumable);
         is_resumable && first.is_none_or(|first| first > self.last_not_resumable)
@@ -269,8 +270,8 @@ impl BatchDir {
         create_once(&path, &note.to_json()?, FileDurability::Process).map(drop)
     }
 
-    /// Records that the result of this attempt is withdrawn, and what it cost. A note that the attempt was
-    /// lost is replaced: it may have been written just before the result.
+    /// Records that the result of this attempt is withdrawn, and what it cost. A note that the
+    /// attempt was lost is replaced: it may have been written just before the result.
     pub fn replace_note(&self, cell: &CellId, attempt: u32, note: &AttemptNote) -> Result<()> {
         let path = self.note_file(cell, attempt);
         file::replace(&path, &note.to_json()?, FileDurability::Process)

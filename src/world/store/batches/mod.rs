@@ -123,8 +123,8 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
     Ok(dirs.filter(BatchDir::exists).collect())
 }
 
-/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The last
-/// one is the newest that was created here and whose record can be read.
+/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The
+/// last one is the newest that was created here and whose record can be read.
 ///
 /// # Errors
 /// There is none. A named one is found even if its record cannot be used.

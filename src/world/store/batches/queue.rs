@@ -1,5 +1,5 @@
-//! What a batch keeps about the jobs of a queue: how they are submitted, their output, the nodes that
-//! cannot run its cells, and which cells have lost their job.
+//! What a batch keeps about the jobs of a queue: how they are submitted, their output, the nodes
+//! that cannot run its cells, and which cells have lost their job.
 
 use std::collections::VecDeque;
 

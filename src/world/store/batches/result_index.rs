@@ -94,8 +94,8 @@ impl BatchDir {
         Ok(listed)
     }
 
-    /// Reads the first lines of the `listed` results, from the index as far as it has them. An index
-    /// that lacks many of them is written again.
+    /// Reads the first lines of the `listed` results, from the index as far as it has them. An
+    /// index that lacks many of them is written again.
     pub(super) fn parse_results<R: DeserializeOwned + Send>(
         &self,
         listed: &[ListedResult],
@@ -236,8 +236,8 @@ fn index_body(text: &str, seal: DirectorySeal) -> Option<&str> {
     (header.seal == seal && header.sha256 == digest(body.as_bytes())).then_some(body)
 }
 
-/// Returns the first line of each of the `listed` results that the index `body` has. Both are sorted
-/// by id; a line that is out of order is not found.
+/// Returns the first line of each of the `listed` results that the index `body` has. Both are
+/// sorted by id; a line that is out of order is not found.
 fn find_lines<'b>(body: &'b str, listed: &[ListedResult]) -> Vec<Option<&'b str>> {
     let mut lines = body
         .lines()

@@ -1,5 +1,5 @@
-//! The state of all cells of a batch, read from two directory listings, the index of the results, and
-//! the files of the cells that were begun and have no result.
+//! The state of all cells of a batch, read from two directory listings, the index of the results,
+//! and the files of the cells that were begun and have no result.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! `limits.json`: what a run or a pipeline may use, as it was when it began or was resumed last, for those
-//! who watch it from another process. A stage of a pipeline has what the pipeline had left then.
+//! `limits.json`: what a run or a pipeline may use, as it was when it began or was resumed last,
+//! for those who watch it from another process. A stage of a pipeline has what the pipeline had
+//! left then.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;

@@ -172,8 +172,8 @@ impl Recorder {
         &self.places
     }
 
-    /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what is
-    /// known is written, and the run stays marked as incomplete.
+    /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what
+    /// is known is written, and the run stays marked as incomplete.
     pub fn finish(mut self) -> Option<Error> {
         let at = clock::now();
         if let Some(attempt) = &mut self.attempt {

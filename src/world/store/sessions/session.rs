@@ -101,8 +101,8 @@ impl Session {
         })
     }
 
-    /// Opens the session at `session_dir`. It is an error if another run is part of it, if it came with a
-    /// project, or if one of its turns cannot be read.
+    /// Opens the session at `session_dir`. It is an error if another run is part of it, if it came
+    /// with a project, or if one of its turns cannot be read.
     pub fn open(session_dir: SessionDir, redactor: Redactor) -> Result<Self> {
         session_dir.expect_own()?;
         let lock = session_dir.lock()?;

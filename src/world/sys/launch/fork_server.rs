@@ -41,8 +41,8 @@ const DEAD_MAX: usize = 3;
 const WANTED: &[u8] = b"+";
 /// The message that assigns a command to a helper; it carries the handles for that.
 const COMMAND_WORK: u8 = b'+';
-/// The message that makes a helper the fork server of an overlay namespace; it carries the socket to
-/// massgen.
+/// The message that makes a helper the fork server of an overlay namespace; it carries the socket
+/// to massgen.
 pub(crate) const OVERLAY_WORK: u8 = b'o';
 /// How long a fork server may take to answer, including its own start.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(20);
@@ -71,8 +71,8 @@ pub(crate) struct ForkServer {
 
 impl ForkServer {
     /// Starts a fork server with an empty environment. This must not copy massgen's memory: the
-    /// standard library uses `posix_spawn` as long as the program is an absolute path and nothing is
-    /// to be done in the child.
+    /// standard library uses `posix_spawn` as long as the program is an absolute path and nothing
+    /// is to be done in the child.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
         let (socket, theirs) = message_pair()?;
         let nothing: [(&str, &str); 0] = [];
@@ -92,7 +92,8 @@ impl ForkServer {
         Ok(server)
     }
 
-    /// Forks a fork server for an overlay namespace, which it [has yet to create](Self::enter_overlay).
+    /// Forks a fork server for an overlay namespace, which it
+    /// [has yet to create](Self::enter_overlay).
     pub(crate) fn fork_overlay_server(&mut self) -> io::Result<Self> {
         let (socket, theirs) = message_pair()?;
         let process = self.assign_work(OVERLAY_WORK, &[theirs.as_fd()])?;
@@ -104,8 +105,8 @@ impl ForkServer {
     }
 
     /// Has it create an overlay namespace, in which it and all its helpers live from then on. The
-    /// returned handles are on the root directory of that namespace, and on its overlaid directories
-    /// in order.
+    /// returned handles are on the root directory of that namespace, and on its overlaid
+    /// directories in order.
     pub(crate) fn enter_overlay(&mut self, request: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
         let request = serde_json::to_vec(request)?;
         let mut nothing = SendAncillaryBuffer::default();

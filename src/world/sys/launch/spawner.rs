@@ -105,16 +105,16 @@ impl HelperSpawner {
         let executable = executable.clone();
         thread_builder().spawn(move || {
             let start = || ForkServer::start(&executable);
-            // It starts while massgen prepares the first command. If it fails, the first request that
-            // needs it starts it again and gets the error.
+            // It starts while massgen prepares the first command. If it fails, the first request
+            // that needs it starts it again and gets the error.
             run_spawner(&incoming, start().ok(), start);
         })?;
         Ok(Self::with_thread(requests, None))
     }
 
-    /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with the
-    /// last of the clones, or with its fork server, and is never recreated. The handles are those of
-    /// [`ForkServer::enter_overlay`].
+    /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with
+    /// the last of the clones, or with its fork server, and is never recreated. The handles are
+    /// those of [`ForkServer::enter_overlay`].
     pub(crate) fn in_overlay(&self, request: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
         let (forked, server) = channel();
         let fork = SpawnerRequest::ForkOverlayServer(forked);

@@ -1,8 +1,8 @@
-//! The fork server (`massgen __fork_server`): a process that forks one sandbox helper after another. Each
-//! helper waits until massgen has work for it. The fork server must stay as it started: it
-//! learns nothing about a sandbox, gets no handle of one, and has one thread. A helper can
-//! become the fork server of an overlay namespace: it creates the namespace, in which all its helpers
-//! live.
+//! The fork server (`massgen __fork_server`): a process that forks one sandbox helper after
+//! another. Each helper waits until massgen has work for it. The fork server must stay as it
+//! started: it learns nothing about a sandbox, gets no handle of one, and has one thread. A helper
+//! can become the fork server of an overlay namespace: it creates the namespace, in which all its
+//! helpers live.
 
 use std::io::{self, IoSlice, IoSliceMut, stdin, stdout};
 use std::mem::MaybeUninit;
@@ -43,8 +43,8 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
     serve_requests(&stdin().as_fd().try_clone_to_owned()?)
 }
 
-/// Like [`run_fork_server`], for a helper that becomes the fork server of the overlay namespace that
-/// massgen requests. Its standard input is the socket to massgen.
+/// Like [`run_fork_server`], for a helper that becomes the fork server of the overlay namespace
+/// that massgen requests. Its standard input is the socket to massgen.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
     let massgen = stdin().as_fd().try_clone_to_owned()?;
     let mut request = vec![0; REQUEST_BYTES_MAX];
@@ -91,7 +91,8 @@ fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
 pub(crate) enum AssignedWork {
     /// It builds a sandbox; its streams are set up and it has joined its control groups.
     Command,
-    /// It becomes the fork server of an overlay namespace; its standard input is the socket to massgen.
+    /// It becomes the fork server of an overlay namespace; its standard input is the socket to
+    /// massgen.
     Overlay,
     /// None: massgen has exited.
     Nothing,
@@ -129,7 +130,8 @@ fn handle_count_error() -> io::Error {
     io::Error::other("work came with another number of handles than it needs")
 }
 
-/// Receives the kind of work that massgen sends, and its handles; no kind if it never will send any.
+/// Receives the kind of work that massgen sends, and its handles; no kind if it never will send
+/// any.
 fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
     let mut word = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];

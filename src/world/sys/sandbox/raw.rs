@@ -228,8 +228,8 @@ impl SignalAction {
     /// Makes it the action of this process for `signal`. One with a handler was an action of this
     /// process before.
     pub(crate) fn install(&self, signal: Signal) -> io::Result<()> {
-        // SAFETY: the call reads one `sigaction`. A handler in it was installed before, by code that keeps
-        // it for the life of the process.
+        // SAFETY: the call reads one `sigaction`. A handler in it was installed before, by code
+        // that keeps it for the life of the process.
         let answer = unsafe { libc::sigaction(signal.as_raw(), &raw const self.0, null_mut()) };
         check_result(answer.into())
     }

@@ -58,8 +58,8 @@ pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystem
     }
 }
 
-/// Removes the directory `name` of `dir`; its subdirectories are moved up into `dir`, unless they are
-/// empty.
+/// Removes the directory `name` of `dir`; its subdirectories are moved up into `dir`, unless they
+/// are empty.
 fn remove_directory(
     dir: &DirectoryHandle,
     name: &OsStr,

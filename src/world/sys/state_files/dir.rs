@@ -248,8 +248,8 @@ pub(crate) enum DirLockAttempt {
     Unsupported,
 }
 
-/// Tries to lock the directory `path`; nothing is written into it. It waits for other processes that
-/// check whether it [is locked](is_locked), and for no others.
+/// Tries to lock the directory `path`; nothing is written into it. It waits for other processes
+/// that check whether it [is locked](is_locked), and for no others.
 pub(crate) fn try_lock(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, |file| try_lock_exclusive(file, CHECKS_TIME_MAX))
 }
@@ -259,8 +259,8 @@ pub(crate) fn try_lock_at_once(path: &AbsPath) -> Result<DirLockAttempt> {
     try_lock_with(path, File::try_lock)
 }
 
-/// Returns whether a process has locked the directory `path` with [`try_lock`]. Processes that lock or
-/// check it meanwhile are not affected.
+/// Returns whether a process has locked the directory `path` with [`try_lock`]. Processes that lock
+/// or check it meanwhile are not affected.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
     matches!(try_lock_shared(path), Ok(DirLockAttempt::Taken))
 }

@@ -1,5 +1,5 @@
-//! The exclusive lock on a file or directory. A process that only checks whether it is taken holds a
-//! shared lock for a moment, longer on a busy machine: it must not be mistaken for an owner.
+//! The exclusive lock on a file or directory. A process that only checks whether it is taken holds
+//! a shared lock for a moment, longer on a busy machine: it must not be mistaken for an owner.
 #![expect(clippy::disallowed_types, reason = "this is where the disk is")]
 
 use std::fs::{File, TryLockError};
@@ -23,8 +23,8 @@ pub(super) fn try_lock_exclusive(
             Err(TryLockError::WouldBlock) => {}
             attempt => return attempt,
         }
-        // With an owner, a shared lock is not possible either. A network file system may refuse one for
-        // another reason: then the holder of the lock counts as an owner.
+        // With an owner, a shared lock is not possible either. A network file system may refuse one
+        // for another reason: then the holder of the lock counts as an owner.
         let is_owned = file.try_lock_shared().is_err() || file.unlock().is_err();
         if is_owned || began.elapsed() >= checks_time_max {
             return Err(TryLockError::WouldBlock);

@@ -68,8 +68,8 @@ pub(crate) fn size(path: &AbsPath) -> io::Result<u64> {
     fs::metadata(path.as_path()).map(|metadata| metadata.len())
 }
 
-/// Reads the secret at `path`: `Ok(Ok(None))` if it is longer than `bytes_max`. Pipes are treated as
-/// by [`read_capped`]. The file whose mode and owner are checked is the one that is read.
+/// Reads the secret at `path`: `Ok(Ok(None))` if it is longer than `bytes_max`. Pipes are treated
+/// as by [`read_capped`]. The file whose mode and owner are checked is the one that is read.
 pub(crate) fn read_secret_capped(
     path: &AbsPath,
     bytes_max: u64,
@@ -111,7 +111,8 @@ fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option
     }
 }
 
-/// Lets `edit` change a temporary file with `text` that only the user can read. Returns its text then.
+/// Lets `edit` change a temporary file with `text` that only the user can read. Returns its text
+/// then.
 pub(crate) fn edit_temporary(
     text: &str,
     edit: impl FnOnce(&AbsPath) -> io::Result<()>,
@@ -153,9 +154,9 @@ pub(crate) fn open(path: &AbsPath) -> io::Result<FileReader> {
     open_regular(path).map(BufReader::new)
 }
 
-/// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more. A named pipe is an
-/// error, because it would block until something writes to it; a pipe that the process was given, as
-/// `/dev/stdin` or by the shell as `/dev/fd/63`, is read to its end.
+/// Reads all of `path` if it has at most `bytes_max` bytes; `None` if it has more. A named pipe is
+/// an error, because it would block until something writes to it; a pipe that the process was
+/// given, as `/dev/stdin` or by the shell as `/dev/fd/63`, is read to its end.
 pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     read_to_limit(open_named(path)?, bytes_max)
 }
@@ -366,8 +367,9 @@ fn write_with(
         .map_err(|error| error.error)
 }
 
-/// Gives `file` the permissions of the file that it replaces, whatever the umask is, unless they would
-/// apply to another owner or group. A file system that refuses this must not cost the content.
+/// Gives `file` the permissions of the file that it replaces, whatever the umask is, unless they
+/// would apply to another owner or group. A file system that refuses this must not cost the
+/// content.
 fn keep_permissions(file: &File, replaced: &fs::Metadata) {
     let owners = |metadata: &fs::Metadata| (metadata.uid(), metadata.gid());
     if file
@@ -379,8 +381,8 @@ fn keep_permissions(file: &File, replaced: &fs::Metadata) {
     }
 }
 
-/// Creates a temporary file that can be moved to `path`. An error is the system's, without the random
-/// name.
+/// Creates a temporary file that can be moved to `path`. An error is the system's, without the
+/// random name.
 pub(super) fn create_temporary(
     path: &AbsPath,
     options: &mut OpenOptions,

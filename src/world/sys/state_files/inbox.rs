@@ -28,8 +28,8 @@ const CHANGES_WAITING_MAX: usize = 64;
 /// The mode bit that lets every user change a directory.
 const WORLD_WRITABLE: u32 = 0o002;
 
-/// A watched directory. It is opened for each access: the kernel reports its removal only when it is
-/// not open.
+/// A watched directory. It is opened for each access: the kernel reports its removal only when it
+/// is not open.
 #[derive(Debug)]
 pub(crate) struct InboxDirectory {
     path: AbsPath,

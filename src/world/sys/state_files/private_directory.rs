@@ -89,8 +89,8 @@ fn open_beneath(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<Ow
     Ok(openat2(directory, name, flags, Mode::empty(), resolve)?)
 }
 
-/// Checks that something is of this `kind`, belongs to the user, and has none of the `forbidden` mode
-/// bits.
+/// Checks that something is of this `kind`, belongs to the user, and has none of the `forbidden`
+/// mode bits.
 fn expect_own(handle: impl AsFd, kind: FileType, forbidden: Mode) -> io::Result<()> {
     let found = fstat(handle)?;
     let is_own = found.st_uid == geteuid().as_raw();

@@ -4,8 +4,8 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{DirLockAttempt, is_owned_by_user, try_lock};
 
-/// Locks the directory `path`, which the caller has just created. It is `Taken` if another process took
-/// it for an abandoned one meanwhile: then the caller creates another.
+/// Locks the directory `path`, which the caller has just created. It is `Taken` if another process
+/// took it for an abandoned one meanwhile: then the caller creates another.
 pub(crate) fn lock_new(path: &AbsPath) -> DirLockAttempt {
     match try_lock(path) {
         Ok(DirLockAttempt::Acquired(lock)) if !lock.is_for(path) => DirLockAttempt::Taken,
@@ -14,8 +14,8 @@ pub(crate) fn lock_new(path: &AbsPath) -> DirLockAttempt {
     }
 }
 
-/// Removes the directory `path` if it is the user's, no process has locked it, and `is_used` does not
-/// know of another use. What cannot be removed stays for the next caller.
+/// Removes the directory `path` if it is the user's, no process has locked it, and `is_used` does
+/// not know of another use. What cannot be removed stays for the next caller.
 pub(crate) fn remove_abandoned(path: &AbsPath, is_used: impl FnOnce(&AbsPath) -> bool) {
     if is_owned_by_user(path)
         && let Ok(DirLockAttempt::Acquired(lock)) = try_lock(path)

@@ -10,8 +10,8 @@ fn pax(text: &str) -> Vec<u8> {
     entry(EntryType::XHeader, b"x", text.as_bytes(), b"")
 }
 
-/// Returns archives that are refused, with a part of the reason: what they hold after the directories
-/// `ws` and `ws/dir`.
+/// Returns archives that are refused, with a part of the reason: what they hold after the
+/// directories `ws` and `ws/dir`.
 fn malformed_archives() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     vec![
         ("leads out", vec![file("/etc/passwd", "x")]),

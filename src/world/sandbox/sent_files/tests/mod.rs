@@ -16,8 +16,8 @@ use super::*;
 use crate::sandbox_policy::AccessiblePath;
 use crate::world::sandbox::sent_files::outgoing::pack;
 
-/// A project to read, with a workspace to write. In the workspace one directory is read-only and one
-/// file is hidden.
+/// A project to read, with a workspace to write. In the workspace one directory is read-only and
+/// one file is hidden.
 struct Trees {
     disk: TempDir,
     reachable: ReachablePaths,
