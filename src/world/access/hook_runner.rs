@@ -235,8 +235,8 @@ impl HookRunner {
             &hook_sandbox.readable,
             hook_sandbox.commands.sandbox_level(),
             facts,
-        );
-        let policy = policy.map_err(|why| why.to_string())?;
+        )
+        .map_err(|why| why.to_string())?;
         let wait = CommandWaitLimits {
             time_max: Duration::from_secs(hook.timeout_seconds),
             output_bytes_max: OUTPUT_BYTES_MAX,

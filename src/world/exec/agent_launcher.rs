@@ -90,11 +90,15 @@ impl AgentLauncher {
     /// one that contains it.
     pub fn open_directories(&self) -> Vec<AbsPath> {
         let own_dir = self.dir();
-        let opened = self.gate.manager().grants().iter();
-        let opened = opened.filter_map(|grant| match grant.scope {
-            GrantScope::Tree => Some(grant.root.to_abs()),
-            GrantScope::File => grant.root.to_abs().parent(),
-        });
+        let opened = self
+            .gate
+            .manager()
+            .grants()
+            .iter()
+            .filter_map(|grant| match grant.scope {
+                GrantScope::Tree => Some(grant.root.to_abs()),
+                GrantScope::File => grant.root.to_abs().parent(),
+            });
         let mut directories: Vec<AbsPath> = opened.filter(|dir| *dir != own_dir).collect();
         directories.sort_unstable();
         directories.dedup();
@@ -132,8 +136,11 @@ impl AgentLauncher {
         program: Vec<String>,
         socket: &AgentSocket,
     ) -> std::result::Result<AgentProcess, String> {
-        let sandbox = self.commands.backend().local_sandbox();
-        let sandbox = sandbox.map_err(|why| format!("external agents {why}"))?;
+        let sandbox = self
+            .commands
+            .backend()
+            .local_sandbox()
+            .map_err(|why| format!("external agents {why}"))?;
         let needed = Self::required_paths(&program, socket)?;
         let spec = CommandSpec {
             program,

@@ -58,8 +58,8 @@ impl AgentSocket {
             listener.set_nonblocking(true)?;
             tokio::net::UnixListener::from_std(listener)
         };
-        let opened = listening();
-        let opened = opened.map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
+        let opened =
+            listening().map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
         Ok(Self {
             listener: opened?,
             dir: dir.clone(),

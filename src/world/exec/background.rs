@@ -41,8 +41,9 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
         overlay: gate.overlay(),
     };
     let start = || commands.backend().start(&command, network);
-    let id = background.begin(invocation.line, start, afterwards);
-    let id = id.map_err(|why| cannot_run(&why))?;
+    let id = background
+        .begin(invocation.line, start, afterwards)
+        .map_err(|why| cannot_run(&why))?;
     let status = background.status(id).ok_or_else(|| unknown(id))?;
     Ok(status_observation(&status))
 }

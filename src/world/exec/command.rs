@@ -138,8 +138,8 @@ pub(super) fn compile_policy(
         hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
         ..facts
     };
-    let policy = compile(gate.manager(), commands.sandbox_level(), facts);
-    let mut policy = policy.map_err(|why| cannot_run(&why))?;
+    let mut policy =
+        compile(gate.manager(), commands.sandbox_level(), facts).map_err(|why| cannot_run(&why))?;
     for opening in &mut policy.open {
         if !is_changed_directly(gate, commands, &opening.path) {
             opening.permission = Permission::Read;
@@ -175,9 +175,10 @@ pub(super) fn command_context(
     invocation: ShellInvocation<'_>,
 ) -> Result<(CommandContext, Option<Arc<NetworkProxy>>), ToolError> {
     let ShellInvocation { line, dir } = invocation;
-    let metadata = dir.dir().meta(&dir.below());
-    let metadata =
-        metadata.map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
+    let metadata = dir
+        .dir()
+        .meta(&dir.below())
+        .map_err(|fault| ToolError::failed_at(gate, "run a command in", dir, fault))?;
     if metadata.kind != FileKind::Directory {
         let why = format!("it is {}: expected a directory", metadata.kind);
         return Err(ToolError::failed_at(gate, "run a command in", dir, why));

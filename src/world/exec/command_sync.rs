@@ -161,9 +161,9 @@ fn open_overlay(
         grants: &overlay_grants(gate),
         state: commands.directories().root(),
         audience,
-    });
-    let overlay = overlay.map_err(|error| cannot_run(&error))?;
-    let overlay = overlay.ok_or_else(|| cannot_run(&"no path is open for writing"))?;
+    })
+    .map_err(|error| cannot_run(&error))?
+    .ok_or_else(|| cannot_run(&"no path is open for writing"))?;
     if !overlay.is_fully_visible() {
         return Err(cannot_run(&overlay.notes(audience).join("; ")));
     }
@@ -245,8 +245,11 @@ fn overlay_grants(gate: &Gate) -> Vec<Grant> {
         .iter()
         .map(|tree| tree.real().clone())
         .collect();
-    let trees = gate.manager().grants().iter();
-    let trees = trees.filter(|grant| grant.scope == GrantScope::Tree);
+    let trees = gate
+        .manager()
+        .grants()
+        .iter()
+        .filter(|grant| grant.scope == GrantScope::Tree);
     let grants = trees.map(|grant| {
         let (kind, permission) = if written.contains(&grant.root) {
             (GrantKind::Context, Permission::Write)

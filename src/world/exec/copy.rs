@@ -148,8 +148,8 @@ pub(super) fn copy_tree(
                 EntrySelection::Not
             }
         }
-    });
-    let listing = listing.map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
+    })
+    .map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
     if let Some(cut) = listing.cut {
         return Err(ToolError::failed_at(gate, "copy", source, cut));
     }

@@ -238,8 +238,10 @@ fn list_entries(
     path: &ResolvedPath,
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
-    let start = path.dir().dir(&path.below());
-    let start = start.map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
+    let start = path
+        .dir()
+        .dir(&path.below())
+        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let listing = TreeListing::list(&start, keep);
     match listing.cut {
         Some(cut) => Err(ToolError::failed_at(gate, "delete", path, cut)),
@@ -253,8 +255,9 @@ fn denied_error(
     why: impl std::fmt::Display,
     rels: &[RelPath],
 ) -> ToolError {
-    let examples = rels.iter().take(EXAMPLES_MAX);
-    let examples: Vec<String> = examples
+    let examples: Vec<String> = rels
+        .iter()
+        .take(EXAMPLES_MAX)
         .map(|rel| display_path(gate, &path.join(rel)))
         .collect();
     let more = match rels.len().saturating_sub(EXAMPLES_MAX) {

@@ -22,8 +22,11 @@ pub(super) fn fetch_url(
     url: PageUrl,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let pages = gate.policy().pages.clone();
-    let pages = pages.ok_or_else(|| ToolError::failed("no pages are read here"))?;
+    let pages = gate
+        .policy()
+        .pages
+        .clone()
+        .ok_or_else(|| ToolError::failed("no pages are read here"))?;
     let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
     // A redirect to a page that rules deny or ask about is not followed: it needs a call of its
     // own.
@@ -102,8 +105,8 @@ fn decode(page: &FetchedPage) -> Result<String, ToolError> {
         ));
     }
     let charset = page.charset.as_deref().unwrap_or("utf-8");
-    let encoding = encoding_rs::Encoding::for_label(charset.as_bytes());
-    let encoding = encoding.unwrap_or(encoding_rs::UTF_8);
+    let encoding =
+        encoding_rs::Encoding::for_label(charset.as_bytes()).unwrap_or(encoding_rs::UTF_8);
     let (text, _, _) = encoding.decode(&page.body);
     Ok(text.into_owned())
 }

@@ -63,17 +63,19 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
 /// Returns the paths that are less open than their surroundings.
 fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let around = |inner: &AccessiblePath| {
-        let others = policy.open.iter();
-        let others = others.filter(|outer| outer.path != inner.path);
+        let others = policy.open.iter().filter(|outer| outer.path != inner.path);
         others
             .filter(|outer| inner.path.is_within(&outer.path))
             .map(|outer| outer.permission)
             .max()
     };
-    let narrower = policy.open.iter().filter(move |opening| {
-        opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
-    });
-    let narrower = narrower.map(|opening| &opening.path);
+    let narrower = policy
+        .open
+        .iter()
+        .filter(move |opening| {
+            opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
+        })
+        .map(|opening| &opening.path);
     let named = policy.hidden.iter().chain(&policy.masked);
     named.chain(narrower)
 }

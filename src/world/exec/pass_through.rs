@@ -27,8 +27,9 @@ pub(super) fn pass_through(
     interrupt: &CommandInterrupt,
 ) -> Result<PassthroughResult, ToolError> {
     let commands = commands(gate)?;
-    let sandbox = commands.backend().local_sandbox();
-    let sandbox = sandbox
+    let sandbox = commands
+        .backend()
+        .local_sandbox()
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
     let (facts, network) = command_context(gate, commands, invocation)?;
     let ((ended, mut notes), mut command_changes) =

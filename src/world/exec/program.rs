@@ -210,8 +210,11 @@ fn run(
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let policy = policy(programs)?;
-    let sandbox = programs.environment().backend().local_sandbox();
-    let sandbox = sandbox.map_err(|why| io::Error::other(format!("programs {why}")))?;
+    let sandbox = programs
+        .environment()
+        .backend()
+        .local_sandbox()
+        .map_err(|why| io::Error::other(format!("programs {why}")))?;
     sandbox.run_with_input(&policy, Some(line), wait)
 }
 
@@ -236,8 +239,10 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
             // Third-party packages are only found if they are wanted.
             let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
             let run = package.join("run.py").to_string();
-            let command = ["python3", "-I", "-B", "-X", "utf8"].into_iter();
-            let command = command.chain(alone).chain([run.as_str()]);
+            let command = ["python3", "-I", "-B", "-X", "utf8"]
+                .into_iter()
+                .chain(alone)
+                .chain([run.as_str()]);
             command.map(str::to_owned).collect()
         }
         ProgramDialect::Go => {
@@ -253,8 +258,9 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     };
     let mut facts = environment.command_context(spec, NetworkAccess::None);
     if programs.dialect() == ProgramDialect::Go {
-        let variables = GO_VARIABLES.iter();
-        let variables = variables.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let variables = GO_VARIABLES
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         facts.env.extend(variables);
     }
     compile(&manager, environment.sandbox_level(), facts).map_err(io::Error::other)

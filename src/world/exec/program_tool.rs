@@ -44,8 +44,10 @@ pub(super) fn run(
     let command = program.command.clone();
     let confined = confine(gate, program, command, commands, dir, permission);
     let (policy, network) = confined.map_err(ToolError::failed)?;
-    let sandbox = commands.backend().local_sandbox();
-    let sandbox = sandbox.map_err(|why| ToolError::failed(format!("tools {why}")))?;
+    let sandbox = commands
+        .backend()
+        .local_sandbox()
+        .map_err(|why| ToolError::failed(format!("tools {why}")))?;
     let sandbox = sandbox.on_overlay(gate.overlay());
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {

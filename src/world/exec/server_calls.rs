@@ -73,8 +73,11 @@ pub(super) fn call(
     call: &ServerCall<ResolvedPath>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let servers = gate.policy().servers.clone();
-    let servers = servers.ok_or_else(|| ToolError::failed("no servers are used here"))?;
+    let servers = gate
+        .policy()
+        .servers
+        .clone()
+        .ok_or_else(|| ToolError::failed("no servers are used here"))?;
     if let Some((config, commands)) = servers.program_tool(&call.server) {
         return program_tool::run(gate, config, commands, call, interrupt);
     }

@@ -58,8 +58,9 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     let command = installed.map_or(&program.command, |installed| &installed.command);
     let command = command
         .iter()
-        .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()));
-    let command = command.chain(arguments).collect();
+        .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()))
+        .chain(arguments)
+        .collect();
     let (mut policy, network) = confine(gate, program, command, commands, dir, permission)?;
     if let Some(installed) = installed {
         open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
@@ -67,8 +68,10 @@ pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<Ser
     let target = if let ExecBackend::Server(containers) = commands.backend() {
         LaunchPlace::Container(container_launch(containers, gate, policy))
     } else {
-        let sandbox = commands.backend().local_sandbox();
-        let sandbox = sandbox.map_err(|why| format!("servers {why}"))?;
+        let sandbox = commands
+            .backend()
+            .local_sandbox()
+            .map_err(|why| format!("servers {why}"))?;
         LaunchPlace::Sandbox(SandboxLaunch {
             policy,
             sandbox: sandbox.on_overlay(gate.overlay()),
@@ -199,8 +202,9 @@ fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
     if gate.allows(base, Permission::Read) {
         return Ok(base.to_abs());
     }
-    let open = gate.first_directory();
-    let open = open.and_then(|dir| AbsPath::new(dir.as_str()));
+    let open = gate
+        .first_directory()
+        .and_then(|dir| AbsPath::new(dir.as_str()));
     open.ok_or_else(|| "no directory is open to the agent".to_owned())
 }
 

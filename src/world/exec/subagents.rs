@@ -126,8 +126,8 @@ pub(super) fn spawn_subagents(
         && reports
             .iter()
             .all(|report| report.status == SubagentStatus::Completed);
-    let results = ended.iter();
-    let results: Vec<Value> = results
+    let results: Vec<Value> = ended
+        .iter()
         .map(|((spec, dir), report)| result(gate, spec, dir, report))
         .collect();
     let summaries = ended

@@ -18,16 +18,19 @@ impl Gate {
                 | ToolCall::SearchFiles { .. }
                 | ToolCall::DirectoryTree { .. }
         );
-        let from = call.accesses().into_iter().filter_map(|access| {
-            self.resolve_path(
-                access.path,
-                access.wanted,
-                access.link,
-                CallApproval::Missing,
-            )
-            .0
-        });
-        let from: Vec<RealPath> = from.collect();
+        let from: Vec<RealPath> = call
+            .accesses()
+            .into_iter()
+            .filter_map(|access| {
+                self.resolve_path(
+                    access.path,
+                    access.wanted,
+                    access.link,
+                    CallApproval::Missing,
+                )
+                .0
+            })
+            .collect();
         let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
         let grants = self.0.manager.grants().iter();
         let mut hidden =

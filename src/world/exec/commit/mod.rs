@@ -40,8 +40,9 @@ pub(super) fn commit(
     layer: &OverlayLayer,
     reported: &mut BTreeSet<RealPath>,
 ) -> Result<CommandChanges, ToolError> {
-    let root = gate.writable_tree(&layer.root);
-    let root = root.ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
+    let root = gate
+        .writable_tree(&layer.root)
+        .ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
     let stop =
         |fault: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, fault);
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
@@ -98,8 +99,8 @@ impl<'a> LayerCommit<'a> {
         upper: &'a DirectoryHandle,
         reported: &'a mut BTreeSet<RealPath>,
     ) -> Result<Self, ToolError> {
-        let began = DirectoryHandle::open_own(&layer.work).and_then(FileMetadata::from_handle);
-        let began = began
+        let began = DirectoryHandle::open_own(&layer.work)
+            .and_then(FileMetadata::from_handle)
             .map_err(|fault| ToolError::failed_at(gate, "apply the changes to", root, fault))?;
         Ok(Self {
             gate,

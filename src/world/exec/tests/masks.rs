@@ -10,10 +10,10 @@ use crate::world::exec::tests::ground::Ground;
 fn list_masked(ground: &Ground, more: Vec<Grant>) -> Vec<String> {
     let root = AbsPath::new(ground.path("rw")).unwrap();
     let gate = ground.gate(None, more);
-    let below = masks(&gate)
+    let mut below: Vec<String> = masks(&gate)
         .into_iter()
-        .map(|mask| mask.below(&root).unwrap().to_string());
-    let mut below: Vec<String> = below.collect();
+        .map(|mask| mask.below(&root).unwrap().to_string())
+        .collect();
     below.sort();
     below
 }
