@@ -521,8 +521,9 @@ fn quote_server(text: &str) -> String {
 /// Converts the error of a program that did not start. Unless it says how the program failed,
 /// massgen could not confine it.
 fn start_error(error: &io::Error) -> ProgramConnectError {
-    let ended = error.get_ref();
-    let ended = ended.and_then(|inner| inner.downcast_ref::<ExitReason>());
+    let ended = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<ExitReason>());
     ProgramConnectError {
         why: error.to_string(),
         may_be_older: false,

@@ -38,8 +38,10 @@ pub(super) async fn issuer_metadata(
     issuer: &Url,
 ) -> Result<AuthorizationMetadata, String> {
     for url in metadata_urls(issuer) {
-        let reply = http.send(Request::new(Method::GET, url)).await;
-        let reply = reply.map_err(|error| error.to_string())?;
+        let reply = http
+            .send(Request::new(Method::GET, url))
+            .await
+            .map_err(|error| error.to_string())?;
         let body = Some(reply.body()).filter(|_| reply.status().is_success());
         if let Some(metadata) = body.and_then(|body| parse_metadata(issuer, body)) {
             return Ok(metadata);
@@ -74,8 +76,9 @@ pub(super) fn checked_issuer(
 
 /// Parses the issuer that was discovered.
 fn parse_issuer(discovered: Option<&str>) -> Result<Url, String> {
-    let issuer = discovered.and_then(|written| Url::parse(written).ok());
-    let issuer = issuer.filter(is_issuer);
+    let issuer = discovered
+        .and_then(|written| Url::parse(written).ok())
+        .filter(is_issuer);
     issuer.ok_or_else(|| "it announces no authorization server with a valid `issuer`".to_owned())
 }
 

@@ -96,8 +96,9 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
         refusal.without_sse(before)
     })?;
     let transport = WatchedTransport::new(events, changes, credentials);
-    let service = begin(host(), transport, HandshakeChoice::Initialize).await;
-    let service = service.map_err(|error| connect_error(&error))?;
+    let service = begin(host(), transport, HandshakeChoice::Initialize)
+        .await
+        .map_err(|error| connect_error(&error))?;
     Ok(RemoteConnection { service, stream })
 }
 

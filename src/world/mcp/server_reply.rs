@@ -42,8 +42,11 @@ pub(in crate::world) enum ReplyStatus {
 /// Converts a tool result.
 pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
     let mut images = ImageCollector::default();
-    let parts = result.content.iter();
-    let mut parts: Vec<String> = parts.map(|one| part(one, &mut images)).collect();
+    let mut parts: Vec<String> = result
+        .content
+        .iter()
+        .map(|one| part(one, &mut images))
+        .collect();
     let has_text = result
         .content
         .iter()
@@ -71,16 +74,23 @@ pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
 /// Converts the contents of a resource.
 pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
     let mut images = ImageCollector::default();
-    let parts = result.contents.iter();
-    let parts: Vec<String> = parts.map(|one| contents(one, &mut images)).collect();
+    let parts: Vec<String> = result
+        .contents
+        .iter()
+        .map(|one| contents(one, &mut images))
+        .collect();
     build_reply(ReplyStatus::Done, &parts, images)
 }
 
 /// Converts a list of prompts.
 pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
     let rows = prompts.iter().map(|prompt| {
-        let arguments = prompt.arguments.iter().flatten();
-        let arguments: Vec<&str> = arguments.map(|argument| argument.name.as_str()).collect();
+        let arguments: Vec<&str> = prompt
+            .arguments
+            .iter()
+            .flatten()
+            .map(|argument| argument.name.as_str())
+            .collect();
         let about = prompt.description.as_deref().unwrap_or_default();
         row(&format!(
             "{}({})  {about}",
@@ -95,8 +105,9 @@ pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
 pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
     let mut images = ImageCollector::default();
     let messages = result.messages.iter();
-    let parts = messages.map(|message| part(&message.content, &mut images));
-    let parts: Vec<String> = parts.collect();
+    let parts: Vec<String> = messages
+        .map(|message| part(&message.content, &mut images))
+        .collect();
     build_reply(ReplyStatus::Done, &parts, images)
 }
 

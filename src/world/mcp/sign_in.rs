@@ -64,8 +64,9 @@ impl PendingSignIn {
         let challenge = Box::pin(challenge(server)).await?;
         let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let resolution = resolution.await.map_err(refused)?;
-        let metadata = Box::pin(sign_in_metadata(server, &http, resolution)).await;
-        let metadata = metadata.map_err(|why| refusal(&why))?;
+        let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
+            .await
+            .map_err(|why| refusal(&why))?;
         let endpoints = [
             Some(&metadata.authorization_endpoint),
             Some(&metadata.token_endpoint),
@@ -136,8 +137,8 @@ impl PendingSignIn {
             let about = about.map(|about| format!(": {about}")).unwrap_or_default();
             return Err(refusal(&format!("it was refused ({why}{about})")));
         }
-        let answer = AuthorizationCallback::from_redirect_url(redirected.as_str());
-        let answer = answer.map_err(|error| sign_in_error(&error))?;
+        let answer = AuthorizationCallback::from_redirect_url(redirected.as_str())
+            .map_err(|error| sign_in_error(&error))?;
         let _turn = self.tokens.lock().await?;
         let AuthorizationCallback {
             code,
@@ -165,8 +166,11 @@ pub(super) async fn authorized_manager(
     let Some(registration) = registration else {
         return Ok(None);
     };
-    let configured = server.oauth.client.as_ref();
-    let configured = configured.filter(|client| client.id == registration.id);
+    let configured = server
+        .oauth
+        .client
+        .as_ref()
+        .filter(|client| client.id == registration.id);
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
     let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
@@ -174,8 +178,9 @@ pub(super) async fn authorized_manager(
     let mut manager = manager(server, &http).await.map_err(refused)?;
     let resolution = manager.resolve_metadata_from_challenge(registration.challenge.as_deref());
     let resolution = resolution.await.map_err(refused)?;
-    let metadata = Box::pin(sign_in_metadata(server, &http, resolution)).await;
-    let metadata = metadata.map_err(|why| quote_server(&why))?;
+    let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
+        .await
+        .map_err(|why| quote_server(&why))?;
     // A different endpoint that the server names now must not get tokens that this one issued.
     if metadata.token_endpoint != registration.token_endpoint {
         return Ok(None);

@@ -87,16 +87,18 @@ impl<C: SseHttpClient> SseTransport<C> {
         let sent = headers(remote);
         let stream =
             client.get_stream_with_max_sse_event_size(url, None, None, None, sent, bytes_max);
-        let events = stream.await.map_err(open_error)?;
-        let events = events.filter_map(async |read| match read {
-            Ok(event) => {
-                let name = event.event;
-                event.data.map(|data| Ok(McpSseEvent { name, data }))
-            }
-            Err(error) => Some(Err(SseTransportError::Message(
-                root_cause(&error).to_string(),
-            ))),
-        });
+        let events = stream
+            .await
+            .map_err(open_error)?
+            .filter_map(async |read| match read {
+                Ok(event) => {
+                    let name = event.event;
+                    event.data.map(|data| Ok(McpSseEvent { name, data }))
+                }
+                Err(error) => Some(Err(SseTransportError::Message(
+                    root_cause(&error).to_string(),
+                ))),
+            });
         let mut stream: SseEventStream = events.boxed();
         let first = stream.next().await.transpose()?;
         let endpoint = endpoint_url(&remote.url, first.as_ref())?;

@@ -244,8 +244,11 @@ pub(in crate::world) fn follow_in_sandbox(
 }
 
 fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEntry>) {
-    let ended = commands.iter().filter(|(_, entry)| entry.has_ended());
-    let ended: Vec<BackgroundCommandId> = ended.map(|(id, _)| *id).collect();
+    let ended: Vec<BackgroundCommandId> = commands
+        .iter()
+        .filter(|(_, entry)| entry.has_ended())
+        .map(|(id, _)| *id)
+        .collect();
     let too_many = ended.len().saturating_sub(ENDED_MAX);
     for id in ended.into_iter().take(too_many) {
         commands.remove(&id);

@@ -117,8 +117,11 @@ impl<'a> ProcessOutput<'a> {
 
     /// Reads what is in the pipe already: one chunk is as large as the pipe.
     fn read_available(&mut self) -> io::Result<()> {
-        let handle = self.pipe.as_ref().map(PipeReader::as_fd);
-        let handle = handle.map(|pipe| (pipe, WaitInterest::Readable));
+        let handle = self
+            .pipe
+            .as_ref()
+            .map(PipeReader::as_fd)
+            .map(|pipe| (pipe, WaitInterest::Readable));
         if wait_ready(&[handle], Some(Instant::now()))?.contains(&true) {
             self.read()?;
         }
@@ -255,8 +258,9 @@ impl<P: ExecProcess> CommandRun<P> {
             .interrupt
             .filter(|_| self.stage == RunStage::Active)
             .map(CommandInterrupt::as_fd);
-        let pipes = streams.iter();
-        let pipes = pipes.map(|stream| stream.pipe.as_ref().map(PipeReader::as_fd));
+        let pipes = streams
+            .iter()
+            .map(|stream| stream.pipe.as_ref().map(PipeReader::as_fd));
         let watched = of_process.into_iter().map(Some).chain([interrupt]);
         let handles: Vec<_> = watched
             .chain(pipes)

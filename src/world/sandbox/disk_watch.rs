@@ -68,8 +68,10 @@ impl DiskWatch {
             let mut layers = policy.layers.iter();
             layers.find(|layer| layer.root == *root)
         };
-        let writable = policy.open.iter();
-        let writable = writable.filter(|opening| opening.permission == Permission::Write);
+        let writable = policy
+            .open
+            .iter()
+            .filter(|opening| opening.permission == Permission::Write);
         let written = writable.map(|opening| match layer(&opening.path) {
             Some(layer) => layer.upper.clone(),
             None => opening.path.clone(),
@@ -100,8 +102,10 @@ impl DiskWatch {
 
     /// Checks all places. A place that cannot be checked counts as free.
     pub(in crate::world) fn check(&self) -> DiskStatus {
-        let spaces = self.places.iter();
-        let spaces = spaces.filter_map(|path| file_system_features::file_system_space(path).ok());
+        let spaces = self
+            .places
+            .iter()
+            .filter_map(|path| file_system_features::file_system_space(path).ok());
         let mut pause = CHECK_INTERVAL_MAX;
         for space in spaces {
             match self.time_to_fill(space) {
@@ -124,8 +128,9 @@ impl DiskWatch {
             .free_files_min
             .min(files.all / RESERVED_INODES_DENOMINATOR);
         let free = files.free.checked_sub(self.planned_files);
-        let usable = free.and_then(|free| free.checked_sub(reserve));
-        let usable = usable.ok_or(DiskShortage::Files)?;
+        let usable = free
+            .and_then(|free| free.checked_sub(reserve))
+            .ok_or(DiskShortage::Files)?;
         Ok(bytes.min(time_until_used(usable, FILES_PER_SECOND)))
     }
 }

@@ -28,8 +28,10 @@ impl EventLoopThread {
                 .with_source(error)
                 .with_hint("check the limits of open files and processes: `ulimit -a`")
         };
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(failed)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
         let handle = runtime.handle().clone();
         let (until, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned());

@@ -179,8 +179,8 @@ impl LevelCheckDirectories {
             Ok(policy) => policy,
             Err(cannot) => return Err(Error::bug(cannot.to_string())),
         };
-        let interrupt = CommandInterrupt::new();
-        let interrupt = interrupt.map_err(|error| Error::io("cannot test a sandbox", error))?;
+        let interrupt =
+            CommandInterrupt::new().map_err(|error| Error::io("cannot test a sandbox", error))?;
         let wait = CommandWaitLimits {
             time_max: TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,

@@ -254,9 +254,8 @@ impl Sandbox {
             trees,
             record,
         } = spec;
-        let spawner = HelperSpawner::new(executable);
-        let spawner =
-            spawner.map_err(|error| Error::io("cannot start the thread for commands", error))?;
+        let spawner = HelperSpawner::new(executable)
+            .map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let restricted = Arc::new(RestrictedFilesSearch::default());
         let cgroups = Arc::new(Cgroups::find());
         let of = |level, reasons| {

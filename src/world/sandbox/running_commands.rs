@@ -57,8 +57,10 @@ impl RunningCommands {
 
     /// Returns the running commands.
     pub(in crate::world::sandbox) fn ids(&self) -> Vec<ContainerCommandId> {
-        let running = self.running.iter();
-        let running = running.filter(|(_, alive)| alive.strong_count() > 0);
+        let running = self
+            .running
+            .iter()
+            .filter(|(_, alive)| alive.strong_count() > 0);
         running.map(|(id, _)| id.clone()).collect()
     }
 

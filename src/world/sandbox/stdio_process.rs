@@ -160,8 +160,7 @@ impl StdioProcessWorker {
             lock(&self.errors).add(logged.as_bytes());
         };
         let output = ProcessOutput::new(errors, &mut on_output);
-        let ended = (self.run_to_end)(output, &self.interrupt);
-        let ended = ended.unwrap_or_else(|error| {
+        let ended = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {
             on_output(format!("massgen: {error}\n").as_bytes());
             ExitReason::Interrupted
         });

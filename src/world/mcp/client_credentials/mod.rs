@@ -142,8 +142,10 @@ impl AccessTokenSource {
             self.0.sent.insert(assertion);
         }
         let request = token_request(&server.url, &scopes, proof);
-        let reply = http.send(http_request(endpoint, request)?).await;
-        let reply = reply.map_err(|error| error.to_string())?;
+        let reply = http
+            .send(http_request(endpoint, request)?)
+            .await
+            .map_err(|error| error.to_string())?;
         let status = reply.status();
         if !status.is_success() {
             let why = refusal_reason(status.as_u16(), reply.body());
@@ -182,11 +184,11 @@ async fn read_assertion(path: &AbsPath) -> Result<String, String> {
     let file = path.clone();
     let read = spawn_blocking(move || read_capped(&file, ASSERTION_BYTES_MAX)).await;
     let read = read.map_err(|error| error.to_string())?;
-    let bytes = read.map_err(|error| error.to_string())?;
-    let bytes = bytes.ok_or_else(|| format!("its `assertion_file` `{path}` does not exist"))?;
-    let assertion = parse_assertion(&bytes);
-    let assertion =
-        assertion.ok_or_else(|| format!("its `assertion_file` `{path}` has no token"))?;
+    let bytes = read
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("its `assertion_file` `{path}` does not exist"))?;
+    let assertion = parse_assertion(&bytes)
+        .ok_or_else(|| format!("its `assertion_file` `{path}` has no token"))?;
     Ok(assertion.to_owned())
 }
 
@@ -198,8 +200,8 @@ fn http_request(endpoint: Url, token_request: TokenRequest) -> Result<Request, S
     headers.insert(CONTENT_TYPE, form);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     if let Some(authorization) = token_request.authorization {
-        let value = HeaderValue::from_str(&authorization);
-        let mut value = value.map_err(|_| "its `client_secret` does not fit into a header")?;
+        let mut value = HeaderValue::from_str(&authorization)
+            .map_err(|_| "its `client_secret` does not fit into a header")?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }

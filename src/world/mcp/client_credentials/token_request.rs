@@ -190,8 +190,11 @@ pub(super) fn parse_token(body: &[u8]) -> Result<IssuedToken, String> {
         let is_sent_whole = text.bytes().all(|byte| byte.is_ascii_graphic());
         !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && is_sent_whole
     };
-    let value = reply.get("access_token").and_then(Value::as_str);
-    let value = value.filter(is_token).ok_or("its reply has no token")?;
+    let value = reply
+        .get("access_token")
+        .and_then(Value::as_str)
+        .filter(is_token)
+        .ok_or("its reply has no token")?;
     let lifetime = reply.get("expires_in").and_then(seconds);
     Ok(IssuedToken {
         value: SecretString::from(value),
@@ -201,8 +204,7 @@ pub(super) fn parse_token(body: &[u8]) -> Result<IssuedToken, String> {
 
 /// Reads a number of seconds, which some authorization servers write as a string.
 fn seconds(value: &Value) -> Option<Duration> {
-    let number = value.as_u64();
-    let number = number.or_else(|| value.as_str()?.parse().ok())?;
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     Some(Duration::from_secs(number))
 }
 

@@ -117,16 +117,19 @@ impl PackageInstaller<'_> {
         self.step(package, command, at)?;
         let manifest: NpmManifest = read_json(&at.join("package.json"))?;
         let lock: NpmLock = read_json(&at.join("node_modules/.package-lock.json"))?;
-        let name = manifest.dependencies.keys().find(|name| {
-            let written = package.packages.first();
-            written.is_some_and(|written| {
-                written == *name
-                    || written
-                        .strip_prefix(name.as_str())
-                        .is_some_and(|rest| rest.starts_with('@'))
+        let name = manifest
+            .dependencies
+            .keys()
+            .find(|name| {
+                let written = package.packages.first();
+                written.is_some_and(|written| {
+                    written == *name
+                        || written
+                            .strip_prefix(name.as_str())
+                            .is_some_and(|rest| rest.starts_with('@'))
+                })
             })
-        });
-        let name = name.or_else(|| manifest.dependencies.keys().next());
+            .or_else(|| manifest.dependencies.keys().next());
         let entry = name.and_then(|name| lock.packages.get(&format!("node_modules/{name}")));
         let (Some(name), Some(entry)) = (name, entry) else {
             return Err(install_error(package, "npm reports no package"));
@@ -213,8 +216,10 @@ impl PackageInstaller<'_> {
         let level = environment.sandbox_level();
         let policy = compile(&manager, level, facts)
             .map_err(|why| Error::new(ErrorKind::Environment, why.to_string()))?;
-        let sandbox = environment.backend().local_sandbox();
-        let sandbox = sandbox.map_err(|why| install_error(package, why))?;
+        let sandbox = environment
+            .backend()
+            .local_sandbox()
+            .map_err(|why| install_error(package, why))?;
         let wait = CommandWaitLimits {
             time_max: STEP_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -253,8 +258,10 @@ pub fn reachable_domains(
             .filter_map(|name| DomainPattern::parse(name))
             .collect());
     };
-    let domain = url.host_str().and_then(DomainPattern::parse);
-    let domain = domain.filter(|_| url.scheme() == "https");
+    let domain = url
+        .host_str()
+        .and_then(DomainPattern::parse)
+        .filter(|_| url.scheme() == "https");
     domain.map(|domain| vec![domain]).ok_or_else(|| {
         let message = format!("`{url}` is not an `https` address with a host name");
         Error::new(ErrorKind::Usage, message)

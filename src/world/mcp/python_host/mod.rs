@@ -103,8 +103,8 @@ fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
             let Some(bytes) = read.map_err(failed)? else {
                 continue;
             };
-            let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| format!("`{path}` is not UTF-8 text"))?;
+            let text =
+                String::from_utf8(bytes).map_err(|_| format!("`{path}` is not UTF-8 text"))?;
             return Ok((path.to_string().into(), text.into()));
         }
     }

@@ -118,8 +118,11 @@ impl ContainerSpec {
         if client.properties.has_labels {
             security.push("label=disable".to_owned());
         }
-        let memory = self.config.memory_bytes.or(self.limits.memory_bytes);
-        let memory = memory.map(engine_number);
+        let memory = self
+            .config
+            .memory_bytes
+            .or(self.limits.memory_bytes)
+            .map(engine_number);
         HostConfig {
             memory,
             memory_swap: memory,
@@ -147,8 +150,11 @@ impl ContainerSpec {
         // For Podman, the number of processes is limited by the machine's range of process ids.
         let cap = |resource, most: u64| getrlimit(resource).maximum.unwrap_or(most).min(most);
         let processes = [getrlimit(Resource::Nproc).maximum, proc::pids_max()];
-        let processes = processes.into_iter().flatten().min();
-        let processes = processes.map(|most| limit("nproc", most));
+        let processes = processes
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|most| limit("nproc", most));
         let fixed = [
             limit("core", cap(Resource::Core, CORE_BYTES)),
             limit("fsize", self.limits.file_bytes),

@@ -120,8 +120,11 @@ impl ContainerCredentials {
 
     fn add_variables(&mut self, config: &CredentialsConfig, user: HostUser<'_>) {
         if config.environment == PassedEnvironment::All {
-            let passed = user.env.iter().filter(|(name, _)| !is_host_specific(name));
-            let passed = passed.map(|(name, value)| (name.clone(), value.clone()));
+            let passed = user
+                .env
+                .iter()
+                .filter(|(name, _)| !is_host_specific(name))
+                .map(|(name, value)| (name.clone(), value.clone()));
             self.env.extend(passed);
         }
         for name in &config.env_vars {
@@ -137,8 +140,8 @@ impl ContainerCredentials {
 
 /// Returns a path below the home directory of a container.
 pub(super) fn container_path(rel: &str) -> Result<AbsPath> {
-    let home = AbsPath::new(CONTAINER_HOME);
-    let home = home.ok_or_else(|| Error::bug("containers have no home directory"))?;
+    let home = AbsPath::new(CONTAINER_HOME)
+        .ok_or_else(|| Error::bug("containers have no home directory"))?;
     Ok(home.join(rel))
 }
 
@@ -154,8 +157,9 @@ fn parse_variables(text: &str) -> BTreeMap<String, String> {
         .lines()
         .map(str::trim)
         .filter(|line| !line.starts_with('#'));
-    let pairs = lines.filter_map(|line| line.split_once('='));
-    let pairs = pairs.map(|(name, value)| (name.trim(), strip_quotes(value.trim())));
+    let pairs = lines
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.trim(), strip_quotes(value.trim())));
     pairs
         .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

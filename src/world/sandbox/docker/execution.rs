@@ -37,8 +37,9 @@ impl ReplaceableContainer {
             disk: Some(&disks),
             network: None,
         };
-        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
-        let finished = finished.map_err(|error| running.process_mut().take_failure(error))?;
+        let finished = running
+            .capture(outputs, &bounds, wait.output_bytes_max, started)
+            .map_err(|error| running.process_mut().take_failure(error))?;
         Ok(refused_if_never_run(finished))
     }
 }

@@ -188,9 +188,9 @@ impl ReplaceableContainer {
         self.engine.ensure_connected()?;
         let mut known = sent.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_abandoned() {
-            let notes = self.start_over(interrupt);
-            let notes =
-                notes.map_err(|fault| transfer_error(&self.lock_for_files(), NOT_SENT, fault))?;
+            let notes = self
+                .start_over(interrupt)
+                .map_err(|fault| transfer_error(&self.lock_for_files(), NOT_SENT, fault))?;
             known.forget();
             known.add_notes(notes);
         }
@@ -279,8 +279,9 @@ impl<'e> EngineDownload<'e> {
     ) -> Self {
         let options = DownloadFromContainerOptionsBuilder::default().path(&path.to_string());
         let api = &engine.client.api;
-        let parts = api.download_from_container(container, Some(options.build()));
-        let parts = parts.map(|part| part.map(|part| part.to_vec()));
+        let parts = api
+            .download_from_container(container, Some(options.build()))
+            .map(|part| part.map(|part| part.to_vec()));
         Self::of(engine, parts, None, limit)
     }
 

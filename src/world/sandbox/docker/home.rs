@@ -41,12 +41,13 @@ pub(super) async fn populate_home(
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
     let failed = |error| engine_failure("cannot create a home directory in the container", error);
-    let users = read_text(client, container, USERS).await;
-    let users = users.and_then(|table| with_user(table, client.container_user()));
+    let users = read_text(client, container, USERS)
+        .await
+        .and_then(|table| with_user(table, client.container_user()));
     let git = with_settings(read_text(client, container, GIT).await);
     let texts = [(USERS, users), (GIT, git)];
-    let archive = home_archive(client.container_user(), &home_directories(files)?, &texts);
-    let archive = archive.map_err(|error| Error::io("cannot pack a home directory", error))?;
+    let archive = home_archive(client.container_user(), &home_directories(files)?, &texts)
+        .map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
     let uploaded = client

@@ -70,8 +70,10 @@ impl ContainerInstance {
         }
         kill(client, &self.id).await.map_err(replace_error)?;
         let saved_image = self.commit_image(client).await?;
-        let image = saved_image.as_ref().or(self.saved_image.as_ref());
-        let image = image.unwrap_or(&spec.config.image);
+        let image = saved_image
+            .as_ref()
+            .or(self.saved_image.as_ref())
+            .unwrap_or(&spec.config.image);
         rename(client, &self.id, format!("{}{REPLACED}", spec.name)).await?;
         match create_and_start(client, spec, image, &mounts).await {
             Ok(id) => {

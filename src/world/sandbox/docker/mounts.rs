@@ -115,14 +115,17 @@ impl MountPlan {
     /// do not become read-only with it.
     fn share_submounts(&mut self, reachable: &ReachablePaths) -> Result<()> {
         let entries = self.0.iter();
-        let read_only = entries.filter_map(|(path, entry)| match entry {
-            MountEntry::Shared {
-                permission: Permission::Read,
-                ..
-            } => Some(path.clone()),
-            MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => None,
-        });
-        let read_only: Vec<AbsPath> = read_only.collect();
+        let read_only: Vec<AbsPath> = entries
+            .filter_map(|(path, entry)| match entry {
+                MountEntry::Shared {
+                    permission: Permission::Read,
+                    ..
+                } => Some(path.clone()),
+                MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => {
+                    None
+                }
+            })
+            .collect();
         for root in read_only {
             let points = proc::mount_points_below(&root)
                 .map_err(|error| Error::io("cannot read the mount table", error))?;

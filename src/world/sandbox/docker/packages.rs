@@ -140,8 +140,10 @@ impl ReplaceableContainer {
             Err(error) => return Some(command_error(error).to_string()),
         };
         let message = [finished.stderr.text, finished.stdout.text];
-        let message = message.iter().find(|text| !text.trim().is_empty());
-        let message = message.map(|text| single_line(text, FAILURE_CHARS_MAX));
+        let message = message
+            .iter()
+            .find(|text| !text.trim().is_empty())
+            .map(|text| single_line(text, FAILURE_CHARS_MAX));
         match finished.ended {
             ExitReason::Exited(0) => None,
             ExitReason::Exited(_) if message.is_some() => message,

@@ -157,8 +157,9 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
     let field = |at: &Value, name: &str| at.get(name).and_then(Value::as_str).map(str::to_owned);
     let platform = version.get("Platform").and_then(|at| field(at, "Name"));
-    let name = platform.filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| "Docker".to_owned());
+    let name = platform
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "Docker".to_owned());
     match field(&version, "Version") {
         Some(version) => DaemonStatus::Answers(EngineKind::Docker, format!("{name} {version}")),
         None => DaemonStatus::Strange("it does not report its version".to_owned()),

@@ -355,8 +355,11 @@ pub fn clear_overlays(directory: &AbsPath, prefix: &str, what: OverlayCleanup) -
 
 /// Returns the paths that are never overlaid: massgen's own, and those of other grants.
 fn excluded_paths(spec: OverlaySpec<'_>) -> Vec<RealPath> {
-    let others = spec.grants.iter().filter(|grant| !is_overlaid(grant));
-    let others = others.filter(|grant| grant.scope == GrantScope::Tree);
+    let others = spec
+        .grants
+        .iter()
+        .filter(|grant| !is_overlaid(grant))
+        .filter(|grant| grant.scope == GrantScope::Tree);
     let state = locate(spec.state).map(LocatedPath::into_real).ok();
     others
         .map(|grant| grant.root.clone())

@@ -61,8 +61,10 @@ impl TreeOverlay {
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, DirectoryAudience::User)?;
         }
-        let inside = separate.iter().filter(|path| path.is_within(&layer.root));
-        let inside = inside.filter(|path| **path != layer.root);
+        let inside = separate
+            .iter()
+            .filter(|path| path.is_within(&layer.root))
+            .filter(|path| **path != layer.root);
         Ok(Self {
             user_tree,
             files,

@@ -91,8 +91,9 @@ impl AgentPod {
             config: config.clone(),
             memory_bytes: owner.limits.memory_bytes,
         };
-        let fixed = FIXED.iter();
-        let fixed = fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let fixed = FIXED
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: BTreeMap<String, String> = fixed.collect();
         env.extend(owner.added.clone());
         let mut opened = Self {
@@ -268,9 +269,9 @@ impl CommandContainer for AgentPod {
             interrupt: Some(wait.interrupt),
             ..ProcessBounds::default()
         };
-        let finished = running.capture(outputs, &bounds, wait.output_bytes_max, started);
-        let finished =
-            finished.map_err(|error| self.describe_fault(&instance, &mut running, &error))?;
+        let finished = running
+            .capture(outputs, &bounds, wait.output_bytes_max, started)
+            .map_err(|error| self.describe_fault(&instance, &mut running, &error))?;
         Ok(CommandOutput {
             elapsed: watch.elapsed(),
             ..finished
@@ -331,8 +332,9 @@ fn gone_message(why: &str) -> String {
 /// Returns the beginning of the name of a pod. Its end is random.
 fn pod_name(agent: &AgentId, work: ContainerWork) -> String {
     let agent = agent.as_str().to_ascii_lowercase();
-    let agent = agent.chars().take(NAME_CHARS_MAX);
     let agent: String = agent
+        .chars()
+        .take(NAME_CHARS_MAX)
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
     match work {

@@ -155,8 +155,7 @@ impl PodPlan {
     }
 
     fn container(&self, container: PodContainer, mounts: &[AbsPath]) -> Value {
-        let files = mounts.iter().enumerate();
-        let files = files.map(|(number, path)| {
+        let files = mounts.iter().enumerate().map(|(number, path)| {
             json!({"name": FILES_VOLUME, "mountPath": path, "subPath": number.to_string()})
         });
         let own_mounts = match container {
@@ -193,10 +192,10 @@ impl PodPlan {
             ("cpu", cpu),
             ("ephemeral-storage", disk),
         ];
-        let limits = limits
+        let limits: Map<String, Value> = limits
             .into_iter()
-            .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))));
-        let limits: Map<String, Value> = limits.collect();
+            .filter_map(|(name, value)| Some((name.to_owned(), json!(value?))))
+            .collect();
         json!({"limits": limits})
     }
 }

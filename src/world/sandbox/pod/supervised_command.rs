@@ -285,10 +285,12 @@ impl SupervisedCommand {
         let finished = self.take_finished().into_iter();
         let removals = finished.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
         let removals = removals.collect::<Vec<String>>().concat();
-        let mark = self.mark.as_ref();
-        let mark = mark.map_or_else(String::new, |(name, value)| {
-            format!("export {name}={value}\n")
-        });
+        let mark = self
+            .mark
+            .as_ref()
+            .map_or_else(String::new, |(name, value)| {
+                format!("export {name}={value}\n")
+            });
         let (settings, supervisor) = self.settings_and_supervisor();
         let proof = &self.proof;
         format!(
@@ -309,9 +311,9 @@ impl SupervisedCommand {
                 limits,
                 ..
             } => {
-                let variables = env.iter();
-                let variables =
-                    variables.map(|(name, value)| format!("export {name}={}\n", quote_word(value)));
+                let variables = env
+                    .iter()
+                    .map(|(name, value)| format!("export {name}={}\n", quote_word(value)));
                 let variables = variables.collect::<Vec<String>>().concat();
                 let (proof, dir) = (&self.proof, quote_word(&dir.to_string()));
                 // `.local/bin` has programs that are installed for one user.

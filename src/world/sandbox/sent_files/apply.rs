@@ -51,10 +51,11 @@ pub(super) fn apply_changes(
     for path in removed_paths(roots, sent, incoming) {
         applier.remove(&path, sent);
     }
-    let unsent = sent
+    let unsent: BTreeSet<AbsPath> = sent
         .iter()
-        .filter(|(_, sent)| sent.what == RemoteEntry::Unsent);
-    let unsent: BTreeSet<AbsPath> = unsent.map(|(path, _)| path.clone()).collect();
+        .filter(|(_, sent)| sent.what == RemoteEntry::Unsent)
+        .map(|(path, _)| path.clone())
+        .collect();
     for (path, entry) in incoming.entries() {
         if is_within_any(path, &unsent) {
             if unsent.contains(path) {

@@ -30,8 +30,10 @@ impl<'a> LocalTrees<'a> {
         &mut self,
         path: &AbsPath,
     ) -> Result<(&DirectoryHandle, RelPath), FileSystemError> {
-        let opening = self.reachable.accessible_path_for(path);
-        let opening = opening.ok_or(FileSystemError::Missing)?;
+        let opening = self
+            .reachable
+            .accessible_path_for(path)
+            .ok_or(FileSystemError::Missing)?;
         let source = self.reachable.source_for(&opening.path);
         let (root, rel) = match opening.scope {
             GrantScope::Tree => (source, path.below(&opening.path)),

@@ -175,8 +175,11 @@ impl SentFiles {
         let plan = SendPlan::compare(earlier, &view);
         // Root might kill a command, so it removes files only before any command runs.
         let first = self.entries.is_none().then(|| remote.first_owners());
-        let users = owners.removers().into_iter();
-        let users: Vec<ContainerUser> = users.chain(first.into_iter().flatten()).collect();
+        let users: Vec<ContainerUser> = owners
+            .removers()
+            .into_iter()
+            .chain(first.into_iter().flatten())
+            .collect();
         self.is_removing |= remote.take_lost_commands();
         if self.is_removing {
             for user in &users {
@@ -290,8 +293,12 @@ fn transfer(
             let entry = view.get(path);
             entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
         };
-        let added = plan.added.iter().copied().filter(|path| is_own(path));
-        let added: Vec<&AbsPath> = added.collect();
+        let added: Vec<&AbsPath> = plan
+            .added
+            .iter()
+            .copied()
+            .filter(|path| is_own(path))
+            .collect();
         if !added.is_empty() {
             let mut write =
                 |archive: &mut dyn io::Write| pack(archive, reachable, view, &added, owners);
@@ -468,8 +475,8 @@ impl FetchSource<'_> {
     }
 
     fn new_incoming(&self) -> std::result::Result<IncomingFiles, TransferFault> {
-        let spool = SpoolFile::new_in(self.spool_dir);
-        let spool = spool.map_err(|error| Error::io("cannot create a temporary file", error))?;
+        let spool = SpoolFile::new_in(self.spool_dir)
+            .map_err(|error| Error::io("cannot create a temporary file", error))?;
         let disk = DiskWatch::new(vec![self.spool_dir.clone()], self.limits);
         Ok(IncomingFiles::new(spool, disk))
     }
@@ -481,8 +488,9 @@ impl FetchSource<'_> {
         roots: &[AbsPath],
         needed: IncomingRoom,
     ) -> std::result::Result<(), TransferFault> {
-        let written = roots.iter();
-        let written = written.map(|root| reachable.copies.get(root).unwrap_or(root).clone());
+        let written = roots
+            .iter()
+            .map(|root| reachable.copies.get(root).unwrap_or(root).clone());
         let places = written.chain([self.spool_dir.clone()]).collect();
         let disks = DiskWatch::new(places, self.limits);
         match disks.with_planned(needed.bytes, needed.names).check() {
@@ -662,8 +670,9 @@ impl<'a> SendPlan<'a> {
             let sent = earlier.get(path);
             sent.is_some_and(|sent| sent.what == now.what && sent.permission == now.permission)
         };
-        let added = view.iter();
-        let added = added.filter(|(path, now)| !is_there(path, now) || is_removed(path));
+        let added = view
+            .iter()
+            .filter(|(path, now)| !is_there(path, now) || is_removed(path));
         Self {
             added: added.map(|(path, _)| path).collect(),
             removed,
