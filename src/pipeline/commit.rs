@@ -51,8 +51,9 @@ impl StageMerger<'_> {
                 answer.trim()
             ),
             faults => {
-                let faults = faults.iter().take(FAULTS_MAX);
                 let faults: Vec<String> = faults
+                    .iter()
+                    .take(FAULTS_MAX)
                     .map(|fault| single_line(fault, FAULT_CHARS_MAX))
                     .collect();
                 format!("{LEFT_OUT}\n\n{}\n\n{}\n", faults.join("\n"), answer.trim())
@@ -98,11 +99,11 @@ impl StageMerger<'_> {
     /// Returns the subject of a commit of the role, which contains the beginning of its answer.
     pub(super) fn commit_subject(&self, stage_result: &StageResult) -> String {
         let role = &self.stage_run.stage.role.name;
-        let lines = stage_result
+        let mut lines = stage_result
             .answer
             .lines()
-            .map(|line| line.trim_matches(['#', '*', ' ']));
-        let mut lines = lines.filter(|line| !line.is_empty());
+            .map(|line| line.trim_matches(['#', '*', ' ']))
+            .filter(|line| !line.is_empty());
         let first = lines.next().unwrap_or("work");
         format!("[{role}] {}", single_line(first, SUBJECT_CHARS_MAX))
     }

@@ -120,11 +120,12 @@ impl PipelineDelivery {
             .hub
             .lay_out(&self.tree, &self.changes, to)
             .await?;
-        let removed = self
+        let removed: Vec<RelPath> = self
             .changes
             .iter()
-            .filter(|(_, change)| change.after.is_none());
-        let removed: Vec<RelPath> = removed.map(|(path, _)| path.clone()).collect();
+            .filter(|(_, change)| change.after.is_none())
+            .map(|(path, _)| path.clone())
+            .collect();
         remove_from_layer(&upper, &removed)?;
         made_ns(&upper)
     }

@@ -259,8 +259,8 @@ impl StageMerger<'_> {
         let cumulative = repository
             .hub
             .file(&before, &path, MARKED_BYTES_MAX)
-            .await?;
-        let cumulative = cumulative.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            .await?
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let cumulative = cumulative.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review =
             self_review(&stage_result.answer).unwrap_or("It says nothing of its own work.");

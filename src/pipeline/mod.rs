@@ -138,8 +138,10 @@ impl PipelineRun {
         stop: ShutdownSignal,
         events: Sender<Event>,
     ) -> Result<Self> {
-        let workflow = config.workflow.clone();
-        let workflow = workflow.ok_or_else(|| Error::bug("the config has no pipeline"))?;
+        let workflow = config
+            .workflow
+            .clone()
+            .ok_or_else(|| Error::bug("the config has no pipeline"))?;
         reject_unsupported_agents(&config, &workflow.pipeline.stages)?;
         let redactor = context.redactor.clone();
         let events = PipelineEvents::open(&repository.dir, redactor, events)?;
@@ -306,8 +308,10 @@ impl PipelineRun {
         number: usize,
         journal: &[(JournalEntry, String)],
     ) -> Result<Option<PipelineStop>> {
-        let stage = self.spec().stage(number);
-        let stage = stage.ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
+        let stage = self
+            .spec()
+            .stage(number)
+            .ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
         if let Some(stop) = self.stop_before_stage(stage) {
             return Ok(Some(stop));
         }
@@ -348,8 +352,7 @@ impl PipelineRun {
             };
             self.events.emit(works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
-            let of_plan = parts.get(index).filter(|_| copies > 1);
-            let of_plan = of_plan.map(String::as_str);
+            let of_plan = parts.get(index).filter(|_| copies > 1).map(String::as_str);
             let prompt = now
                 .question(stage, &instance, &self.config, of_plan)
                 .await?;

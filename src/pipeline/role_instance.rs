@@ -81,8 +81,10 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
         .iter()
         .filter(|stage| !stage.role.has_right(RoleRight::Bash))
     {
-        let agents = config.agents.iter();
-        let mut agents = agents.filter(|agent| stage.agents.contains(&agent.id));
+        let mut agents = config
+            .agents
+            .iter()
+            .filter(|agent| stage.agents.contains(&agent.id));
         let free = agents.find(|agent| {
             let external_agent = agent.backend.external_agent.as_ref();
             external_agent.is_some_and(|external_agent| {
@@ -183,8 +185,11 @@ pub(super) fn instance_config(
     let write_scope = WriteScope::for_role(&stage.role, directories.directory);
     let mut agents = Vec::new();
     for (id, checkout) in stage.agents.iter().zip(directories.checkouts) {
-        let agent = config.agents.iter().find(|agent| agent.id == *id);
-        let agent = agent.ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
+        let agent = config
+            .agents
+            .iter()
+            .find(|agent| agent.id == *id)
+            .ok_or_else(|| Error::bug(format!("no agent is `{id}`")))?;
         agents.push(instance_agent(
             agent,
             stage,

@@ -306,8 +306,11 @@ impl PipelineRun {
         for (number, checkout) in checkouts.iter().enumerate() {
             checkout.show(shown).await?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
-                let agent = stage_run.stage.agents.get(number);
-                let agent = agent.ok_or_else(|| Error::bug("an instance without an agent"))?;
+                let agent = stage_run
+                    .stage
+                    .agents
+                    .get(number)
+                    .ok_or_else(|| Error::bug("an instance without an agent"))?;
                 let author = self.author(stage_run, agent);
                 let spec = PrivateRepositorySpec {
                     branch: &branch,
@@ -354,8 +357,11 @@ impl PipelineRun {
     fn models(&self, stage_run: &StageRun<'_>) -> Result<ModelsByAgent> {
         let mut models = ModelsByAgent::new();
         for id in &stage_run.stage.agents {
-            let model = self.context.models.get(id);
-            let model = model.ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
+            let model = self
+                .context
+                .models
+                .get(id)
+                .ok_or_else(|| Error::bug(format!("agent `{id}` has no model")))?;
             models.insert(instance_agent_id(id, &stage_run.instance)?, model.clone());
         }
         Ok(models)
@@ -445,8 +451,12 @@ impl PipelineRun {
         earlier: Vec<UserMessage>,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
         let (role, share) = (&stage_run.instance.name, request.config.limits);
-        let agents = request.config.agents.iter().map(|agent| agent.id.clone());
-        let agents: Vec<AgentId> = agents.collect();
+        let agents: Vec<AgentId> = request
+            .config
+            .agents
+            .iter()
+            .map(|agent| agent.id.clone())
+            .collect();
         let (sender, messages) = user_message_channel(agents.iter().cloned());
         let request = RunRequest {
             messages,

@@ -19,8 +19,7 @@ pub(super) fn waiting_notice(
     let is_meant = |number: usize, stage: &PipelineStage| {
         to.is_none_or(|agent| may_work_in(stage, number, agent))
     };
-    let next = next_stage_where(pipeline, last, is_meant);
-    let next = next.and_then(|(iteration, number)| {
+    let next = next_stage_where(pipeline, last, is_meant).and_then(|(iteration, number)| {
         let stage = pipeline.stage(number)?;
         let (role, count) = (stage.role.name.as_str(), pipeline.stages.len());
         let stage = format!("stage {} of {count} ({role})", number.saturating_add(1));
