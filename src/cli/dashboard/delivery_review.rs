@@ -93,8 +93,12 @@ impl DeliveryReview {
 
     /// Returns the number of files and lines, and what is not offered.
     pub(super) fn summary(&self) -> Vec<StyledRow> {
-        let stats = self.files.iter().filter_map(|file| file.changes.as_ref());
-        let stats: Vec<DiffStat> = stats.map(|changes| changes.stat.clone()).collect();
+        let stats: Vec<DiffStat> = self
+            .files
+            .iter()
+            .filter_map(|file| file.changes.as_ref())
+            .map(|changes| changes.stat.clone())
+            .collect();
         let counts = if stats.len() == self.files.len() {
             stat_summary(&stats)
         } else {
@@ -296,14 +300,17 @@ impl FileChanges {
 }
 
 fn notes(plan: &DeliveryPlan) -> Vec<String> {
-    let conflicts = plan.entries.iter().filter(|entry| entry.is_file());
-    let conflicts = conflicts.filter_map(|entry| {
-        let name = entry_name(plan, entry);
-        Some(format!(
-            "`{name}` is unchanged: {}",
-            entry.conflict?.reason()
-        ))
-    });
+    let conflicts = plan
+        .entries
+        .iter()
+        .filter(|entry| entry.is_file())
+        .filter_map(|entry| {
+            let name = entry_name(plan, entry);
+            Some(format!(
+                "`{name}` is unchanged: {}",
+                entry.conflict?.reason()
+            ))
+        });
     let refused = plan.refused.iter().map(|refusal| {
         let path = escape_name(&refusal.path.to_string());
         format!("`{path}` is refused: {}", refusal.reason)

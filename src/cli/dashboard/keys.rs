@@ -314,8 +314,11 @@ impl KeyTarget<'_> {
 
     /// Begins a message to the agent that is shown in full, or else to all.
     fn open_composer(&mut self) {
-        let agent = self.run.agents().get(self.state.agent);
-        let agent = agent.filter(|_| self.state.view == OpenView::Agent);
+        let agent = self
+            .run
+            .agents()
+            .get(self.state.agent)
+            .filter(|_| self.state.view == OpenView::Agent);
         let text = agent.map(|agent| format!("{}: ", agent.id));
         self.state.composer = Some(ComposerLine {
             purpose: ComposerPurpose::Message,

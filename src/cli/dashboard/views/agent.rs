@@ -90,8 +90,10 @@ pub(in crate::cli::dashboard) fn find_older(
     let width = body.width.saturating_sub(2);
     let rows = TranscriptRows::from_end(agent, state, width, usize::MAX);
     let from_end = rows.lines.iter().rev().enumerate();
-    let matches = from_end.filter(|(_, line)| contains(line, search.text.as_str()));
-    let matches: Vec<usize> = matches.map(|(offset, _)| offset).collect();
+    let matches: Vec<usize> = from_end
+        .filter(|(_, line)| contains(line, search.text.as_str()))
+        .map(|(offset, _)| offset)
+        .collect();
     let below_state = body.height.saturating_sub(3);
     let plan = plan_lines(agent, plan_rows_max(below_state)).len();
     let height = usize::from(below_state).saturating_sub(plan);

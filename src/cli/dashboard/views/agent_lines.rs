@@ -70,8 +70,9 @@ pub(super) fn checks_text(answer: &BallotAnswer) -> Option<(TextStyle, String)> 
     if checks.is_empty() {
         return None;
     }
-    let passed = checks.iter();
-    let passed = passed.filter(|check| check.verdict == CheckVerdict::Passed);
+    let passed = checks
+        .iter()
+        .filter(|check| check.verdict == CheckVerdict::Passed);
     let (passed, all) = (passed.count(), checks.len());
     Some(if answer.fails_checks() {
         (TextStyle::Bad, format!("checks {passed}/{all} failed"))

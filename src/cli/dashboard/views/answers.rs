@@ -39,8 +39,12 @@ pub(in crate::cli::dashboard) fn draw(
     let columns = usize::from((area.width / ANSWER_WIDTH_MIN).max(1));
     let last = answers.len().saturating_sub(columns);
     let first = scene.state.answer.min(last);
-    let shown = answers.iter().enumerate().skip(first).take(columns);
-    let shown: Vec<(usize, &&BallotAnswer)> = shown.collect();
+    let shown: Vec<(usize, &&BallotAnswer)> = answers
+        .iter()
+        .enumerate()
+        .skip(first)
+        .take(columns)
+        .collect();
     let mut scroll_max = 0;
     for ((index, answer), column) in shown.iter().zip(split_columns(area, shown.len())) {
         let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();

@@ -28,8 +28,10 @@ pub(in crate::cli::dashboard) fn draw(
         return draw_review(scene, canvas, area, review);
     }
     let lines = outcome_lines(scene);
-    let rows = lines.iter().flat_map(|line| wrap_row(line, area.width));
-    let rows: Vec<StyledRow> = rows.collect();
+    let rows: Vec<StyledRow> = lines
+        .iter()
+        .flat_map(|line| wrap_row(line, area.width))
+        .collect();
     draw_from_top(canvas, area, &rows, scene.state.scroll)
 }
 

@@ -21,8 +21,11 @@ pub(in crate::cli::dashboard) fn draw(
 ) -> usize {
     let height = usize::from(area.height);
     let needed = scene.state.scroll.saturating_add(height);
-    let from_end = scene.history.events().rev();
-    let from_end = from_end.filter_map(|event| log_line(scene, event));
+    let from_end = scene
+        .history
+        .events()
+        .rev()
+        .filter_map(|event| log_line(scene, event));
     let mut lines: Vec<StyledRow> = from_end.take(needed.saturating_add(1)).collect();
     let is_all = lines.len() <= needed;
     lines.truncate(needed);

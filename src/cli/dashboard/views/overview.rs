@@ -71,8 +71,9 @@ fn layout(area: Rect, count: usize) -> OverviewLayout {
     let above = count.div_ceil(2);
     let rows = split_rows(area, 2);
     let counts = [above, count.saturating_sub(above)];
-    let two_rows = rows.into_iter().zip(counts);
-    let two_rows: Vec<Rect> = two_rows
+    let two_rows: Vec<Rect> = rows
+        .into_iter()
+        .zip(counts)
         .flat_map(|(row, count)| split_columns(row, count).into_iter().take(count))
         .collect();
     if count > 1 && fits(&two_rows) {

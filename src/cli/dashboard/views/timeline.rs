@@ -66,8 +66,10 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
         let column = ms.min(end_ms).saturating_mul(last) / end_ms;
         usize::try_from(column).unwrap_or_default()
     };
-    let spans = lane.spans.iter();
-    let spans = spans.map(|span| (span.kind, span.from_ms, span.to_ms));
+    let spans = lane
+        .spans
+        .iter()
+        .map(|span| (span.kind, span.from_ms, span.to_ms));
     let open = lane.open.iter();
     let open = open.map(|open| (open.kind, open.from_ms, end_ms));
     for (kind, from_ms, to_ms) in spans.chain(open) {
