@@ -225,17 +225,19 @@ fn backends_with_keys(
         })
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
-    let others = VENDORS.iter().filter(|vendor| {
-        matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
-    });
-    let others = others.filter_map(|vendor| {
-        let backend = backend(vendor, vendor.default_model?, None);
-        Some(DetectedBackend {
-            name: vendor.name,
-            backend,
-            source: key_of(vendor)?,
+    let others = VENDORS
+        .iter()
+        .filter(|vendor| {
+            matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
         })
-    });
+        .filter_map(|vendor| {
+            let backend = backend(vendor, vendor.default_model?, None);
+            Some(DetectedBackend {
+                name: vendor.name,
+                backend,
+                source: key_of(vendor)?,
+            })
+        });
     makers.chain(others).collect()
 }
 

@@ -181,8 +181,8 @@ impl ConfigChecker<'_> {
         let view_of_backend = backend_view?;
         let cwd = view_of_backend
             .text(&backend::CWD)
-            .and_then(|text| self.parse_storage_path(&text));
-        let cwd = cwd.or_else(|| self.workspace_of_program(&view_of_backend));
+            .and_then(|text| self.parse_storage_path(&text))
+            .or_else(|| self.workspace_of_program(&view_of_backend));
         let folder_guard = self.folder_guard(view, &view_of_backend);
         let context_paths =
             self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);

@@ -201,8 +201,8 @@ impl ConfigChecker<'_> {
     fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         let written = view
             .text(&backend::MODEL)
-            .map(|text| text.written.trim().to_owned());
-        let written = written.filter(|name| !name.is_empty());
+            .map(|text| text.written.trim().to_owned())
+            .filter(|name| !name.is_empty());
         let model = written.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);

@@ -104,12 +104,13 @@ impl ConfigChecker<'_> {
         let env_file = view
             .text(&docker_credentials::ENV_FILE)
             .and_then(|text| self.config_relative_path(&text));
-        let from_file = view.get(&docker_credentials::ENV_VARS_FROM_FILE);
-        let from_file = from_file.filter(|_| {
-            !view
-                .texts(&docker_credentials::ENV_VARS_FROM_FILE)
-                .is_empty()
-        });
+        let from_file = view
+            .get(&docker_credentials::ENV_VARS_FROM_FILE)
+            .filter(|_| {
+                !view
+                    .texts(&docker_credentials::ENV_VARS_FROM_FILE)
+                    .is_empty()
+            });
         if let (Some(list), None) = (from_file, &env_file) {
             let path = view.key_path(&docker_credentials::ENV_VARS_FROM_FILE);
             let error = Diagnostic::error(path, "`env_vars_from_file` needs `env_file`");

@@ -159,8 +159,7 @@ impl ConfigChecker<'_> {
         backend: &BackendConfig,
         kind: &ExternalAgentKind,
     ) -> CommandLineConfig {
-        let usual = kind.env.iter();
-        let usual = usual.map(|(name, value)| {
+        let usual = kind.env.iter().map(|(name, value)| {
             let value = EnvVariable::Literal((*value).to_owned());
             ((*name).to_owned(), value)
         });
@@ -207,8 +206,7 @@ impl ConfigChecker<'_> {
         kind: &ExternalAgentKind,
     ) -> Option<(&'static str, SecretString)> {
         let set = self.set_key_variable(backend);
-        let key = backend.api_key.clone();
-        let key = key.or_else(|| self.secret(set?));
+        let key = backend.api_key.clone().or_else(|| self.secret(set?));
         let key = kind.key.zip(key);
         let token = kind.token.and_then(|name| Some((name, self.secret(name)?)));
         let is_written = backend.api_key.is_some();

@@ -23,13 +23,15 @@ impl ConfigChecker<'_> {
 
     fn known_model(&mut self, view: &MappingView<'_>) -> Option<KnownModel> {
         let rates = self.rates(view);
-        let long = view.items(&models::LONG_REQUESTS).into_iter();
-        let long = long.filter_map(|(path, node)| {
-            let view = MappingView { node, path };
-            let above = view.integer(&models::ABOVE_INPUT_TOKENS)?;
-            Some((above, self.rates(&view)?))
-        });
-        let mut long: Vec<(u64, TokenRates)> = long.collect();
+        let mut long: Vec<(u64, TokenRates)> = view
+            .items(&models::LONG_REQUESTS)
+            .into_iter()
+            .filter_map(|(path, node)| {
+                let view = MappingView { node, path };
+                let above = view.integer(&models::ABOVE_INPUT_TOKENS)?;
+                Some((above, self.rates(&view)?))
+            })
+            .collect();
         long.sort_by_key(|(above, _)| *above);
         Some(KnownModel {
             vendor: view

@@ -140,8 +140,8 @@ impl ConfigChecker<'_> {
         let Some(view) = orchestrator.section(&orchestrator::COORDINATION) else {
             return SkillsConfig::default();
         };
-        let named = view.text(&coordination::SKILLS_DIRECTORY);
-        let named = named
+        let named = view
+            .text(&coordination::SKILLS_DIRECTORY)
             .or_else(|| orchestrator.text(&coordination::SKILLS_DIRECTORY))
             .and_then(|text| self.path(&text));
         match view.flag(&coordination::USE_SKILLS) {

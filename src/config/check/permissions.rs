@@ -89,10 +89,9 @@ impl ConfigChecker<'_> {
         parents: &[&MappingView<'_>],
         shared: &PermissionsConfig,
     ) -> PermissionsConfig {
-        let sections = parents
+        let sections: Vec<MappingView<'_>> = parents
             .iter()
-            .filter_map(|parent| parent.section(&permissions::KEY));
-        let sections: Vec<MappingView<'_>> = sections
+            .filter_map(|parent| parent.section(&permissions::KEY))
             .filter(|section| section.flag(&permissions::ENABLED) != Some(false))
             .collect();
         let mut config = PermissionsConfig::default();

@@ -316,12 +316,13 @@ impl ConfigChecker<'_> {
         command.extend(arguments.iter().map(|text| text.written.to_owned()));
         let env = self.variables(entry, &servers::ENV);
         self.limit_pairs(entry, &servers::ENV);
-        let cwd = entry.text(&servers::CWD);
-        let cwd = cwd.filter(|text| text.written != CWD_OF_SERVER);
-        let cwd = cwd.and_then(|text| {
-            self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
-            self.path(&text)
-        });
+        let cwd = entry
+            .text(&servers::CWD)
+            .filter(|text| text.written != CWD_OF_SERVER)
+            .and_then(|text| {
+                self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
+                self.path(&text)
+            });
         let network = self.network_of(entry, &servers::NETWORK);
         let place = self.place_of_program(entry);
         let is_local = place == ProgramPlace::Sandbox;
@@ -482,9 +483,9 @@ impl ConfigChecker<'_> {
                  `args`";
             return self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
-        let level = entry.section(&servers::SECURITY);
-        let level =
-            level.and_then(|view| view.text(&server_security::LEVEL).map(|text| text.written));
+        let level = entry
+            .section(&servers::SECURITY)
+            .and_then(|view| view.text(&server_security::LEVEL).map(|text| text.written));
         let is_known = |program: &String| {
             let name = program.rsplit('/').next().unwrap_or(program);
             let name = name.trim_end_matches(".exe");

@@ -23,9 +23,8 @@ impl ConfigChecker<'_> {
     ) {
         let sections = parents
             .iter()
-            .filter_map(|parent| parent.section(&permissions::KEY));
-        let sections =
-            sections.filter(|section| section.flag(&permissions::ENABLED) != Some(false));
+            .filter_map(|parent| parent.section(&permissions::KEY))
+            .filter(|section| section.flag(&permissions::ENABLED) != Some(false));
         for section in sections.flat_map(|section| {
             let nested = section.section(&permissions::RULES);
             std::iter::once(section).chain(nested)

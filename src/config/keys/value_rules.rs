@@ -73,8 +73,7 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     let outer = setting.text_in_enclosing(&backend::TYPE);
     let vendor = vendors::find_vendor(own_vendor.or(outer)?)?;
     let is_same = own_vendor.is_none() || own_vendor == outer;
-    let url = setting.text_in_mapping(&backend::BASE_URL);
-    let url = url.or_else(|| {
+    let url = setting.text_in_mapping(&backend::BASE_URL).or_else(|| {
         setting
             .text_in_enclosing(&backend::BASE_URL)
             .filter(|_| is_same)

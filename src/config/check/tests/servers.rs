@@ -410,11 +410,13 @@ fn a_program_of_an_agent_without_a_workspace_starts_in_a_private_directory() {
             with_backend(&format!("mcp_servers: [{entries}]"))
         );
         let config = config(&yaml);
-        let programs = config.agents[0].servers.iter();
-        let programs = programs.map(|server| match &server.link {
-            ServerTransport::Program(program) => program.directory.clone(),
-            ServerTransport::Remote(_) => panic!("a program"),
-        });
+        let programs = config.agents[0]
+            .servers
+            .iter()
+            .map(|server| match &server.link {
+                ServerTransport::Program(program) => program.directory.clone(),
+                ServerTransport::Remote(_) => panic!("a program"),
+            });
         programs.collect::<Vec<_>>()
     };
     let named = ServerDirectory::Named(AbsPath::new("/srv").unwrap());
