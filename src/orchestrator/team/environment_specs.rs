@@ -28,8 +28,7 @@ impl AgentTeam {
     /// Returns the members with hooks, and how the hooks run. In a replay there are none, because
     /// their answers are recorded.
     pub fn hook_specs(&self) -> impl Iterator<Item = EnvironmentSpec<'_>> {
-        let members = self.members.iter();
-        let members = members.filter(|member| {
+        let members = self.members.iter().filter(|member| {
             self.delivery_access == DeliveryAccess::ReadWrite && !member.config.hooks.is_empty()
         });
         members.map(|member| EnvironmentSpec {

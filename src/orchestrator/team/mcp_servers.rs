@@ -56,8 +56,10 @@ impl AgentTeam {
     /// Returns the servers that are programs, and how they are sandboxed. In a replay there are
     /// none, because their answers are recorded.
     pub(super) fn server_specs(&self) -> impl Iterator<Item = (&ServerName, EnvironmentSpec<'_>)> {
-        let members = self.members.iter();
-        let members = members.filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
+        let members = self
+            .members
+            .iter()
+            .filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.flat_map(|member| {
             let workspace = member.workspace.as_ref().unwrap_or(&self.base);
             member.servers.iter().filter_map(move |serving| {
@@ -255,8 +257,9 @@ fn unmatched_rule_warnings<'a>(
         // A tool that the server's own keys exclude need not be offered.
         let closed = server.config.call_rules();
         let server = server.config.name().as_str();
-        let rules = rules.unmatched_at_server(server, &names);
-        let rules = rules.filter(|rule| closed.iter().all(|closed| closed != *rule));
+        let rules = rules
+            .unmatched_at_server(server, &names)
+            .filter(|rule| closed.iter().all(|closed| closed != *rule));
         let warning = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
         rules.map(warning).collect::<Vec<_>>()
     };

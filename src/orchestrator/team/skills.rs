@@ -381,10 +381,10 @@ impl TeamMember {
         }
         // The agent's own directories need not exist yet, and no skills are read from them.
         let readable = self.grants.iter();
-        let readable = readable
+        let readable: Vec<Grant> = readable
             .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
-            .cloned();
-        let readable: Vec<Grant> = readable.collect();
+            .cloned()
+            .collect();
         self.skills = read_skills(&open, &readable, &self.rules, &real)?;
         let offered: BTreeSet<&String> = self.skills.skills.iter().map(|s| &s.file).collect();
         let is_offered = |root: &RealPath| offered.contains(&skill_file(root).to_string());
