@@ -149,8 +149,8 @@ impl AgentLauncher {
         };
         let (network_access, network) = self.commands.network().map_err(|why| why.to_string())?;
         let facts = self.commands.command_context(spec, network_access);
-        let mut policy =
-            compile_policy(&self.gate, &self.commands, facts).map_err(|stop| stop.message)?;
+        let mut policy = compile_policy(&self.gate, &self.commands, facts)
+            .map_err(|tool_error| tool_error.message)?;
         for (path, scope) in needed {
             open_for_reading(&mut policy, path, scope);
         }

@@ -76,7 +76,7 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
                 let notes = command_changes.notes(&own_gate, LEFT_OUT_SHOWN_MAX);
                 (command_changes.changes, notes)
             }
-            Err(stop) => (stop.changes, vec![stop.message]),
+            Err(tool_error) => (tool_error.changes, vec![tool_error.message]),
         };
         late.add(changes);
         notes

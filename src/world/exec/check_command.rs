@@ -39,7 +39,7 @@ pub fn run_check(
     };
     let invocation = ShellInvocation::new(&command, &dir);
     let ended = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
-    let (finished, _) = ended.map_err(|stop| stop.message)?;
+    let (finished, _) = ended.map_err(|tool_error| tool_error.message)?;
     match &finished.ended {
         ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
         ended @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => Err(ended.to_string()),

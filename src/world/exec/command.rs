@@ -115,9 +115,9 @@ pub(super) fn run_and_sync<T>(
     match run(sync.gate(), &policy) {
         Ok(finished) => Ok((finished, sync.finish(gate, &mut trees)?)),
         // It may have run nevertheless, for example if the container engine died.
-        Err(stop) => {
+        Err(tool_error) => {
             let command_changes = sync.finish(gate, &mut trees)?;
-            Err(stop.with_changes(command_changes.changes))
+            Err(tool_error.with_changes(command_changes.changes))
         }
     }
 }

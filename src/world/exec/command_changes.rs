@@ -121,18 +121,18 @@ impl CommandChanges {
         self.record_change(path, ChangeKind::Denied { reason });
     }
 
-    /// Records that `path` was left unchanged because of `stop`, and the changes made before the
-    /// error.
-    pub(super) fn record_error(&mut self, path: &RealPath, stop: ToolError) {
-        let reason = stop.message;
+    /// Records that `path` was left unchanged because of `tool_error`, and the changes made before
+    /// the error.
+    pub(super) fn record_error(&mut self, path: &RealPath, tool_error: ToolError) {
+        let reason = tool_error.message;
         self.record_omission(path, reason.clone());
-        if stop.changes.is_empty() {
-            let kind = match stop.outcome {
+        if tool_error.changes.is_empty() {
+            let kind = match tool_error.outcome {
                 ActionOutcome::Denied => ChangeKind::Denied { reason },
                 ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
             };
             self.record_change(path, kind);
         }
-        self.changes.extend(stop.changes);
+        self.changes.extend(tool_error.changes);
     }
 }

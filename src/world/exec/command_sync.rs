@@ -212,9 +212,9 @@ impl OverlayCommand {
             };
             match commit(gate, layer, reported) {
                 Ok(applied) => all_changes.add(applied),
-                Err(mut stop) => {
-                    all_changes.changes.append(&mut stop.changes);
-                    failure.get_or_insert(stop);
+                Err(mut tool_error) => {
+                    all_changes.changes.append(&mut tool_error.changes);
+                    failure.get_or_insert(tool_error);
                 }
             }
         }
@@ -227,7 +227,7 @@ impl OverlayCommand {
         }
         match failure {
             None => Ok(all_changes),
-            Some(stop) => Err(stop.with_changes(all_changes.changes)),
+            Some(tool_error) => Err(tool_error.with_changes(all_changes.changes)),
         }
     }
 }

@@ -217,7 +217,7 @@ fn content_diffs(
             read_side(gate, &second.join(rel)),
         ) {
             (Ok(one), Ok(other)) => diff(&one, &other, 1, bytes_left.min(FILE_DIFF_BYTES_MAX)),
-            (Err(stop), _) | (_, Err(stop)) => stop.message,
+            (Err(tool_error), _) | (_, Err(tool_error)) => tool_error.message,
         };
         bytes_left = bytes_left.saturating_sub(text.len());
         diffs.insert(display_name(rel.as_path().as_os_str(), "."), text.into());

@@ -66,8 +66,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
         destination,
         existing,
     } = route;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
-    let meta = source.dir().meta(&source.below()).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
     match meta.kind {
         FileKind::File => {
             let mut bytes_left = COPY_BYTES_MAX;
@@ -90,7 +90,7 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
             Ok(transfer.observation(route, "copy_file"))
         }
         kind @ (FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
-            Err(stop(FileSystemError::NotRegular(kind)))
+            Err(tool_error(FileSystemError::NotRegular(kind)))
         }
     }
 }
@@ -210,12 +210,12 @@ impl TreeCopyReport {
         };
         match copied {
             Ok(change) => self.changes.extend(change),
-            Err(stop) => {
-                if stop.changes.is_empty() {
-                    self.changes.push(skipped_change(&destination, &stop));
+            Err(tool_error) => {
+                if tool_error.changes.is_empty() {
+                    self.changes.push(skipped_change(&destination, &tool_error));
                 }
-                self.changes.extend(stop.changes);
-                self.errors.push((found.rel, stop.message));
+                self.changes.extend(tool_error.changes);
+                self.errors.push((found.rel, tool_error.message));
             }
         }
     }
@@ -250,12 +250,12 @@ impl TreeCopyReport {
     }
 }
 
-/// Returns the change for a file that was left alone because of `stop`.
-fn skipped_change(destination: &ResolvedPath, stop: &ToolError) -> FileChange {
-    let reason = stop.message.clone();
+/// Returns the change for a file that was left alone because of `tool_error`.
+fn skipped_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileChange {
+    let reason = tool_error.message.clone();
     FileChange {
         path: destination.real().clone(),
-        kind: match stop.outcome {
+        kind: match tool_error.outcome {
             ActionOutcome::Denied => ChangeKind::Denied { reason },
             ActionOutcome::Done | ActionOutcome::Failed => ChangeKind::Failed { reason },
         },
@@ -287,13 +287,16 @@ pub(super) fn copy_content(
         destination,
         existing,
     } = route;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
-    let (content, meta) = source.dir().open_file(&source.below()).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let (content, meta) = source
+        .dir()
+        .open_file(&source.below())
+        .map_err(tool_error)?;
     let needed = meta.allocated_bytes.min(meta.version.size_bytes);
     let too_much = FileSystemError::Limit("more than 4 GiB would be copied by one call");
     *bytes_left = bytes_left
         .checked_sub(needed)
-        .ok_or_else(|| stop(too_much))?;
+        .ok_or_else(|| tool_error(too_much))?;
     let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing,
@@ -314,20 +317,26 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         destination,
         existing,
     } = route;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
-    let target = source.dir().link_target(&source.below()).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "copy", source, fault);
+    let target = source
+        .dir()
+        .link_target(&source.below())
+        .map_err(tool_error)?;
     let below = destination.below();
-    let (dir, name) = destination.dir().make_parent_of(&below).map_err(stop)?;
+    let (dir, name) = destination
+        .dir()
+        .make_parent_of(&below)
+        .map_err(tool_error)?;
     let (result, kind) = match (destination.dir().meta(&below), existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
         (Ok(old), ExistingTarget::Overwrite) if old.kind == FileKind::Link => {
             let replaced = replace_link(&dir, name, &target, &old.version);
             (replaced, ChangeKind::Changed)
         }
-        (Ok(_), _) => return Err(stop(FileSystemError::Exists)),
-        (Err(fault), _) => return Err(stop(fault)),
+        (Ok(_), _) => return Err(tool_error(FileSystemError::Exists)),
+        (Err(fault), _) => return Err(tool_error(fault)),
     };
-    result.map_err(stop)?;
+    result.map_err(tool_error)?;
     Ok(FileChange {
         path: destination.real().clone(),
         kind,

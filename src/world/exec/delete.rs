@@ -28,14 +28,14 @@ pub(super) fn delete_file(
     path: &ResolvedPath,
     recursion: DeleteRecursion,
 ) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "delete", path, fault);
-    let meta = path.dir().meta(&path.below()).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "delete", path, fault);
+    let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
     let shown_path = display_path(gate, path.real());
     let (kind, changes) = match (meta.kind, recursion) {
         (FileKind::Directory, DeleteRecursion::EmptyOnly) => {
             let below = path.below();
-            let (parent, name) = path.dir().parent_of(&below).map_err(stop)?;
-            parent.remove_dir(name).map_err(stop)?;
+            let (parent, name) = path.dir().parent_of(&below).map_err(tool_error)?;
+            parent.remove_dir(name).map_err(tool_error)?;
             ("directory", Vec::new())
         }
         (FileKind::Directory, DeleteRecursion::Whole) => {
@@ -93,7 +93,7 @@ pub(super) fn delete_files_batch(
     for name in &pending {
         match remove_name(gate, &path.join(&name.rel), &name.meta.version) {
             Ok(change) => changes.push(change),
-            Err(stop) => return Err(stop.with_changes(changes)),
+            Err(tool_error) => return Err(tool_error.with_changes(changes)),
         }
     }
     let content = json!({
@@ -196,12 +196,12 @@ pub(super) fn remove_tree(
         };
         match removed {
             Ok(change) => changes.extend(change),
-            Err(stop) => return Err(stop.with_changes(changes)),
+            Err(tool_error) => return Err(tool_error.with_changes(changes)),
         }
     }
     match remove_dir(gate, path) {
         Ok(()) => Ok(changes),
-        Err(stop) => Err(stop.with_changes(changes)),
+        Err(tool_error) => Err(tool_error.with_changes(changes)),
     }
 }
 

@@ -45,10 +45,11 @@ struct GrepSearch {
 pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
     let matcher = matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "search", path, fault);
-    let (files, listing) = match path.dir().meta(&path.below()).map_err(stop)?.kind {
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "search", path, fault);
+    let (files, listing) = match path.dir().meta(&path.below()).map_err(tool_error)?.kind {
         FileKind::Directory => {
-            let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(stop)?;
+            let listing =
+                list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(tool_error)?;
             let entries = listing.found.iter();
             let selected = entries
                 .filter(|entry| entry.kind == FileKind::File && selection.matches(&entry.rel));

@@ -20,8 +20,9 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 
 /// Implements `list_directory`.
 pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "list", path, fault);
-    let listing = list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "list", path, fault);
+    let listing =
+        list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(tool_error)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for found in &listing.found {
         let name = display_name(found.rel.as_path().as_os_str(), ".");

@@ -167,7 +167,7 @@ pub fn read_model_file(
     } else {
         Err(ToolError::failed("only a media file is read as one"))
     };
-    read.map_err(|stop| stop.message)
+    read.map_err(|tool_error| tool_error.message)
 }
 
 /// Runs a permitted command on `streams` until it exits or `interrupt` is raised.

@@ -47,12 +47,12 @@ pub(super) fn put(
     source: &FileSource<'_>,
     options: WriteOptions,
 ) -> Result<FileChange, ToolError> {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "write", path, fault);
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "write", path, fault);
     let below = path.below();
-    let old = existing_file(path).map_err(stop)?;
+    let old = existing_file(path).map_err(tool_error)?;
     if let Some(old) = &old {
         if options.existing == ExistingTarget::Keep {
-            return Err(stop(FileSystemError::Exists));
+            return Err(tool_error(FileSystemError::Exists));
         }
         if let Some(why) = write_block(gate, path.real(), old, options.intent) {
             return Err(write_refusal(gate, path, source, options.intent, why));
@@ -74,10 +74,10 @@ pub(super) fn put(
         | WriteIntent::Commit { .. } => old.map(|old| old.version),
     };
     if old.map(|old| old.version) != seen {
-        return Err(stop(FileSystemError::Changed));
+        return Err(tool_error(FileSystemError::Changed));
     }
-    let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
-    let mut staged = stage_file(&dir, source, old.as_ref()).map_err(stop)?;
+    let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
+    let mut staged = stage_file(&dir, source, old.as_ref()).map_err(tool_error)?;
     if let Some(staging_dir) = gate.staging_dir() {
         staged = staged.with_staging_dir(staging_dir);
     }
@@ -97,7 +97,7 @@ pub(super) fn put(
             let why = WriteBlock::Conflict;
             return Err(write_refusal(gate, path, source, options.intent, why));
         }
-        Err(fault) => return Err(stop(fault)),
+        Err(fault) => return Err(tool_error(fault)),
     };
     let mut history = gate.history();
     if let (WriteIntent::Edit(seen), Some(users)) = (options.intent, users)
@@ -180,14 +180,14 @@ fn write_refusal(
     intent: WriteIntent,
     why: WriteBlock,
 ) -> ToolError {
-    let stop = ToolError::denied(gate, path.real(), why);
+    let tool_error = ToolError::denied(gate, path.real(), why);
     let is_whole = matches!(intent, WriteIntent::Overwrite | WriteIntent::Commit { .. });
     if !is_whole || why != WriteBlock::Conflict {
-        return stop;
+        return tool_error;
     }
     match keep_ours(gate, path, source) {
-        Ok(Some(change)) => stop.with_changes(vec![change]),
-        Ok(None) => stop,
+        Ok(Some(change)) => tool_error.with_changes(vec![change]),
+        Ok(None) => tool_error,
         Err(fault) => ToolError::failed_at(gate, "keep our version of", path, fault),
     }
 }

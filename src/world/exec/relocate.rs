@@ -21,8 +21,8 @@ pub(super) fn move_file(
     source: &ResolvedPath,
     destination: &ResolvedPath,
 ) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "move", source, fault);
-    let meta = source.dir().meta(&source.below()).map_err(stop)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "move", source, fault);
+    let meta = source.dir().meta(&source.below()).map_err(tool_error)?;
     if destination.real().is_within(source.real()) {
         return Err(ToolError::failed_at(
             gate,
@@ -47,7 +47,7 @@ pub(super) fn move_file(
         return Err(ToolError::denied(gate, source.real(), why));
     }
     let changes = if is_within_one_workspace(gate, source, destination) {
-        rename(source, destination).map_err(stop)?
+        rename(source, destination).map_err(tool_error)?
     } else {
         copy_and_remove(gate, source, destination, &meta)?
     };
@@ -167,9 +167,9 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
             changes.extend(removed);
             Ok(changes)
         }
-        Err(mut stop) => {
-            changes.append(&mut stop.changes);
-            Err(stop.with_changes(changes))
+        Err(mut tool_error) => {
+            changes.append(&mut tool_error.changes);
+            Err(tool_error.with_changes(changes))
         }
     }
 }

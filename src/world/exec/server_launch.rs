@@ -138,7 +138,8 @@ pub(super) fn confine(
         facts.env.extend(offline_variables());
     }
     facts.env.extend(safe_import_path);
-    let compiled = compile_policy(gate, commands, facts).map_err(|stop| stop.message)?;
+    let compiled =
+        compile_policy(gate, commands, facts).map_err(|tool_error| tool_error.message)?;
     let mut policy = restrict_writes(compiled, permission);
     for path in opened {
         open_for_reading(&mut policy, path, GrantScope::File);

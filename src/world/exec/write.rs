@@ -69,19 +69,19 @@ pub(super) fn edit_file(
 
 /// Implements `create_directory`.
 pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let stop = |fault: FileSystemError| ToolError::failed_at(gate, "create", path, fault);
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "create", path, fault);
     let shown_path = display_path(gate, path.real());
     let below = path.below();
     match path.dir().meta(&below) {
         Ok(meta) if meta.kind == FileKind::Directory => Ok(Observation::done(format!(
             "{shown_path} is there already\n"
         ))),
-        Ok(_) => Err(stop(FileSystemError::Exists)),
+        Ok(_) => Err(tool_error(FileSystemError::Exists)),
         Err(FileSystemError::Missing) => {
-            let _made = path.dir().make_dirs(&below).map_err(stop)?;
+            let _made = path.dir().make_dirs(&below).map_err(tool_error)?;
             Ok(Observation::done(format!("created {shown_path}\n")))
         }
-        Err(fault) => Err(stop(fault)),
+        Err(fault) => Err(tool_error(fault)),
     }
 }
 

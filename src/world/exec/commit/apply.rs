@@ -42,17 +42,17 @@ impl LayerCommit<'_> {
     /// Applies one name and records the result.
     pub(super) fn commit_name(&mut self, rel: &RelPath) {
         let path = self.root.join(rel);
-        if let Err(stop) = self.apply_name(rel, &path) {
-            self.command_changes.record_error(path.real(), stop);
+        if let Err(tool_error) = self.apply_name(rel, &path) {
+            self.command_changes.record_error(path.real(), tool_error);
         }
     }
 
     fn apply_name(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| {
+        let tool_error = |fault: FileSystemError| {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let entry = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
-        match entry.map_err(stop)? {
+        match entry.map_err(tool_error)? {
             UpperEntry::Removed => self.remove(path),
             UpperEntry::Merged(_) => Ok(()),
             UpperEntry::Made(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Kept),
@@ -75,7 +75,8 @@ impl LayerCommit<'_> {
         meta: &FileMetadata,
         below: DirectoryOpacity,
     ) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
+        let tool_error =
+            |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
         let parent = rel.parent().unwrap_or_default();
         let hides = below == DirectoryOpacity::Hidden || self.hiding.contains(&parent);
         if hides {
@@ -83,8 +84,8 @@ impl LayerCommit<'_> {
         }
         if self.clear_target(path, FileKind::Directory)? == TargetOccupancy::Free {
             let below = path.below();
-            let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
-            return dir.make_dir(name, meta).map_err(stop);
+            let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
+            return dir.make_dir(name, meta).map_err(tool_error);
         }
         if hides {
             self.remove_hidden(rel, path)?;
@@ -94,12 +95,13 @@ impl LayerCommit<'_> {
 
     /// Removes what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| ToolError::failed_at(self.gate, "list", path, fault);
+        let tool_error =
+            |fault: FileSystemError| ToolError::failed_at(self.gate, "list", path, fault);
         let listed =
             |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
-        let upper_entries = listed(self.upper, rel).map_err(stop)?;
+        let upper_entries = listed(self.upper, rel).map_err(tool_error)?;
         let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
-        for entry in listed(path.dir(), &path.below()).map_err(stop)? {
+        for entry in listed(path.dir(), &path.below()).map_err(tool_error)? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
@@ -109,8 +111,8 @@ impl LayerCommit<'_> {
             }
             if let Some(reason) = self.closed_reason(&rel) {
                 self.record_denial(&rel, reason);
-            } else if let Err(stop) = self.remove(&path) {
-                self.command_changes.record_error(path.real(), stop);
+            } else if let Err(tool_error) = self.remove(&path) {
+                self.command_changes.record_error(path.real(), tool_error);
             }
         }
         Ok(())
@@ -122,7 +124,7 @@ impl LayerCommit<'_> {
         path: &ResolvedPath,
         meta: &FileMetadata,
     ) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| {
+        let tool_error = |fault: FileSystemError| {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let occupancy = self.clear_target(path, FileKind::File)?;
@@ -131,11 +133,11 @@ impl LayerCommit<'_> {
         self.bytes_left = self
             .bytes_left
             .checked_sub(needed)
-            .ok_or_else(|| stop(too_much))?;
-        if occupancy == TargetOccupancy::Taken && self.is_same(rel, path).map_err(stop)? {
+            .ok_or_else(|| tool_error(too_much))?;
+        if occupancy == TargetOccupancy::Taken && self.is_same(rel, path).map_err(tool_error)? {
             return Ok(());
         }
-        let (content, meta) = self.upper.open_file(rel).map_err(stop)?;
+        let (content, meta) = self.upper.open_file(rel).map_err(tool_error)?;
         let options = WriteOptions {
             intent: self.intent,
             existing: ExistingTarget::Overwrite,
@@ -162,27 +164,27 @@ impl LayerCommit<'_> {
     }
 
     fn put_link(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
-        let stop = |fault: FileSystemError| {
+        let tool_error = |fault: FileSystemError| {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
-        let target = self.upper.link_target(rel).map_err(stop)?;
+        let target = self.upper.link_target(rel).map_err(tool_error)?;
         let occupancy = self.clear_target(path, FileKind::Link)?;
         let below = path.below();
-        let (dir, name) = path.dir().make_parent_of(&below).map_err(stop)?;
+        let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
         let kind = match occupancy {
             TargetOccupancy::Free => {
-                dir.symlink(name, &target).map_err(stop)?;
+                dir.symlink(name, &target).map_err(tool_error)?;
                 ChangeKind::Created
             }
             TargetOccupancy::Taken => {
-                if path.dir().link_target(&below).map_err(stop)? == target {
+                if path.dir().link_target(&below).map_err(tool_error)? == target {
                     return Ok(());
                 }
-                let old = path.dir().meta(&below).map_err(stop)?;
+                let old = path.dir().meta(&below).map_err(tool_error)?;
                 if let Some(why) = write_block(self.gate, path.real(), &old, self.intent) {
                     return Err(ToolError::denied(self.gate, path.real(), why));
                 }
-                replace_link(&dir, name, &target, &old.version).map_err(stop)?;
+                replace_link(&dir, name, &target, &old.version).map_err(tool_error)?;
                 ChangeKind::Changed
             }
         };

@@ -43,19 +43,19 @@ pub(super) fn commit(
     let root = gate
         .writable_tree(&layer.root)
         .ok_or_else(|| ToolError::failed("its directory is not open for writing"))?;
-    let stop =
+    let tool_error =
         |fault: FileSystemError| ToolError::failed_at(gate, "apply the changes to", &root, fault);
-    let upper = DirectoryHandle::open_own(&layer.upper).map_err(stop)?;
+    let upper = DirectoryHandle::open_own(&layer.upper).map_err(tool_error)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let listing = commit.list_layer();
     if let Some(cut) = listing.cut {
-        clear::empty(&upper).map_err(stop)?;
-        return Err(stop(FileSystemError::Limit(cut)));
+        clear::empty(&upper).map_err(tool_error)?;
+        return Err(tool_error(FileSystemError::Limit(cut)));
     }
     commit.commit_all(&listing);
     let command_changes = commit.command_changes;
     if prune(&upper, &listing.found).is_err() {
-        clear::empty(&upper).map_err(stop)?;
+        clear::empty(&upper).map_err(tool_error)?;
     }
     sync_to_disk(gate, &root, command_changes)
 }
@@ -70,8 +70,8 @@ fn sync_to_disk(
         && !command_changes.changes.is_empty()
         && let Err(fault) = root.dir().sync_file_system()
     {
-        let stop = ToolError::failed_at(gate, "apply the changes to", root, fault);
-        return Err(stop.with_changes(command_changes.changes));
+        let tool_error = ToolError::failed_at(gate, "apply the changes to", root, fault);
+        return Err(tool_error.with_changes(command_changes.changes));
     }
     Ok(command_changes)
 }
@@ -122,8 +122,8 @@ impl<'a> LayerCommit<'a> {
     fn commit_all(&mut self, listing: &TreeListing) {
         for (rel, fault) in &listing.unreadable {
             let path = self.root.join(rel);
-            let stop = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
-            self.command_changes.record_error(path.real(), stop);
+            let tool_error = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
+            self.command_changes.record_error(path.real(), tool_error);
         }
         for found in &listing.found {
             self.commit_name(&found.rel);

@@ -325,7 +325,8 @@ fn race(one: &str, other: &str) {
         let exchange = Exchange::of(ground.path(one), ground.path(other));
         let carried = commit(&gate, &ground.layer(), &mut ground.reported);
         drop(exchange);
-        let changes = carried.map_or_else(|stop| stop.changes, |carried| carried.changes);
+        let changes =
+            carried.map_or_else(|tool_error| tool_error.changes, |carried| carried.changes);
         for change in changes {
             match change.kind {
                 ChangeKind::Created
@@ -389,12 +390,13 @@ fn a_layer_that_is_too_deep_is_emptied_and_not_applied() {
         "echo x > file; d=$(printf 'd/%.0s' $(seq 1500)); mkdir -p \"$d\"; mkdir e; mv d e; \
          mkdir -p \"$d\"; mv e \"$d\"",
     );
-    let stop = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
+    let tool_error = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
     assert!(
-        stop.message
+        tool_error
+            .message
             .ends_with("it is more than 128 directories deep"),
         "{}",
-        stop.message
+        tool_error.message
     );
     assert_eq!(ground.state("rw"), before);
     assert_eq!(fs::read_dir(ground.path("layer/upper")).unwrap().count(), 0);
@@ -421,8 +423,8 @@ fn a_layer_over_a_read_only_tree_is_not_applied() {
     ] {
         let policy = GatePolicy::single_call(ground.real("ws"));
         let gate = Gate::open(PathPermissionManager::new(grants, phase), policy).unwrap();
-        let stop = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
-        assert_eq!(stop.message, "its directory is not open for writing");
+        let tool_error = commit(&gate, &ground.layer(), &mut ground.reported).unwrap_err();
+        assert_eq!(tool_error.message, "its directory is not open for writing");
     }
     assert!(!ground.has("rw/file"));
 }

@@ -150,7 +150,8 @@ impl Ground {
     #[track_caller]
     pub(super) fn commit(&mut self, gate: &Gate) -> CommandChanges {
         let layer = self.layer();
-        commit(gate, &layer, &mut self.reported).unwrap_or_else(|stop| panic!("{}", stop.message))
+        commit(gate, &layer, &mut self.reported)
+            .unwrap_or_else(|tool_error| panic!("{}", tool_error.message))
     }
 
     /// Runs `script`, commits, and compares the changes, one per line.
