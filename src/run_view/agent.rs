@@ -240,17 +240,14 @@ impl AgentView {
         self.set_activity(AgentActivity::Idle, at);
     }
 
-    /// Returns whom it votes for, such as `ben (agent2.1)`; `None` without a vote that counts.
+    /// Returns whom it votes for, such as `ben`; `None` without a vote that counts.
     pub fn vote_text(&self) -> Option<String> {
         let label = self.vote?;
-        Some(match &self.candidate {
-            Some(candidate) => format!("{candidate} ({label})"),
-            None => label.to_string(),
-        })
+        let candidate = self.candidate.as_ref();
+        Some(candidate.map_or_else(|| label.to_string(), AgentId::to_string))
     }
 
-    /// Returns the state in words for people, such as `runs execute_command` or
-    /// `voted for ben (agent2.1)`.
+    /// Returns the state in words for people, such as `runs execute_command` or `voted for ben`.
     pub fn state_text(&self) -> String {
         match &self.activity {
             AgentActivity::Idle => match (self.vote_text(), self.answer) {

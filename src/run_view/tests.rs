@@ -145,10 +145,7 @@ fn the_state_of_an_agent_follows_its_events() {
     check_state(&[answer, winner("b", "agent2.1", &[("b", 1)])], "idle");
     check_state(&[checking], "is checked by tests");
     check_state(&[answer_event("a", "agent1.1", None)], "answered agent1.1");
-    check_state(
-        &[vote_event("a", "b", "agent2.1")],
-        "voted for b (agent2.1)",
-    );
+    check_state(&[vote_event("a", "b", "agent2.1")], "voted for b");
     check_state(&[vote_event("a", "b", "agent2.1"), voided], "idle");
     check_state(&[dropped.clone(), finish_event("a")], "dropped out: no key");
     check_state(&[dropped, ended.clone()], "dropped out: no key");

@@ -30,6 +30,6 @@ test('an agent whose request for approval is queued is not idle', () => {
 
 test('an agent that voted says for whom', () => {
   const agent = { activity: { state: 'idle' }, vote: 'agent2.1', candidate: 'ben', answer: 'agent1.1' };
-  assert.equal(activityText(agent), 'voted for ben (agent2.1)');
+  assert.equal(activityText(agent), 'voted for ben');
   assert.equal(activityText({ ...agent, vote: null }), 'answered agent1.1');
 });

@@ -64,7 +64,7 @@ export function callSubject(text) {
 export function activityText({ activity, vote, candidate, answer }) {
   const { state, detail } = activity;
   switch (state) {
-    case 'idle': return vote ? `voted for ${candidate} (${vote})` : answer ? `answered ${answer}` : 'idle';
+    case 'idle': return vote ? `voted for ${candidate}` : answer ? `answered ${answer}` : 'idle';
     case 'waiting_for_turn': return 'waits for its turn';
     case 'waiting_for_model': return 'waits for its model';
     case 'writing': return 'writes';
