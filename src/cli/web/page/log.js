@@ -132,7 +132,7 @@ function summary(event) {
     case 'answers_shown': return (event.labels ?? []).join(', ');
     case 'final_answer': return event.content;
     case 'checked': return `${event.finding?.check} ${event.finding?.verdict?.replaceAll('_', ' ')}`;
-    case 'delivered': return (event.rows ?? []).map((/** @type {DeliveryRow} */ { path, outcome }) => `${outcome.replaceAll('_', ' ')} ${path}`).join(', ') || 'no files';
+    case 'delivered': return (event.rows ?? []).map((/** @type {DeliveryRow} */ { path, outcome }) => `${(outcome ?? '').replaceAll('_', ' ')} ${path}`).join(', ') || 'no files';
     case 'winner_selected': return `${event.agent} with ${event.label}`;
     case 'run_ended': return `${event.status}: ${event.summary ?? ''}`;
     case 'replied': return [event.text, ...(event.calls ?? []).map((/** @type {LogEvent} */ call) => `calls ${call.name}`)].filter(Boolean).join(', ');
