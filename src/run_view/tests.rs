@@ -268,6 +268,23 @@ fn agents_wait_while_one_of_them_prepares_the_work() {
 }
 
 #[test]
+fn the_timeline_tells_a_denied_call_from_one_that_failed() {
+    let mut denied = return_event("a", "3", false);
+    denied["denied"] = json!(true);
+    let view = fold(&[
+        start_event(&["a"]),
+        call_event("a", "1", Some("outside")),
+        call_event("a", "2", None),
+        return_event("a", "2", false),
+        call_event("a", "3", None),
+        denied,
+    ]);
+    let lane = &view.timeline().lanes()[0];
+    let kinds: Vec<SpanKind> = lane.spans.iter().map(|span| span.kind).collect();
+    assert_eq!(kinds, [SpanKind::Denied, SpanKind::Tool, SpanKind::Denied]);
+}
+
+#[test]
 fn the_timeline_has_what_agents_wait_for() {
     type Waits = (Vec<(SpanKind, u64, u64)>, Option<(SpanKind, u64)>);
     /// Returns the waits in the lane of an agent, and the one that has not ended.

@@ -216,8 +216,18 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
             },
         ) => span(SpanKind::Wait, now, now.saturating_add(*wait_ms), reason),
         Event::Tool(ToolEvent::ToolFinished {
-            tool, elapsed_ms, ..
-        }) => ended(SpanKind::Tool, *elapsed_ms, tool),
+            tool,
+            denied,
+            elapsed_ms,
+            ..
+        }) => {
+            let kind = if *denied {
+                SpanKind::Denied
+            } else {
+                SpanKind::Tool
+            };
+            ended(kind, *elapsed_ms, tool)
+        }
         Event::Tool(
             ToolEvent::ToolCalled {
                 tool,
