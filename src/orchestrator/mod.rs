@@ -592,6 +592,7 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     };
     let modes = count(|outcome| matches!(outcome, DeliveryOutcome::Mode { .. }));
     let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(modes);
+    let partial = count(|outcome| matches!(outcome, DeliveryOutcome::Changed { hunks: Some(_) }));
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
     let reverted = count(|outcome| matches!(outcome, DeliveryOutcome::Reverted { .. }));
@@ -599,7 +600,15 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     let refused = rows.len().saturating_sub(others);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
-        summary = format!("{summary}; {} delivered", count_noun(delivered, "file"));
+        let in_part = match partial {
+            0 => String::new(),
+            _ if partial == delivered => " in part".to_owned(),
+            _ => format!(", {partial} of them in part"),
+        };
+        summary = format!(
+            "{summary}; {} delivered{in_part}",
+            count_noun(delivered, "file")
+        );
     }
     if modes > 0 {
         summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));

@@ -580,6 +580,7 @@ fn hunks_that_were_left_are_offered_after_an_undo_too() {
     let has = |text: &str| assert_eq!(fs::read_to_string(&file).unwrap(), text);
     let (shown, status) = run_typed(&project, "c\ns\nn\ny\n");
     assert_eq!(status, 0, "{shown}");
+    assert!(shown.contains("; 1 file delivered in part"), "{shown}");
     has(&last);
     let undone = project.retyped(["undo"]).success();
     has(&lines);
@@ -666,6 +667,7 @@ fn the_rest_of_a_file_that_was_delivered_as_a_whole_is_offered_at_once() {
     let project = two_changes_project(&lines);
     let (shown, status) = run_typed(&project, "a\n");
     assert_eq!(status, 0, "{shown}");
+    assert!(!shown.contains("delivered in part"), "{shown}");
     let first = lines.replace("\n2\n", "\ntwo\n");
     let whole = first.replace("\n28\n", "\nlast\n");
     let file = project.path("long.txt");
