@@ -524,9 +524,9 @@ fn a_run_is_stopped_previewed_and_limited_in_number() {
     assert_eq!(page.sections["run"]["status"], "interrupted");
 }
 
-#[test]
-fn answers_are_compared_with_the_project_and_with_each_other() {
-    let writes = |name: &str, text: &str| {
+/// Returns a server whose team of two agents writes these files below `out`, and reviews the delivery.
+fn start_writers(files: [(&str, &str); 2]) -> WebServer {
+    let writes = |(name, text): (&str, &str)| {
         let first = format!(
             "- {{when: {{last: \"<task>\"}}, calls: [{{name: write_file, arguments: {{path: \
              \"{name}\", content: \"{text}\\n\"}}}}]}}"
@@ -538,16 +538,60 @@ fn answers_are_compared_with_the_project_and_with_each_other() {
              new_answer, arguments: {{content: {text}}}}}]}}\n{votes}\n"
         )
     };
+    let [one, other] = files.map(writes);
     let agents = [
-        agent("ann", "cwd: wa", &writes("a.txt", "yes")),
-        agent("ben", "cwd: wb", &writes("a.txt", "no")),
+        agent("ann", "cwd: wa", &one),
+        agent("ben", "cwd: wb", &other),
     ];
     let opened = "orchestrator:\n  context_paths:\n    - {path: out, permission: write}\n";
     let project = Project::new().dir("out").file(
         "team.yaml",
         team(&agents, &format!("{opened}delivery: review\n")),
     );
-    let server = WebServer::start(project, &["--config", "team.yaml"]);
+    WebServer::start(project, &["--config", "team.yaml"])
+}
+
+#[test]
+fn what_was_undone_of_every_part_is_told() {
+    let server = start_writers([("a.txt", "yes"), ("b.txt", "no")]);
+    let run = server.start_run(&json!({"task": "write"}));
+    let mut page = server.stream(&run, None);
+    page.question("delivery");
+    let post = |action: &str, body: Value| {
+        let reply = server.post(&format!("/api/runs/{run}/{action}"), &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+    };
+    post(
+        "delivery",
+        json!({"files": [{"path": "out/a.txt", "take": true}]}),
+    );
+    page.read_to_end();
+    let other = json!([{"path": "out/b.txt", "take": true}]);
+    post("delivery", json!({"answer": "agent2.1", "files": other}));
+    let check_applied = |expected: [(&str, &str); 2]| {
+        post("undo", json!({}));
+        let diff = server.get(&format!("/api/runs/{run}/diff")).json();
+        let applied = diff["applied"].as_array().unwrap().iter();
+        let mut applied: Vec<(&str, &str)> = applied
+            .map(|file| {
+                (
+                    file["path"].as_str().unwrap(),
+                    file["state"].as_str().unwrap(),
+                )
+            })
+            .collect();
+        applied.sort_unstable();
+        assert_eq!(applied, expected, "{diff}");
+    };
+    check_applied([("out/a.txt", "applied"), ("out/b.txt", "reverted")]);
+    check_applied([("out/a.txt", "reverted"), ("out/b.txt", "reverted")]);
+    assert_eq!(read(&server, "out/a.txt"), None);
+    assert_eq!(read(&server, "out/b.txt"), None);
+}
+
+#[test]
+fn answers_are_compared_with_the_project_and_with_each_other() {
+    let server = start_writers([("a.txt", "yes"), ("a.txt", "no")]);
     let run = server.start_run(&json!({"task": "write"}));
     let mut page = server.stream(&run, None);
     page.question("delivery");

@@ -263,7 +263,8 @@ pub(super) fn plan_json(
     Ok(json!({"state": state, "files": files}))
 }
 
-/// Returns what a kept delivery would change now, and which parts of it were applied before.
+/// Returns what a kept delivery would change now, and what was applied: the files of the newest part
+/// that can be reverted, or else of the newest one, and those of the other parts that were reverted.
 fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let deliveries = deliveries_directory(host);
     let names = parts_of(&run.name(), &deliveries)?;
@@ -282,7 +283,18 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         reverted,
         partial,
     } = AppliedChanges::read(&delivery, host)?;
-    let applied = earlier.unwrap_or(applied);
+    let mut applied = match earlier {
+        Some(mut earlier) => {
+            add_reverted_files(&mut earlier, applied);
+            earlier
+        }
+        None => applied,
+    };
+    let others = names.iter();
+    for part in others.filter(|part| *part != newest && Some(*part) != parts.first()) {
+        // A delivery that cannot be read has none.
+        add_reverted_files(&mut applied, applied_files(part, host).unwrap_or_default());
+    }
     let offer = delivery.read_source()?;
     let planned = plan_of(&delivery, &offer, partial, EarlierFiles::default())?;
     let mut review = plan_json("kept", &delivery, &planned, host)?;
@@ -300,6 +312,18 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
 pub(super) fn applied_files(part: &str, host: &Host) -> Result<Vec<Value>> {
     let delivery = OpenDelivery::open(&deliveries_directory(host), part)?;
     Ok(AppliedChanges::read(&Arc::new(delivery), host)?.files)
+}
+
+/// Adds those files of another part of the delivery that were reverted and are not among `files`.
+fn add_reverted_files(files: &mut Vec<Value>, others: Vec<Value>) {
+    let reverted = delivered_word(DeliveredState::Reverted);
+    for file in others {
+        let mut known = files.iter().map(|known| known.get("path"));
+        let is_known = known.any(|path| path == file.get("path"));
+        if !is_known && file.get("state").and_then(Value::as_str) == Some(reverted) {
+            files.push(file);
+        }
+    }
 }
 
 /// The applied part of a delivery.
