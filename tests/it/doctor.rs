@@ -536,6 +536,23 @@ fn versions_of_programs_are_found_by_starting_them() {
 fn a_repository_is_distinguished_from_a_directory() {
     let outside = of_team(doctor_project()).success();
     check(&outside, ("git", "git"), "warning", "not a git repository");
+    let remedy = finding_about(&outside, "git", "git").remedy;
+    assert!(remedy.starts_with("git init && "), "{remedy}");
+    // Nobody is told to commit the home directory.
+    let project = of_team(doctor_project());
+    let home = project.path("");
+    let at_home = project.env("HOME", home).run();
+    let finding = finding_about(&at_home, "git", "git");
+    assert!(
+        finding
+            .message
+            .ends_with("this directory is your home directory"),
+        "{finding:?}"
+    );
+    assert_eq!(
+        finding.remedy,
+        "start massgen in the directory of a project"
+    );
     let project = of_team(doctor_project());
     let status = std::process::Command::new("git")
         .args(["init", "-q"])

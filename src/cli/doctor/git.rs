@@ -4,8 +4,9 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::world::diagnostics::probe::ProgramReply;
 use crate::world::diagnostics::probe::git::GitProbe;
 
-/// Reports what git can be used for here.
-pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
+/// Reports what git can be used for here. `breadth` is why the current directory is more than a
+/// project, if so: then nobody should commit all of it.
+pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
     let finds = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {
         GitProbe::Missing => finds(
@@ -32,10 +33,18 @@ pub(crate) fn check(git: &GitProbe) -> DoctorFinding {
             version: ProgramReply::Succeeded(version),
             repository: ProgramReply::Failed(why),
             ..
-        } => finds(
-            FindingLevel::Warning,
-            format!("{version}; {}", why.trim_start_matches("fatal: ")),
-        )
-        .with_remedy("git init && git add -A && git commit -m 'before massgen'"),
+        } => {
+            let why = why.trim_start_matches("fatal: ");
+            match breadth {
+                None => finds(FindingLevel::Warning, format!("{version}; {why}")).with_remedy(
+                    "git init && git add -A && git commit --allow-empty -m 'before massgen'",
+                ),
+                Some(breadth) => finds(
+                    FindingLevel::Warning,
+                    format!("{version}; {why}; this directory is {breadth}"),
+                )
+                .with_remedy("start massgen in the directory of a project"),
+            }
+        }
     }
 }

@@ -18,6 +18,7 @@ mod tool_package;
 use crate::backend::connect::ConnectContext;
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::DoctorArguments;
+use crate::cli::directory_question::directory_breadth_reason;
 use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, exit_status, show};
 use crate::cli::environment;
 use crate::cli::execution::read_script;
@@ -81,7 +82,8 @@ async fn inspect(
         home: started.home.as_ref(),
         cwd: &started.cwd,
     };
-    findings.push(git::check(&probe::git::probe_git(context).await));
+    let breadth = directory_breadth_reason(&host.cwd, host);
+    findings.push(git::check(&probe::git::probe_git(context).await, breadth));
     findings.extend(terminal::check(host, probe::terminal::terminal_size()));
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
