@@ -385,7 +385,7 @@ fn a_run_ends_while_a_server_starts() {
         let start = lines.find(|line| {
             line.as_ref()
                 .unwrap()
-                .contains("h: the server is being started")
+                .contains("h: is starting, within a minute")
         });
         assert!(start.is_some());
         if let Some(signal) = signal {

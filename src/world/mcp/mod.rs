@@ -68,7 +68,7 @@ pub(in crate::world) use crate::world::mcp::server_reply::{ReplyStatus, ServerRe
 
 /// Largest message of a server that is read, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Timeout for a server to start and list its tools.
+/// Timeout for a server to start and list its tools, which users are told in words.
 const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// Timeout for a server whose tools have changed to list them. An agent waits for it, so a server
 /// that exceeds it is not asked again.
@@ -583,11 +583,7 @@ impl ConnectionSlot {
             opened
         } else {
             let listener = self.setup.listener.as_ref();
-            let notice = format!(
-                "the server is being started; it has {} s to respond",
-                START_TIME_MAX.as_secs()
-            );
-            listener.inspect(|listener| listener.report_progress(&notice));
+            listener.inspect(|listener| listener.report_progress("is starting, within a minute"));
             opening.await
         };
         state.last_failure = opened.as_ref().err().map(|unusable| unusable.cause);
@@ -729,13 +725,12 @@ fn unusable_sentence(config: &ServerConfig, why: &str) -> String {
 fn left_out_note(setup: &ServerSetup, why: &str) -> String {
     let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
     let works = if agents.len() == 1 { "works" } else { "work" };
-    let unusable = unusable_sentence(&setup.config, "");
+    let (name, agents) = (setup.config.name(), list_names(&agents, "and"));
+    let sentence = unusable_sentence(&setup.config, "");
+    let why = why.strip_prefix(sentence.as_str()).unwrap_or(why);
     format!(
-        "the server `{}` cannot be used, so {} {works} without its tools (`required: true` would \
-         end the run instead): {}",
-        setup.config.name(),
-        list_names(&agents, "and"),
-        why.strip_prefix(unusable.as_str()).unwrap_or(why)
+        "the server `{name}` cannot be used, so {agents} {works} without its tools (`required: true` \
+         would end the run instead): {why}"
     )
 }
 
