@@ -653,7 +653,7 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
     terminal.type_keys("/model a other-model\r");
     terminal.wait_for_output("  a: other-model (scripted)");
     terminal.type_keys("/model b other-model\r");
-    terminal.wait_for_output("no agent has this name");
+    terminal.wait_for_output("no agent is named `b`");
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("a draft\u{18}\u{5}");
     terminal.wait_for_prompt(&["> a edited"]);

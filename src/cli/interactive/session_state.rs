@@ -238,7 +238,9 @@ impl SessionState {
             |config: &&mut AgentConfig| agent.is_none_or(|agent| config.id.as_str() == agent);
         let meant: Vec<&mut AgentConfig> = team.config.agents.iter_mut().filter(is_meant).collect();
         if meant.is_empty() {
-            return Err(usage_error("no agent has this name").with_hint(format!("agents: {known}")));
+            let name = agent.unwrap_or_default();
+            return Err(usage_error(format!("no agent is named `{name}`"))
+                .with_hint(format!("agents: {known}")));
         }
         if let Some(program) = meant
             .iter()
