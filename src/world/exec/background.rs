@@ -68,7 +68,7 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         commands.user_tree_lock().clone(),
         commands.late_changes().clone(),
     );
-    let by = sync.gate().clone();
+    let command_gate = sync.gate().clone();
     let settle = move || {
         let settled = sync.finish(&own_gate, &mut trees.lock());
         let (changes, notes) = match settled {
@@ -81,7 +81,7 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
         late.add(changes);
         notes
     };
-    Ok((by, Box::new(settle)))
+    Ok((command_gate, Box::new(settle)))
 }
 
 /// Implements `get_background_output`.
@@ -146,8 +146,8 @@ fn status_observation(status: &BackgroundStatus) -> Observation {
 
 /// Returns one line about the state of a command, for people.
 fn summary(status: &BackgroundStatus) -> String {
-    let ended = status.ended.as_ref();
-    let state = ended.map_or_else(|| "still running".to_owned(), ExitReason::to_string);
+    let exit_reason = status.ended.as_ref();
+    let state = exit_reason.map_or_else(|| "still running".to_owned(), ExitReason::to_string);
     format!("command {}: {state}", status.id)
 }
 

@@ -135,10 +135,10 @@ pub(super) fn copy_tree(
     }
     let mut transfer = TreeCopyReport::default();
     let listing = list_readable(gate, source, &mut |found| {
-        let meant = |chosen: &CompiledSelection| {
+        let is_selected = |chosen: &CompiledSelection| {
             found.kind == FileKind::Directory || chosen.matches(&found.rel)
         };
-        if !chosen.is_none_or(meant) {
+        if !chosen.is_none_or(is_selected) {
             return EntrySelection::Not;
         }
         match gate.check_access(destination.join(&found.rel).real(), Permission::Write) {

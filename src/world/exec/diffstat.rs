@@ -43,8 +43,8 @@ pub fn diffstat<'p>(
 /// Returns the file at `path`, up to one byte more than is counted; `None` if there is no file.
 fn read_beginning(gate: &Gate, path: &RealPath) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let most = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);
+    let bytes_max = u64::try_from(MERGE_BYTES_MAX).ok()?.saturating_add(1);
     let content = open_content(gate, path.as_path().to_str()?)?;
-    content.take(most).read_to_end(&mut bytes).ok()?;
+    content.take(bytes_max).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

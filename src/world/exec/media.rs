@@ -89,10 +89,10 @@ fn contains(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
     let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
         return false;
     };
-    let most = u64::try_from(content.len()).unwrap_or(u64::MAX);
+    let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
     let mut content_read = Vec::new();
     let read = file
-        .take(most.saturating_add(1))
+        .take(bytes_max.saturating_add(1))
         .read_to_end(&mut content_read);
     let is_same = read.is_ok() && content_read == content;
     if is_same {

@@ -166,8 +166,8 @@ fn write_program(
             dir::create_all(&parent, DirectoryAudience::User)?;
         }
         let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
-        let there = file::read_regular_capped(&path, bytes_max).ok().flatten();
-        if there.as_deref() != Some(content.as_bytes()) {
+        let existing = file::read_regular_capped(&path, bytes_max).ok().flatten();
+        if existing.as_deref() != Some(content.as_bytes()) {
             file::replace(&path, content.as_bytes(), FileDurability::Process)?;
         }
     }

@@ -44,7 +44,7 @@ fn connect_blocking(
     gate: &Gate,
     given_up: &CancellationToken,
 ) -> Result<Vec<String>> {
-    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
+    let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
     let met = Handle::current().block_on(async {
         tokio::select! {
             met = servers.connect(&launcher) => met,
@@ -81,7 +81,7 @@ pub(super) fn call(
     if let Some((config, commands)) = servers.program_tool(&call.server) {
         return program_tool::run(gate, config, commands, call, interrupt);
     }
-    let launcher = |wanted: ServerLaunchRequest<'_>| launch(gate, wanted);
+    let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
     let opened = servers.connection(&call.server, &launcher);
     let connection = wait_for(opened, interrupt).map_err(ToolError::failed)?;
     let failed = |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));

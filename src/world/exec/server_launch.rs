@@ -25,14 +25,17 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 
 /// Returns how to launch a server program for this agent: its sandbox policy, network and roots.
-pub(super) fn launch(gate: &Gate, wanted: ServerLaunchRequest<'_>) -> Result<ServerLaunch, String> {
+pub(super) fn launch(
+    gate: &Gate,
+    request: ServerLaunchRequest<'_>,
+) -> Result<ServerLaunch, String> {
     let ServerLaunchRequest {
         program,
         commands,
         agent,
         permission,
         installed,
-    } = wanted;
+    } = request;
     let gate = match program.instances {
         InstanceSharing::PerAgent => gate,
         InstanceSharing::One => {

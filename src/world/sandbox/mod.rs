@@ -258,7 +258,7 @@ impl Sandbox {
             .map_err(|error| Error::io("cannot start the thread for commands", error))?;
         let restricted = Arc::new(RestrictedFilesSearch::default());
         let cgroups = Arc::new(Cgroups::find());
-        let of = |level, reasons| {
+        let sandbox_with = |level, reasons| {
             Self(Arc::new(SandboxInner {
                 level,
                 reasons,
@@ -271,7 +271,7 @@ impl Sandbox {
         let candidates = match choice {
             SandboxLevelChoice::Auto => ENFORCING.to_vec(),
             SandboxLevelChoice::Only(level @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
-                return Ok(of(level, reasons));
+                return Ok(sandbox_with(level, reasons));
             }
             SandboxLevelChoice::Only(level) => vec![level],
         };
@@ -297,10 +297,13 @@ impl Sandbox {
                 && record
                     .is_some_and(|record| record.contains(level, executable, overlay_directory))
             {
-                return Ok(of(level, reasons));
+                return Ok(sandbox_with(level, reasons));
             }
             let fault = match obstacle {
-                None => level_check::find_deviation(&of(level, Vec::new()), overlay_directory)?,
+                None => level_check::find_deviation(
+                    &sandbox_with(level, Vec::new()),
+                    overlay_directory,
+                )?,
                 obstacle => obstacle,
             };
             match fault {
@@ -308,14 +311,14 @@ impl Sandbox {
                     if let Some(record) = record {
                         record.add(level, executable, overlay_directory);
                     }
-                    return Ok(of(level, reasons));
+                    return Ok(sandbox_with(level, reasons));
                 }
                 Some(fault) => reasons.push(format!("level `{level}`: {fault}")),
             }
         }
         reasons.extend(find_obstacles().iter().map(SandboxObstacle::to_string));
         match choice {
-            SandboxLevelChoice::Auto => Ok(of(SandboxLevel::Unavailable, reasons)),
+            SandboxLevelChoice::Auto => Ok(sandbox_with(SandboxLevel::Unavailable, reasons)),
             SandboxLevelChoice::Only(level) => Err(unavailable_error(level, &reasons)),
         }
     }

@@ -96,7 +96,7 @@ impl AgentPod {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: BTreeMap<String, String> = fixed.collect();
         env.extend(owner.added.clone());
-        let mut opened = Self {
+        let mut agent_pod = Self {
             pod: ReplaceablePod::new(cluster, plan),
             env,
             limits: limit_lines(owner.limits),
@@ -107,27 +107,30 @@ impl AgentPod {
                 files: SentFiles::new(owner.origin.state, *owner.limits),
             }),
         };
-        match opened.pod.ensure_ready(reachable, None, OPENING_TIME_MAX)? {
+        match agent_pod
+            .pod
+            .ensure_ready(reachable, None, OPENING_TIME_MAX)?
+        {
             AwaitedPod::Waiting(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
-                opened.notes.push(format!(
+                agent_pod.notes.push(format!(
                     "the pod waits for the cluster{why}; commands wait until it runs"
                 ));
             }
             AwaitedPod::Ready(instance, network) => {
                 if network == NetworkCheck::Unknown {
-                    opened.notes.push(
+                    agent_pod.notes.push(
                         "the image has no program that can tell whether the cluster enforces the \
                          NetworkPolicy of the pod"
                             .to_owned(),
                     );
                 }
-                let files = opened.files_of(&instance);
+                let files = agent_pod.files_of(&instance);
                 let note = movable_trees_note(&files, reachable);
-                opened.notes.extend(note);
+                agent_pod.notes.extend(note);
             }
         }
-        Ok(opened)
+        Ok(agent_pod)
     }
 
     /// Deletes it. A second call has no effect.

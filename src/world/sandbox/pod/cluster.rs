@@ -81,8 +81,8 @@ impl PodCluster {
     async fn remove_orphans(&self, state: &AbsPath) -> std::result::Result<(), KubectlFailure> {
         let selector = format!("--selector={STATE_LABEL}={}", state_digest(state));
         let arguments = ["get", self.kinds(), selector.as_str(), "--output=json"];
-        let shown = self.kubectl.ask(&arguments, b"").await?;
-        let list: ObjectList = serde_json::from_slice(&shown)
+        let listed = self.kubectl.ask(&arguments, b"").await?;
+        let list: ObjectList = serde_json::from_slice(&listed)
             .map_err(|error| format!("`kubectl get` printed something unexpected: {error}"))?;
         let orphans = list.items.iter().filter(|object| {
             let annotations = &object.metadata.annotations;

@@ -91,11 +91,11 @@ impl PodState {
     ///
     /// # Errors
     /// It is not a pod.
-    pub(super) fn parse(shown: &[u8]) -> Result<Self, String> {
-        if shown.trim_ascii().is_empty() {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+        if json.trim_ascii().is_empty() {
             return Ok(PodState::Gone("it was deleted".to_owned()));
         }
-        let pod: CommandPodObject = serde_json::from_slice(shown)
+        let pod: CommandPodObject = serde_json::from_slice(json)
             .map_err(|error| format!("`kubectl get pod` printed something unexpected: {error}"))?;
         Ok(pod.state())
     }
@@ -111,20 +111,20 @@ impl CommandPodObject {
             return PodState::Gone(reason_and_message(&status.reason, &status.message));
         }
         let all = || status.container_statuses.iter();
-        let ended = all().find_map(|container| {
-            let ended = container.state.terminated.as_ref()?;
-            Some(container_end(&container.name, ended))
+        let terminated = all().find_map(|container| {
+            let terminated = container.state.terminated.as_ref()?;
+            Some(container_end(&container.name, terminated))
         });
         let prepared = status.init_container_statuses.iter();
         let unprepared = prepared.clone().find_map(|container| {
-            let ended = container.state.terminated.as_ref();
-            let ended = ended.filter(|ended| ended.exit_code != 0)?;
-            Some(container_end(&container.name, ended))
+            let terminated = container.state.terminated.as_ref();
+            let terminated = terminated.filter(|terminated| terminated.exit_code != 0)?;
+            Some(container_end(&container.name, terminated))
         });
         if let Some(why) = unprepared {
             return PodState::Unusable(why);
         }
-        if let Some(why) = ended {
+        if let Some(why) = terminated {
             return PodState::Gone(why);
         }
         if matches!(status.phase.as_str(), "Failed" | "Succeeded") {
@@ -149,12 +149,12 @@ impl CommandPodObject {
     }
 }
 
-fn container_end(name: &str, ended: &ContainerDetail) -> String {
+fn container_end(name: &str, terminated: &ContainerDetail) -> String {
     let name = cluster_words(name);
-    let how = reason_and_message(&ended.reason, &ended.message);
+    let how = reason_and_message(&terminated.reason, &terminated.message);
     format!(
         "its container `{name}` ended with exit status {}: {how}",
-        ended.exit_code
+        terminated.exit_code
     )
 }
 

@@ -216,12 +216,12 @@ impl IncomingFiles {
         for (path, kind) in now.compare(earlier) {
             match (kind, sent.get(path)) {
                 (ListedKind::Directory { bits }, _) => {
-                    let what = RemoteEntry::Directory { bits };
-                    self.add_known(path, what, IncomingContent::Nothing);
+                    let directory = RemoteEntry::Directory { bits };
+                    self.add_known(path, directory, IncomingContent::Nothing);
                 }
                 (ListedKind::Special, _) => {
-                    let what = "it is a pipe, a socket or a device";
-                    self.special.push((path.clone(), what));
+                    let description = "it is a pipe, a socket or a device";
+                    self.special.push((path.clone(), description));
                 }
                 (ListedKind::Unchanged, Some(sent)) => self.add_as_sent(path, sent),
                 (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
