@@ -78,11 +78,11 @@ impl ContentOrigin {
 /// The change to a path during the run, or after it, that prevents a delivery there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryConflict {
-    /// They changed or created it.
+    /// The user changed or created it.
     Changed,
-    /// They did not: another delivery of the same run changed it, and is still applied.
+    /// Another delivery of the same run changed it, and is still applied.
     Delivered,
-    /// They removed it.
+    /// The user removed it.
     Removed,
 }
 
