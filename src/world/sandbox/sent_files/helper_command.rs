@@ -43,19 +43,19 @@ impl HelperCommand {
 
     /// Creates a command that removes what these paths name; it fails if anything but an empty
     /// directory is left.
-    pub(super) fn removal(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+    pub(super) fn remove(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, REMOVAL, paths)
     }
 
     /// Creates a command that sets permission bits, which fails if it cannot.
-    pub(super) fn bits(user: ContainerUser, bits: &[(u32, String)]) -> Self {
+    pub(super) fn set_bits(user: ContainerUser, bits: &[(u32, String)]) -> Self {
         let pairs = bits.iter();
         let arguments = pairs.flat_map(|(bits, path)| [format!("{bits:o}"), path.clone()]);
         Self::of_script(user, BITS, arguments)
     }
 
     /// Creates a command that prints for each of these paths whether it exists.
-    pub(super) fn presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
+    pub(super) fn check_presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
         Self::of_script(user, PRESENCE, paths)
     }
 

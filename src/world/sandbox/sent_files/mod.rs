@@ -307,7 +307,11 @@ fn transfer(
         let bits = owners.granted_bits(user, reachable, view);
         let is_sent = |path: &AbsPath| added.contains(&path);
         if !bits.is_empty() && reachable.open.iter().any(|opening| is_sent(&opening.path)) {
-            let set = remote.run(HelperCommand::bits(user, &bits), REMOVAL_TIME_MAX, limit)?;
+            let set = remote.run(
+                HelperCommand::set_bits(user, &bits),
+                REMOVAL_TIME_MAX,
+                limit,
+            )?;
             if set != ExitReason::Exited(0) {
                 let message = "the permissions of directories cannot be set in the container";
                 return Err(Error::new(ErrorKind::Environment, message).into());
@@ -348,7 +352,7 @@ fn remove_as(
     limit: &TransferLimit<'_>,
 ) -> std::result::Result<bool, TransferFault> {
     let names = paths.iter().map(|path| path_argument(path));
-    let removal = HelperCommand::removal(user, names);
+    let removal = HelperCommand::remove(user, names);
     let ended = remote.run(removal, REMOVAL_TIME_MAX, limit)?;
     Ok(ended == ExitReason::Exited(0))
 }
@@ -387,7 +391,7 @@ impl FetchSource<'_> {
         let user = self.remote.user();
         for paths in paths.chunks(COMMAND_PATHS_MAX) {
             let names = paths.iter().map(|path| path_argument(path));
-            let presence = HelperCommand::presence(user, names);
+            let presence = HelperCommand::check_presence(user, names);
             let mut output = Vec::new();
             let mut download = self.remote.read(presence, self.limit)?;
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
