@@ -998,6 +998,7 @@ fn the_answer_of_another_agent_can_be_taken_after_an_undo() {
         build_replies("shared.txt", "by one", "text: \"all done\"").trim_start()
     );
     let other = build_replies("shared.txt", "by two", "text: \"all done\"");
+    let other = other.replace("see shared.txt", "see the other shared.txt");
     let agents = [
         agent("one", "cwd: w1", &rewrites),
         agent("two", "cwd: w2", &other),

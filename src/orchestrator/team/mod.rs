@@ -49,7 +49,8 @@ use crate::tools::call::SUBAGENTS_DIRECTORY;
 use crate::world::access::policy::ConflictPolicy;
 use crate::world::delivery::store::OpenDelivery;
 use crate::world::io::page_fetcher::PageFetcher;
-use crate::world::mcp::{ConnectionPool, ToolListCache};
+use crate::world::mcp::ConnectionPool;
+use crate::world::mcp::tool_list_cache::ToolListCache;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::store::memory::MEMORY;
 

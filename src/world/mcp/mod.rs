@@ -4,6 +4,7 @@
 //! sanitized before it is passed on.
 
 mod server_reply;
+pub mod tool_list_cache;
 mod request_headers;
 mod sent_secrets;
 pub mod tokens;
@@ -56,6 +57,7 @@ use crate::world::mcp::program_host::LaunchPlace;
 use crate::world::mcp::progress::ServerProgressSender;
 use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::tokens::TokenFile;
+use crate::world::mcp::tool_list_cache::ToolListCache;
 use crate::world::sandbox::docker::server_container::ServerContainer;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
@@ -130,19 +132,6 @@ pub struct ServerSetup {
     pub listener: Option<ServerListener>,
 }
 
-/// The tool lists of servers that are known in a run. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct ToolListCache(Arc<Mutex<Vec<CachedToolList>>>);
-
-/// The tools that a server last listed.
-#[derive(Clone, Debug)]
-struct CachedToolList {
-    config: Arc<ServerConfig>,
-    /// The tools; none if the server is left out of the run.
-    tools: Arc<[ServerToolDescription]>,
-    is_left_out: bool,
-}
-
 /// Why a server cannot be used.
 #[derive(Debug)]
 struct UnusableServer {
@@ -158,51 +147,6 @@ enum FailureCause {
     Server,
     /// massgen refuses to use the server, or needs something of the user first.
     Refusal,
-}
-
-impl ToolListCache {
-    /// Returns whether a server is left out of the run because it failed when its tools were first
-    /// needed.
-    pub fn is_left_out(&self, config: &Arc<ServerConfig>) -> bool {
-        let lists = self.lock();
-        lists
-            .iter()
-            .any(|cached| cached.is_left_out && Arc::ptr_eq(&cached.config, config))
-    }
-
-    fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
-        let lists = self.lock();
-        let mut same = lists
-            .iter()
-            .filter(|cached| Arc::ptr_eq(&cached.config, config));
-        same.next().map(|cached| Arc::clone(&cached.tools))
-    }
-
-    fn insert(&self, config: &Arc<ServerConfig>, tools: &Arc<[ServerToolDescription]>) {
-        self.replace(CachedToolList {
-            config: Arc::clone(config),
-            tools: Arc::clone(tools),
-            is_left_out: false,
-        });
-    }
-
-    fn leave_out(&self, config: &Arc<ServerConfig>) {
-        self.replace(CachedToolList {
-            config: Arc::clone(config),
-            tools: Arc::default(),
-            is_left_out: true,
-        });
-    }
-
-    fn replace(&self, list: CachedToolList) {
-        let mut lists = self.lock();
-        lists.retain(|cached| !Arc::ptr_eq(&cached.config, &list.config));
-        lists.push(list);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<CachedToolList>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// One server of an agent.
