@@ -67,6 +67,28 @@ fn check_refused_choices(deliver: impl Fn(Value) -> Reply, hunks: &[Value]) {
 }
 
 #[test]
+fn a_review_is_asked_for_without_the_config() {
+    let server = start_server("");
+    assert_eq!(server.get("/api/info").json()["teams"][0]["review"], false);
+    let run = server.start_run(&json!({"task": "change a", "review": true}));
+    let mut page = server.stream(&run, None);
+    assert_eq!(page.question("delivery")["files"], 2);
+    let nothing = json!([
+        {"path": "out/a.txt", "take": false},
+        {"path": "out/made.txt", "take": false},
+    ]);
+    let target = format!("/api/runs/{run}/delivery");
+    let answered = server.post(&target, &json!({ "files": nothing }));
+    assert_eq!(answered.status, 200, "{answered:?}");
+    page.read_to_end();
+    assert_eq!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+    // Control: otherwise, the config delivers without asking.
+    let run = server.start_run(&json!({"task": "change a"}));
+    server.stream(&run, None).read_to_end();
+    assert_ne!(read(&server, "out/a.txt").as_deref(), Some(BEFORE));
+}
+
+#[test]
 fn a_run_is_started_watched_reviewed_by_hunk_and_undone() {
     let server = start_server("delivery: review\n");
     let run = server.start_run(&json!({"task": "change a", "team": "team.yaml"}));

@@ -110,3 +110,17 @@ test('without a team the page leads to the form that writes a config', () => {
   assert.match(text(draw([])), /No agents are configured.* <a href="#\/config">Write a config<\/a>.*<code>massgen web --config @examples\/basic\/offline_demo<\/code>/s);
   assert.doesNotMatch(text(draw()), /No agents are configured|offline_demo/);
 });
+
+test('a review is chosen where the config has none, and a pipeline has none to choose', async () => {
+  const box = (teams) => templates(draw(teams)).find(({ strings }) => strings.some((part) => part.includes('id="review"')));
+  bound(box(), '@change=')();
+  const whole = templates(draw()).find(({ strings }) => strings.some((part) => part.includes('id="dry-run"')));
+  whole.values[whole.strings.findIndex((part) => part.includes('id="dry-run"')) + 1]();
+  await settled();
+  assert.equal(sent.splice(0)[0][1].review, true);
+  bound(box(), '@change=')();
+  const reviewed = [{ ...team, review: true }];
+  assert.equal(box(reviewed), undefined);
+  assert.match(text(draw(reviewed)), /waits for your review/);
+  assert.equal(box([{ ...team, stages: ['planner'] }]), undefined);
+});

@@ -66,7 +66,7 @@ type BatchReply = {id: string, tasks: string, began: string, counts: Record<stri
   money: {limit_usd: number, taken_usd: number, spent_usd: number} | null, pause: string | null, is_cancelled: boolean,
   failures: {id: string, state: string, at: string, reason: string}[], rows: TagRow[], more_rows: number,
   cells: BatchCell[], matching: number};
-type Team = Limits & {id: string, name: string, agents: {id: string, model: string | null}[], stages?: string[] | null};
+type Team = Limits & {id: string, name: string, agents: {id: string, model: string | null}[], stages?: string[] | null, review?: boolean};
 type Info = {version: string, directory: string, read_only: boolean, teams: Team[],
   limits: Record<string, number>};
 

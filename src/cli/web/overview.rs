@@ -14,6 +14,7 @@ use crate::cli::web::browse::ENTRIES_MAX;
 use crate::cli::web::listed_pipelines::ListedPipelines;
 use crate::cli::web::reply::{ApiError, ApiResult, JsonReply};
 use crate::cli::web::server_state::{NamedTeam, WebServer};
+use crate::config::DeliveryMode;
 use crate::error::{Error, Result};
 use crate::text::truncate;
 use crate::world::delivery::delivered_files::DeliveriesByRun;
@@ -74,6 +75,7 @@ fn team_json(named: &NamedTeam) -> Value {
         "orchestrator_timeout_seconds": config.timeouts.orchestrator_seconds,
         "max_iterations": iterations,
         "stages": stages.map(Iterator::collect::<Vec<_>>),
+        "review": config.delivery == DeliveryMode::Review,
     })
 }
 

@@ -49,6 +49,9 @@ pub(super) struct StartRequest {
     /// The paths that the person has agreed to open.
     #[serde(default)]
     opens: Vec<String>,
+    /// Whether the delivery waits for a review, whatever the config says.
+    #[serde(default)]
+    review: bool,
 }
 
 /// Answers `POST /api/runs`: starts a run, or shows what it would do.
@@ -106,6 +109,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     limits.require_effect(&team.config, server.models())?;
     let mut flags = RunArguments::default();
     limits.apply_to(&mut flags);
+    flags.delivery.review = request.review;
     let mut config = team.config.clone();
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     apply_flags(&mut config, &flags, &mut output);
@@ -146,14 +150,15 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
 
 /// Returns the command line that would start a run of this team with `flags`: the records of the
 /// run have it, so that a built-in config is found by its name when the run is resumed, and limits
-/// are kept.
+/// and the review are kept.
 fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
     let config = named
         .team
         .file
         .as_ref()
         .map(|_| ["--config".to_owned(), named.name.clone()]);
-    let words = config.into_iter().flatten();
+    let review = flags.delivery.review.then(|| "--review".to_owned());
+    let words = config.into_iter().flatten().chain(review);
     words.chain(flags.limit_words()).collect()
 }
 

@@ -12,11 +12,11 @@ import { FilePicker, mayBegin } from './picker.js';
 import { drawNow, forget, onceDrawn, redraw } from './redraw.js';
 import { go, runHref } from './router.js';
 
-/** @typedef {{task: string, team: string, limits: import('./limits.js').TypedLimits, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
+/** @typedef {{task: string, team: string, limits: import('./limits.js').TypedLimits, isReviewed: boolean, picker: FilePicker | null, isSending: boolean, error: any, preview: any,
  *   asks: {opens: string[], writes: string[]} | null, filledFrom: string}} ComposerState */
 
 /** @type {ComposerState} */
-const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', limits: {}, picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
+const composer = { task: sessionStorage.getItem('massgen-task') ?? '', team: '', limits: {}, isReviewed: false, picker: null, isSending: false, error: null, preview: null, asks: null, filledFrom: '' };
 
 /** @param {string} task */
 function setTask(task) {
@@ -48,6 +48,9 @@ function openPicker(area, at) {
 /** @param {Team | undefined} team */
 const hasIterations = (team) => team?.max_iterations != null;
 
+/** Whether a review can be chosen: a pipeline is applied after its end anyway. @param {Team | undefined} team */
+const mayReview = (team) => Boolean(team && !team.stages && !team.review);
+
 /** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {Team | undefined} team */
 async function send(more, session, team) {
   composer.isSending = true;
@@ -56,7 +59,8 @@ async function send(more, session, team) {
   redraw();
   try {
     const limits = givenLimits(composer.limits, hasIterations(team));
-    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, ...more };
+    const review = (composer.isReviewed && mayReview(team)) || undefined;
+    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, review, ...more };
     const reply = await post('/api/runs', body);
     if (more.dry_run) composer.preview = reply;
     else {
@@ -119,6 +123,18 @@ function limitsPanel(team, key) {
     ${limitFields({ prefix: 'limit', typed, hasIterations: hasIterations(team), now: team, whose: 'config', error, changed })}</details>`;
 }
 
+/** When files of the project change. @param {Team | undefined} team */
+function reviewChoice(team) {
+  if (team?.review) return html`<p class="muted">What the winner delivers waits for your review.</p>`;
+  if (!mayReview(team)) return nothing;
+  const toggle = () => {
+    composer.isReviewed = !composer.isReviewed;
+    composer.preview = null;
+    redraw();
+  };
+  return html`<label class="check"><input type="checkbox" id="review" .checked=${composer.isReviewed} @change=${toggle}> Ask me before files of the project change</label>`;
+}
+
 /** @param {{info: Info, route: Route}} context */
 export function composerView({ info, route }) {
   if (info.read_only) return html`<h1 class="hidden">New run</h1>${empty('The page is read-only.', html`The server was started with <code>--read-only</code>.`)}`;
@@ -161,6 +177,7 @@ export function composerView({ info, route }) {
       : html`<p>No agents are configured, so nothing can be started here yet. <a href="#/config">Write a config</a>, and start the server again with it.
         To try massgen without an API key, stop the server and start <code>massgen web --config @examples/basic/offline_demo</code>.</p>`}
     ${composer.error && !refusedField(composer.error) ? failure(composer.error) : nothing}
+    ${reviewChoice(team)}
     <div class="row"><button class="button primary" id="start" ?disabled=${!isReady || !team} @click=${start}>${session ? 'Start the turn' : 'Start'}</button>
       <button class="button" id="dry-run" title="Shows what each agent may do and what it is told first, and starts nothing" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
     ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, team)}</div>`;
