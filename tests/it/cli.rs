@@ -308,25 +308,25 @@ fn without_a_task_an_example_is_shown() {
 fn unsupported_flags_of_the_python_massgen_name_an_alternative() {
     check_usage(
         &["--web", "task"],
-        "error: `--web` is not in this version of massgen\n\
+        "error: massgen has no `--web`\n\
          hint: run `massgen web` for the page, or `massgen logs follow --dashboard` for the \
          terminal\n",
     );
     for flag in ["--init", "--setup", "--quickstart", "--generate-config"] {
         let expected = format!(
-            "error: `{flag}` is not in this version of massgen\n\
+            "error: massgen has no `{flag}`\n\
              hint: run `massgen init`; in scripts `massgen init --yes --model MODEL`\n"
         );
         check_usage(&[flag], &expected);
     }
     check_usage(
         &["--interactive"],
-        "error: `--interactive` is not in this version of massgen\n\
+        "error: massgen has no `--interactive`\n\
          hint: run `massgen` alone on a terminal for a session of several tasks\n",
     );
     check_usage(
         &["serve"],
-        "error: `serve` is not in this version of massgen\n\
+        "error: massgen has no `serve`\n\
          hint: other programs start runs through `massgen mcp orchestrate`\n\
          hint: if it is the task, write `massgen -- serve`\n",
     );
@@ -370,7 +370,7 @@ fn subcommands_of_other_tools_start_no_run() {
         "auth", "login", "demo", "examples", "run", "resume", "status", "update", "quit",
     ] {
         let finished = Project::new().args([word]).failure(2);
-        let expected = format!("`{word}` is not in this version of massgen\nhint: ");
+        let expected = format!("massgen has no `{word}`\nhint: ");
         assert!(
             finished.stderr().contains(&expected),
             "{}",
