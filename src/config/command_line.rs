@@ -6,9 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::commands::pattern::CommandRegex;
 use crate::commands::{CommandPolicy, CommandRules};
-use crate::config::docker::ContainerNetwork;
 use crate::config::execution_mode::ExecutionMode;
-use crate::config::kubernetes::PodNetwork;
 use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -107,15 +105,10 @@ pub fn variable_secrets(
 impl CommandLineConfig {
     /// Returns the network access of commands, wherever they run.
     pub fn network_access(&self) -> &NetworkPolicy {
-        let is_open = match &self.mode {
-            ExecutionMode::Local => return &self.network,
-            ExecutionMode::Docker(docker) => docker.network != ContainerNetwork::None,
-            ExecutionMode::Kubernetes(pod) => pod.network != PodNetwork::None,
-        };
-        if is_open {
-            &NetworkPolicy::On
-        } else {
-            &NetworkPolicy::Off
+        match self.mode.has_engine_network() {
+            None => &self.network,
+            Some(true) => &NetworkPolicy::On,
+            Some(false) => &NetworkPolicy::Off,
         }
     }
 

@@ -2,8 +2,8 @@
 //! that depends on it. The engine itself is created in `orchestrator::environments`.
 
 use crate::commands::{CommandPolicy, PrivilegePolicy};
-use crate::config::docker::{DockerConfig, RootAccess};
-use crate::config::kubernetes::KubernetesConfig;
+use crate::config::docker::{ContainerNetwork, DockerConfig, RootAccess};
+use crate::config::kubernetes::{KubernetesConfig, PodNetwork};
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 
 /// Where commands run.
@@ -52,6 +52,16 @@ impl ExecutionMode {
             ExecutionMode::Local => None,
             ExecutionMode::Docker(docker) => Some(&docker.image),
             ExecutionMode::Kubernetes(pod) => Some(&pod.image),
+        }
+    }
+
+    /// Returns whether the engine gives commands a network; `None` on this machine, where massgen
+    /// decides about each connection.
+    pub(super) fn has_engine_network(&self) -> Option<bool> {
+        match self {
+            ExecutionMode::Local => None,
+            ExecutionMode::Docker(docker) => Some(docker.network != ContainerNetwork::None),
+            ExecutionMode::Kubernetes(pod) => Some(pod.network != PodNetwork::None),
         }
     }
 
