@@ -166,8 +166,8 @@ impl RunView {
         &self.ballot
     }
 
-    /// Returns whether `agent` has won over others. An agent that decides alone, in a run or as a
-    /// role of a pipeline, has nobody to win over.
+    /// Returns whether `agent` has won the vote of a team. An agent that answers alone, in a run or as
+    /// a role of a pipeline, is not a winner.
     pub fn is_winner(&self, agent: &AgentId) -> bool {
         let is_of_team = if self.pipeline.stages.is_empty() {
             self.agents.len() > 1

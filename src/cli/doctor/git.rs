@@ -4,8 +4,8 @@ use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
 use crate::world::diagnostics::probe::ProgramReply;
 use crate::world::diagnostics::probe::git::GitProbe;
 
-/// Reports what git can be used for here. `breadth` is why the current directory is more than a
-/// project, if so: then nobody should commit all of it.
+/// Reports what git can be used for here. `breadth` is the reason why the current directory
+/// is more than a project, such as a home directory: its files should not be committed as a whole.
 pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
     let finds = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {

@@ -58,10 +58,10 @@ pub(crate) async fn inspect(
     }
 }
 
-/// Returns whether the sandbox of a run opens `place`.
-fn is_open(place: &str, env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> bool {
+/// Returns whether the sandbox of a run opens `directory`.
+fn is_open(directory: &str, env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> bool {
     let toolchains = UserToolchains::from_environment(env, home);
-    AbsPath::new(place).is_some_and(|place| toolchains.opens(&place))
+    AbsPath::new(directory).is_some_and(|directory| toolchains.opens(&directory))
 }
 
 fn needs_package(interface: &ProgramInterface) -> bool {

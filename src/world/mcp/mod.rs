@@ -70,7 +70,7 @@ pub(in crate::world) use crate::world::mcp::server_reply::{ReplyStatus, ServerRe
 
 /// Largest message of a server that is read, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Timeout for a server to start and list its tools, which users are told in words.
+/// Timeout for a server to start and list its tools. A progress message says "within a minute".
 const START_TIME_MAX: Duration = Duration::from_mins(1);
 /// Timeout for a server whose tools have changed to list them. An agent waits for it, so a server
 /// that exceeds it is not asked again.

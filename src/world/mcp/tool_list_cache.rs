@@ -1,5 +1,5 @@
 //! The tools that the MCP servers of a run have listed, so that a server lists them once for all
-//! agents, and which servers the run goes on without.
+//! agents, and which servers are left out of the run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -179,6 +179,6 @@ export function composerView({ info, route }) {
     ${composer.error && !refusedField(composer.error) ? failure(composer.error) : nothing}
     ${reviewChoice(team)}
     <div class="row"><button class="button primary" id="start" ?disabled=${!isReady || !team} @click=${start}>${session ? 'Start the turn' : 'Start'}</button>
-      <button class="button" id="dry-run" title="Shows what each agent may do and what it is told first, and starts nothing" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
+      <button class="button" id="dry-run" title="Shows the permissions and the first prompt of each agent, without starting the run" ?disabled=${!isReady || !team} @click=${() => send({ dry_run: true }, session, team)}>Dry run</button></div>
     ${composer.preview ? previewPanel(composer.preview) : nothing}${opensDialog(session, team)}</div>`;
 }

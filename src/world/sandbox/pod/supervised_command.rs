@@ -21,7 +21,7 @@ use crate::world::sandbox::pod::retry_pause::RetryPause;
 const BEGINNING: &str = include_str!("supervised.sh");
 /// What runs the command and kills what it leaves behind.
 const COMMAND: &str = include_str!("../docker/command.sh");
-/// Runs one of massgen's own programs: its words are the arguments after the directory of the
+/// Runs a program that massgen itself needs in the pod: the arguments after the directory of the
 /// command.
 const PROGRAM: &str = "shift 2\n\"$@\"\nstatus=$?\n";
 /// The end of the supervisor.
@@ -59,7 +59,7 @@ pub(super) enum PodProgram {
         /// The most processes of all commands.
         processes_max: u64,
     },
-    /// One of massgen's own programs, with its arguments.
+    /// A program that massgen itself needs in the pod, with its arguments.
     Words(Vec<String>),
 }
 
