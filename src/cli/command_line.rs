@@ -3,7 +3,7 @@
 //! support.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
-use clap::{Command, CommandFactory as _, Parser as _};
+use clap::{Command, Parser as _};
 
 use crate::cli::args::CliArguments;
 use crate::config::vendors::type_of_company;
@@ -371,7 +371,7 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
         flags.any(|known| known.get_long() == Some(name))
             || command.get_subcommands().any(|next| has_flag(next, name))
     }
-    let command = CliArguments::command();
+    let command = CliArguments::full_command();
     let is_subcommand = words
         .first()
         .is_some_and(|word| command.find_subcommand(word).is_some());
@@ -384,7 +384,7 @@ fn is_misplaced(flag: &str, words: &[String]) -> bool {
 fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
     const PROGRAM: &str = "massgen";
     let name = flag.strip_prefix("--")?;
-    let (mut group, mut path) = (CliArguments::command(), PROGRAM.to_owned());
+    let (mut group, mut path) = (CliArguments::full_command(), PROGRAM.to_owned());
     for word in words {
         let next = group.find_subcommand(word)?;
         if !next.has_subcommands() {
@@ -443,7 +443,7 @@ fn company_type(found: &clap::Error) -> Option<String> {
 /// Returns the subcommand that `words` lead to, as it is typed.
 fn subcommand_path(words: &[String]) -> String {
     let mut typed = "massgen".to_owned();
-    let mut command = CliArguments::command();
+    let mut command = CliArguments::full_command();
     for word in words {
         let Some(next) = command.find_subcommand(word) else {
             break;

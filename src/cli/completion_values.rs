@@ -2,7 +2,7 @@
 //! sessions, runs, batches and their cells, and sandbox levels. The scripts of
 //! `massgen completions` ask for them. Only names that need no quoting in any shell are printed.
 
-use clap::{Arg, ArgAction, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command};
 
 use crate::cli::args::CliArguments;
 use crate::cli::batch::batches_directory;
@@ -82,8 +82,7 @@ fn is_plain(c: char) -> bool {
 
 /// Finds what can follow the words `before`.
 fn find_context(before: &[&str]) -> CompletionContext {
-    let mut command = CliArguments::command();
-    command.build();
+    let mut command = CliArguments::full_command();
     let mut context = CompletionContext::default();
     let mut expected: Option<Arg> = None;
     let mut positionals = 0;

@@ -12,6 +12,7 @@ use crate::world::store::naming::LAST;
 
 /// Commands for batches of tasks.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum BatchCommand {
     /// Start a batch: each task of a file is run on its own copy of its project.
     #[command(after_help = BATCH_RUN_EXAMPLES)]

@@ -14,6 +14,7 @@ use crate::cli::help::{
 
 /// Commands for MCP servers.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum McpCommand {
     /// Serve the tools for files and commands of one agent, restricted to its grants, on
     /// standard input and output or over HTTP.

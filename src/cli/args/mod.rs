@@ -2,7 +2,7 @@
 //! are made. Parsing does nothing else; it neither reads a file nor decides a run.
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::cli::args::batch::BatchCommand;
@@ -70,6 +70,15 @@ pub(crate) struct CliArguments {
     /// Former name of `massgen pipeline branches`.
     #[arg(long, exclusive = true, hide = true)]
     pub branches: bool,
+}
+
+impl CliArguments {
+    /// Returns the command line with all its subcommands and their arguments.
+    pub(crate) fn full_command() -> clap::Command {
+        let mut command = Self::command();
+        command.build();
+        command
+    }
 }
 
 /// Arguments of a run.
@@ -304,8 +313,10 @@ impl From<CwdContext> for Permission {
     }
 }
 
-/// Commands other than a run.
+/// Commands other than a run. The arguments of a command are only built when it is parsed or
+/// described.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum CliCommand {
     /// Write a config of your first team from the models and programs that are found.
     #[command(aliases = ["setup", "quickstart"], after_help = INIT_EXAMPLES)]
