@@ -6,6 +6,8 @@ use std::io::{Error, Result as IoResult, Write};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::error::Result;
 use crate::path::AbsPath;
@@ -56,8 +58,8 @@ pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<Di
         .with_ansi(false)
         .with_timer(LogClock)
         .with_max_level(level)
-        .with_env_filter(format!("massgen={level}"))
-        .finish();
+        .finish()
+        .with(Targets::new().with_target("massgen", level));
     if set_global_default(subscriber).is_err() {
         tracing::debug!("another run of this process already has a log");
     }
