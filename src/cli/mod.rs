@@ -35,6 +35,7 @@ mod doctor;
 mod directory_question;
 mod dry_run;
 mod editor;
+mod embedded_file;
 mod environment;
 pub mod explain;
 mod follow;

@@ -6,28 +6,29 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::cli::embedded_file::{EmbeddedFile, embedded_file};
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sandbox::ENFORCING;
 
 /// The lists of cases, each about one subject.
-const LISTS: &[&str] = &[
-    include_str!("cases/files.yaml"),
-    include_str!("cases/commands.yaml"),
-    include_str!("cases/outside.yaml"),
-    include_str!("cases/handles.yaml"),
-    include_str!("cases/protected.yaml"),
-    include_str!("cases/metadata.yaml"),
-    include_str!("cases/processes.yaml"),
-    include_str!("cases/kernel.yaml"),
-    include_str!("cases/network.yaml"),
-    include_str!("cases/environment.yaml"),
-    include_str!("cases/races.yaml"),
-    include_str!("cases/limits.yaml"),
-    include_str!("cases/everyday.yaml"),
-    include_str!("cases/work.yaml"),
-    include_str!("cases/delivery.yaml"),
+const LISTS: &[EmbeddedFile] = &[
+    embedded_file!("cli/selftest/cases/files.yaml"),
+    embedded_file!("cli/selftest/cases/commands.yaml"),
+    embedded_file!("cli/selftest/cases/outside.yaml"),
+    embedded_file!("cli/selftest/cases/handles.yaml"),
+    embedded_file!("cli/selftest/cases/protected.yaml"),
+    embedded_file!("cli/selftest/cases/metadata.yaml"),
+    embedded_file!("cli/selftest/cases/processes.yaml"),
+    embedded_file!("cli/selftest/cases/kernel.yaml"),
+    embedded_file!("cli/selftest/cases/network.yaml"),
+    embedded_file!("cli/selftest/cases/environment.yaml"),
+    embedded_file!("cli/selftest/cases/races.yaml"),
+    embedded_file!("cli/selftest/cases/limits.yaml"),
+    embedded_file!("cli/selftest/cases/everyday.yaml"),
+    embedded_file!("cli/selftest/cases/work.yaml"),
+    embedded_file!("cli/selftest/cases/delivery.yaml"),
 ];
 
 /// The tool that runs commands.
@@ -145,8 +146,8 @@ struct CaseEntry {
 /// The lists are damaged, which is a bug.
 pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
-    for text in LISTS {
-        let list: CaseList = serde_yaml::from_str(text)
+    for file in LISTS {
+        let list: CaseList = serde_yaml::from_str(&file.text()?)
             .map_err(|error| Error::bug("invalid list of cases").with_source(error))?;
         let (class, expect, phase) = (&list.class, list.expect, list.phase);
         let case = |listed: CaseEntry| listed.into_case(class, expect, phase);

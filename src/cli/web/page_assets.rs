@@ -1,15 +1,11 @@
 //! The files of the page, which are part of the executable, and their content types. A client that
 //! accepts gzip gets them compressed.
 
-use std::io::Write as _;
-use std::sync::OnceLock;
+use std::borrow::Cow;
 
-use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use hyper::StatusCode;
 use hyper::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderValue,
@@ -17,7 +13,7 @@ use hyper::header::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::cli::web::server_state::WebServer;
+use crate::cli::embedded_file::{EmbeddedFile, embedded_file};
 use crate::text::to_hex;
 
 /// A file of the page.
@@ -25,13 +21,13 @@ use crate::text::to_hex;
 struct PageAsset {
     /// Its path below `page`.
     name: &'static str,
-    content: &'static [u8],
+    file: EmbeddedFile,
 }
 
 /// Embeds the files of the page with these names.
 macro_rules! page_assets {
     ($($name:literal),* $(,)?) => {
-        &[$(PageAsset { name: $name, content: include_bytes!(concat!("page/", $name)) }),*]
+        &[$(PageAsset { name: $name, file: embedded_file!("cli/web/page/", $name) }),*]
     };
 }
 
@@ -89,58 +85,31 @@ const CONTENT_TYPES: [(&str, &str); 5] = [
 /// The coding of compressed files (RFC 9110, section 8.4.1).
 const GZIP: &str = "gzip";
 
-/// The compressed files, each made when it is asked for the first time.
-#[derive(Debug)]
-pub(super) struct CompressedAssets([OnceLock<Option<CompressedAsset>>; ASSETS.len()]);
-
-/// A compressed file.
-#[derive(Clone, Debug)]
-struct CompressedAsset {
-    content: Bytes,
-    tag: String,
-}
-
-impl Default for CompressedAssets {
-    fn default() -> Self {
-        Self([const { OnceLock::new() }; ASSETS.len()])
-    }
-}
-
-impl CompressedAssets {
-    /// Returns the compressed form of the file with this index in [`ASSETS`].
-    fn get(&self, index: usize, asset: &PageAsset) -> Option<CompressedAsset> {
-        let compressed = self.0.get(index)?;
-        compressed.get_or_init(|| compress(asset.content)).clone()
-    }
-}
-
 /// Answers `GET /`.
-pub(super) async fn index(State(server): State<WebServer>, headers: HeaderMap) -> Response {
-    respond(&server, INDEX, &headers)
+pub(super) async fn index(headers: HeaderMap) -> Response {
+    respond(INDEX, &headers)
 }
 
 /// Answers `GET /page/NAME`.
-pub(super) async fn asset(
-    State(server): State<WebServer>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Response {
-    respond(&server, &name, &headers)
+pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    respond(&name, &headers)
 }
 
-fn respond(server: &WebServer, name: &str, headers: &HeaderMap) -> Response {
-    let index = ASSETS.iter().position(|asset| asset.name == name);
-    let found = index.and_then(|index| Some((index, ASSETS.get(index)?)));
-    let (Some((index, asset)), Some(content_type)) = (found, content_type(name)) else {
+fn respond(name: &str, headers: &HeaderMap) -> Response {
+    let asset = ASSETS.iter().find(|asset| asset.name == name);
+    let (Some(asset), Some(content_type)) = (asset, content_type(name)) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let compressed = accepts_gzip(headers)
-        .then(|| server.compressed_assets().get(index, asset))
-        .flatten();
-    let tag = match &compressed {
-        Some(compressed) => compressed.tag.clone(),
-        None => entity_tag(asset.content),
+    let is_compressed = accepts_gzip(headers);
+    let content = if is_compressed {
+        Cow::Borrowed(asset.file.compressed)
+    } else {
+        match asset.file.content() {
+            Ok(content) => Cow::Owned(content),
+            Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        }
     };
+    let tag = format!("\"{}\"", to_hex(&Sha256::digest(&content)));
     let known = headers.get(IF_NONE_MATCH);
     let is_known = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let fields = [
@@ -152,29 +121,12 @@ fn respond(server: &WebServer, name: &str, headers: &HeaderMap) -> Response {
     if is_known {
         return (StatusCode::NOT_MODIFIED, fields).into_response();
     }
-    match compressed {
-        None => (fields, asset.content).into_response(),
-        Some(compressed) => {
-            let mut response = (fields, compressed.content).into_response();
-            let coding = HeaderValue::from_static(GZIP);
-            response.headers_mut().insert(CONTENT_ENCODING, coding);
-            response
-        }
+    let mut response = (fields, content).into_response();
+    if is_compressed {
+        let coding = HeaderValue::from_static(GZIP);
+        response.headers_mut().insert(CONTENT_ENCODING, coding);
     }
-}
-
-fn entity_tag(content: &[u8]) -> String {
-    format!("\"{}\"", to_hex(&Sha256::digest(content)))
-}
-
-fn compress(content: &[u8]) -> Option<CompressedAsset> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(content).ok()?;
-    let content = encoder.finish().ok()?;
-    Some(CompressedAsset {
-        tag: entity_tag(&content),
-        content: content.into(),
-    })
+    response
 }
 
 /// Returns whether the client names gzip among the codings that it accepts (RFC 9110, section

@@ -23,7 +23,6 @@ use crate::cli::team::{ChosenTeam, configured_team, detect_team, find_named_conf
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::{CODE_TIME_MAX, LinkCodes};
-use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::router;
 use crate::cli::web::server_state::{NamedTeam, WebServer, WebServerState};
 use crate::cli::web::web_run_registry::WebRunRegistry;
@@ -109,7 +108,6 @@ async fn serve(
         lookups: FileLookups::new(&host.cwd),
         runs: WebRunRegistry::new(arguments.parallel, stop.clone()),
         batch_reading: tokio::sync::Mutex::default(),
-        compressed_assets: CompressedAssets::default(),
         host: host.clone(),
     });
     let start = start_address(&listener);

@@ -7,7 +7,6 @@ use crate::cli::http::token::BearerTokens;
 use crate::cli::team::ChosenTeam;
 use crate::cli::web::browse::FileLookups;
 use crate::cli::web::link_codes::LinkCodes;
-use crate::cli::web::page_assets::CompressedAssets;
 use crate::cli::web::web_run_registry::WebRunRegistry;
 use crate::config::storage_path::{LOGS, STATE_DIR};
 use crate::host::Host;
@@ -47,8 +46,6 @@ pub(super) struct WebServerState {
     pub(super) runs: WebRunRegistry,
     /// Held while a batch is read: one of many cells takes memory.
     pub(super) batch_reading: tokio::sync::Mutex<()>,
-    /// The compressed files of the page.
-    pub(super) compressed_assets: CompressedAssets,
 }
 
 /// A team under the name by which the page chooses it.
@@ -124,11 +121,6 @@ impl WebServer {
     /// Waits until no other batch is read.
     pub(super) async fn lock_batch_reading(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.0.batch_reading.lock().await
-    }
-
-    /// Returns the compressed files of the page.
-    pub(super) fn compressed_assets(&self) -> &CompressedAssets {
-        &self.0.compressed_assets
     }
 
     /// Returns the lookups of the file picker.
