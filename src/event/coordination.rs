@@ -91,6 +91,21 @@ pub enum CoordinationEvent {
     },
 }
 
+impl CoordinationEvent {
+    /// The names in the JSON form, the earlier ones last.
+    pub(super) const NAMES: &[&str] = &[
+        "answered",
+        "voted",
+        "votes_voided",
+        "submission_rejected",
+        "answers_shown",
+        "dropped_out",
+        "winner_selected",
+        "refused",
+        "informed",
+    ];
+}
+
 /// Returns the reason of [`CoordinationEvent::SubmissionRejected`] as it follows words that say that
 /// the decision does not count.
 pub fn rejection_cause(reason: &str) -> &str {

@@ -53,6 +53,15 @@ pub enum DeliveryEvent {
 }
 
 impl DeliveryEvent {
+    /// The names in the JSON form.
+    pub(super) const NAMES: &[&str] = &[
+        "final_started",
+        "final_answer",
+        "delivered",
+        "checking",
+        "checked",
+    ];
+
     /// Returns the agent that the event is about, if there is one.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {

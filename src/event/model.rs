@@ -120,6 +120,25 @@ pub enum ModelEvent {
 }
 
 impl ModelEvent {
+    /// The names in the JSON form, the earlier ones last.
+    pub(super) const NAMES: &[&str] = &[
+        "model_request_started",
+        "text",
+        "reasoning",
+        "model_request_finished",
+        "replied",
+        "failed",
+        "retrying",
+        "rate_limited",
+        "model_fallback",
+        "context_compacted",
+        "asking",
+        "asked",
+        "held",
+        "fell_back",
+        "shortened",
+    ];
+
     /// Creates the event for a piece of streamed output.
     pub fn from_piece(kind: ReplyTextKind, agent: AgentId, text: String) -> Self {
         match kind {

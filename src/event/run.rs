@@ -119,6 +119,28 @@ pub enum RunEvent {
     },
 }
 
+impl RunEvent {
+    /// The names in the JSON form, the earlier ones last.
+    pub(super) const NAMES: &[&str] = &[
+        "run_started",
+        "limit_met",
+        "attempt_restarted",
+        "sandbox_selected",
+        "instructions_read",
+        "skills_offered",
+        "memory_read",
+        "memory_saved",
+        "coordination_stopped",
+        "user_message",
+        "user_messages_shown",
+        "warning",
+        "run_ended",
+        "restarting",
+        "confined",
+        "cut_short",
+    ];
+}
+
 /// A skill that agents are offered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OfferedSkill {

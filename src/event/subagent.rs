@@ -68,6 +68,16 @@ pub enum SubagentEvent {
     },
 }
 
+impl SubagentEvent {
+    /// The names in the JSON form.
+    pub(super) const NAMES: &[&str] = &[
+        "subagent_started",
+        "subagent_model",
+        "subagent_tool",
+        "subagent_finished",
+    ];
+}
+
 /// How a subagent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -147,6 +147,21 @@ pub enum ToolEvent {
 }
 
 impl ToolEvent {
+    /// The names in the JSON form, the earlier ones last.
+    pub(super) const NAMES: &[&str] = &[
+        "tool_called",
+        "tool_finished",
+        "native_tool_call",
+        "plan_updated",
+        "approval_queued",
+        "approval",
+        "hook_ran",
+        "server_progress",
+        "own_tool",
+        "person_asked",
+        "server_works",
+    ];
+
     /// Returns the agent whose call it is. Progress of a server has none.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
