@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use similar::{DiffOp, TextDiff};
+use crate::delivery::line_diff::{LineDiff, ReplacedLines};
 
 /// Number of equal lines around a difference, as in `git`.
 pub const CONTEXT_LINES: usize = 3;
@@ -55,35 +55,50 @@ fn span(lines: &Range<usize>) -> String {
 }
 
 /// Returns the hunks of `diff`.
-pub fn hunks(diff: &TextDiff<'_, '_, str>) -> Vec<DiffHunk> {
-    let groups = diff.grouped_ops(CONTEXT_LINES);
-    let hunk = |ops: &Vec<DiffOp>| {
-        let (first, last) = (ops.first()?, ops.last()?);
-        let changes = ops.iter().flat_map(|op| diff.iter_changes(op));
-        let lines = changes.map(|change| {
-            let side = match change.tag() {
-                similar::ChangeTag::Equal => LineSide::Both,
-                similar::ChangeTag::Delete => LineSide::Old,
-                similar::ChangeTag::Insert => LineSide::New,
-            };
-            let text = change.value();
-            let line = match text.strip_suffix('\n') {
-                Some(line) => line.to_owned(),
-                None => format!("{text}{NO_END}"),
-            };
-            (side, line)
-        });
-        Some(DiffHunk {
-            old: first.old_range().start..last.old_range().end,
-            new: first.new_range().start..last.new_range().end,
-            lines: lines.collect(),
-        })
-    };
-    groups.iter().filter_map(hunk).collect()
+pub fn hunks(diff: &LineDiff<'_>) -> Vec<DiffHunk> {
+    hunks_in_context(diff, CONTEXT_LINES)
 }
 
-/// A hunk of a diff, and whether it is applied. It says where it is: the search for a diff has a
-/// time limit, so that the next diff of the same texts may have other hunks.
+/// Returns the hunks of `diff` with up to `context_lines` equal lines around each difference.
+pub fn hunks_in_context(diff: &LineDiff<'_>, context_lines: usize) -> Vec<DiffHunk> {
+    let between_max = context_lines.saturating_mul(2);
+    let groups = diff
+        .replaced()
+        .chunk_by(|part, next| next.old.start.saturating_sub(part.old.end) <= between_max);
+    let hunk = |group: &[ReplacedLines]| {
+        let (first, last) = (group.first()?, group.last()?);
+        let before = context_lines.min(first.old.start);
+        let after = context_lines.min(diff.old_lines().len().saturating_sub(last.old.end));
+        let old = first.old.start.saturating_sub(before)..last.old.end.saturating_add(after);
+        let new = first.new.start.saturating_sub(before)..last.new.end.saturating_add(after);
+        let mut lines = Vec::new();
+        let mut add = |side: LineSide, texts: &[&str], range: Range<usize>| {
+            let texts = texts.get(range).unwrap_or_default().iter();
+            lines.extend(texts.map(|text| (side, without_line_feed(text))));
+        };
+        let mut old_end = old.start;
+        for part in group {
+            add(LineSide::Both, diff.old_lines(), old_end..part.old.start);
+            add(LineSide::Old, diff.old_lines(), part.old.clone());
+            add(LineSide::New, diff.new_lines(), part.new.clone());
+            old_end = part.old.end;
+        }
+        add(LineSide::Both, diff.old_lines(), old_end..old.end);
+        Some(DiffHunk { old, new, lines })
+    };
+    groups.filter_map(hunk).collect()
+}
+
+/// Returns a line without its line feed; one that has none is marked.
+fn without_line_feed(line: &str) -> String {
+    match line.strip_suffix('\n') {
+        Some(line) => line.to_owned(),
+        None => format!("{line}{NO_END}"),
+    }
+}
+
+/// A hunk of a diff, and whether it is applied. It says where it is: another version of massgen may
+/// find other hunks in the same texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkChoice {
     /// The lines of the old text, from 0.
@@ -146,8 +161,7 @@ mod tests {
 
     #[test]
     fn hunks_read_as_in_a_unified_diff() {
-        let diff = TextDiff::from_lines(OLD, NEW);
-        let hunks = hunks(&diff);
+        let hunks = hunks(&LineDiff::new(OLD, NEW));
         let headers: Vec<String> = hunks.iter().map(DiffHunk::header).collect();
         assert_eq!(headers, ["@@ -1,4 +1,4 @@", "@@ -8,5 +8,6 @@"]);
         assert_eq!(hunks[0].lines[0], (LineSide::Old, "1".to_owned()));
@@ -160,9 +174,41 @@ mod tests {
         assert_eq!(hunks[1].counts(), (2, 1));
     }
 
+    #[test]
+    fn only_a_line_feed_ends_a_line() {
+        let hunks = hunks(&LineDiff::new("a\rb\nc\r\nd", "a\rB\nc\r\nd"));
+        let lines: Vec<(LineSide, &str)> = hunks
+            .iter()
+            .flat_map(|hunk| &hunk.lines)
+            .map(|(side, line)| (*side, line.as_str()))
+            .collect();
+        let expected = [
+            (LineSide::Old, "a\rb"),
+            (LineSide::New, "a\rB"),
+            (LineSide::Both, "c\r"),
+            (LineSide::Both, "d\n\\ No newline at end of file"),
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn near_differences_share_a_hunk() {
+        let headers = |context_lines| -> Vec<String> {
+            let hunks = hunks_in_context(&LineDiff::new(OLD, NEW), context_lines);
+            hunks.iter().map(DiffHunk::header).collect()
+        };
+        assert_eq!(
+            headers(0),
+            ["@@ -1 +1 @@", "@@ -11 +11 @@", "@@ -12,0 +13 @@"]
+        );
+        assert_eq!(headers(1), ["@@ -1,2 +1,2 @@", "@@ -10,3 +10,4 @@"]);
+        assert_eq!(headers(4), ["@@ -1,5 +1,5 @@", "@@ -7,6 +7,7 @@"]);
+        assert_eq!(headers(5), ["@@ -1,12 +1,13 @@"]);
+    }
+
     /// Returns the choices about the hunks of the diff of two texts.
     fn choices(old: &str, new: &str, is_applied: &[bool]) -> Vec<HunkChoice> {
-        HunkChoice::list(&hunks(&TextDiff::from_lines(old, new)), is_applied)
+        HunkChoice::list(&hunks(&LineDiff::new(old, new)), is_applied)
     }
 
     #[track_caller]
@@ -186,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_choice_is_applied_where_it_was_made_whatever_the_next_diff_is() {
-        // A diff that ran out of time has one hunk.
+        // Another version of massgen may find one hunk.
         let all = |is_taken| HunkChoice {
             old: 0..12,
             new: 0..13,
@@ -209,7 +255,7 @@ mod tests {
         fn all_hunks_make_the_new_text_and_none_the_old(
             old in "([ab]\n){0,30}[ab]?", new in "([ab]\n){0,30}[ab]?"
         ) {
-            let count = hunks(&TextDiff::from_lines(&old, &new)).len();
+            let count = hunks(&LineDiff::new(&old, &new)).len();
             let all = choices(&old, &new, &vec![true; count]);
             prop_assert_eq!(apply_hunks(&old, &new, &all), Some(new.clone()));
             let none = choices(&old, &new, &[]);

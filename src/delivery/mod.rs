@@ -4,6 +4,7 @@
 pub mod path_state;
 pub mod plan;
 pub mod choice;
+pub mod line_diff;
 pub mod hunks;
 pub mod patch_name;
 pub mod merge;

@@ -12,6 +12,7 @@ use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
 use crate::delivery::hunks::{LineSide, hunks};
+use crate::delivery::line_diff::LineDiff;
 use crate::delivery::patch_name::quote_patch_name;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
@@ -23,7 +24,6 @@ use crate::world::delivery::store::{
     DeliverySource, OpenDelivery, SourceDirectory, SourceLayout, is_used,
 };
 use crate::world::delivery::undo::AppliedDelivery;
-use crate::world::exec::compare::line_diff;
 use crate::world::io::locate::locate;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::cells::CellDir;
@@ -100,7 +100,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     };
     add(format!("--- {}", side(&difference.before, &old_name)));
     add(format!("+++ {}", side(&difference.after, &new_name)));
-    for hunk in hunks(&line_diff(&old, &new)) {
+    for hunk in hunks(&LineDiff::new(&old, &new)) {
         add(hunk.header());
         for (side, text) in &hunk.lines {
             let sign = match side {

@@ -10,12 +10,12 @@ use crate::cli::deliveries::interactive_review::entry_name;
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
+use crate::delivery::line_diff::LineDiff;
 use crate::delivery::plan::{DeliveryPlan, EntryAction};
 use crate::orchestrator::review::DeliverySelection;
 use crate::text::{count_noun, escape_name};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::exec::compare::line_diff;
 
 /// Maximum number of files whose changes are read when the review opens; the others are read when
 /// they are selected.
@@ -277,7 +277,7 @@ impl ReviewFile {
 impl FileChanges {
     fn new(difference: &DeliveryDifference, name: &str) -> Self {
         let hunks = match (&difference.before, &difference.after) {
-            (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
+            (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
             _ => Vec::new(),
         };
         Self {

@@ -2,9 +2,9 @@
 
 use crate::cli::output::{StyledRow, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
+use crate::delivery::line_diff::LineDiff;
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
-use crate::world::exec::compare::line_diff;
 
 /// Summary of a change on one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRo
         (Some(old), Some(new)) if old != new => {
             lines.push(strong(format!("--- {}", side(&difference.before, "a"))));
             lines.push(strong(format!("+++ {}", side(&difference.after, "b"))));
-            for hunk in hunks(&line_diff(&old, &new)) {
+            for hunk in hunks(&LineDiff::new(&old, &new)) {
                 lines.extend(hunk_lines(&hunk));
             }
         }
@@ -75,12 +75,7 @@ pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
 pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old), Some(new)) => {
-            let counts = hunks(&line_diff(&old, &new))
-                .iter()
-                .map(DiffHunk::counts)
-                .fold((0_usize, 0_usize), |(added, removed), (more, less)| {
-                    (added.saturating_add(more), removed.saturating_add(less))
-                });
+            let counts = LineDiff::new(&old, &new).counts();
             let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
                 "mode"
             } else {

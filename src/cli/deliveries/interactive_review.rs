@@ -9,6 +9,7 @@ use crate::cli::deliveries::diff_text::{hunk_lines, lines, stat, stat_line, stat
 use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
+use crate::delivery::line_diff::LineDiff;
 use crate::delivery::plan::{
     ContentOrigin, ContentSource, DeliveryEntry, DeliveryPlan, EntryAction,
 };
@@ -17,7 +18,6 @@ use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision};
 use crate::text::{count_noun, escape_name};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::exec::compare::line_diff;
 use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 
 /// Interval at which a question checks whether the user wants to stop.
@@ -307,7 +307,7 @@ fn ask_about_file(
     next: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FileReviewAnswer> {
     let parts = match (&file_diff.before, &file_diff.after) {
-        (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&line_diff(old, new)),
+        (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
         _ => Vec::new(),
     };
     show_difference(file_diff, name, output);

@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 use crate::cli::deliveries::display_path;
 use crate::cli::web::reply::TEXT_BYTES_MAX;
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
+use crate::delivery::line_diff::LineDiff;
 use crate::delivery::plan::{DeliveryConflict, DeliveryPlan, DeliveryRefusal, RefusalSource};
 use crate::path::AbsPath;
 use crate::text::to_hex;
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
-use crate::world::exec::compare::line_diff;
 
 /// Length of the digest of a hunk, in bytes.
 const DIGEST_BYTES: usize = 16;
@@ -19,7 +19,7 @@ const DIGEST_BYTES: usize = 16;
 /// Returns the hunks of a change; there are none if one of its sides is not text.
 pub(super) fn hunks_of(difference: &DeliveryDifference) -> Vec<DiffHunk> {
     match (side_text(&difference.before), side_text(&difference.after)) {
-        (Some(old), Some(new)) => hunks(&line_diff(old, new)),
+        (Some(old), Some(new)) => hunks(&LineDiff::new(old, new)),
         _ => Vec::new(),
     }
 }

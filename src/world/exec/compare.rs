@@ -1,12 +1,12 @@
-//! Tools that compare files and directories, and the diff that edits show too.
+//! Tools that compare files and directories, and the unified diff that edits show too.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read as _};
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use similar::{ChangeTag, TextDiff};
 
+use crate::delivery::hunks::{LineSide, hunks_in_context};
+use crate::delivery::line_diff::LineDiff;
 use crate::path::RelPath;
 use crate::prompts::untrusted_text::note;
 use crate::tools::call::ContentDiff;
@@ -26,33 +26,27 @@ use crate::world::sys::tree_listing::EntrySelection;
 /// The longest file that is compared line by line, in bytes.
 const COMPARE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// How long the search for the shortest diff may take before a longer one is accepted.
-const DIFF_TIME_MAX: Duration = Duration::from_secs(2);
-
 /// The most bytes that one comparison of directories reads; holes of sparse files count.
 const COMPARE_TREES_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// The most bytes of diff shown for one file in a comparison of directories.
 const FILE_DIFF_BYTES_MAX: usize = 8 * 1024;
 
-/// Compares two texts line by line. As in git, only a line feed ends a line.
-pub fn line_diff<'o, 'n>(old: &'o str, new: &'n str) -> TextDiff<'o, 'n, str> {
-    let old: Vec<&'o str> = old.split_inclusive('\n').collect();
-    let new: Vec<&'n str> = new.split_inclusive('\n').collect();
-    TextDiff::configure()
-        .timeout(DIFF_TIME_MAX)
-        .newline_terminated(true)
-        .diff_slices(&old, &new)
-}
-
 /// Returns a unified diff with `context_lines` around each change, up to `bytes_max`.
-pub(super) fn diff(old: &str, new: &str, context_lines: usize, bytes_max: usize) -> String {
-    let diff = line_diff(old, new);
-    let mut unified = diff.unified_diff();
-    let text = unified.context_radius(context_lines).to_string();
+pub(super) fn unified_diff(diff: &LineDiff<'_>, context_lines: usize, bytes_max: usize) -> String {
     let mut lines = BoundedText::new(bytes_max);
-    for line in text.lines() {
-        lines.push(line);
+    for hunk in hunks_in_context(diff, context_lines) {
+        lines.push(&hunk.header());
+        for (side, line) in hunk.lines {
+            let sign = match side {
+                LineSide::Both => ' ',
+                LineSide::Old => '-',
+                LineSide::New => '+',
+            };
+            for line in format!("{sign}{line}\n").lines() {
+                lines.push(line);
+            }
+        }
     }
     lines.finish("no difference\n", "compare smaller parts")
 }
@@ -65,12 +59,8 @@ pub(super) fn compare_files(
     context_lines: u32,
 ) -> ToolResult {
     let (one, other) = (read_side(gate, first)?, read_side(gate, second)?);
-    let difference = line_diff(&one, &other);
-    let count = |tag| {
-        let changes = difference.iter_all_changes();
-        changes.filter(|change| change.tag() == tag).count()
-    };
-    let (added, removed) = (count(ChangeTag::Insert), count(ChangeTag::Delete));
+    let difference = LineDiff::new(&one, &other);
+    let (added, removed) = difference.counts();
     let context_lines = usize::try_from(context_lines).unwrap_or(usize::MAX);
     Ok(Observation::done(json_done(
         "compare_files",
@@ -79,7 +69,7 @@ pub(super) fn compare_files(
             "diff": if one == other {
                 String::new()
             } else {
-                diff(&one, &other, context_lines, LISTING_BYTES_MAX)
+                unified_diff(&difference, context_lines, LISTING_BYTES_MAX)
             },
             "stats": {"added": added, "removed": removed, "changed": added.min(removed)},
         }),
@@ -216,7 +206,11 @@ fn content_diffs(
             read_side(gate, &first.join(rel)),
             read_side(gate, &second.join(rel)),
         ) {
-            (Ok(one), Ok(other)) => diff(&one, &other, 1, bytes_left.min(FILE_DIFF_BYTES_MAX)),
+            (Ok(one), Ok(other)) => unified_diff(
+                &LineDiff::new(&one, &other),
+                1,
+                bytes_left.min(FILE_DIFF_BYTES_MAX),
+            ),
             (Err(tool_error), _) | (_, Err(tool_error)) => tool_error.message,
         };
         bytes_left = bytes_left.saturating_sub(text.len());
@@ -227,27 +221,4 @@ fn content_diffs(
         }
     }
     diffs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::line_diff;
-    use crate::delivery::hunks::{LineSide, hunks};
-
-    #[test]
-    fn only_a_line_feed_ends_a_line() {
-        let hunks = hunks(&line_diff("a\rb\nc\r\nd", "a\rB\nc\r\nd"));
-        let lines: Vec<(LineSide, &str)> = hunks
-            .iter()
-            .flat_map(|hunk| &hunk.lines)
-            .map(|(side, line)| (*side, line.as_str()))
-            .collect();
-        let expected = [
-            (LineSide::Old, "a\rb"),
-            (LineSide::New, "a\rB"),
-            (LineSide::Both, "c\r"),
-            (LineSide::Both, "d\n\\ No newline at end of file"),
-        ];
-        assert_eq!(lines, expected);
-    }
 }

@@ -3,13 +3,11 @@
 
 use std::io::Read;
 
-use similar::ChangeTag;
-
 use crate::check_results::ChangeCounts;
+use crate::delivery::line_diff::LineDiff;
 use crate::delivery::merge::{MERGE_BYTES_MAX, as_text};
 use crate::path::RealPath;
 use crate::world::access::gate::Gate;
-use crate::world::exec::compare::line_diff;
 use crate::world::exec::fingerprint::open_content;
 
 /// Counts how the files at `paths` differ between `users` and `overlay`. Blocks on disk I/O.
@@ -27,14 +25,11 @@ pub fn diffstat<'p>(
         changes.files = changes.files.saturating_add(1);
         let [old, new] = [old, new].map(Option::unwrap_or_default);
         if let (Some(old), Some(new)) = (as_text(&old), as_text(&new)) {
-            for change in line_diff(old, new).iter_all_changes() {
-                let count = match change.tag() {
-                    ChangeTag::Insert => &mut changes.added,
-                    ChangeTag::Delete => &mut changes.removed,
-                    ChangeTag::Equal => continue,
-                };
-                *count = count.saturating_add(1);
-            }
+            let (added, removed) = LineDiff::new(old, new).counts();
+            let add =
+                |sum: u64, lines| sum.saturating_add(u64::try_from(lines).unwrap_or(u64::MAX));
+            changes.added = add(changes.added, added);
+            changes.removed = add(changes.removed, removed);
         }
     }
     changes

@@ -1,10 +1,11 @@
 //! Tools that write one path: a whole file, parts of one, or a directory.
 
+use crate::delivery::line_diff::LineDiff;
 use crate::prompts::untrusted_text::unescape;
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
-use crate::world::exec::compare::diff;
+use crate::world::exec::compare::unified_diff;
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::text;
 use crate::world::exec::tool_result::{LISTING_BYTES_MAX, ToolError, ToolResult, display_path};
@@ -53,7 +54,8 @@ pub(super) fn edit_file(
         text::strip_byte_order_mark(&old),
         text::strip_byte_order_mark(&new),
     );
-    let diff = diff(shown_old, shown_new, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
+    let diff = LineDiff::new(shown_old, shown_new);
+    let diff = unified_diff(&diff, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!(
             "{shown_path} would change:\n{diff}"

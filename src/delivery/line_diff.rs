@@ -1,0 +1,272 @@
+//! The lines in which two texts differ. The result depends on the texts only: the comparison is
+//! bounded by a number of lines, not by a time.
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::ops::Range;
+
+use gix_imara_diff::{Algorithm, Diff, Hunk, InternedInput};
+
+/// The most lines, of both texts together, that are compared line by line. The time of the worst
+/// case grows with the power of 1.5.
+const COMPARED_LINES_MAX: usize = 100_000;
+
+/// The least number of compared lines per chunk, if longer texts are compared in chunks first.
+const LINES_PER_CHUNK: usize = 8;
+
+/// Lines of a text that were replaced by others; one of the two ranges may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplacedLines {
+    /// The lines of the old text, from 0.
+    pub old: Range<usize>,
+    /// The lines of the new text, from 0.
+    pub new: Range<usize>,
+}
+
+/// Two texts as lines with their line feeds, and where they differ. As in git, only a line feed
+/// ends a line.
+#[derive(Clone, Debug)]
+pub struct LineDiff<'t> {
+    old: Vec<&'t str>,
+    new: Vec<&'t str>,
+    replaced: Vec<ReplacedLines>,
+}
+
+impl<'t> LineDiff<'t> {
+    /// Compares two texts.
+    pub fn new(old: &'t str, new: &'t str) -> Self {
+        Self::bounded(old, new, COMPARED_LINES_MAX)
+    }
+
+    /// Compares two texts, with up to `lines_max` lines that are compared line by line.
+    fn bounded(old: &'t str, new: &'t str, lines_max: usize) -> Self {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let new: Vec<&str> = new.split_inclusive('\n').collect();
+        let differing = differing_part(&old, &new);
+        let replaced = if differing.len() <= lines_max {
+            compare(&old, &new).collect()
+        } else {
+            compare_chunks(&old, &new, differing, lines_max)
+        };
+        Self { old, new, replaced }
+    }
+
+    /// Returns where the texts differ, in order; at least one equal line is between any two.
+    pub fn replaced(&self) -> &[ReplacedLines] {
+        &self.replaced
+    }
+
+    /// Returns the lines of the old text.
+    pub fn old_lines(&self) -> &[&'t str] {
+        &self.old
+    }
+
+    /// Returns the lines of the new text.
+    pub fn new_lines(&self) -> &[&'t str] {
+        &self.new
+    }
+
+    /// Returns how many lines were added and removed.
+    pub fn counts(&self) -> (usize, usize) {
+        let added = self.replaced.iter().map(|part| part.new.len()).sum();
+        let removed = self.replaced.iter().map(|part| part.old.len()).sum();
+        (added, removed)
+    }
+}
+
+impl ReplacedLines {
+    /// Returns the number of its lines, old and new.
+    fn len(&self) -> usize {
+        self.old.len().saturating_add(self.new.len())
+    }
+
+    /// Returns these lines of a part of two texts as lines of the texts.
+    fn within(self, part: &Self) -> Self {
+        let shift = |lines: Range<usize>, by: usize| {
+            lines.start.saturating_add(by)..lines.end.saturating_add(by)
+        };
+        Self {
+            old: shift(self.old, part.old.start),
+            new: shift(self.new, part.new.start),
+        }
+    }
+}
+
+impl From<Hunk> for ReplacedLines {
+    fn from(hunk: Hunk) -> Self {
+        let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+        Self {
+            old: index(hunk.before.start)..index(hunk.before.end),
+            new: index(hunk.after.start)..index(hunk.after.end),
+        }
+    }
+}
+
+/// Returns everything between the equal lines at the beginning and at the end.
+fn differing_part(old: &[&str], new: &[&str]) -> ReplacedLines {
+    let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let equal_max = old.len().min(new.len()).saturating_sub(start);
+    let ends = old.iter().rev().zip(new.iter().rev()).take(equal_max);
+    let equal_end = ends.take_while(|(a, b)| a == b).count();
+    ReplacedLines {
+        old: start..old.len().saturating_sub(equal_end),
+        new: start..new.len().saturating_sub(equal_end),
+    }
+}
+
+/// Numbers equal values equally, in the order in which they appear.
+fn intern<T: Copy + Default + Eq + Hash>(old: &[T], new: &[T]) -> InternedInput<T> {
+    let mut input = InternedInput::default();
+    input.update_before(old.iter().copied());
+    input.update_after(new.iter().copied());
+    input
+}
+
+/// Compares lines with the algorithm of git and places ambiguous changes where git does.
+fn compare(old: &[&str], new: &[&str]) -> impl Iterator<Item = ReplacedLines> {
+    let input = intern(old, new);
+    let mut diff = Diff::compute(Algorithm::Myers, &input);
+    diff.postprocess_lines(&input);
+    let hunks: Vec<Hunk> = diff.hunks().collect();
+    hunks.into_iter().map(ReplacedLines::from)
+}
+
+/// Compares chunks of the `differing` lines, and then the lines of the chunks that differ, as far
+/// as there are up to `lines_max`; other chunks are replaced as a whole.
+fn compare_chunks(
+    old: &[&str],
+    new: &[&str],
+    differing: ReplacedLines,
+    lines_max: usize,
+) -> Vec<ReplacedLines> {
+    let chunk_lines = differing
+        .len()
+        .div_ceil((lines_max / LINES_PER_CHUNK).max(1));
+    let chunk_lines = u64::try_from(chunk_lines).unwrap_or(u64::MAX);
+    // The content of a line decides whether a chunk ends, so that chunks of both texts are equal
+    // after an insertion too.
+    let ends_chunk = |line: &&str| {
+        let mut hasher = DefaultHasher::new();
+        line.hash(&mut hasher);
+        hasher.finish().is_multiple_of(chunk_lines)
+    };
+    let old_part = old.get(differing.old.clone()).unwrap_or_default();
+    let new_part = new.get(differing.new.clone()).unwrap_or_default();
+    let old_chunks: Vec<&[&str]> = old_part.split_inclusive(ends_chunk).collect();
+    let new_chunks: Vec<&[&str]> = new_part.split_inclusive(ends_chunk).collect();
+    if old_chunks.len().saturating_add(new_chunks.len()) > lines_max {
+        return vec![differing];
+    }
+    let input = intern(&old_chunks, &new_chunks);
+    let (old_starts, new_starts) = (chunk_starts(&old_chunks), chunk_starts(&new_chunks));
+    let mut replaced = Vec::new();
+    let mut lines_left = lines_max;
+    for chunks in Diff::compute(Algorithm::Myers, &input).hunks() {
+        let chunks = ReplacedLines::from(chunks);
+        let part = ReplacedLines {
+            old: line_range(&old_starts, &chunks.old),
+            new: line_range(&new_starts, &chunks.new),
+        };
+        let part = part.within(&differing);
+        if let Some(left) = lines_left.checked_sub(part.len()) {
+            lines_left = left;
+            let old = old.get(part.old.clone()).unwrap_or_default();
+            let new = new.get(part.new.clone()).unwrap_or_default();
+            replaced.extend(compare(old, new).map(|lines| lines.within(&part)));
+        } else {
+            replaced.push(part);
+        }
+    }
+    replaced
+}
+
+/// Returns the first line of each chunk, and the end of the last.
+fn chunk_starts(chunks: &[&[&str]]) -> Vec<usize> {
+    let mut end = 0;
+    let mut starts = vec![end];
+    starts.extend(chunks.iter().map(|chunk| {
+        end += chunk.len();
+        end
+    }));
+    starts
+}
+
+/// Returns the lines of `chunks`.
+fn line_range(starts: &[usize], chunks: &Range<usize>) -> Range<usize> {
+    let start = |chunk: usize| starts.get(chunk).copied().unwrap_or_default();
+    start(chunks.start)..start(chunks.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Returns the new text, made of the old one and its replaced lines.
+    fn rebuild(diff: &LineDiff<'_>) -> String {
+        let mut text = String::new();
+        let mut old_end = 0;
+        for part in diff.replaced() {
+            text.extend(diff.old[old_end..part.old.start].iter().copied());
+            text.extend(diff.new[part.new.clone()].iter().copied());
+            old_end = part.old.end;
+        }
+        text.extend(diff.old[old_end..].iter().copied());
+        text
+    }
+
+    #[test]
+    fn an_inserted_function_is_placed_as_in_git() {
+        let old = "fn a() {\n    x();\n}\n\nfn c() {\n    x();\n}\n";
+        let new = "fn a() {\n    x();\n}\n\nfn b() {\n    x();\n}\n\nfn c() {\n    x();\n}\n";
+        let diff = LineDiff::new(old, new);
+        let inserted = ReplacedLines {
+            old: 4..4,
+            new: 4..8,
+        };
+        assert_eq!(diff.replaced(), [inserted]);
+        assert_eq!(diff.counts(), (4, 0));
+    }
+
+    #[test]
+    fn changes_far_apart_in_a_long_text_are_told_apart() {
+        let old: String = (0..COMPARED_LINES_MAX).map(|n| format!("{n}\n")).collect();
+        let new = old.replacen("\n7\n", "\nseven\n", 1);
+        let new = new.replacen("\n70000\n", "\n", 1) + "end\n";
+        let diff = LineDiff::new(&old, &new);
+        let replaced = |old, new| ReplacedLines { old, new };
+        let expected = [
+            replaced(7..8, 7..8),
+            replaced(70_000..70_001, 70_000..70_000),
+            replaced(100_000..100_000, 99_999..100_000),
+        ];
+        assert_eq!(diff.replaced(), expected);
+        assert_eq!(diff.counts(), (2, 2));
+    }
+
+    #[test]
+    fn long_texts_of_few_different_lines_are_replaced_as_a_whole() {
+        let old = "a\n\n".repeat(COMPARED_LINES_MAX);
+        let new = format!("\n{}", "b\na\n".repeat(COMPARED_LINES_MAX));
+        let diff = LineDiff::new(&old, &new);
+        assert!(diff.replaced().len() < 3, "{:?}", diff.replaced().len());
+        assert_eq!(rebuild(&diff), new);
+    }
+
+    proptest! {
+        #[test]
+        fn replaced_lines_make_the_new_text_whatever_the_limit_is(
+            old in "([a-d]{0,2}\n){0,60}[ab]?",
+            new in "([a-d]{0,2}\n){0,60}[ab]?",
+            lines_max in 0_usize..100,
+        ) {
+            let diff = LineDiff::bounded(&old, &new, lines_max);
+            prop_assert_eq!(rebuild(&diff), new);
+            for (part, next) in diff.replaced().iter().zip(diff.replaced().iter().skip(1)) {
+                let (old, new) = (next.old.start - part.old.end, next.new.start - part.new.end);
+                prop_assert!(old > 0 && old == new);
+                let equal = diff.old[part.old.end..next.old.start].iter();
+                prop_assert!(equal.eq(&diff.new[part.new.end..next.new.start]));
+            }
+        }
+    }
+}
