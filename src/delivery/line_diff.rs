@@ -8,10 +8,7 @@ use gix_imara_diff::{Algorithm, Diff, Hunk, InternedInput};
 
 /// The most lines, of both texts together, that are compared line by line. The time of the worst
 /// case grows with the power of 1.5.
-const COMPARED_LINES_MAX: usize = 100_000;
-
-/// The least number of compared lines per chunk, if longer texts are compared in chunks first.
-const LINES_PER_CHUNK: usize = 8;
+const COMPARED_LINES_MAX: usize = 64 * 1024;
 
 /// Lines of a text that were replaced by others; one of the two ranges may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,9 +135,8 @@ fn compare_chunks(
     differing: ReplacedLines,
     lines_max: usize,
 ) -> Vec<ReplacedLines> {
-    let chunk_lines = differing
-        .len()
-        .div_ceil((lines_max / LINES_PER_CHUNK).max(1));
+    // The chunks are half as many, so that differences in their lengths do not matter.
+    let chunk_lines = differing.len().div_ceil((lines_max / 2).max(1));
     let chunk_lines = u64::try_from(chunk_lines).unwrap_or(u64::MAX);
     // The content of a line decides whether a chunk ends, so that chunks of both texts are equal
     // after an insertion too.
