@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn changes_far_apart_in_a_long_text_are_told_apart() {
-        let old: String = (0..COMPARED_LINES_MAX).map(|n| format!("{n}\n")).collect();
+        let old: Vec<String> = (0..100_000).map(|n| format!("{n}\n")).collect();
+        let old = old.concat();
         let new = old.replacen("\n7\n", "\nseven\n", 1);
         let new = new.replacen("\n70000\n", "\n", 1) + "end\n";
         let diff = LineDiff::new(&old, &new);
@@ -244,7 +245,7 @@ mod tests {
         let old = "a\n\n".repeat(COMPARED_LINES_MAX);
         let new = format!("\n{}", "b\na\n".repeat(COMPARED_LINES_MAX));
         let diff = LineDiff::new(&old, &new);
-        assert!(diff.replaced().len() < 3, "{:?}", diff.replaced().len());
+        assert_eq!(diff.replaced().len(), 1);
         assert_eq!(rebuild(&diff), new);
     }
 
@@ -256,7 +257,7 @@ mod tests {
             lines_max in 0_usize..100,
         ) {
             let diff = LineDiff::bounded(&old, &new, lines_max);
-            prop_assert_eq!(rebuild(&diff), new);
+            prop_assert_eq!(&rebuild(&diff), &new);
             for (part, next) in diff.replaced().iter().zip(diff.replaced().iter().skip(1)) {
                 let (old, new) = (next.old.start - part.old.end, next.new.start - part.new.end);
                 prop_assert!(old > 0 && old == new);
