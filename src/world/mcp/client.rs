@@ -25,15 +25,16 @@ use crate::text::{escape_line, single_line};
 use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_credentials::AccessTokenSource;
-use crate::world::mcp::client_credentials::token_http_client::TokenHttpClient;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
+use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::lifecycle::{HandshakeChoice, ListeningTask, listen_for_changes};
 use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::program_host::ProgramHost;
 use crate::world::mcp::progress::{CallInProgress, ServerProgressSender};
 use crate::world::mcp::remote::RemoteConnectError;
+use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
 use crate::world::mcp::request_headers::CredentialSource;
 use crate::world::mcp::server_reply::{self, ServerReply};
 use crate::world::mcp::sign_in::authorized_manager;
@@ -224,58 +225,36 @@ impl McpClient {
         listener: Option<ServerListener>,
         credentials: &Credentials,
     ) -> Result<Self, McpClientError> {
-        let client = remote::client(remote).map_err(McpClientError::Refused)?;
-        let changes = Arc::default();
+        let client = guarded_client(remote).map_err(McpClientError::Refused)?;
         let signed_in = match &tokens {
-            Some(tokens) => authorized_manager(remote, tokens)
-                .await
-                .map_err(McpClientError::Refused)?,
-            None => None,
+            Some(tokens) => authorized_manager(remote, tokens).await,
+            None => Ok(None),
         };
-        let listener = listener.as_ref();
-        let service = if let Some(client_credentials) = &remote.oauth.client_credentials {
+        let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
             let sent = credentials.of_client();
             let source = AccessTokenSource::new(remote, client_credentials, sent);
             let no_token = |why: String| McpClientError::Refused(quote_server(&why));
             source.token().await.map_err(no_token)?;
-            let client = TokenHttpClient::new(client, source);
-            Box::pin(remote::initialize_remote(
-                remote,
-                client,
-                listener,
-                &changes,
-                credentials,
-            ))
-            .await
-        } else if let Some(manager) = signed_in {
-            let client = AuthClient::new(client, manager);
-            Box::pin(remote::initialize_remote(
-                remote,
-                client,
-                listener,
-                &changes,
-                credentials,
-            ))
-            .await
+            RequestAuthorization::Client(client, source)
+        } else if let Some(manager) = signed_in.map_err(McpClientError::Refused)? {
+            RequestAuthorization::User(AuthClient::new(client, manager))
         } else {
-            Box::pin(remote::initialize_remote(
-                remote,
-                client,
-                listener,
-                &changes,
-                credentials,
-            ))
-            .await
+            RequestAuthorization::Headers(client)
         };
-        let connection = service.map_err(|refusal| match refusal {
+        let client = RemoteHttpClient::new(authorization);
+        let changes = Arc::default();
+        let stream = client.stream.clone();
+        let listener = listener.as_ref();
+        let opening = remote::initialize_remote(remote, client, listener, &changes, credentials);
+        let service = Box::pin(opening).await.map_err(|refusal| match refusal {
             RemoteConnectError::SignIn { missing, .. } => McpClientError::Closed(missing),
             RemoteConnectError::Refused(why) => McpClientError::Refused(quote_server(&why)),
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
         })?;
         Ok(Self {
             credentials: credentials.clone(),
-            stream: connection.stream,
-            ..Self::new(connection.service, changes)
+            stream,
+            ..Self::new(service, changes)
         })
     }
 

@@ -2,19 +2,22 @@
 //! parties, so each is checked before it is connected to, like that of the server itself. It must
 //! never follow a redirect or send anything over a network unencrypted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::Response;
 use reqwest::header::{CONNECTION, HeaderValue};
 use reqwest::{Client, Request};
 use rmcp::transport::auth::{
-    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+    AuthError, AuthorizationManager, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture,
+    OAuthHttpRequest,
 };
 use url::Url;
 
-use crate::config::servers::AddressPolicy;
+use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_this_machine;
 use crate::world::io::http::{display_url, root_cause};
+use crate::world::mcp::guarded_resolver::guarded_client;
 
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
@@ -25,9 +28,9 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct GuardedHttpClient {
     /// Resolves names, and connects only to allowed addresses.
-    pub(super) client: Client,
+    client: Client,
     /// The addresses that may occur literally in a URL.
-    pub(super) addresses: AddressPolicy,
+    addresses: AddressPolicy,
 }
 
 impl OAuthHttpClient for GuardedHttpClient {
@@ -37,6 +40,20 @@ impl OAuthHttpClient for GuardedHttpClient {
 }
 
 impl GuardedHttpClient {
+    /// Builds a client for the authorization server of `server`, and an OAuth manager for `server`
+    /// that sends its requests through it.
+    pub(super) async fn with_manager(
+        server: &RemoteServer,
+    ) -> Result<(Self, AuthorizationManager), AuthError> {
+        let http = Self {
+            client: guarded_client(server).map_err(AuthError::InternalError)?,
+            addresses: server.addresses,
+        };
+        let (url, shared) = (server.url.clone(), Arc::new(http.clone()));
+        let manager = AuthorizationManager::new_with_oauth_http_client(url, shared).await?;
+        Ok((http, manager))
+    }
+
     /// Sends a request, if its URL is allowed, and returns the response.
     pub(super) async fn send(
         &self,

@@ -1,12 +1,14 @@
 //! Resolves the names of remote servers, and checks the resulting addresses before connecting.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use reqwest::Client;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use crate::config::servers::AddressPolicy;
+use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_local_name;
-use crate::world::io::http::{causes, loopback};
+use crate::world::io::http::{causes, client_with_resolver, loopback};
 
 /// The error for a name that has only addresses to which the config allows no connection.
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +21,20 @@ pub(super) fn refused_address(error: &reqwest::Error) -> Option<&'static str> {
     causes(error).find_map(|cause| Some(cause.downcast_ref::<RefusedAddress>()?.0))
 }
 
+/// Builds the HTTP client for a server, if its address is allowed. An address that occurs literally
+/// in the URL is never resolved, so it is checked here.
+pub(super) fn guarded_client(remote: &RemoteServer) -> Result<Client, String> {
+    let addresses = remote.addresses;
+    match addresses.url_fault(&remote.url) {
+        Some(why) => Err(why.to_owned()),
+        None => client_with_resolver(Arc::new(GuardedResolver(addresses)))
+            .map_err(|error| error.to_string()),
+    }
+}
+
 /// Resolves names, and returns only addresses that the config allows. `localhost` and its
 /// subdomains always resolve to this machine, whatever DNS returns.
-pub(super) struct GuardedResolver(pub(super) AddressPolicy);
+struct GuardedResolver(AddressPolicy);
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {

@@ -1,30 +1,16 @@
 //! Skips messages with too many JSON values before they are parsed, like those that are too long.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "`StreamableHttpClient` takes headers as a `HashMap`, which is passed on"
-)]
-
-use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::StreamExt as _;
 use futures_util::future;
 use futures_util::stream::BoxStream;
-use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::ClientJsonRpcMessage;
-use rmcp::transport::streamable_http_client::{
-    StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-    StreamableHttpResponseLimits,
-};
 use sse_stream_of_rmcp::{Error as SseError, Sse};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::text::json_size::{JSON_VALUES_MAX, JsonValueCounter, has_too_many_values};
-use crate::world::mcp::event_stream::EventStreamState;
 
 /// A reader of lines that cuts off a line where it exceeds the number of values.
 #[derive(Debug)]
@@ -90,131 +76,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     }
 }
 
-/// An HTTP client that skips server-sent events with too many values.
-#[derive(Clone, Debug)]
-pub(super) struct BoundedClient<C> {
-    client: C,
-    stream: EventStreamState,
-}
-
-impl<C> BoundedClient<C> {
-    /// Wraps `client`; records in `stream` whether the server can send requests of its own.
-    pub(super) fn new(client: C, stream: &EventStreamState) -> Self {
-        Self {
-            client,
-            stream: stream.clone(),
-        }
-    }
-}
-
-impl<C: StreamableHttpClient + Sync> StreamableHttpClient for BoundedClient<C> {
-    type Error = C::Error;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
-        let limits = StreamableHttpResponseLimits::default();
-        self.post_message_with_response_limits(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            custom_headers,
-            limits,
-        )
-        .await
-    }
-
-    async fn post_message_with_response_limits(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
-        let answer = self
-            .client
-            .post_message_with_response_limits(
-                uri,
-                message,
-                session_id,
-                auth_header,
-                custom_headers,
-                limits,
-            )
-            .await?;
-        if let StreamableHttpPostResponse::Json(_, Some(_))
-        | StreamableHttpPostResponse::Sse(_, Some(_)) = &answer
-        {
-            self.stream.expect();
-        }
-        let StreamableHttpPostResponse::Sse(events, session) = answer else {
-            return Ok(answer);
-        };
-        let events = bounded_events(events);
-        Ok(StreamableHttpPostResponse::Sse(events, session))
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session_id: Arc<str>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), StreamableHttpError<Self::Error>> {
-        let client = &self.client;
-        client
-            .delete_session(uri, session_id, auth_header, custom_headers)
-            .await
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
-        let client = &self.client;
-        let events = client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
-        let events = events.await;
-        self.stream.set_answered();
-        events.map(bounded_events)
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: HashMap<HeaderName, HeaderValue>,
-        max_sse_event_size: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Self::Error>> {
-        let events = self.client.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            auth_header,
-            custom_headers,
-            max_sse_event_size,
-        );
-        let events = events.await;
-        self.stream.set_answered();
-        events.map(bounded_events)
-    }
-}
-
 /// Returns the events without those that have too many values.
-fn bounded_events(
+pub(super) fn bounded_events(
     events: BoxStream<'static, Result<Sse, SseError>>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     let is_small = |event: &Result<Sse, SseError>| {

@@ -4,63 +4,38 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use reqwest::Client;
 use rmcp::service::{ClientInitializeError, RoleClient, RunningService};
 use rmcp::transport::auth::{AuthError, EXTENSION_OAUTH_CLIENT_CREDENTIALS};
 use rmcp::transport::streamable_http_client::{
-    InsufficientScopeError, StreamableHttpClient, StreamableHttpClientTransportConfig,
-    StreamableHttpError,
+    InsufficientScopeError, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 
 use crate::config::servers::{ClientAuthentication, RemoteProtocol, RemoteServer};
-use crate::world::io::http::{causes, client_with_resolver, root_cause};
+use crate::world::io::http::{causes, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
 use crate::world::mcp::credentials::Credentials;
-use crate::world::mcp::event_stream::EventStreamState;
-use crate::world::mcp::guarded_resolver::{GuardedResolver, refused_address};
+use crate::world::mcp::guarded_resolver::refused_address;
 use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
-use crate::world::mcp::message_size::BoundedClient;
+use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
 use crate::world::mcp::request_headers::headers;
-use crate::world::mcp::sse::{SseHttpClient, SseTransport, SseTransportError};
+use crate::world::mcp::sse::{SseTransport, SseTransportError};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// Status codes with which a server reports that it does not support Streamable HTTP.
 const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
-/// Builds the HTTP client for a server, if its address is allowed. An address that occurs literally
-/// in the URL is never resolved, so it is checked here.
-pub(super) fn client(remote: &RemoteServer) -> Result<Client, String> {
-    let addresses = remote.addresses;
-    match addresses.url_fault(&remote.url) {
-        Some(why) => Err(why.to_owned()),
-        None => client_with_resolver(Arc::new(GuardedResolver(addresses)))
-            .map_err(|error| error.to_string()),
-    }
-}
-
-/// A connection with a server.
-#[derive(Debug)]
-pub(super) struct RemoteConnection {
-    /// The connection.
-    pub(super) service: RunningService<RoleClient, McpClientHandler>,
-    /// The stream on which the server sends its own requests.
-    pub(super) stream: EventStreamState,
-}
-
 /// Begins a connection with a server through `client`, in the protocol that the config names. If
 /// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
 /// often its tools have changed; `credentials` are redacted from its messages.
-pub(super) async fn initialize_remote<C: SseHttpClient>(
+pub(super) async fn initialize_remote(
     remote: &RemoteServer,
-    client: C,
+    client: RemoteHttpClient,
     listener: Option<&ServerListener>,
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
-) -> Result<RemoteConnection, RemoteConnectError> {
-    let stream = EventStreamState::default();
-    let client = BoundedClient::new(client, &stream);
+) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
     let host = || {
         let host = McpClientHandler::new(&[], listener.cloned());
         match &remote.oauth.client_credentials {
@@ -83,23 +58,20 @@ pub(super) async fn initialize_remote<C: SseHttpClient>(
             handshake = begin_with(HandshakeChoice::Initialize).await;
         }
         match handshake {
-            Ok(service) => return Ok(RemoteConnection { service, stream }),
+            Ok(service) => return Ok(service),
             Err(error) => {
                 before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
             }
         }
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
-        let refusal = connect_error(&ClientInitializeError::transport::<
-            SseTransport<BoundedClient<C>>,
-        >(error, "sse"));
-        refusal.without_sse(before)
+        let error = ClientInitializeError::transport::<SseTransport>(error, "sse");
+        connect_error(&error).without_sse(before)
     })?;
     let transport = WatchedTransport::new(events, changes, credentials);
-    let service = begin(host(), transport, HandshakeChoice::Initialize)
+    begin(host(), transport, HandshakeChoice::Initialize)
         .await
-        .map_err(|error| connect_error(&error))?;
-    Ok(RemoteConnection { service, stream })
+        .map_err(|error| connect_error(&error))
 }
 
 /// Returns whether a server may know only the older handshake: it misunderstood the first message,
@@ -113,7 +85,7 @@ fn may_be_older(error: &ClientInitializeError) -> bool {
 fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     let error = transport_error(error)?;
     // The status occurs only in this error message.
-    let error: &StreamableHttpError<reqwest::Error> = error.error.downcast_ref()?;
+    let error: &RemoteHttpError = error.error.downcast_ref()?;
     let StreamableHttpError::UnexpectedServerResponse(message) = error else {
         return None;
     };
@@ -122,10 +94,10 @@ fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     status.map(str::to_owned)
 }
 
-fn streamable_transport<C: StreamableHttpClient>(
+fn streamable_transport(
     remote: &RemoteServer,
-    client: C,
-) -> StreamableHttpClientTransport<C> {
+    client: RemoteHttpClient,
+) -> StreamableHttpClientTransport<RemoteHttpClient> {
     let config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
         .custom_headers(headers(remote))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
@@ -169,7 +141,7 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
 /// for it, or the address is not allowed.
 pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
     causes(error.error.as_ref()).find_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        if let Some(error) = cause.downcast_ref::<RemoteHttpError>() {
             refused_request(error)
         } else if let Some(SseTransportError::Request(error)) = cause.downcast_ref() {
             refused_request(error)
@@ -182,7 +154,7 @@ pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
 }
 
 /// Returns why massgen refused to send a request, if it failed for that reason.
-fn refused_request(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
+fn refused_request(error: &RemoteHttpError) -> Option<String> {
     if let StreamableHttpError::Client(error) = error {
         refused_address(error).map(str::to_owned)
     } else if let StreamableHttpError::Auth(error) = error {

@@ -19,8 +19,10 @@ use crate::text::{escape_line, escape_name, single_line};
 use crate::world::io::http::root_cause;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_http::{GuardedHttpClient, address_fault};
+use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
+use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
 use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
 
 /// Client name under which massgen registers itself.
@@ -59,8 +61,8 @@ impl PendingSignIn {
         scopes: &[String],
     ) -> Result<Self> {
         let refused = |error: AuthError| sign_in_error(&error);
-        let http = http_client(server).map_err(refused)?;
-        let mut manager = manager(server, &http).await.map_err(refused)?;
+        let opened = GuardedHttpClient::with_manager(server).await;
+        let (http, mut manager) = opened.map_err(refused)?;
         let challenge = Box::pin(challenge(server)).await?;
         let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let resolution = resolution.await.map_err(refused)?;
@@ -174,8 +176,8 @@ pub(super) async fn authorized_manager(
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
     let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
-    let http = http_client(server).map_err(refused)?;
-    let mut manager = manager(server, &http).await.map_err(refused)?;
+    let opened = GuardedHttpClient::with_manager(server).await;
+    let (http, mut manager) = opened.map_err(refused)?;
     let resolution = manager.resolve_metadata_from_challenge(registration.challenge.as_deref());
     let resolution = resolution.await.map_err(refused)?;
     let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
@@ -202,19 +204,13 @@ pub(super) async fn authorized_manager(
 /// Returns the authentication challenge with which the server rejects an unauthenticated client, if
 /// it does: during the handshake, or when the client lists its tools.
 async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
-    let client = remote::client(server).map_err(|why| refusal(&why))?;
+    let client = guarded_client(server).map_err(|why| refusal(&why))?;
+    let client = RemoteHttpClient::new(RequestAuthorization::Headers(client));
     let asking = async {
-        match remote::initialize_remote(
-            server,
-            client,
-            None,
-            &Arc::default(),
-            &Credentials::default(),
-        )
-        .await
-        {
-            Ok(connection) => {
-                let listed = connection.service.peer().list_tools(None).await;
+        let (changes, credentials) = (Arc::default(), Credentials::default());
+        match remote::initialize_remote(server, client, None, &changes, &credentials).await {
+            Ok(service) => {
+                let listed = service.peer().list_tools(None).await;
                 let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
                 Ok(refused.map(str::to_owned))
             }
@@ -226,25 +222,6 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
     };
     let outcome = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;
     outcome.unwrap_or_else(|_| Err(refusal("the server does not answer")))
-}
-
-/// Returns an OAuth manager for `server`, which sends its requests through `http`.
-pub(super) async fn manager(
-    server: &RemoteServer,
-    http: &GuardedHttpClient,
-) -> std::result::Result<AuthorizationManager, AuthError> {
-    let client = Arc::new(http.clone());
-    AuthorizationManager::new_with_oauth_http_client(server.url.clone(), client).await
-}
-
-/// Builds an HTTP client for the authorization server of `server`.
-pub(super) fn http_client(
-    server: &RemoteServer,
-) -> std::result::Result<GuardedHttpClient, AuthError> {
-    Ok(GuardedHttpClient {
-        client: remote::client(server).map_err(AuthError::InternalError)?,
-        addresses: server.addresses,
-    })
 }
 
 /// Parses the URL `address`, which comes from the server or a third party, if the config allows it.

@@ -23,6 +23,7 @@ use crate::config::servers::RemoteServer;
 use crate::world::io::http::root_cause;
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::guarded_resolver::refused_address;
+use crate::world::mcp::remote_client::{RemoteHttpClient, RemoteHttpError};
 use crate::world::mcp::request_headers::headers;
 
 /// Timeout for the `endpoint` event.
@@ -34,14 +35,9 @@ const POSTS_MAX: usize = 32;
 /// Error message of the client for a body that is not a message, despite a successful status.
 const NOT_A_MESSAGE: &str = "could not parse JSON response";
 
-/// HTTP client for the requests; it adds the user's token if they have signed in.
-pub(super) trait SseHttpClient: StreamableHttpClient<Error = reqwest::Error> + Sync {}
-
-impl<C: StreamableHttpClient<Error = reqwest::Error> + Sync> SseHttpClient for C {}
-
 /// An open event stream, with the endpoint for messages.
-pub(super) struct SseTransport<C> {
-    client: C,
+pub(super) struct SseTransport {
+    client: RemoteHttpClient,
     endpoint: Arc<str>,
     headers: Vec<(HeaderName, HeaderValue)>,
     stream: SseEventStream,
@@ -62,7 +58,7 @@ struct McpSseEvent {
 pub(super) enum SseTransportError {
     /// A request failed.
     #[error(transparent)]
-    Request(#[from] StreamableHttpError<reqwest::Error>),
+    Request(#[from] RemoteHttpError),
     /// massgen refused to send a request.
     #[error("{0}")]
     Refused(String),
@@ -71,9 +67,12 @@ pub(super) enum SseTransportError {
     Message(String),
 }
 
-impl<C: SseHttpClient> SseTransport<C> {
+impl SseTransport {
     /// Opens the event stream of a server, and waits until it names its endpoint.
-    pub(super) async fn open(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
+    pub(super) async fn open(
+        remote: &RemoteServer,
+        client: RemoteHttpClient,
+    ) -> Result<Self, SseTransportError> {
         let opened = timeout(ENDPOINT_TIME_MAX, Self::begin(remote, client)).await;
         opened.unwrap_or_else(|_| {
             let seconds = ENDPOINT_TIME_MAX.as_secs();
@@ -82,7 +81,10 @@ impl<C: SseHttpClient> SseTransport<C> {
         })
     }
 
-    async fn begin(remote: &RemoteServer, client: C) -> Result<Self, SseTransportError> {
+    async fn begin(
+        remote: &RemoteServer,
+        client: RemoteHttpClient,
+    ) -> Result<Self, SseTransportError> {
         let (url, bytes_max) = (remote.url.as_str().into(), MESSAGE_BYTES_MAX);
         let sent = headers(remote);
         let stream =
@@ -112,7 +114,7 @@ impl<C: SseHttpClient> SseTransport<C> {
     }
 }
 
-impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
+impl Transport<RoleClient> for SseTransport {
     type Error = SseTransportError;
 
     fn send(
@@ -148,7 +150,7 @@ impl<C: SseHttpClient> Transport<RoleClient> for SseTransport<C> {
 }
 
 /// Converts the error of a stream that could not be opened.
-fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
+fn open_error(error: RemoteHttpError) -> SseTransportError {
     if let StreamableHttpError::Client(error) = &error {
         return match error.status() {
             Some(StatusCode::UNAUTHORIZED) => {
@@ -174,7 +176,7 @@ fn open_error(error: StreamableHttpError<reqwest::Error>) -> SseTransportError {
 /// Checks that a message was accepted. Anything else in the reply is ignored: the server answers
 /// with events.
 fn check_posted(
-    posted: Result<StreamableHttpPostResponse, StreamableHttpError<reqwest::Error>>,
+    posted: Result<StreamableHttpPostResponse, RemoteHttpError>,
 ) -> Result<(), SseTransportError> {
     match posted {
         Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)) => {

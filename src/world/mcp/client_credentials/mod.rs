@@ -6,7 +6,6 @@
 
 mod assertion;
 mod token_request;
-pub(super) mod token_http_client;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Request};
 use rmcp::transport::auth::{AuthError, AuthorizationMetadata};
+use rmcp::transport::streamable_http_client::StreamableHttpError;
 use secrecy::ExposeSecret;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -30,9 +30,9 @@ use crate::world::mcp::client_credentials::token_request::{
     ClientProof, IssuedToken, TokenRequest, assertion_proof, parse_assertion, parse_token,
     refusal_reason, secret_proof, token_request, workload_proof,
 };
+use crate::world::mcp::guarded_http::GuardedHttpClient;
 use crate::world::mcp::issuer_metadata::{checked_issuer, issuer_metadata};
 use crate::world::mcp::sent_secrets::SentSecrets;
-use crate::world::mcp::sign_in;
 
 /// Largest file with the assertion of a workload, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 16 * 1024;
@@ -96,6 +96,24 @@ impl AccessTokenSource {
         self.renew(&mut cached_token).await
     }
 
+    /// Sends a request with a token, and once more with another one if the server rejects it.
+    pub(super) async fn authorize<T, Sending>(
+        &self,
+        send: impl Fn(Option<String>) -> Sending,
+    ) -> Result<T, StreamableHttpError<reqwest::Error>>
+    where
+        Sending: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
+    {
+        let no_token = |why| StreamableHttpError::Auth(AuthError::ClientCredentialsError(why));
+        let token = self.token().await.map_err(no_token)?;
+        match send(Some(token.clone())).await {
+            Err(StreamableHttpError::AuthRequired(_)) => {}
+            answer => return answer,
+        }
+        let token = self.replace(&token).await.map_err(no_token)?;
+        send(Some(token)).await
+    }
+
     /// Returns another token than `rejected`, which the server does not accept.
     async fn replace(&self, rejected: &str) -> Result<String, String> {
         let mut cached_token = self.0.cached_token.lock().await;
@@ -121,8 +139,8 @@ impl AccessTokenSource {
     async fn request_token(&self) -> Result<IssuedToken, String> {
         let server = &self.0.server;
         let failed = |error: AuthError| root_cause(&error).to_string();
-        let http = sign_in::http_client(server).map_err(failed)?;
-        let manager = sign_in::manager(server, &http).await.map_err(failed)?;
+        let opened = GuardedHttpClient::with_manager(server).await;
+        let (http, manager) = opened.map_err(failed)?;
         let discovered = manager.resolve_metadata_from_challenge(None);
         let discovered = discovered.await.map_err(failed)?.metadata.issuer;
         let issuer = checked_issuer(
