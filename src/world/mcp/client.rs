@@ -26,6 +26,7 @@ use crate::tools::served::ServerOperation;
 use crate::tools::served::offer::{ServerFeature, ServerToolDescription};
 use crate::world::mcp::client_credentials::AccessTokenSource;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
+use crate::world::mcp::client_transport::ClientTransport;
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::event_stream::EventStreamState;
 use crate::world::mcp::guarded_resolver::guarded_client;
@@ -402,7 +403,8 @@ async fn begin_with_program(
     writer.write_all(first_input).await.unwrap_or_default();
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
         .with_max_line_length(MESSAGE_BYTES_MAX);
-    let transport = WatchedTransport::new(transport, changes, &Credentials::default());
+    let connection = ClientTransport::Pipes(transport);
+    let transport = WatchedTransport::new(connection, changes, &Credentials::default());
     let service = lifecycle::begin(handler, transport, choice).await;
     service.map_err(|error| ProgramConnectError {
         why: quote_server(&error.to_string()),

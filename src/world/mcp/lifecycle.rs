@@ -6,10 +6,11 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, Peer, RoleClient, RunningService,
     serve_client_with_lifecycle,
 };
-use rmcp::transport::{DynamicTransportError, Transport};
+use rmcp::transport::DynamicTransportError;
 use tokio::task::AbortHandle;
 
 use crate::world::mcp::client_handler::McpClientHandler;
+use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// Which beginnings a server is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +22,9 @@ pub(super) enum HandshakeChoice {
 }
 
 /// Begins a connection with a server.
-pub(super) async fn begin<T: Transport<RoleClient> + Send + 'static>(
+pub(super) async fn begin(
     handler: McpClientHandler,
-    transport: T,
+    transport: WatchedTransport,
     choice: HandshakeChoice,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, ClientInitializeError> {
     let mode = match choice {

@@ -20,6 +20,7 @@ mod event_stream;
 pub(crate) mod message_size;
 mod remote_client;
 mod sse;
+mod client_transport;
 mod watched_transport;
 mod lifecycle;
 pub(in crate::world) mod program_host;

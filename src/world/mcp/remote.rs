@@ -15,6 +15,7 @@ use crate::config::servers::{ClientAuthentication, RemoteProtocol, RemoteServer}
 use crate::world::io::http::{causes, root_cause};
 use crate::world::mcp::MESSAGE_BYTES_MAX;
 use crate::world::mcp::client_handler::{McpClientHandler, ServerListener};
+use crate::world::mcp::client_transport::{ClientTransport, ClientTransportError};
 use crate::world::mcp::credentials::Credentials;
 use crate::world::mcp::guarded_resolver::refused_address;
 use crate::world::mcp::lifecycle::{HandshakeChoice, begin, has_misunderstood, transport_error};
@@ -49,8 +50,8 @@ pub(super) async fn initialize_remote(
     let mut before = None;
     if remote.protocol == RemoteProtocol::Streamable {
         let begin_with = |choice| {
-            let transport = streamable_transport(remote, client.clone());
-            let transport = WatchedTransport::new(transport, changes, credentials);
+            let connection = streamable_transport(remote, client.clone());
+            let transport = WatchedTransport::new(connection, changes, credentials);
             begin(host(), transport, choice)
         };
         let mut handshake = begin_with(HandshakeChoice::Newest).await;
@@ -65,10 +66,10 @@ pub(super) async fn initialize_remote(
         }
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
-        let error = ClientInitializeError::transport::<SseTransport>(error, "sse");
+        let error = ClientInitializeError::transport::<WatchedTransport>(error.into(), "sse");
         connect_error(&error).without_sse(before)
     })?;
-    let transport = WatchedTransport::new(events, changes, credentials);
+    let transport = WatchedTransport::new(ClientTransport::Sse(events), changes, credentials);
     begin(host(), transport, HandshakeChoice::Initialize)
         .await
         .map_err(|error| connect_error(&error))
@@ -83,10 +84,10 @@ fn may_be_older(error: &ClientInitializeError) -> bool {
 /// Returns the status with which a server reports that it does not support Streamable HTTP. A
 /// server that answers with a message supports it, whatever the status.
 fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
-    let error = transport_error(error)?;
     // The status occurs only in this error message.
-    let error: &RemoteHttpError = error.error.downcast_ref()?;
-    let StreamableHttpError::UnexpectedServerResponse(message) = error else {
+    let ClientTransportError::Http(StreamableHttpError::UnexpectedServerResponse(message)) =
+        transport_error(error)?.error.downcast_ref()?
+    else {
         return None;
     };
     let is_unknown = UNKNOWN_THERE.iter().any(|known| message.starts_with(known));
@@ -94,15 +95,13 @@ fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     status.map(str::to_owned)
 }
 
-fn streamable_transport(
-    remote: &RemoteServer,
-    client: RemoteHttpClient,
-) -> StreamableHttpClientTransport<RemoteHttpClient> {
+fn streamable_transport(remote: &RemoteServer, client: RemoteHttpClient) -> ClientTransport {
     let config = StreamableHttpClientTransportConfig::with_uri(remote.url.as_str())
         .custom_headers(headers(remote))
         .max_sse_event_size(MESSAGE_BYTES_MAX)
         .max_json_response_size(MESSAGE_BYTES_MAX);
-    StreamableHttpClientTransport::with_client(client, config)
+    let transport = StreamableHttpClientTransport::with_client(client, config);
+    ClientTransport::Http(transport)
 }
 
 /// Converts the error of a failed initialization.
@@ -140,17 +139,13 @@ pub(super) fn missing_scopes(error: &DynamicTransportError) -> Option<String> {
 /// Returns why massgen refused to send a request, if it failed for that reason: there was no token
 /// for it, or the address is not allowed.
 pub(super) fn refusal(error: &DynamicTransportError) -> Option<String> {
-    causes(error.error.as_ref()).find_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<RemoteHttpError>() {
-            refused_request(error)
-        } else if let Some(SseTransportError::Request(error)) = cause.downcast_ref() {
-            refused_request(error)
-        } else if let Some(SseTransportError::Refused(why)) = cause.downcast_ref() {
-            Some(why.clone())
-        } else {
-            cause.downcast_ref::<AuthError>().map(token_fault)
-        }
-    })
+    match error.error.downcast_ref()? {
+        ClientTransportError::Http(error)
+        | ClientTransportError::Sse(SseTransportError::Request(error)) => refused_request(error),
+        ClientTransportError::Sse(SseTransportError::Refused(why)) => Some(why.clone()),
+        ClientTransportError::Sse(SseTransportError::Message(_))
+        | ClientTransportError::Pipes(_) => None,
+    }
 }
 
 /// Returns why massgen refused to send a request, if it failed for that reason.

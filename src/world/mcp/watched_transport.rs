@@ -12,6 +12,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
 
+use crate::world::mcp::client_transport::{ClientTransport, ClientTransportError};
 use crate::world::mcp::credentials::Credentials;
 
 /// Limit on unread replies, beyond which a server is not read from: each reply is kept in memory
@@ -19,8 +20,8 @@ use crate::world::mcp::credentials::Credentials;
 const PENDING_REPLIES_MAX: usize = 32;
 
 /// A transport that inspects messages.
-pub(super) struct WatchedTransport<T> {
-    connection: T,
+pub(super) struct WatchedTransport {
+    connection: ClientTransport,
     changes: Arc<AtomicUsize>,
     credentials: Credentials,
     pending: Arc<PendingReplies>,
@@ -94,11 +95,11 @@ impl PendingReplyState {
     }
 }
 
-impl<T> WatchedTransport<T> {
+impl WatchedTransport {
     /// Inspects `connection`: counts in `changes` how often the tools have changed, and redacts
     /// `credentials`.
     pub(super) fn new(
-        connection: T,
+        connection: ClientTransport,
         changes: &Arc<AtomicUsize>,
         credentials: &Credentials,
     ) -> Self {
@@ -128,17 +129,17 @@ impl<T> WatchedTransport<T> {
     }
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for WatchedTransport<T> {
-    type Error = T::Error;
+impl Transport<RoleClient> for WatchedTransport {
+    type Error = ClientTransportError;
 
     fn name() -> Cow<'static, str> {
-        T::name()
+        "MCP server".into()
     }
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+    ) -> impl Future<Output = Result<(), ClientTransportError>> + Send + 'static {
         let answered = match &item {
             JsonRpcMessage::Response(answer) => Some(&answer.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -168,7 +169,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for WatchedTransport<T> {
         }
     }
 
-    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+    fn close(&mut self) -> impl Future<Output = Result<(), ClientTransportError>> + Send {
         self.connection.close()
     }
 }
