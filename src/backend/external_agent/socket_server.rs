@@ -2,24 +2,22 @@
 //! servers over the Model Context Protocol, and the permission questions of its hooks. A call waits
 //! for its answer; the gate answers a question, and no answer is sent if anything goes wrong.
 
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Implementation,
+    ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, serve_server};
-use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::{RoleServer, ServerHandler};
+use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::backend::NativeToolCall;
 use crate::backend::external_agent::protocol::{SERVER, is_massgen_tool, native_tool_call};
@@ -32,8 +30,8 @@ use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_socket::{AgentSocket, ConnectionPurpose};
-use crate::world::mcp::message_size::BoundedLines;
 use crate::world::mcp::tool_content::content;
+use crate::world::mcp::tool_server::{ToolProvider, ToolServer};
 
 /// Maximum number of connections at the same time; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;
@@ -193,9 +191,10 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
     {
         Some(ConnectionPurpose::Protocol) => {
             let (reader, writer) = stream.into_split();
-            let transport = AsyncRwTransport::new_server(BoundedLines::new(reader), writer)
-                .with_max_line_length(MESSAGE_BYTES_MAX);
-            if let Ok(serving) = serve_server(handler, transport).await {
+            let server = ToolServer::new(handler);
+            let stop = CancellationToken::new();
+            let serving = server.serve_stream(reader, writer, MESSAGE_BYTES_MAX, stop);
+            if let Ok(serving) = serving.await {
                 // However it ends, the peer is gone.
                 let _ended = serving.waiting().await;
             }
@@ -292,8 +291,9 @@ fn decide_hook_request(
     caller.decide(&question.tool, question.tool_action()?)
 }
 
-impl ServerHandler for AgentSocketHandler {
-    fn get_info(&self) -> ServerConfig {
+#[async_trait]
+impl ToolProvider for AgentSocketHandler {
+    fn server_info(&self) -> ServerConfig {
         let able = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
@@ -302,30 +302,24 @@ impl ServerHandler for AgentSocketHandler {
             .with_server_info(Implementation::new(SERVER, env!("CARGO_PKG_VERSION")))
     }
 
-    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+    fn add_client(&self, client: Peer<RoleServer>) {
         let mut peers = self.peers();
         peers.retain(|peer| !peer.is_transport_closed());
-        peers.push(context.peer);
+        peers.push(client);
     }
 
-    fn list_tools(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
-        let tools = self.tools().clone();
-        std::future::ready(Ok(ListToolsResult::with_all_items(tools)))
+    async fn list_tools(&self) -> Result<Vec<Tool>, ErrorData> {
+        Ok(self.tools().clone())
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let result = match self.call(request).await {
+        _context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        Ok(match self.call(request).await {
             Ok(ToolCallAnswer { text, images }) => CallToolResult::success(content(text, &images)),
             Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
-        };
-        Ok(result.into())
+        })
     }
 }

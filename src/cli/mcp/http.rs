@@ -11,7 +11,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use hyper::header::WWW_AUTHENTICATE;
 use hyper::{Method, StatusCode};
-use rmcp::ServerHandler;
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, SessionConfig};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::http::origin_guard::{LoopbackPort, OriginGuard};
 use crate::cli::http::token::{BearerToken, BearerTokens};
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
+use crate::world::mcp::tool_server::ToolServer;
 
 /// Path of the endpoint.
 const PATH: &str = "/mcp";
@@ -46,17 +46,14 @@ pub(crate) fn endpoint_url(address: SocketAddr) -> String {
     format!("http://{address}{PATH}")
 }
 
-/// Returns the routes of a server of `tools` for clients that have `token`. Other machines reach it
-/// by `names`; its sessions end when `stop` is cancelled.
-pub(crate) fn routes<S>(
-    tools: S,
+/// Returns the routes of `server` for clients that have `token`. Other machines reach it by `names`;
+/// its sessions end when `stop` is cancelled.
+pub(crate) fn routes(
+    server: ToolServer,
     token: BearerToken,
     names: &[String],
     stop: &CancellationToken,
-) -> Router
-where
-    S: ServerHandler + Clone,
-{
+) -> Router {
     let mut idle = SessionConfig::default();
     idle.keep_alive = Some(SESSION_IDLE_MAX);
     let mut sessions = LocalSessionManager::default();
@@ -70,7 +67,7 @@ where
         .with_allowed_origins(LOOPBACK_ORIGINS)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
         .with_cancellation_token(stop.child_token());
-    let session = move || Ok(tools.clone());
+    let session = move || Ok(server.clone());
     let protocol = StreamableHttpService::new(session, Arc::clone(&sessions), config);
     let access = McpAccess {
         guard: OriginGuard::new(LoopbackPort::Any, names),

@@ -17,6 +17,7 @@ use crate::cli::team_file::TeamFile;
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::text::count_noun;
+use crate::world::mcp::tool_server::ToolServer;
 
 /// Serves runs until the client or the user ends it; then stops active runs gracefully.
 pub(crate) fn serve_runs(
@@ -31,9 +32,9 @@ pub(crate) fn serve_runs(
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
-        let handler = RunHandler::new(runs.clone());
+        let tools = ToolServer::new(RunHandler::new(runs.clone()));
         let what = format!("runs of {agents}");
-        let served = transport.serve(&handler, &what, &stop, output).await;
+        let served = transport.serve(tools, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}

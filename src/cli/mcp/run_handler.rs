@@ -1,17 +1,15 @@
 //! Handles tool calls of MCP clients about runs: each is parsed, executed or waited for, and
 //! answered. All sessions of a server share its runs.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Implementation,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::RequestContext;
-use rmcp::{RoleServer, ServerHandler};
+use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
@@ -23,6 +21,7 @@ use crate::cli::mcp::requests::{
 };
 use crate::cli::mcp::run_registry::{RunRegistry, StartedRun};
 use crate::error::{Error, ErrorKind, ExitStatus};
+use crate::world::mcp::tool_server::ToolProvider;
 
 /// Maximum number of calls that wait for the end of a run; more are rejected.
 const WAITING_MAX: usize = 16;
@@ -34,11 +33,11 @@ const INSTRUCTIONS: &str = "Whole runs of a team of agents. `run_task` begins on
 name; `status` with `wait` answers when it has ended. What a run may read, write and spend is set by \
 the user, and no call changes it.";
 
-/// Handler of one server's runs. Clones share the runs.
-#[derive(Clone, Debug)]
+/// Handler of one server's runs.
+#[derive(Debug)]
 pub(crate) struct RunHandler {
     runs: RunRegistry,
-    waiting: Arc<Semaphore>,
+    waiting: Semaphore,
 }
 
 /// Effect on the run if a call that waits for it is cancelled.
@@ -67,7 +66,7 @@ impl RunHandler {
     pub(crate) fn new(runs: RunRegistry) -> Self {
         Self {
             runs,
-            waiting: Arc::new(Semaphore::new(WAITING_MAX)),
+            waiting: Semaphore::new(WAITING_MAX),
         }
     }
 
@@ -230,29 +229,26 @@ fn error_result(error: &Error) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(lines.join("\n"))])
 }
 
-impl ServerHandler for RunHandler {
-    fn get_info(&self) -> ServerConfig {
+#[async_trait]
+impl ToolProvider for RunHandler {
+    fn server_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("massgen", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
     }
 
-    fn list_tools(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> impl Future<Output = Result<ListToolsResult, ErrorData>> + Send + '_ {
-        std::future::ready(Ok(ListToolsResult::with_all_items(tool_list())))
+    async fn list_tools(&self) -> Result<Vec<Tool>, ErrorData> {
+        Ok(tool_list())
     }
 
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        match self.call(request, &context).await {
-            Ok(result) => Ok(result.into()),
-            Err(ToolCallError::Reported(error)) => Ok(error_result(&error).into()),
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        match self.call(request, context).await {
+            Ok(result) => Ok(result),
+            Err(ToolCallError::Reported(error)) => Ok(error_result(&error)),
             Err(ToolCallError::Protocol(error)) => Err(error),
         }
     }

@@ -12,6 +12,7 @@ use crate::orchestrator::execution::ShutdownSignal;
 use crate::text::count_noun;
 use crate::tools::spec::ToolOffer;
 use crate::world::access::gate::Gate;
+use crate::world::mcp::tool_server::ToolServer;
 
 /// Serves the tools in `offers` and those of the servers of `gate`, which decides about all calls.
 pub(crate) fn serve_tools(
@@ -26,7 +27,8 @@ pub(crate) fn serve_tools(
     let served = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let count = count_noun(tools.count(), "tool");
-        let served = transport.serve(&tools, &count, &stop, output).await;
+        let shared = ToolServer::new(tools.clone());
+        let served = transport.serve(shared, &count, &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
         // Dropping this ends the programs of MCP servers while the runtime can still wait for them.

@@ -1,20 +1,17 @@
 //! Stdio transport of an MCP server: standard output must carry only the protocol.
 
-use rmcp::ServerHandler;
-use rmcp::service::{ServerInitializeError, serve_server_with_ct};
-use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::service::ServerInitializeError;
+use tokio::io::{stdin, stdout};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::mcp::message_size::BoundedLines;
+use crate::world::mcp::tool_server::ToolServer;
 
 /// Serves one client until it closes standard input or `stop` is cancelled.
-pub(crate) async fn serve(tools: impl ServerHandler, stop: CancellationToken) -> Result<()> {
-    let streams =
-        AsyncRwTransport::new_server(BoundedLines::new(tokio::io::stdin()), tokio::io::stdout())
-            .with_max_line_length(MESSAGE_BYTES_MAX);
-    let serving = match serve_server_with_ct(tools, streams, stop).await {
+pub(crate) async fn serve(server: ToolServer, stop: CancellationToken) -> Result<()> {
+    let serving = server.serve_stream(stdin(), stdout(), MESSAGE_BYTES_MAX, stop);
+    let serving = match serving.await {
         Ok(serving) => serving,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());

@@ -5,13 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Implementation,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
 };
-use rmcp::service::RequestContext;
-use rmcp::{RoleServer, ServerHandler};
+use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
@@ -30,6 +29,7 @@ use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls
 use crate::world::io::file_change::FileChange;
 use crate::world::mcp::progress::{ServerProgressSender, ServerProgressStep};
 use crate::world::mcp::tool_content::content;
+use crate::world::mcp::tool_server::ToolProvider;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Maximum number of calls that are executed at the same time.
@@ -139,35 +139,6 @@ impl ToolHandler {
         };
         let ended = spawn_blocking(move || commands.end_background()).await;
         ended.unwrap_or_default()
-    }
-
-    async fn call(
-        &self,
-        request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let Ok(_admitted) = self.0.admission_slots.try_acquire() else {
-            let busy = format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
-            return Ok(denied_result(busy));
-        };
-        let name = canonical_name(&request.name);
-        let known = match self.has_tool(name).await {
-            Ok(known) => known,
-            Err(error) => return Ok(denied_result(format!("{error:#}"))),
-        };
-        if !known {
-            let message = format!("there is no tool `{name}` here: see `tools/list`");
-            return Err(ErrorData::invalid_params(message, None));
-        }
-        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
-        let call = match parse(name, &arguments, &self.0.gate.catalogue()) {
-            Ok(call) => call,
-            Err(error) => return Ok(denied_result(error.to_string())),
-        };
-        let is_program = matches!(call, ToolCall::ExecuteCode { .. });
-        let is_json = call.json_operation().is_some() || call.is_about_commands() || is_program;
-        let observation = self.execute_call(call, context).await?;
-        Ok(call_result(observation, is_json))
     }
 
     async fn execute_call(
@@ -313,28 +284,23 @@ fn internal_error(error: &dyn std::error::Error) -> ErrorData {
     ErrorData::internal_error(format!("the call failed unexpectedly: {error}"), None)
 }
 
-impl ServerHandler for ToolHandler {
-    fn get_info(&self) -> ServerConfig {
+#[async_trait]
+impl ToolProvider for ToolHandler {
+    fn server_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("massgen", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
     }
 
-    async fn list_tools(
-        &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
+    async fn list_tools(&self) -> Result<Vec<Tool>, ErrorData> {
         let tools = self
             .tools()
             .await
             .map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
-        let announced = tools.iter().map(tool_description).collect();
-        Ok(ListToolsResult::with_all_items(announced))
+        Ok(tools.iter().map(tool_description).collect())
     }
 
-    /// Returns a tool whose schema may say which arguments a request repeats in its headers.
-    fn get_tool(&self, name: &str) -> Option<Tool> {
+    fn find_tool(&self, name: &str) -> Option<Tool> {
         let tools = self.known_tools();
         let found = tools.iter().find(|tool| tool.name == name);
         found.map(tool_description)
@@ -343,8 +309,29 @@ impl ServerHandler for ToolHandler {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        self.call(request, &context).await.map(Into::into)
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let Ok(_admitted) = self.0.admission_slots.try_acquire() else {
+            let busy = format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
+            return Ok(denied_result(busy));
+        };
+        let name = canonical_name(&request.name);
+        let known = match self.has_tool(name).await {
+            Ok(known) => known,
+            Err(error) => return Ok(denied_result(format!("{error:#}"))),
+        };
+        if !known {
+            let message = format!("there is no tool `{name}` here: see `tools/list`");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default()).to_string();
+        let call = match parse(name, &arguments, &self.0.gate.catalogue()) {
+            Ok(call) => call,
+            Err(error) => return Ok(denied_result(error.to_string())),
+        };
+        let is_program = matches!(call, ToolCall::ExecuteCode { .. });
+        let is_json = call.json_operation().is_some() || call.is_about_commands() || is_program;
+        let observation = self.execute_call(call, context).await?;
+        Ok(call_result(observation, is_json))
     }
 }

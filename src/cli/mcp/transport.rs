@@ -1,8 +1,6 @@
 //! Transports of an MCP server: the two standard streams, or HTTP. Standard output must carry only
 //! the protocol; the server's address goes to standard error.
 
-use rmcp::ServerHandler;
-
 use crate::cli::args::mcp::TransportArguments;
 use crate::cli::http::listener::ListenAddress;
 use crate::cli::http::token::BearerToken;
@@ -12,6 +10,7 @@ use crate::cli::output::CliOutput;
 use crate::error::Result;
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
+use crate::world::mcp::tool_server::ToolServer;
 
 /// Maximum size of a client's message, in bytes. Arguments that exceed their own limit but fit in
 /// here get an error; a longer message is dropped.
@@ -56,20 +55,17 @@ impl McpTransport {
     }
 
     /// Serves clients with `server`, which offers `what`, until the client or the user ends it.
-    pub(crate) async fn serve<S>(
+    pub(crate) async fn serve(
         self,
-        server: &S,
+        server: ToolServer,
         what: &str,
         stop: &ShutdownSignal,
         output: &mut CliOutput<'_>,
-    ) -> Result<()>
-    where
-        S: ServerHandler + Clone,
-    {
+    ) -> Result<()> {
         match self {
             McpTransport::Streams => {
                 output.note(&format!("serving {what} on standard input and output"));
-                stdio::serve(server.clone(), stop.graceful.clone()).await
+                stdio::serve(server, stop.graceful.clone()).await
             }
             McpTransport::Http {
                 address: listen_address,
@@ -83,7 +79,7 @@ impl McpTransport {
                     output.note(&format!("token: {token}"));
                 }
                 let stop = &stop.graceful;
-                let routes = http::routes(server.clone(), token, listener.names(), stop);
+                let routes = http::routes(server, token, listener.names(), stop);
                 listener.serve(routes, stop).await;
                 Ok(())
             }
