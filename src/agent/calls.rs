@@ -325,12 +325,12 @@ impl ModelSession {
         let _ends = interrupt.as_ref().map(CommandInterrupt::on_drop);
         let ending = interrupt.clone();
         // Hooks run before and after the call.
-        let ended = CancellationToken::new();
-        let _given_up = ended.clone().drop_guard();
-        let gate = gate.for_call(self.scoped_call_id(&request.id), ended.clone());
+        let cancellation = CancellationToken::new();
+        let _given_up = cancellation.clone().drop_guard();
+        let gate = gate.for_call(self.scoped_call_id(&request.id), cancellation.clone());
         let asks_vendor = matches!(call, ToolCall::AskVendor { .. });
         let makes_media = matches!(call, ToolCall::GenerateMedia { .. });
-        let permitted = match self.ask_gate(request, call, &gate, &ended).await {
+        let permitted = match self.ask_gate(request, call, &gate, &cancellation).await {
             Ok(Ok(permitted)) => permitted,
             Ok(Err(denial)) => {
                 let (reason, rule) = (denial.to_string(), Some(denial.rule));
@@ -363,7 +363,7 @@ impl ModelSession {
             done = &mut execution => done,
             () = self.wait_for_deadline() => {
                 ending.as_ref().map(CommandInterrupt::raise).unwrap_or_default();
-                ended.cancel();
+                cancellation.cancel();
                 execution.await
             }
         };
@@ -409,7 +409,7 @@ impl ModelSession {
         request: &CallRequest,
         call: ToolCall,
         gate: &Gate,
-        ended: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> Result<Result<Permitted<Action>, Denial>, JoinError> {
         let gate = gate.clone();
         let tool = request.name.clone();
@@ -423,7 +423,7 @@ impl ModelSession {
         tokio::select! {
             decided = &mut decision => decided,
             () = self.wait_for_deadline() => {
-                ended.cancel();
+                cancellation.cancel();
                 decision.await
             }
         }

@@ -167,7 +167,7 @@ pub struct CoordinatorHandle {
     /// When the agent sees which answers, during replay.
     pub visibility: Option<VisibilityCursor>,
     /// Cancelled when the coordination is over, whatever the agent does.
-    pub ended: CancellationToken,
+    pub coordination_end: CancellationToken,
 }
 
 /// Limits of an agent's rounds.
@@ -194,7 +194,10 @@ enum RoundClock {
 
 /// Runs the agent until the coordination is over or the agent drops out.
 pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
-    let (limit, ended) = (coordinator.limits.first, coordinator.ended.clone());
+    let (limit, coordination_end) = (
+        coordinator.limits.first,
+        coordinator.coordination_end.clone(),
+    );
     let mut round_loop = RoundLoop {
         seen: 0,
         steps: 0,
@@ -202,7 +205,7 @@ pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
         session,
         coordinator,
     };
-    let _result = ended.run_until_cancelled(round_loop.run()).await;
+    let _result = coordination_end.run_until_cancelled(round_loop.run()).await;
     round_loop.session.shutdown().await;
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn run(
     for note in &passed.notes {
         output.warning(note);
     }
-    exit_code(&passed.ended)
+    exit_code(&passed.exit_reason)
 }
 
 /// Converts a denial to an error, with its advice as hints.

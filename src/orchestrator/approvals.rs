@@ -246,11 +246,11 @@ impl CallApprover for AgentApprover {
     fn request_approval(
         &self,
         question: ApprovalRequest,
-        ended: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> ApprovalDecision {
         // The gate calls this on a thread that may block.
         match Handle::try_current() {
-            Ok(runtime) => runtime.block_on(self.decide(&question, ended)),
+            Ok(runtime) => runtime.block_on(self.decide(&question, cancellation)),
             Err(_) => ApprovalDecision::Denied("no user to ask".to_owned()),
         }
     }
@@ -260,7 +260,7 @@ impl AgentApprover {
     async fn decide(
         &self,
         question: &ApprovalRequest,
-        ended: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> ApprovalDecision {
         let inner = &self.broker.0;
         let consent = PersistentApproval::new(
@@ -291,7 +291,7 @@ impl AgentApprover {
         let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
         let explained = tokio::select! {
             explained = asking => explained,
-            () = ended.cancelled() => withdrawn("the request was withdrawn"),
+            () = cancellation.cancelled() => withdrawn("the request was withdrawn"),
             () = inner.stop.cancelled() => withdrawn("the run is ending"),
         };
         let ExplainedAnswer { answer, reason } = match explained {

@@ -151,7 +151,7 @@ pub async fn run(
         events,
     };
     let agents = participants.len();
-    let ended = CancellationToken::new();
+    let coordination_end = CancellationToken::new();
     let mut tasks = JoinSet::new();
     let mut agents_by_task = BTreeMap::new();
     let sessions = coordinator.register(participants);
@@ -166,7 +166,7 @@ pub async fn run(
             answers: answers.clone(),
             limits: limits.rounds,
             visibility: queue.visibility_cursor(number),
-            ended: ended.clone(),
+            coordination_end: coordination_end.clone(),
         };
         agents_by_task.insert(
             tasks.spawn(coordinate(session, handle)).id().to_string(),
@@ -204,7 +204,7 @@ pub async fn run(
             break closed;
         }
     };
-    ended.cancel();
+    coordination_end.cancel();
     while tasks.join_next().await.is_some() {}
     coordinator.into_result(end, effect)
 }
@@ -349,18 +349,18 @@ impl Coordinator<'_> {
             } => HookEventPayload::Vote(self.id(*candidate)?, latest(candidate)?, reason.clone()),
             AgentSubmission::Stopped { .. } => return None,
         };
-        let ended = self.deadline.stop.child_token();
+        let cancellation = self.deadline.stop.child_token();
         let mut refusal = pin!(hooks::hook_refusal(
             hooks,
             payload,
             Phase::Coordination,
             None,
-            &ended
+            &cancellation
         ));
         tokio::select! {
             refusal = &mut refusal => refusal,
             _ = self.deadline.wait() => {
-                ended.cancel();
+                cancellation.cancel();
                 refusal.await
             }
         }

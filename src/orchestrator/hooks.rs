@@ -350,12 +350,12 @@ pub async fn hook_refusal(
     overlay: Option<WriteOverlay>,
     stop: &CancellationToken,
 ) -> Option<String> {
-    let (hooks, ended) = (hooks.clone(), stop.clone());
+    let (hooks, cancellation) = (hooks.clone(), stop.clone());
     let asking = move || {
         let invocation = HookInvocation {
             phase,
             overlay: overlay.as_ref(),
-            ended: &ended,
+            cancellation: &cancellation,
         };
         payload.run_hooks(&hooks, invocation)
     };

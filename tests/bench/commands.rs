@@ -389,7 +389,7 @@ fn in_a_container() {
     let interrupt = CommandInterrupt::new().unwrap();
     let ours = |_| {
         let finished = container.run("true", &workspace, wait(&interrupt));
-        assert_eq!(finished.unwrap().ended, ExitReason::Exited(0));
+        assert_eq!(finished.unwrap().exit_reason, ExitReason::Exited(0));
     };
     let theirs = |_| {
         let mut docker = Command::new("docker");

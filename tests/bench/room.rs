@@ -194,7 +194,7 @@ pub(crate) fn has_bwrap() -> bool {
 /// Runs a command that is to end well.
 pub(crate) fn run(sandbox: &Sandbox, policy: &SandboxPolicy, interrupt: &CommandInterrupt) {
     let finished = sandbox.run(policy, wait(interrupt)).unwrap();
-    assert_eq!(finished.ended, ExitReason::Exited(0));
+    assert_eq!(finished.exit_reason, ExitReason::Exited(0));
 }
 
 /// As `execute_command` waits for a command.

@@ -445,10 +445,10 @@ impl ContainerShell<'_> {
     fn command_output(&self, command: &str) -> String {
         let finished = self.run(command, TIME_MAX);
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-        if finished.ended == ExitReason::Exited(0) {
+        if finished.exit_reason == ExitReason::Exited(0) {
             text
         } else {
-            format!("{text}{:?}", finished.ended)
+            format!("{text}{:?}", finished.exit_reason)
         }
     }
 
@@ -484,7 +484,7 @@ fn a_container_is_kept_across_commands_and_removed_at_the_end() {
         (split.stdout.text.as_str(), split.stderr.text.as_str()),
         ("out\n", "err\n")
     );
-    assert_eq!(split.ended, ExitReason::Exited(3));
+    assert_eq!(split.exit_reason, ExitReason::Exited(3));
     shell.check(
         "echo kept >~/state; echo made >made; printf '\\377\\n'",
         "\\xff\n",
@@ -589,10 +589,10 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     thread::scope(|scope| {
         let added = scope.spawn(|| shell.run_with_paths(&adding, &more));
         let refused = shell.run_with_paths(&format!("echo 2 >{source}"), &read);
-        assert_ne!(refused.ended, ExitReason::Exited(0));
+        assert_ne!(refused.exit_reason, ExitReason::Exited(0));
         assert!(refused.stderr.text.contains("Read-only"), "{refused:?}");
         let added = added.join().unwrap();
-        assert_eq!(added.ended, ExitReason::Exited(0), "{added:?}");
+        assert_eq!(added.exit_reason, ExitReason::Exited(0), "{added:?}");
         assert_eq!(added.stdout.text, "state\n");
     });
     assert_eq!(
@@ -656,14 +656,14 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
         let follow = || {
             let mut output = Vec::new();
             let mut take = |bytes: &[u8]| output.extend_from_slice(bytes);
-            let ended = container.follow(
+            let exit_reason = container.follow(
                 background,
                 &fixture.workspace(),
                 &reachable,
                 &interrupt,
                 &mut take,
             );
-            (ended.unwrap(), String::from_utf8(output).unwrap())
+            (exit_reason.unwrap(), String::from_utf8(output).unwrap())
         };
         let follower = scope.spawn(follow);
         while shell.command_output("ps -o args | grep -c '^sleep 120'") != "1\n" {
@@ -673,17 +673,20 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
         let times = [1, 5, 25, 60].into_iter().map(Duration::from_secs);
         let mut tries = times.map(|time| shell.run(hostile, time));
         let finished = tries.find(|run| !run.stdout.text.is_empty()).unwrap();
-        assert_eq!(finished.ended, ExitReason::TimedOut);
+        assert_eq!(finished.exit_reason, ExitReason::TimedOut);
         assert_eq!(finished.stdout.text, "begun\n");
         // The background command keeps running.
         shell.check(left, "1\n");
         interrupt.raise();
-        let (ended, output) = follower.join().unwrap();
-        assert_eq!((ended, output.as_str()), (ExitReason::Interrupted, "on\n"));
+        let (exit_reason, output) = follower.join().unwrap();
+        assert_eq!(
+            (exit_reason, output.as_str()),
+            (ExitReason::Interrupted, "on\n")
+        );
     });
     shell.fails(left, "0\n");
     let finished = shell.run(hostile, Duration::from_secs(1));
-    assert_eq!(finished.ended, ExitReason::TimedOut);
+    assert_eq!(finished.exit_reason, ExitReason::TimedOut);
     shell.fails(left, "0\n");
     // A process that a command leaves behind ends with it, and does not keep its output open.
     shell.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
@@ -706,7 +709,7 @@ fn an_interrupt_ends_a_command_at_once() {
     let finished = container
         .run("sleep 120", &fixture.workspace(), wait)
         .unwrap();
-    assert_eq!(finished.ended, ExitReason::Interrupted);
+    assert_eq!(finished.exit_reason, ExitReason::Interrupted);
     ContainerShell(&fixture, &container).fails("ps -o args | grep '^sleep 120'", "");
 }
 
@@ -739,10 +742,10 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
         "bomb() { bomb | bomb & }; bomb & exec sleep 120",
         Duration::from_secs(2),
     );
-    assert_eq!(bomb.ended, ExitReason::TimedOut);
+    assert_eq!(bomb.exit_reason, ExitReason::TimedOut);
     shell.check("echo and on", "and on\n");
     let much = shell.run("yes | head -c 100000000; exit 5", TIME_MAX);
-    assert_eq!(much.ended, ExitReason::Exited(5));
+    assert_eq!(much.exit_reason, ExitReason::Exited(5));
     assert!(much.stdout.text.len() < 5000 && much.stdout.left_out_bytes > 99_000_000);
 }
 
@@ -1054,7 +1057,7 @@ fn commands_are_timed_when_asked_for() {
     remount(Permission::Read);
     let begin = Instant::now();
     assert_eq!(
-        shell.run("sleep 9", Duration::from_millis(100)).ended,
+        shell.run("sleep 9", Duration::from_millis(100)).exit_reason,
         ExitReason::TimedOut
     );
     eprintln!("timeout of 100 ms: {:?}", begin.elapsed());
@@ -1107,7 +1110,7 @@ fn as_another_user(socket: &str) {
         (getuid().as_raw(), getgid().as_raw())
     );
     let finished = shell.run("sleep 120 & sleep 121", Duration::from_secs(1));
-    assert_eq!(finished.ended, ExitReason::TimedOut);
+    assert_eq!(finished.exit_reason, ExitReason::TimedOut);
     shell.fails("ps -o args | grep '^sleep 12'", "");
 }
 

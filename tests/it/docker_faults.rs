@@ -318,7 +318,7 @@ fn a_full_disk_ends_the_command_and_nothing_else() {
     let shell = ContainerShell(&fixture, &container);
     let fill = format!("cat /dev/zero >{}/big; sleep 60", small.0.display());
     assert_eq!(
-        shell.run(&fill, TIME_MAX).ended,
+        shell.run(&fill, TIME_MAX).exit_reason,
         ExitReason::DiskFull(DiskShortage::Bytes)
     );
     fs::remove_file(small.0.join("big")).unwrap();

@@ -125,7 +125,7 @@ fn check(
     let reachable = fixture.reachable(Permission::Read);
     let finished = run(fixture, container, &reachable, line).unwrap();
     let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-    assert_eq!(text, expected, "{line}: {:?}", finished.ended);
+    assert_eq!(text, expected, "{line}: {:?}", finished.exit_reason);
     finished.notes
 }
 

@@ -43,7 +43,11 @@ fn command_output(
         line,
     )?;
     let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-    assert_eq!(finished.ended, ExitReason::Exited(0), "{line}: {text}");
+    assert_eq!(
+        finished.exit_reason,
+        ExitReason::Exited(0),
+        "{line}: {text}"
+    );
     Ok(text)
 }
 
@@ -387,8 +391,8 @@ fn time_out(fixture: &ContainerFixture, container: &AgentContainer) {
         network: None,
     };
     let reachable = fixture.reachable(Permission::Read);
-    let ended = container.run_with_paths("yes", &fixture.workspace(), &reachable, wait);
-    assert_eq!(ended.unwrap().ended, ExitReason::TimedOut);
+    let finished = container.run_with_paths("yes", &fixture.workspace(), &reachable, wait);
+    assert_eq!(finished.unwrap().exit_reason, ExitReason::TimedOut);
     let line = "ps | grep -c '[y]es' || true";
     assert_eq!(command_output(fixture, container, line).unwrap(), "0\n");
 }

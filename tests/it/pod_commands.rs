@@ -248,7 +248,7 @@ impl PodScene {
     fn does(&self, pod: &AgentPod, line: &str, expected: &str) -> Vec<String> {
         let finished = self.run(pod, Permission::Read, line, TIME_MAX).unwrap();
         let text = format!("{}{}", finished.stdout.text, finished.stderr.text);
-        assert_eq!(text, expected, "{line}: {:?}", finished.ended);
+        assert_eq!(text, expected, "{line}: {:?}", finished.exit_reason);
         finished.notes
     }
 }
@@ -451,7 +451,7 @@ fn a_pod_that_is_lost_is_replaced_and_a_broken_connection_loses_nothing() {
     let finished = scene
         .run(&pod, Permission::Read, line, Duration::from_secs(1))
         .unwrap();
-    assert_eq!(finished.ended, ExitReason::TimedOut);
+    assert_eq!(finished.exit_reason, ExitReason::TimedOut);
     scene.does(&pod, "ps ax | grep -c '[s]leep 1234'", "0\n");
     // A process that writes another exit status is noticed.
     let forge = "for d in /run/massgen/*; do echo 'x 0' >$d/status; done; sleep 1234";
@@ -516,7 +516,7 @@ fn a_cluster_that_does_not_answer_for_a_while_keeps_the_pod() {
     assert!(
         finished
             .as_ref()
-            .is_ok_and(|finished| finished.ended == ExitReason::TimedOut)
+            .is_ok_and(|finished| finished.exit_reason == ExitReason::TimedOut)
             || finished
                 .as_ref()
                 .is_err_and(|lost| lost.contains("was lost")),
@@ -588,7 +588,7 @@ fn too_many_processes_in_a_pod_are_killed() {
     scene.does(&pod, &line(20), "20\n");
     let many = format!("{}; wait", line(60));
     let finished = scene.run(&pod, Permission::Read, &many, TIME_MAX).unwrap();
-    assert_eq!(finished.ended, ExitReason::Exited(137));
+    assert_eq!(finished.exit_reason, ExitReason::Exited(137));
     let notes = finished.notes.join("\n");
     assert!(notes.contains("more than 40 processes"), "{notes}");
     scene.does(&pod, "ps ax | grep -c '[s]leep 1234'", "0\n");

@@ -195,11 +195,14 @@ fn processes_with(word: &str) -> Vec<String> {
 fn a_command_has_its_output_its_status_and_its_environment() {
     at_each_level(|fixture| {
         let finished = fixture.run("echo out; echo err >&2; exit 3");
-        assert_eq!(finished.ended, ExitReason::Exited(3), "{finished:?}");
+        assert_eq!(finished.exit_reason, ExitReason::Exited(3), "{finished:?}");
         assert_eq!(finished.stdout.text, "out\n");
         assert_eq!(finished.stderr.text, "err\n");
         assert_eq!(finished.notes, Vec::<String>::new());
-        assert_eq!(fixture.run("kill -9 $$").ended, ExitReason::Signalled(9));
+        assert_eq!(
+            fixture.run("kill -9 $$").exit_reason,
+            ExitReason::Signalled(9)
+        );
         assert_eq!(fixture.run("printf 'caf\\351'").stdout.text, "caf\\xe9");
         let env = fixture.run("env").stdout.text;
         assert!(
@@ -229,7 +232,7 @@ fn a_command_that_times_out_is_killed_and_its_output_is_kept() {
             let times = [1, 5, 25, 60].into_iter().map(Duration::from_secs);
             let mut tries = times.map(|time| fixture.run_within(&command, time));
             let finished = tries.find(|run| !run.stdout.text.is_empty()).unwrap();
-            assert_eq!(finished.ended, ExitReason::TimedOut);
+            assert_eq!(finished.exit_reason, ExitReason::TimedOut);
             assert_eq!(finished.stdout.text, "begun\n");
             assert_eq!(processes_with(&time), Vec::<String>::new());
         }
@@ -245,7 +248,7 @@ fn nothing_outlives_a_command_that_has_ended() {
              (setsid setsid sleep {time} &) ; echo done"
         );
         let finished = fixture.run(&command);
-        assert_eq!(finished.ended, ExitReason::Exited(0), "{finished:?}");
+        assert_eq!(finished.exit_reason, ExitReason::Exited(0), "{finished:?}");
         assert_eq!(finished.stdout.text, "done\n");
         assert_eq!(processes_with(&time), Vec::<String>::new());
         let [note] = finished.notes.as_slice() else {
@@ -277,7 +280,7 @@ fn the_limit_that_ended_a_command_is_reported() {
         let busy = ran("while :; do :; done", |limits| {
             limits.cpu_seconds = Some(1);
         });
-        let reason = busy.ended.to_string();
+        let reason = busy.exit_reason.to_string();
         assert_eq!(reason, "its limit on processor time ended it");
         let greedy = ran(
             "exec head -c 400M /dev/zero | tail -c 400M > /dev/null",
@@ -317,12 +320,12 @@ fn a_command_is_interrupted_from_another_thread() {
         let confined = fixture.confined(&format!("echo > begun; sleep {time}"), |_| ());
         let finished = fixture.sandbox.run(&confined, wait).unwrap();
         watch.join().unwrap();
-        assert_eq!(finished.ended, ExitReason::Interrupted);
+        assert_eq!(finished.exit_reason, ExitReason::Interrupted);
         assert_eq!(processes_with(&time), Vec::<String>::new());
         // An interrupt that was raised in advance prevents the start.
         fs::remove_file(begun.as_path()).unwrap();
         assert_eq!(
-            fixture.sandbox.run(&confined, wait).unwrap().ended,
+            fixture.sandbox.run(&confined, wait).unwrap().exit_reason,
             ExitReason::Interrupted
         );
         assert!(!begun.as_path().exists());
@@ -333,7 +336,7 @@ fn a_command_is_interrupted_from_another_thread() {
 fn a_flood_of_output_is_read_and_not_kept() {
     at_each_level(|fixture| {
         let finished = fixture.run("echo first; head -c 64M /dev/zero | tr '\\0' x; echo last");
-        assert_eq!(finished.ended, ExitReason::Exited(0));
+        assert_eq!(finished.exit_reason, ExitReason::Exited(0));
         let text = &finished.stdout.text;
         assert!(text.starts_with("first\nxxx") && text.ends_with("xxxlast\n"));
         let written = 6 + (64 << 20) + 5;
@@ -357,7 +360,7 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             let confined = fixture.confined(command, |facts| {
                 facts.limits.disk_free_bytes = disk_free_bytes;
             });
-            fixture.sandbox.run(&confined, wait).unwrap().ended
+            fixture.sandbox.run(&confined, wait).unwrap().exit_reason
         };
         assert_eq!(
             with(u64::MAX, "sleep 100"),
@@ -390,13 +393,13 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
             interrupt: &interrupt,
             network: None,
         };
-        let ended = fixture.sandbox.run(&confined, wait).unwrap().ended;
-        let ExitReason::Refused { step, why } = &ended else {
-            panic!("{ended:?}");
+        let exit_reason = fixture.sandbox.run(&confined, wait).unwrap().exit_reason;
+        let ExitReason::Refused { step, why } = &exit_reason else {
+            panic!("{exit_reason:?}");
         };
         assert!(
             step.contains("missing") || why.contains("missing"),
-            "{ended:?}"
+            "{exit_reason:?}"
         );
         assert!(!fixture.path("ws").join("ran").as_path().exists());
     }
@@ -431,7 +434,7 @@ fn killing_the_fork_server_ends_no_command() {
     at_each_level_by(&program, |fixture| {
         let run = || {
             let finished = fixture.run("echo done");
-            assert_eq!(finished.stdout.text, "done\n", "{:?}", finished.ended);
+            assert_eq!(finished.stdout.text, "done\n", "{:?}", finished.exit_reason);
         };
         let check = |chosen: fn(&[Pid]) -> &[Pid]| {
             run();
@@ -525,18 +528,18 @@ fn a_background_command_is_read_watched_and_stopped() {
         assert_eq!((all.text.as_str(), all.next), ("one\ntwo\n", 8));
         let rest = background.output(id, 4, KEPT_BYTES).unwrap();
         assert_eq!((rest.text.as_str(), rest.next), ("two\n", 8));
-        assert_eq!(background.status(id).unwrap().ended, None);
+        assert_eq!(background.status(id).unwrap().exit_reason, None);
         let stopped = background.stop(id).unwrap();
-        assert_eq!(stopped.ended, Some(ExitReason::Interrupted));
+        assert_eq!(stopped.exit_reason, Some(ExitReason::Interrupted));
         assert_eq!(stopped.notes, Vec::<String>::new());
         assert_eq!(processes_with(&time), Vec::<String>::new());
 
         let id = start(&background, fixture, "echo end; exit 4").unwrap();
         wait_until("its end", LONG, || {
-            background.status(id).unwrap().ended.is_some()
+            background.status(id).unwrap().exit_reason.is_some()
         });
         assert_eq!(
-            background.status(id).unwrap().ended,
+            background.status(id).unwrap().exit_reason,
             Some(ExitReason::Exited(4))
         );
         assert_eq!(background.output(id, 0, KEPT_BYTES).unwrap().text, "end\n");

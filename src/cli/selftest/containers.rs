@@ -75,11 +75,11 @@ pub(super) fn missing_programs(
         }
     };
     let finished = finished.map_err(failed)?;
-    if let ExitReason::Exited(_) = finished.ended {
+    if let ExitReason::Exited(_) = finished.exit_reason {
         Ok(finished.stdout.text.lines().map(str::to_owned).collect())
     } else {
-        let ended = finished.ended;
-        let message = format!("a container of `{image}` cannot run commands: {ended}");
+        let exit_reason = finished.exit_reason;
+        let message = format!("a container of `{image}` cannot run commands: {exit_reason}");
         Err(Error::new(ErrorKind::Environment, message)
             .with_hint("use an image with a shell, bash, git and Python"))
     }

@@ -24,7 +24,7 @@ pub(in crate::world) struct CallContext {
     /// Whether a person has approved it.
     pub(in crate::world) consent: CallApproval,
     /// Cancelled when the caller no longer waits for the call.
-    pub(in crate::world) ended: CancellationToken,
+    pub(in crate::world) cancellation: CancellationToken,
     /// Its id in the conversation.
     pub(in crate::world) id: Option<String>,
     /// What the hooks returned, once they have run.

@@ -83,7 +83,7 @@ pub struct HookInvocation<'a> {
     /// The overlay that hooks see instead of the user's paths, if there is one.
     pub overlay: Option<&'a WriteOverlay>,
     /// Cancelled when the caller no longer waits for the answer.
-    pub ended: &'a CancellationToken,
+    pub cancellation: &'a CancellationToken,
 }
 
 /// One request that several hooks get at the same time.
@@ -139,7 +139,7 @@ impl HookRunner {
         let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
         let replies = match CommandInterrupt::new() {
             Ok(interrupt) => {
-                let _watch = CancellationWatcher::spawn(invocation.ended, &interrupt);
+                let _watch = CancellationWatcher::spawn(invocation.cancellation, &interrupt);
                 let question = HookQuery {
                     request: request.as_bytes(),
                     subject,
@@ -274,7 +274,7 @@ impl HookRunner {
 /// Parses the answer of a hook that has run.
 fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
     let (stdout, stderr) = (&finished.stdout, &finished.stderr.text);
-    match &finished.ended {
+    match &finished.exit_reason {
         ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
             let cause = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes");
             Err(HookFailure::new(cause, stderr))
@@ -291,9 +291,9 @@ fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
             "it could not be run",
             &format!("{step}: {why}"),
         )),
-        ended @ (ExitReason::Signalled(_) | ExitReason::Interrupted | ExitReason::DiskFull(_)) => {
-            Err(HookFailure::new(ended.to_string(), stderr))
-        }
+        exit_reason @ (ExitReason::Signalled(_)
+        | ExitReason::Interrupted
+        | ExitReason::DiskFull(_)) => Err(HookFailure::new(exit_reason.to_string(), stderr)),
     }
 }
 
@@ -302,12 +302,12 @@ struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
 
 impl CancellationWatcher {
     /// Outside a runtime nothing is watched, because the caller always waits there.
-    fn spawn(ended: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
-        let (ended, interrupt) = (ended.clone(), interrupt.clone());
+    fn spawn(cancellation: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
+        let (cancellation, interrupt) = (cancellation.clone(), interrupt.clone());
         let runtime = Handle::try_current().ok();
         Self(runtime.map(|runtime| {
             runtime.spawn(async move {
-                ended.cancelled().await;
+                cancellation.cancelled().await;
                 interrupt.raise();
             })
         }))

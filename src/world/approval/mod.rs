@@ -21,7 +21,7 @@ pub trait CallApprover: fmt::Debug + Send + Sync {
     fn request_approval(
         &self,
         question: ApprovalRequest,
-        ended: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> ApprovalDecision;
 }
 

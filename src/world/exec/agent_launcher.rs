@@ -58,8 +58,8 @@ impl AgentProcess {
     /// Returns how the process ended, if it has, and the end of its standard error. Waits for a
     /// moment.
     pub async fn exit_report(&self) -> (Option<String>, String) {
-        let (ended, errors) = self.program.exit_and_stderr().await;
-        (ended.map(|ended| ended.to_string()), errors)
+        let (exit_reason, stderr) = self.program.exit_and_stderr().await;
+        (exit_reason.map(|reason| reason.to_string()), stderr)
     }
 }
 

@@ -146,7 +146,7 @@ fn status_observation(status: &BackgroundStatus) -> Observation {
 
 /// Returns one line about the state of a command, for people.
 fn summary(status: &BackgroundStatus) -> String {
-    let exit_reason = status.ended.as_ref();
+    let exit_reason = status.exit_reason.as_ref();
     let state = exit_reason.map_or_else(|| "still running".to_owned(), ExitReason::to_string);
     format!("command {}: {state}", status.id)
 }
@@ -156,7 +156,7 @@ fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut tell = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     tell("command_id", status.id.0.into());
-    let (word, code) = match &status.ended {
+    let (word, code) = match &status.exit_reason {
         None => ("running", None),
         Some(ExitReason::Exited(code)) => ("exited", Some(*code)),
         Some(ExitReason::Interrupted) => ("stopped", None),
@@ -169,8 +169,8 @@ fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     tell("running_seconds", status.elapsed.as_secs().into());
     tell("output_bytes", status.output_bytes.into());
     let mut notes = status.notes.clone();
-    if let (Some(ended), None) = (&status.ended, code) {
-        notes.insert(0, ended.to_string());
+    if let (Some(exit_reason), None) = (&status.exit_reason, code) {
+        notes.insert(0, exit_reason.to_string());
     }
     if !notes.is_empty() {
         tell("notes", notes.into());

@@ -38,16 +38,18 @@ pub fn run_check(
         return Err("it is not a command".to_owned());
     };
     let invocation = ShellInvocation::new(&command, &dir);
-    let ended = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
-    let (finished, _) = ended.map_err(|tool_error| tool_error.message)?;
-    match &finished.ended {
+    let result = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
+    let (finished, _) = result.map_err(|tool_error| tool_error.message)?;
+    match &finished.exit_reason {
         ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
-        ended @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => Err(ended.to_string()),
-        ended @ (ExitReason::Exited(_)
+        exit_reason @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => {
+            Err(exit_reason.to_string())
+        }
+        exit_reason @ (ExitReason::Exited(_)
         | ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
-            how: ended.to_string(),
+            how: exit_reason.to_string(),
             output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),
         }),
     }

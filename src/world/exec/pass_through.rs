@@ -12,7 +12,7 @@ use crate::world::sandbox::{ExitReason, ProcessStreams};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassthroughResult {
     /// How it ended.
-    pub ended: ExitReason,
+    pub exit_reason: ExitReason,
     /// How many of the user's files changed, if any did.
     pub delivered: Option<String>,
     /// Further notes for the user, such as omitted changes and why the command ended.
@@ -32,22 +32,22 @@ pub(super) fn pass_through(
         .local_sandbox()
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
     let (facts, network) = command_context(gate, commands, invocation)?;
-    let ((ended, mut notes), mut command_changes) =
+    let ((exit_reason, mut notes), mut command_changes) =
         run_and_sync(gate, commands, facts, |gate, policy| {
-            let ended = sandbox.on_overlay(gate.overlay()).run_on_streams(
+            let result = sandbox.on_overlay(gate.overlay()).run_on_streams(
                 policy,
                 streams,
                 interrupt,
                 network.as_deref(),
             );
-            ended.map_err(|error| cannot_complete(&error))
+            result.map_err(|error| cannot_complete(&error))
         })?;
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
     notes.extend(command_changes.warnings(gate, LEFT_OUT_SHOWN_MAX));
     Ok(PassthroughResult {
-        ended,
+        exit_reason,
         delivered: command_changes.delivery_summary(),
         notes,
     })

@@ -20,7 +20,7 @@ pub(super) fn process_observation<const N: usize>(
     more: [(&str, Value); N],
     notes: Vec<String>,
 ) -> Observation {
-    let exit_code = match finished.ended {
+    let exit_code = match finished.exit_reason {
         ExitReason::Exited(code) => Some(code),
         ExitReason::Signalled(_)
         | ExitReason::TimedOut
@@ -40,7 +40,9 @@ pub(super) fn process_observation<const N: usize>(
     for (name, value) in more {
         tell(name, value);
     }
-    let how = exit_code.is_none().then(|| finished.ended.to_string());
+    let how = exit_code
+        .is_none()
+        .then(|| finished.exit_reason.to_string());
     let how = how.into_iter().chain(finished.notes.clone());
     let notes: Vec<String> = how.chain(notes).collect();
     if !notes.is_empty() {
@@ -61,16 +63,20 @@ pub(super) fn process_observation<const N: usize>(
 /// Returns one line for people: how the process ended, after how long, and the most telling line of
 /// its output.
 pub(super) fn summary(finished: &CommandOutput) -> String {
-    let CommandOutput { ended, elapsed, .. } = finished;
+    let CommandOutput {
+        exit_reason,
+        elapsed,
+        ..
+    } = finished;
     let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
-    let (how, texts) = match ended {
+    let (how, texts) = match exit_reason {
         ExitReason::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
         ExitReason::Exited(status) => (format!("status {status}"), [stderr, stdout]),
         ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::Interrupted
         | ExitReason::DiskFull(_)
-        | ExitReason::Refused { .. } => (ended.to_string(), [stderr, stdout]),
+        | ExitReason::Refused { .. } => (exit_reason.to_string(), [stderr, stdout]),
     };
     let first_line = texts.into_iter().find_map(|text| key_line(text));
     let suffix = first_line.map_or_else(String::new, |line| format!(": {line}"));

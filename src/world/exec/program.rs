@@ -95,9 +95,10 @@ pub(super) fn execute_code(
         interrupt: interrupt.unwrap_or(&no_interrupt),
         network: None,
     };
-    let ended = CancellationToken::new();
-    let calls = ToolCallServer::new(gate.for_calls_within(ended.clone()), tools);
-    let finished = run_with(programs, &calls, &ended, wait).map_err(|error| run_error(&error))?;
+    let cancellation = CancellationToken::new();
+    let calls = ToolCallServer::new(gate.for_calls_within(cancellation.clone()), tools);
+    let finished =
+        run_with(programs, &calls, &cancellation, wait).map_err(|error| run_error(&error))?;
     Ok(observation(&finished, calls.into_summary()))
 }
 
@@ -118,7 +119,7 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     };
     let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
     let finished = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
-    match finished.ended {
+    match finished.exit_reason {
         ExitReason::Exited(0) => Ok(()),
         ExitReason::Exited(_)
         | ExitReason::Signalled(_)
@@ -178,7 +179,7 @@ fn write_program(
 fn run_with(
     programs: &ProgramEnvironment,
     calls: &ToolCallServer,
-    ended: &CancellationToken,
+    cancellation: &CancellationToken,
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let (ours, theirs) = UnixStream::pair()?;
@@ -191,7 +192,7 @@ fn run_with(
         let finished = run(programs, theirs.into(), wait);
         // Calls in progress end with their program.
         over.raise();
-        ended.cancel();
+        cancellation.cancel();
         let closed = ours.shutdown(std::net::Shutdown::Both);
         drop(closed);
         if server.join().is_err() {

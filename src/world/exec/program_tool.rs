@@ -65,7 +65,7 @@ pub(super) fn run(
 /// it wrote to standard error.
 fn observation(finished: &CommandOutput) -> Observation {
     let clean = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
-    let exit_code = if let ExitReason::Exited(code) = finished.ended {
+    let exit_code = if let ExitReason::Exited(code) = finished.exit_reason {
         Some(code)
     } else {
         None
@@ -75,7 +75,7 @@ fn observation(finished: &CommandOutput) -> Observation {
     } else {
         let errors = truncate(&clean(&finished.stderr.text), ERROR_CHARS_MAX);
         let output = truncate(&clean(&finished.stdout.text), ERROR_CHARS_MAX);
-        let parts = [finished.ended.to_string(), errors, output];
+        let parts = [finished.exit_reason.to_string(), errors, output];
         let parts: Vec<&str> = parts.iter().map(|part| part.trim()).collect();
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         let content = parts.collect::<Vec<_>>().join("\n");

@@ -39,7 +39,7 @@ pub struct BackgroundStatus {
     /// The command as the agent wrote it.
     pub command: String,
     /// How it ended; `None` while it runs.
-    pub ended: Option<ExitReason>,
+    pub exit_reason: Option<ExitReason>,
     /// Further remarks: why it can no longer be watched, what happened to its changes.
     pub notes: Vec<String>,
     /// Its running time so far, or in total.
@@ -89,7 +89,7 @@ struct BackgroundProgress {
 
 #[derive(Clone, Debug)]
 struct BackgroundExit {
-    ended: ExitReason,
+    exit_reason: ExitReason,
     notes: Vec<String>,
     elapsed: Duration,
 }
@@ -275,7 +275,7 @@ impl BackgroundEntry {
                 .map_or_else(|| self.started.elapsed(), |end| end.elapsed),
             output_bytes: shared.output.total_bytes(),
             notes: end.as_ref().map_or_else(Vec::new, |end| end.notes.clone()),
-            ended: end.map(|end| end.ended),
+            exit_reason: end.map(|end| end.exit_reason),
         }
     }
 
@@ -302,14 +302,14 @@ impl BackgroundWorker {
         let shared = &self.shared;
         let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut on_output = |bytes: &[u8]| lock().output.add(bytes);
-        let (ended, mut notes) = match follow(&self.interrupt, &mut on_output) {
-            Ok(ended) => ended,
+        let (exit_reason, mut notes) = match follow(&self.interrupt, &mut on_output) {
+            Ok(exit) => exit,
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
         let elapsed = self.started.elapsed();
         notes.extend(afterwards());
         lock().end = Some(BackgroundExit {
-            ended,
+            exit_reason,
             notes,
             elapsed,
         });

@@ -234,7 +234,7 @@ impl<P: ExecProcess> CommandRun<P> {
             bounds,
         )?;
         Ok(CommandOutput {
-            ended: exit_reason,
+            exit_reason,
             stdout: stdout.finish(),
             stderr: stderr.finish(),
             elapsed: started.elapsed(),
@@ -291,8 +291,8 @@ impl<P: ExecProcess> CommandRun<P> {
     /// Updates the state of the process, if it may have changed.
     fn handle_news(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
         self.process.poll(network)?;
-        if let (RunStage::Active, Some(ended)) = (&self.stage, self.process.exit_reason()) {
-            self.stage = RunStage::Ending(ended.clone(), Instant::now() + P::END_TIME_MAX);
+        if let (RunStage::Active, Some(exit_reason)) = (&self.stage, self.process.exit_reason()) {
+            self.stage = RunStage::Ending(exit_reason.clone(), Instant::now() + P::END_TIME_MAX);
         }
         Ok(())
     }
@@ -317,17 +317,17 @@ impl<P: ExecProcess> CommandRun<P> {
                 return Ok(NextAction::Wait(Some(*until)));
             }
             RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) => {
-                let ended = exit_reason.clone();
+                let exit_reason = exit_reason.clone();
                 let was_killed = matches!(self.stage, RunStage::Killed(..));
                 self.handle_news(bounds.network)?;
                 if was_killed || self.process.is_gone() {
                     for stream in streams {
                         stream.read_available()?;
                     }
-                    self.stage = RunStage::Ended(ended);
+                    self.stage = RunStage::Ended(exit_reason);
                 } else {
                     self.process.kill()?;
-                    self.stage = RunStage::Killed(ended, Instant::now() + P::KILL_TIME_MAX);
+                    self.stage = RunStage::Killed(exit_reason, Instant::now() + P::KILL_TIME_MAX);
                 }
             }
         }
@@ -393,7 +393,7 @@ impl CommandOutput {
     /// Returns the output of a command that was interrupted before it was started.
     pub(in crate::world) fn from_interrupt(elapsed: Duration) -> Self {
         Self {
-            ended: ExitReason::Interrupted,
+            exit_reason: ExitReason::Interrupted,
             stdout: CapturedStream::default(),
             stderr: CapturedStream::default(),
             elapsed,
@@ -473,10 +473,10 @@ mod tests {
             };
             let mut running = CommandRun::new(process);
             assert_eq!(running.wait_until_started(None).unwrap(), None);
-            let ended = running
+            let exit_reason = running
                 .run_to_end(&mut [ProcessOutput::new(output, &mut on_output)], &bounds)
                 .unwrap();
-            assert_eq!(ended, expected);
+            assert_eq!(exit_reason, expected);
             assert_eq!(read, b"all of it");
         }
     }

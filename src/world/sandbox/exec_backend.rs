@@ -156,8 +156,8 @@ fn follow_in_container(
     let (line, dir) = (command.line.to_owned(), command.policy.dir.clone());
     Ok(Box::new(
         move |interrupt: &CommandInterrupt, on_output: &mut (dyn FnMut(&[u8]) + Send)| {
-            let ended = container.follow(&line, &dir, &reachable, interrupt, on_output)?;
-            Ok((ended, container.fetch_changes(&reachable, interrupt)?))
+            let exit_reason = container.follow(&line, &dir, &reachable, interrupt, on_output)?;
+            Ok((exit_reason, container.fetch_changes(&reachable, interrupt)?))
         },
     ))
 }

@@ -188,7 +188,7 @@ impl LevelCheckDirectories {
             network: None,
         };
         Ok(match sandbox.run(&policy, wait) {
-            Ok(finished) => reported_deviation(level, &finished.ended),
+            Ok(finished) => reported_deviation(level, &finished.exit_reason),
             Err(error) => Some(format!("cannot start a process in it: {error}")),
         })
     }

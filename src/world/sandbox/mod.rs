@@ -115,7 +115,7 @@ pub struct CommandWaitLimits<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
     /// How it ended.
-    pub ended: ExitReason,
+    pub exit_reason: ExitReason,
     /// What it wrote on its standard output.
     pub stdout: CapturedStream,
     /// What it wrote on its standard error.
@@ -433,7 +433,7 @@ impl Sandbox {
         let mut running = self.begin(policy, streams)?;
         match running.wait_until_started(network)? {
             None => Ok(running),
-            Some(ended) => Err(io::Error::other(ended)),
+            Some(exit_reason) => Err(io::Error::other(exit_reason)),
         }
     }
 

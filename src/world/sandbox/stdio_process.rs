@@ -79,10 +79,10 @@ impl StdioProcess {
                 disk: Some(&disk),
                 ..ProcessBounds::default()
             };
-            let ended = running.run_to_end(&mut [errors], &bounds);
+            let exit_reason = running.run_to_end(&mut [errors], &bounds);
             // The proxy must serve until the program has ended.
             drop(network);
-            ended
+            exit_reason
         };
         let started = Self::follow(errors, log, Box::new(run_to_end))?;
         let pipes = StdioPipes {
@@ -160,10 +160,10 @@ impl StdioProcessWorker {
             lock(&self.errors).add(logged.as_bytes());
         };
         let output = ProcessOutput::new(errors, &mut on_output);
-        let ended = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {
+        let exit_reason = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {
             on_output(format!("massgen: {error}\n").as_bytes());
             ExitReason::Interrupted
         });
-        self.exit_reason.send_replace(Some(ended));
+        self.exit_reason.send_replace(Some(exit_reason));
     }
 }

@@ -264,7 +264,7 @@ pub struct LogReader<R> {
     source: R,
     line: u64,
     read: LogReadExtent,
-    ended: bool,
+    has_ended: bool,
 }
 
 /// Returns whether a process writes the log at `path`.
@@ -291,7 +291,7 @@ impl<R: BufRead> LogReader<R> {
             source,
             line: 0,
             read: LogReadExtent::default(),
-            ended: false,
+            has_ended: false,
         }
     }
 
@@ -328,7 +328,7 @@ impl<R: BufRead> LogReader<R> {
                 self.read.bytes = self.read.bytes.saturating_add(read);
             }
             Err(source) => {
-                self.ended = true;
+                self.has_ended = true;
                 return Some(Err(LogReadError::Unreadable { line, source }));
             }
         }
@@ -339,7 +339,7 @@ impl<R: BufRead> LogReader<R> {
             Some(entry) => Some(Ok(entry)),
             None if is_complete => Some(Err(LogReadError::Corrupt { line })),
             None => {
-                self.ended = true;
+                self.has_ended = true;
                 let bytes = length;
                 Some(Err(LogReadError::Torn { line, bytes }))
             }
@@ -397,7 +397,11 @@ impl<R: BufRead> Iterator for LogReader<R> {
     type Item = LogReadResult;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended { None } else { self.read_line() }
+        if self.has_ended {
+            None
+        } else {
+            self.read_line()
+        }
     }
 }
 

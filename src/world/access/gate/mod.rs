@@ -212,11 +212,11 @@ impl Gate {
     }
 
     /// Returns the same gate for the call `id` of a conversation. Requests about it end when
-    /// `ended` is cancelled.
+    /// `cancellation` is cancelled.
     #[must_use]
-    pub fn for_call(&self, id: String, ended: CancellationToken) -> Self {
+    pub fn for_call(&self, id: String, cancellation: CancellationToken) -> Self {
         self.with_context(CallContext {
-            ended,
+            cancellation,
             id: Some(id),
             executor: self.1.executor,
             ..CallContext::default()
@@ -237,10 +237,10 @@ impl Gate {
         self.1.progress.as_ref()
     }
 
-    /// Returns the same gate for calls that are made within this one, until `ended` is cancelled.
-    pub(in crate::world) fn for_calls_within(&self, ended: CancellationToken) -> Self {
+    /// Returns the same gate for calls within this one, until `cancellation` is cancelled.
+    pub(in crate::world) fn for_calls_within(&self, cancellation: CancellationToken) -> Self {
         self.with_context(CallContext {
-            ended,
+            cancellation,
             hook_result: None,
             ..self.1.clone()
         })
@@ -455,7 +455,7 @@ impl Gate {
         HookInvocation {
             phase: self.phase(),
             overlay: self.overlay(),
-            ended: &self.1.ended,
+            cancellation: &self.1.cancellation,
         }
     }
 
@@ -482,7 +482,7 @@ impl Gate {
         let subject = question.tool.clone();
         let reason = question.reason.clone();
         let answer = match &self.0.policy.approver {
-            Some(consult) => consult.request_approval(question, &self.1.ended),
+            Some(consult) => consult.request_approval(question, &self.1.cancellation),
             None => ApprovalDecision::Denied("no user can be asked here".to_owned()),
         };
         match answer {

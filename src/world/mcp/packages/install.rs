@@ -227,7 +227,7 @@ impl PackageInstaller<'_> {
             network: proxy.as_deref(),
         };
         let output = sandbox.run(&policy, wait).map_err(cannot_run)?;
-        match output.ended {
+        match output.exit_reason {
             ExitReason::Exited(0) => Ok(()),
             ExitReason::Interrupted => Err(Error::new(
                 ErrorKind::Interrupted,
@@ -278,7 +278,7 @@ fn last_words(program: &str, output: &CommandOutput) -> String {
     let lines: Vec<&str> = text.lines().rev().take(8).collect();
     let end: Vec<&str> = lines.into_iter().rev().collect();
     let end = escape_line(&single_line(&end.join("; "), LAST_WORDS_CHARS_MAX));
-    format!("`{program}`: {}: {end}", output.ended)
+    format!("`{program}`: {}: {end}", output.exit_reason)
 }
 
 fn install_error(package: &ServerPackage, why: &str) -> Error {

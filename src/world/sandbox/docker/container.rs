@@ -150,8 +150,8 @@ impl AgentContainer {
         let running_command = container.begin();
         let call = container.agent_command(command, dir, &running_command);
         let finished = container.execute(&guard, call, &running_command, wait);
-        let ended = container.end_leftovers(&guard, &running_command.id);
-        let finished = self.handle_result(guard, ended.and(finished))?;
+        let removed = container.end_leftovers(&guard, &running_command.id);
+        let finished = self.handle_result(guard, removed.and(finished))?;
         let mut finished = CommandOutput {
             elapsed: watch.elapsed(),
             ..finished
@@ -182,16 +182,16 @@ impl AgentContainer {
     fn handle_result<T>(
         &self,
         guard: ContainerGuard<'_>,
-        ended: std::result::Result<T, EngineError>,
+        result: std::result::Result<T, EngineError>,
     ) -> io::Result<T> {
-        match ended {
+        match result {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
                 let recreated = self.container.recreate_unsent(&self.sent);
                 recreated.map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
-            ended => ended.map_err(|error| self.container.describe_failure(error)),
+            result => result.map_err(|error| self.container.describe_failure(error)),
         }
     }
 }
@@ -260,15 +260,15 @@ impl CommandContainer for AgentContainer {
         let exit_reason =
             running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
         let process = running.process_mut();
-        let ended =
+        let exit_reason =
             exit_reason.map_err(|error| container.describe_failure(process.take_failure(error)))?;
         if process.was_terminated() {
-            let ended = container.end_leftovers(&container.lock(), &running_command.id);
-            ended.map_err(|error| container.describe_failure(error))?;
+            let removed = container.end_leftovers(&container.lock(), &running_command.id);
+            removed.map_err(|error| container.describe_failure(error))?;
             // While a connection hangs, it cannot be killed, and nothing says so.
             container.record_lost_command();
         }
-        Ok(ended)
+        Ok(exit_reason)
     }
 
     fn fetch_changes(

@@ -46,10 +46,10 @@ impl ReplaceableContainer {
 
 /// Reports a command that the engine could not start as refused.
 fn refused_if_never_run(mut finished: CommandOutput) -> CommandOutput {
-    let never_ran = matches!(&finished.ended, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
+    let never_ran = matches!(&finished.exit_reason, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
         && finished.stdout.text.starts_with(NEVER_RAN);
     if never_ran {
-        finished.ended = ExitReason::Refused {
+        finished.exit_reason = ExitReason::Refused {
             step: "start the command in its container".to_owned(),
             why: finished.stdout.text.trim().to_owned(),
         };

@@ -365,7 +365,7 @@ fn upload(
     }));
     let api = engine.client.api.clone().with_timeout(UPLOAD_TIME_MAX);
     let id = container.to_owned();
-    let (done, ended) = oneshot::channel();
+    let (done, unpacking_end) = oneshot::channel();
     let sending = engine.spawn(async move {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
         let uploaded = api.upload_to_container(&id, Some(options), body).await;
@@ -394,7 +394,7 @@ fn upload(
     }
     drop(chunks);
     let unpacked = Instant::now() + UNPACKING_TIME_MAX;
-    let uploaded = engine.block_on(limit.wait(unpacked, ended));
+    let uploaded = engine.block_on(limit.wait(unpacked, unpacking_end));
     // It has ended already, unless it took too long.
     sending.abort();
     let uploaded: Result<(), EngineError> =

@@ -65,10 +65,10 @@ impl ReplaceableContainer {
         let sweep = self.start(guard, ContainerCommand::sweep(user, &running.ids()))?;
         let id = sweep.id().to_owned();
         let client = &self.engine.client;
-        let ended = self.engine.block_on(async {
+        let status = self.engine.block_on(async {
             sweep.drain_output(SWEEP_TIME_MAX).await;
             exit_status(client, &id).await
         });
-        ended.map(drop)
+        status.map(drop)
     }
 }

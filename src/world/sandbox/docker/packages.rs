@@ -144,7 +144,7 @@ impl ReplaceableContainer {
             .iter()
             .find(|text| !text.trim().is_empty())
             .map(|text| single_line(text, FAILURE_CHARS_MAX));
-        match finished.ended {
+        match finished.exit_reason {
             ExitReason::Exited(0) => None,
             ExitReason::Exited(_) if message.is_some() => message,
             ExitReason::Exited(status) => Some(format!("exit status {status}")),

@@ -82,7 +82,7 @@ impl<'c> ContainerProcess<'c> {
         }
         let engine = &self.container.engine;
         let status = || engine.block_on(exit_status(&engine.client, &self.exec));
-        let ended = if self.guard.is_some() {
+        let exit_reason = if self.guard.is_some() {
             status()?
         } else {
             // Nothing keeps the container, so what the command left behind is killed first.
@@ -91,10 +91,10 @@ impl<'c> ContainerProcess<'c> {
             match status() {
                 // The container was recreated or is closed.
                 Err(error) if is_missing(&error) => ExitReason::Interrupted,
-                ended => ended?,
+                status => status?,
             }
         };
-        self.exit_reason = Some(ended);
+        self.exit_reason = Some(exit_reason);
         Ok(())
     }
 

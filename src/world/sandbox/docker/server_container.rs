@@ -236,8 +236,8 @@ impl ServerContainer {
                 disk: Some(&disks),
                 ..ProcessBounds::default()
             };
-            let ended = running.run_to_end(&mut [errors], &bounds);
-            ended.map_err(|error| {
+            let exit_reason = running.run_to_end(&mut [errors], &bounds);
+            exit_reason.map_err(|error| {
                 container.describe_failure(running.process_mut().take_failure(error))
             })
         };

@@ -217,8 +217,8 @@ impl SshTunnel {
                 None => missing_socket_error(&self.host, &line),
             },
             Ok(None) => {
-                let ended = async { (running.child.wait().await, reading.await) };
-                drop(timeout(MESSAGES_TIME_MAX, ended).await);
+                let end = async { (running.child.wait().await, reading.await) };
+                drop(timeout(MESSAGES_TIME_MAX, end).await);
                 connection_error(&self.host, &running.last_messages())
             }
             Err(_) => {
@@ -246,7 +246,7 @@ impl SshTunnel {
             "--",
             self.host.destination(),
         ];
-        let ended = process::run(ProgramInvocation {
+        let output = process::run(ProgramInvocation {
             path: &self.program,
             arguments: &arguments,
             env: &self.env,
@@ -255,7 +255,7 @@ impl SshTunnel {
             output_bytes_max: 0,
             time_max: FORWARD_TIME_MAX,
         });
-        let why = match ended.await {
+        let why = match output.await {
             Ok(ProgramExit::Exited { code: Some(0), .. }) => return Ok(()),
             Ok(ProgramExit::Exited { errors, .. }) => errors,
             Ok(ProgramExit::Killed) => "it did not answer in time".to_owned(),

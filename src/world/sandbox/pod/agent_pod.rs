@@ -298,8 +298,9 @@ impl CommandContainer for AgentPod {
             interrupt: Some(interrupt),
             ..ProcessBounds::default()
         };
-        let ended = running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
-        ended.map_err(|error| self.describe_fault(&instance, &mut running, &error))
+        let exit_reason =
+            running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        exit_reason.map_err(|error| self.describe_fault(&instance, &mut running, &error))
     }
 
     fn fetch_changes(

@@ -106,7 +106,7 @@ impl Kubectl {
             arguments.push("--");
             arguments.extend(program);
         }
-        let ended = process::run(ProgramInvocation {
+        let output = process::run(ProgramInvocation {
             path: &self.program,
             arguments: &arguments,
             env: &self.env,
@@ -115,7 +115,7 @@ impl Kubectl {
             output_bytes_max,
             time_max: CALL_TIME_MAX,
         });
-        let why = match ended.await {
+        let why = match output.await {
             Ok(ProgramExit::Exited {
                 code: Some(0),
                 output,

@@ -187,11 +187,11 @@ impl RemoteContainer for PodFiles<'_> {
                 }
             }
         };
-        let ended = self
+        let status = self
             .pod
             .cluster
             .block_on(limit.watch(async { timeout(time_max, ending).await }))?;
-        match ended {
+        match status {
             Ok(status) => Ok(ExitReason::Exited(status?)),
             Err(_) => Ok(ExitReason::TimedOut),
         }
@@ -262,11 +262,11 @@ impl RemoteContainer for PodFiles<'_> {
             user: owner,
             program: shell_script(UNPACKING_PIECES, [archive_path, pieces_sent]),
         };
-        let ended = self.run(helper, UNPACKING_TIME_MAX, limit)?;
-        if ended == ExitReason::Exited(0) {
+        let exit_reason = self.run(helper, UNPACKING_TIME_MAX, limit)?;
+        if exit_reason == ExitReason::Exited(0) {
             return Ok(());
         }
-        Err(unpack_error(&ended.to_string()).into())
+        Err(unpack_error(&exit_reason.to_string()).into())
     }
 
     fn machine(&self) -> Option<String> {

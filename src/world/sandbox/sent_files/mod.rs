@@ -353,8 +353,8 @@ fn remove_as(
 ) -> std::result::Result<bool, TransferFault> {
     let names = paths.iter().map(|path| path_argument(path));
     let removal = HelperCommand::remove(user, names);
-    let ended = remote.run(removal, REMOVAL_TIME_MAX, limit)?;
-    Ok(ended == ExitReason::Exited(0))
+    let exit_reason = remote.run(removal, REMOVAL_TIME_MAX, limit)?;
+    Ok(exit_reason == ExitReason::Exited(0))
 }
 
 /// What is fetched from a container, and where it is kept first.
@@ -425,9 +425,9 @@ impl FetchSource<'_> {
         {
             return Ok(None);
         }
-        let ended = download.exit_reason()?;
+        let exit_reason = download.exit_reason()?;
         let listing = RemoteListing::parse(&output, roots);
-        Ok(listing.filter(|_| ended == ExitReason::Exited(0)))
+        Ok(listing.filter(|_| exit_reason == ExitReason::Exited(0)))
     }
 
     /// Fetches what changed between two listings; `None` if there are too many changes, or they

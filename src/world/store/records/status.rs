@@ -52,8 +52,8 @@ pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value 
             "start_time": view.started.iso_format(),
             "elapsed_seconds": frame.elapsed_seconds,
         },
-        "is_complete": view.ended.is_some(),
-        "finish_reason": view.ended,
+        "is_complete": view.exit_status.is_some(),
+        "finish_reason": view.exit_status,
         "coordination": {
             "phase": view.phase(),
             "active_agent": view.active,

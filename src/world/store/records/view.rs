@@ -38,7 +38,7 @@ pub struct AttemptProgress {
     /// What happened to the files that were to be delivered.
     pub delivered: Vec<DeliveryRow>,
     /// How the run ended.
-    pub ended: Option<ExitStatus>,
+    pub exit_status: Option<ExitStatus>,
     /// The progress of the coordination in percent; it never decreases, and is 100 at the end.
     pub completion_percentage: u32,
 }
@@ -159,7 +159,7 @@ impl AttemptProgress {
             final_answer: None,
             spent: UsageTotals::default(),
             delivered: Vec::new(),
-            ended: None,
+            exit_status: None,
             completion_percentage: 0,
         }
     }
@@ -175,7 +175,7 @@ impl AttemptProgress {
         }
         self.apply_to_run(event);
         event.add_to_totals(&mut self.spent);
-        let done = match self.ended {
+        let done = match self.exit_status {
             Some(_) => 100,
             None => self.done_percentage().min(99),
         };
@@ -197,7 +197,7 @@ impl AttemptProgress {
                 progress.status = AgentStatus::Restarting;
             }
         } else if let RunEvent::RunEnded { status, .. } = event {
-            self.ended = Some(*status);
+            self.exit_status = Some(*status);
         }
     }
 
