@@ -77,12 +77,12 @@ impl RunLayout {
         let name = run.to_string();
         let state = base.join(STATE_DIR);
         let orchestrator = &config.orchestrator;
-        let storage = |place: &StoragePath| place.resolve(base, None);
+        let storage = |path: &StoragePath| path.resolve(base, None);
         let workspaces = config.agents.iter().filter_map(|agent| {
-            let place = agent.cwd.as_ref()?;
+            let cwd = agent.cwd.as_ref()?;
             let workspace = AgentWorkspace {
-                path: place.resolve_workspace(base, &name),
-                owner: match place {
+                path: cwd.resolve_workspace(base, &name),
+                owner: match cwd {
                     StoragePath::Absolute(_) => WorkspaceOwner::User,
                     StoragePath::Relocated(_) | StoragePath::InState(_) => WorkspaceOwner::Massgen,
                 },

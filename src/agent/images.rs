@@ -91,7 +91,7 @@ impl ModelSession {
         let images = task.images.into_images();
         if !images.is_empty() {
             self.conversation.push(ChatMessage::Images {
-                text: task_images_follow(&task.places),
+                text: task_images_follow(&task.sources),
                 images,
             });
         }
@@ -141,7 +141,7 @@ impl ModelSession {
 #[derive(Debug, Default)]
 struct TaskImages {
     /// Their paths or addresses.
-    places: Vec<String>,
+    sources: Vec<String>,
     /// The images, in the same order.
     images: ImageCollector,
     /// Why other files are not among them.
@@ -163,7 +163,7 @@ impl TaskImages {
     /// Records whether the image at `path` was `added`, or why not.
     fn record(&mut self, path: String, added: Result<(), String>) {
         match added {
-            Ok(()) => self.places.push(path),
+            Ok(()) => self.sources.push(path),
             Err(reason) => self
                 .warnings
                 .push(format!("`{path}` is not shown as an image: {reason}")),
@@ -254,7 +254,7 @@ mod tests {
         task.record("https://example.org/a.png".to_owned(), added);
         let added = task.add_downloaded(b"<html>no image</html>");
         task.record("https://example.org/b.png".to_owned(), added);
-        assert_eq!(task.places, ["https://example.org/a.png"]);
+        assert_eq!(task.sources, ["https://example.org/a.png"]);
         let expected = "`https://example.org/b.png` is not shown as an image: it is no PNG, JPEG, \
                         GIF or WebP image";
         assert_eq!(task.warnings, [expected]);

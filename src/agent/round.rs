@@ -77,8 +77,11 @@ impl AnswerLog {
             let mut answers = self.answers.iter();
             answers.position(|answer| answer.label == *label)
         };
-        let places: Option<Vec<usize>> = labels.iter().map(position).collect();
-        places?.into_iter().max().map(|last| last.saturating_add(1))
+        let positions: Option<Vec<usize>> = labels.iter().map(position).collect();
+        positions?
+            .into_iter()
+            .max()
+            .map(|last| last.saturating_add(1))
     }
 
     /// Returns how many answers `me` sees after the first `seen`: every agent knows its own.

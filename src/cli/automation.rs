@@ -28,11 +28,11 @@ pub(crate) struct AutomationOutput<'o, 'w> {
 }
 
 impl<'o, 'w> AutomationOutput<'o, 'w> {
-    /// Creates the output of a run that writes to `places` and has printed nothing yet.
-    pub(crate) fn new(output: &'o mut CliOutput<'w>, places: RunOutputPaths) -> Self {
+    /// Creates the output of a run that writes to `output_paths` and has printed nothing yet.
+    pub(crate) fn new(output: &'o mut CliOutput<'w>, output_paths: RunOutputPaths) -> Self {
         Self {
             output,
-            output_paths: places,
+            output_paths,
             agent_count: 0,
             usage: UsageTotals::default(),
             answer: None,
@@ -177,14 +177,14 @@ mod tests {
         let root = AbsPath::new("/").unwrap();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let mut output = CliOutput::with_writers(&mut out, &mut err);
-        let places = RunOutputPaths {
+        let output_paths = RunOutputPaths {
             log_dir: root.join("log"),
             status_file: root.join("log/status.json"),
             answer_file: root.join("log/answer.txt"),
             workspace: root.join("log/workspace"),
             inbox: None,
         };
-        let mut automation = AutomationOutput::new(&mut output, places);
+        let mut automation = AutomationOutput::new(&mut output, output_paths);
         for event in events {
             automation
                 .on_event(event, Duration::from_millis(12_340))

@@ -176,7 +176,7 @@ fn describe_server(server: &ServerConfig) -> String {
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
     let location = match &server.link {
-        ServerTransport::Program(program) if program.place != ProgramPlace::Sandbox => {
+        ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
             ", in a container"
         }
         ServerTransport::Program(_) | ServerTransport::Remote(_) => "",

@@ -34,10 +34,10 @@ pub(crate) struct LoadedEnvironment {
 
 /// Reads the `.env` files.
 pub(crate) fn load(host: &Host) -> LoadedEnvironment {
-    let places = dotenv_locations(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
+    let locations = dotenv_locations(&host.cwd, host.home.as_ref(), host.executable_dir.as_ref());
     let mut host = host.clone();
     let mut warnings = Vec::new();
-    for location in places {
+    for location in locations {
         match read_file(&location) {
             Ok(None) => {}
             Ok(Some(text)) => {

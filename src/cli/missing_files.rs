@@ -99,7 +99,7 @@ fn missing_script(
     program: &ServerProgram,
     is_in_workspaces: impl Fn(&str) -> bool,
 ) -> Option<(&str, &'static str)> {
-    if program.place != ProgramPlace::Sandbox || program.package.is_some() {
+    if program.run_in != ProgramPlace::Sandbox || program.package.is_some() {
         return None;
     }
     let arguments = program.command.iter().skip(1).map(String::as_str);

@@ -112,7 +112,7 @@ impl ReplayReport<'_> {
                 let (recorded, replayed) = difference_sides(difference);
                 format!(
                     "different at event {} of {}\n  recorded: {recorded}\n  replayed: {replayed}\n",
-                    difference.place, self.compared
+                    difference.event_number, self.compared
                 )
             }
         };

@@ -33,7 +33,7 @@ pub(crate) struct RunObserver<'o, 'w> {
 }
 
 impl<'o, 'w> RunObserver<'o, 'w> {
-    /// Creates the sinks for `reader` of the run `run_start`; `places` are the output paths of the
+    /// Creates the sinks for `reader` of the run `run_start`; `output_paths` are those of the
     /// run. A person sees the run on the `dashboard`, if one is to be opened.
     pub(crate) fn begin(
         reader: OutputMode<'o>,
@@ -41,7 +41,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         run_start: RunStart,
         redactor: Redactor,
         arguments: &RunArguments,
-        places: RunOutputPaths,
+        output_paths: RunOutputPaths,
         output: &'o mut CliOutput<'w>,
     ) -> Result<Self> {
         Ok(match reader {
@@ -61,7 +61,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                 }
             }
             OutputMode::Streams if arguments.automation => {
-                Self::with_sink(AutomationOutput::new(output, places))
+                Self::with_sink(AutomationOutput::new(output, output_paths))
             }
             OutputMode::Streams => Self::with_terminal(if let Some(settings) = dashboard {
                 RunTerminal::with_dashboard(output, settings, DashboardSource::Run)

@@ -42,16 +42,16 @@ enum ConfigDiscovery {
 }
 
 impl TeamFile {
-    /// Finds the config that `argument` names. An unreadable place in the home is an error only if
+    /// Finds the config that `argument` names. An unreadable file in the home is an error only if
     /// the config is found nowhere else.
     ///
     /// # Errors
     /// There is no such config, or a file of the project has the same name as one of the user's own
     /// configs or as a built-in one, among other errors.
     pub(crate) fn find(argument: &str, host: &Host) -> Result<Self> {
-        let places = config_candidates(Some(argument), &host.cwd, host.home.as_ref());
+        let candidates = config_candidates(Some(argument), &host.cwd, host.home.as_ref());
         let mut unreadable = None;
-        for (index, path) in places.iter().enumerate() {
+        for (index, path) in candidates.iter().enumerate() {
             let text = match read(path, read_capped) {
                 Err(error) if index > 0 && is_user_config(path, host) => {
                     unreadable.get_or_insert(error);
@@ -61,7 +61,7 @@ impl TeamFile {
             };
             if let Some(text) = text {
                 if !is_user_config(path, host) {
-                    expect_no_namesake(argument, path, &places, host)?;
+                    expect_no_namesake(argument, path, &candidates, host)?;
                 }
                 let name = if index == 0 {
                     argument.to_owned()
@@ -85,7 +85,7 @@ impl TeamFile {
                 path: None,
                 chosen: ConfigDiscovery::Named,
             }),
-            None => Err(not_found_error(argument, &places)),
+            None => Err(not_found_error(argument, &candidates)),
         }
     }
 
@@ -241,11 +241,11 @@ fn is_user_config(path: &AbsPath, host: &Host) -> bool {
 fn expect_no_namesake(
     argument: &str,
     found: &AbsPath,
-    places: &[AbsPath],
+    candidates: &[AbsPath],
     host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
-    let mut users_config = places.iter().filter(|path| is_user_config(path, host));
+    let mut users_config = candidates.iter().filter(|path| is_user_config(path, host));
     let users_config =
         users_config.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
     let (other, remedy) = match (users_config, examples::find_example(argument)) {
@@ -291,9 +291,9 @@ fn display_path(path: &AbsPath, host: &Host) -> String {
     }
 }
 
-fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
+fn not_found_error(argument: &str, candidates: &[AbsPath]) -> Error {
     let directory = |path: &&AbsPath| inspect(path) == LookupResult::Directory;
-    if let Some(path) = places.iter().find(directory) {
+    if let Some(path) = candidates.iter().find(directory) {
         let message = format!("config `{path}` is a directory: expected a file");
         return Error::new(ErrorKind::Config, message).with_hint("name the file inside it");
     }
@@ -313,15 +313,15 @@ fn not_found_error(argument: &str, places: &[AbsPath]) -> Error {
     } else {
         error
     };
-    // Without an extension, each place was tried as is and with `.yaml`; listing one of the two is
+    // Without an extension, each path was tried as is and with `.yaml`; listing one of the two is
     // enough.
-    let with_extension = places
+    let with_extension = candidates
         .iter()
         .filter(|path| path.as_path().extension().is_some());
-    let places: Vec<String> = with_extension.map(|path| format!("`{path}`")).collect();
-    if places.is_empty() {
+    let searched: Vec<String> = with_extension.map(|path| format!("`{path}`")).collect();
+    if searched.is_empty() {
         error
     } else {
-        error.with_hint(format!("searched: {}", places.join(", ")))
+        error.with_hint(format!("searched: {}", searched.join(", ")))
     }
 }

@@ -181,8 +181,8 @@ impl CredentialsConfig {
     /// Returns the names of the user's secrets that every command of the agent can read; empty if
     /// there are none.
     pub fn exposed_names(&self) -> Vec<String> {
-        let places = self.mount.iter().map(|credential| credential.home_path());
-        let mut exposed: Vec<String> = places.map(|path| format!("`~/{path}`")).collect();
+        let mounted = self.mount.iter().map(|credential| credential.home_path());
+        let mut exposed: Vec<String> = mounted.map(|path| format!("`~/{path}`")).collect();
         let mounts = self.additional_mounts.keys();
         exposed.extend(mounts.map(|path| format!("`{path}`")));
         match (&self.env_file, self.env_vars_from_file.as_slice()) {

@@ -102,8 +102,8 @@ pub fn dotenv_locations(
         .as_ref()
         .map(|users_dir| location(users_dir, DotenvAuthor::User));
     let of_executable = executable_dir.filter(is_other).filter(|dir| *dir != base);
-    let places = [of_base, of_user, of_executable.map(stranger)];
-    places.into_iter().flatten().collect()
+    let locations = [of_base, of_user, of_executable.map(stranger)];
+    locations.into_iter().flatten().collect()
 }
 
 /// Returns whether `name` is read only from the process's own environment. The destination of
@@ -122,9 +122,9 @@ mod tests {
 
     #[track_caller]
     fn check(argument: Option<&str>, expected: &[&str]) {
-        let places = config_candidates(argument, &path("/p"), Some(&path("/h")));
-        let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-        assert_eq!(places, expected, "{argument:?}");
+        let candidates = config_candidates(argument, &path("/p"), Some(&path("/h")));
+        let paths: Vec<String> = candidates.iter().map(ToString::to_string).collect();
+        assert_eq!(paths, expected, "{argument:?}");
     }
 
     #[test]
@@ -181,29 +181,29 @@ mod tests {
 
     #[test]
     fn env_files_are_read_from_here_outwards() {
-        let places = |base: &str, home: Option<&str>, executable: Option<&str>| -> Vec<String> {
+        let locations = |base: &str, home: Option<&str>, executable: Option<&str>| -> Vec<String> {
             let (home, executable) = (home.map(path), executable.map(path));
-            let places = dotenv_locations(&path(base), home.as_ref(), executable.as_ref());
-            let shown = places.iter();
+            let found = dotenv_locations(&path(base), home.as_ref(), executable.as_ref());
+            let shown = found.iter();
             shown
                 .map(|location| format!("{} {:?}", location.file, location.author))
                 .collect()
         };
         let own = "/h/.massgen/.env User";
         assert_eq!(
-            places("/p", Some("/h"), Some("/bin")),
+            locations("/p", Some("/h"), Some("/bin")),
             ["/p/.env Stranger", own, "/bin/.env Stranger"]
         );
-        assert_eq!(places("/p", None, None), ["/p/.env Stranger"]);
+        assert_eq!(locations("/p", None, None), ["/p/.env Stranger"]);
         // Each file is read once, and the user's own file keeps its author.
         assert_eq!(
-            places("/h/.massgen", Some("/h"), Some("/h/.massgen")),
+            locations("/h/.massgen", Some("/h"), Some("/h/.massgen")),
             [own]
         );
         assert_eq!(
-            places("/p", Some("/h"), Some("/p")),
+            locations("/p", Some("/h"), Some("/p")),
             ["/p/.env Stranger", own]
         );
-        assert_eq!(places("/h", Some("/h"), None), ["/h/.env Stranger", own]);
+        assert_eq!(locations("/h", Some("/h"), None), ["/h/.env Stranger", own]);
     }
 }

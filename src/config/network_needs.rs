@@ -112,12 +112,12 @@ impl NetworkTool {
     /// Returns whether a path or module name of a config means its file, or the directory that
     /// contains it.
     fn is_at(&self, written: &str) -> bool {
-        let place = match written.strip_suffix(".py") {
+        let module = match written.strip_suffix(".py") {
             Some(file) => file.trim_start_matches("./").to_owned(),
             None => written.replace('.', "/"),
         };
-        let below = place.rsplit_once(TOOL_DIRECTORY);
-        let below = below.map_or(place.as_str(), |(_, below)| below);
+        let below = module.rsplit_once(TOOL_DIRECTORY);
+        let below = below.map_or(module.as_str(), |(_, below)| below);
         let directory = self.module.split('/').next();
         let mut names = std::iter::once(self.module).chain(directory);
         names.any(|name| name == below || name.strip_prefix('_') == Some(below))

@@ -69,7 +69,7 @@ impl ServerConfig {
     /// Returns the image that the config names for its container.
     pub fn container_image(&self) -> Option<&str> {
         match &self.link {
-            ServerTransport::Program(program) => match &program.place {
+            ServerTransport::Program(program) => match &program.run_in {
                 ProgramPlace::Container { image } => image.as_deref(),
                 ProgramPlace::Sandbox => None,
             },
@@ -136,7 +136,7 @@ pub struct ServerProgram {
     /// How massgen uses it.
     pub interface: ProgramInterface,
     /// Where it runs.
-    pub place: ProgramPlace,
+    pub run_in: ProgramPlace,
     /// The working directory.
     pub directory: ServerDirectory,
     /// Variables in addition to those that every command has.

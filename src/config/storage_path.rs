@@ -45,11 +45,11 @@ impl StoragePath {
             return Some(StoragePath::Absolute(absolute));
         }
         let rel = RelPath::new(text)?;
-        let place = match rel.as_path().strip_prefix(STATE_DIR) {
+        let path = match rel.as_path().strip_prefix(STATE_DIR) {
             Ok(below) => StoragePath::InState(RelPath::new(below)?),
             Err(_) => StoragePath::Relocated(rel),
         };
-        (!place.is_empty()).then_some(place)
+        (!path.is_empty()).then_some(path)
     }
 
     /// Creates a path of massgen's choice; `name` is a plain name.

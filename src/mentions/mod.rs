@@ -198,16 +198,16 @@ pub fn to_json(prompt: &ParsedPrompt) -> Value {
 #[derive(Default)]
 struct MentionList {
     list: Vec<Mention>,
-    places: BTreeMap<AbsPath, usize>,
+    index_by_path: BTreeMap<AbsPath, usize>,
 }
 
 impl MentionList {
     fn add(&mut self, new: Mention) {
-        let known = self.places.get(&new.path).copied();
+        let known = self.index_by_path.get(&new.path).copied();
         if let Some(old) = known.and_then(|index| self.list.get_mut(index)) {
             old.permission = old.permission.max(new.permission);
         } else {
-            self.places.insert(new.path.clone(), self.list.len());
+            self.index_by_path.insert(new.path.clone(), self.list.len());
             self.list.push(new);
         }
     }

@@ -420,9 +420,9 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
         .grants()
         .iter()
         .filter(|grant| grant.kind != GrantKind::Skill);
-    let mut places: Vec<DescribedPath> = shown.map(opened_path).collect();
-    places.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
-    places
+    let mut open_paths: Vec<DescribedPath> = shown.map(opened_path).collect();
+    open_paths.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
+    open_paths
 }
 
 /// Returns the user's paths that are open for writing in the final phase.

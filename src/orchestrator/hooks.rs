@@ -217,12 +217,12 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
     let line = parse(&project_command(&hook.command, base));
     let begins_in = begins_in(&line, base);
     let names = line.commands.iter().flat_map(list_named_files);
-    let places = names.flat_map(|name| {
+    let paths = names.flat_map(|name| {
         let dirs = begins_in.iter();
         dirs.map(|dir| AbsPath::resolve(dir, &name))
             .collect::<Vec<_>>()
     });
-    for path in places {
+    for path in paths {
         let Ok(LocatedPath::File(real)) = locate(&path) else {
             continue;
         };

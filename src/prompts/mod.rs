@@ -69,7 +69,7 @@ pub struct SystemPromptInput<'a> {
     /// Whether agents only plan for now.
     pub planning: &'a PlanningMode,
     /// The paths that the agent may read and write; empty without file access.
-    pub places: &'a [DescribedPath],
+    pub open_paths: &'a [DescribedPath],
     /// The directory that relative paths start from, if that is not the agent's workspace.
     pub begin: Option<&'a str>,
     /// The agent's workspace, if it has one.
@@ -154,7 +154,7 @@ pub fn coordination_system(input: &SystemPromptInput<'_>) -> String {
     } else {
         out.push_str("Do the task, then hand in your complete answer with `new_answer`.\n");
     }
-    places(&mut out, input);
+    describe_open_paths(&mut out, input);
     if input.output == WorkspaceOutput::Files {
         out.push_str(
             "Put the files you make into your workspace; they are shared with your answer. \
@@ -191,7 +191,7 @@ pub fn final_system(input: &SystemPromptInput<'_>, write_paths: &[String]) -> St
          in all answers, and end with a text for the user, without a tool call.",
         input.me
     );
-    places(&mut out, input);
+    describe_open_paths(&mut out, input);
     if let Some(workspace) = input.workspace {
         let _ = match write_paths {
             [] => writeln!(
@@ -235,8 +235,8 @@ fn identity(input: &SystemPromptInput<'_>) -> String {
     }
 }
 
-fn places(out: &mut String, input: &SystemPromptInput<'_>) {
-    if input.places.is_empty() {
+fn describe_open_paths(out: &mut String, input: &SystemPromptInput<'_>) {
+    if input.open_paths.is_empty() {
         return;
     }
     let begin = input.begin.unwrap_or("your workspace");
@@ -244,7 +244,7 @@ fn places(out: &mut String, input: &SystemPromptInput<'_>) {
         out,
         "Paths that you may use (relative ones start in {begin}):"
     );
-    for opened_path in input.places {
+    for opened_path in input.open_paths {
         let _ = writeln!(
             out,
             "- {}: {}",
@@ -554,7 +554,10 @@ mod tests {
     use super::*;
     use crate::id::AgentNumber;
 
-    fn input<'a>(places: &'a [DescribedPath], planning: &'a PlanningMode) -> SystemPromptInput<'a> {
+    fn input<'a>(
+        open_paths: &'a [DescribedPath],
+        planning: &'a PlanningMode,
+    ) -> SystemPromptInput<'a> {
         SystemPromptInput {
             system_message: None,
             me: AgentNumber::from_index(0),
@@ -562,10 +565,12 @@ mod tests {
             sensitivity: VotingSensitivity::Balanced,
             criteria: ScoringCriteria::None,
             planning,
-            places,
+            open_paths,
             begin: None,
-            workspace: places.first().map(|opened_path| opened_path.path.as_str()),
-            output: match places {
+            workspace: open_paths
+                .first()
+                .map(|opened_path| opened_path.path.as_str()),
+            output: match open_paths {
                 [] => WorkspaceOutput::Nothing,
                 _ => WorkspaceOutput::Files,
             },
@@ -585,22 +590,22 @@ mod tests {
         let planning = PlanningMode::Off;
         let plain = coordination_system(&input(&[], &planning));
         assert!(plain.len() < 900, "{} bytes", plain.len());
-        let places = [DescribedPath {
+        let open_paths = [DescribedPath {
             path: "/p/.massgen/workspaces/w1_0a1b2c3d".into(),
             note: "workspace",
         }];
-        let files = coordination_system(&input(&places, &planning));
+        let files = coordination_system(&input(&open_paths, &planning));
         assert!(files.len() < 1_400, "{} bytes", files.len());
     }
 
     #[test]
     fn without_file_tools_the_prompt_names_no_directories() {
         let planning = PlanningMode::Off;
-        let places = [DescribedPath {
+        let open_paths = [DescribedPath {
             path: "/p/.massgen/workspaces/w1/learnings".into(),
             note: "read",
         }];
-        let able = input(&places, &planning);
+        let able = input(&open_paths, &planning);
         let unable = SystemPromptInput {
             output: WorkspaceOutput::Nothing,
             ..able
@@ -612,14 +617,14 @@ mod tests {
     #[test]
     fn the_final_prompt_explains_what_counts_as_delivered() {
         let planning = PlanningMode::Off;
-        let places = [DescribedPath {
+        let open_paths = [DescribedPath {
             path: "/p/.massgen/workspaces/w1".into(),
             note: "workspace",
         }];
-        let text = final_system(&input(&places, &planning), &["/p".to_owned()]);
+        let text = final_system(&input(&open_paths, &planning), &["/p".to_owned()]);
         assert!(text.contains("below /p."), "{text}");
         assert!(text.contains("do NOT count as delivered"), "{text}");
-        let closed = final_system(&input(&places, &planning), &[]);
+        let closed = final_system(&input(&open_paths, &planning), &[]);
         assert!(closed.contains("no path is open for writing"), "{closed}");
         for (merges_files, agents, expected) in
             [(true, 2, true), (true, 1, false), (false, 2, false)]
@@ -627,7 +632,7 @@ mod tests {
             let input = SystemPromptInput {
                 agents,
                 merges_files,
-                ..input(&places, &planning)
+                ..input(&open_paths, &planning)
             };
             let text = final_system(&input, &[]);
             assert_eq!(text.contains("make one file"), expected, "{text}");
@@ -636,7 +641,7 @@ mod tests {
 
     #[test]
     fn agents_are_asked_for_notes_when_the_config_says() {
-        let (planning, places) = (
+        let (planning, open_paths) = (
             PlanningMode::Off,
             [DescribedPath {
                 path: "/p/w1".into(),
@@ -659,7 +664,7 @@ mod tests {
                     notes,
                     ..RoundGuidance::default()
                 },
-                ..input(&places, &planning)
+                ..input(&open_paths, &planning)
             };
             let text = coordination_system(&input);
             let found = [

@@ -30,7 +30,8 @@ pub struct ComparedEvent {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayDifference {
     /// The number of the event among those that count, from 1.
-    pub place: usize,
+    #[serde(rename = "place")]
+    pub event_number: usize,
     /// The event in the record; `None` if the record had ended.
     pub recorded: Option<ComparedEvent>,
     /// The event in the replay; `None` if the replay has ended.
@@ -100,10 +101,10 @@ pub fn first_difference(
         RecordCompleteness::Complete => recorded.len().max(replayed.len()),
         RecordCompleteness::Interrupted => recorded.len(),
     };
-    let mut places = 0..compared;
-    let index = places.find(|index| recorded.get(*index) != replayed.get(*index))?;
+    let mut indexes = 0..compared;
+    let index = indexes.find(|index| recorded.get(*index) != replayed.get(*index))?;
     Some(ReplayDifference {
-        place: index.saturating_add(1),
+        event_number: index.saturating_add(1),
         recorded: recorded.get(index).cloned(),
         replayed: replayed.get(index).cloned(),
     })

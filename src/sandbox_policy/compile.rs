@@ -29,7 +29,7 @@ pub struct CommandContext {
     /// The resource limits.
     pub limits: ResourceLimits,
     /// The network access.
-    pub reach: NetworkAccess,
+    pub network: NetworkAccess,
     /// Where changes to writable paths go at level `overlay`.
     pub written: WriteTarget,
     /// The identity of each directory when grants were opened there.
@@ -118,7 +118,7 @@ pub fn compile(
         home: facts.home,
         scratch: facts.scratch,
         dir: facts.dir,
-        reach: facts.reach,
+        network: facts.network,
         env: facts.env,
         limits: facts.limits,
         program: facts.program,
@@ -302,7 +302,7 @@ mod tests {
             toolchains: Vec::new(),
             env: BTreeMap::new(),
             limits: ResourceLimits::default(),
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             written: WriteTarget::Layers(vec![layer("/p")]),
             identities: BTreeMap::new(),
             masked: Vec::new(),

@@ -26,7 +26,7 @@ pub struct EnvironmentInputs<'a> {
     /// The sandbox level of the command.
     pub level: SandboxLevel,
     /// Its network access.
-    pub reach: NetworkAccess,
+    pub network: NetworkAccess,
 }
 
 /// Variables that are passed on; a trailing `*` matches any suffix.
@@ -93,7 +93,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         env.insert(name.to_owned(), value);
     };
     // Without a sandbox, nothing blocks the network for commands.
-    let is_offline = inputs.reach == NetworkAccess::None && inputs.level != SandboxLevel::Off;
+    let is_offline = inputs.network == NetworkAccess::None && inputs.level != SandboxLevel::Off;
     for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
         set(name, (*value).to_owned());
     }
@@ -109,7 +109,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     if let Some(venv) = inputs.venv {
         set("VIRTUAL_ENV", venv.to_string());
     }
-    if let NetworkAccess::Proxy { port } = inputs.reach {
+    if let NetworkAccess::Proxy { port } = inputs.network {
         for name in PROXY {
             set(name, format!("http://127.0.0.1:{port}"));
         }
@@ -188,7 +188,7 @@ mod tests {
             scratch: &scratch,
             venv: None,
             level: SandboxLevel::Overlay,
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
         };
         edit(&mut inputs);
         command_environment(&inputs)
@@ -215,7 +215,7 @@ mod tests {
             ("TERM", "xterm"),
             ("http_proxy", "http://u:secret@proxy"),
         ];
-        let env = environment_with(&own, &[], |inputs| inputs.reach = NetworkAccess::Host);
+        let env = environment_with(&own, &[], |inputs| inputs.network = NetworkAccess::Host);
         let names: Vec<&str> = env.keys().map(String::as_str).collect();
         let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
             PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
@@ -263,7 +263,7 @@ mod tests {
             scratch: &venv,
             venv: Some(&venv),
             level: SandboxLevel::Namespaces,
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
         };
         let env = command_environment(&inputs);
         check(&env, "VIRTUAL_ENV", Some("/w/.venv"));
@@ -286,18 +286,18 @@ mod tests {
     #[test]
     fn a_proxy_is_named_in_all_spellings() {
         let proxied = environment_with(&[], &[], |inputs| {
-            inputs.reach = NetworkAccess::Proxy { port: 99 }
+            inputs.network = NetworkAccess::Proxy { port: 99 }
         });
         check(&proxied, "https_proxy", Some("http://127.0.0.1:99"));
         check(&proxied, "HTTPS_PROXY", Some("http://127.0.0.1:99"));
         check(&proxied, "NO_PROXY", Some("localhost,127.0.0.1,::1"));
         check(&proxied, "NODE_USE_ENV_PROXY", Some("1"));
-        let direct = environment_with(&[], &[], |inputs| inputs.reach = NetworkAccess::Host);
+        let direct = environment_with(&[], &[], |inputs| inputs.network = NetworkAccess::Host);
         for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
             check(&direct, name, None);
         }
         let added = environment_with(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
-            inputs.reach = NetworkAccess::Proxy { port: 99 };
+            inputs.network = NetworkAccess::Proxy { port: 99 };
         });
         check(&added, "NODE_USE_ENV_PROXY", Some("0"));
     }
@@ -306,7 +306,7 @@ mod tests {
     fn package_managers_fail_at_once_where_there_is_no_network() {
         let with = |level, network| {
             environment_with(&[], &[], |inputs| {
-                (inputs.level, inputs.reach) = (level, network);
+                (inputs.level, inputs.network) = (level, network);
             })
         };
         for level in [

@@ -51,7 +51,8 @@ pub struct SandboxPolicy {
     /// The working directory.
     pub dir: AbsPath,
     /// The network access.
-    pub reach: NetworkAccess,
+    #[serde(rename = "reach")]
+    pub network: NetworkAccess,
     /// The complete environment.
     pub env: BTreeMap<String, String>,
     /// The resource limits.
@@ -94,12 +95,12 @@ pub struct OverlayLayer {
 }
 
 impl OverlayLayer {
-    /// Returns the layer over `root` whose directories are in `place`.
-    pub fn new(root: AbsPath, place: &AbsPath) -> Self {
+    /// Returns the layer over `root` whose directories are in `dir`.
+    pub fn new(root: AbsPath, dir: &AbsPath) -> Self {
         Self {
             root,
-            upper: place.join("upper"),
-            work: place.join("work"),
+            upper: dir.join("upper"),
+            work: dir.join("work"),
         }
     }
 }

@@ -72,7 +72,7 @@ mod tests {
             home: top.clone(),
             scratch: top.clone(),
             dir: top,
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             env: BTreeMap::new(),
             limits: ResourceLimits::default(),
             program: Vec::new(),

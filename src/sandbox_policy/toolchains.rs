@@ -10,7 +10,7 @@ use crate::path::AbsPath;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserToolchains {
     /// The paths that they are read from, shallower before deeper. They need not exist.
-    pub places: Vec<AbsPath>,
+    pub paths: Vec<AbsPath>,
     /// The variables that point to the toolchains, since `HOME` is another directory in a sandbox.
     pub variables: BTreeMap<String, String>,
 }
@@ -128,14 +128,14 @@ impl UserToolchains {
             let mut names = toolchain.named_by.iter().copied().filter_map(below_home);
             names.any(|name| directories.iter().any(|dir| dir.is_within(&name)))
         };
-        let mut places: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
+        let mut paths: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
         let mut variables = BTreeMap::new();
         for toolchain in TOOLCHAINS {
             let usual = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
             let Some(path) = toolchain.variable.and_then(value).or_else(usual) else {
                 continue;
             };
-            places.extend(toolchain.opened.iter().map(|below| path.join(below)));
+            paths.extend(toolchain.opened.iter().map(|below| path.join(below)));
             let variable = toolchain.variable.map(str::to_owned);
             variables.extend(variable.map(|variable| (variable, path.to_string())));
         }
@@ -143,10 +143,10 @@ impl UserToolchains {
             .iter()
             .filter_map(|name| Some((*name, env.get(*name)?)));
         variables.extend(named.map(|(name, value)| (name.to_owned(), value.clone())));
-        places.extend(directories);
-        let places = places.into_iter().filter(|path| is_openable(path, home));
+        paths.extend(directories);
+        let paths = paths.into_iter().filter(|path| is_openable(path, home));
         Self {
-            places: outermost_paths(places),
+            paths: outermost_paths(paths),
             variables,
         }
     }
@@ -157,7 +157,7 @@ impl UserToolchains {
     /// or in one of the toolchains.
     pub fn opens(&self, path: &AbsPath) -> bool {
         let is_system = SYSTEM.iter().any(|dir| path.as_path().starts_with(dir));
-        is_system || self.places.iter().any(|place| path.is_within(place))
+        is_system || self.paths.iter().any(|opened| path.is_within(opened))
     }
 }
 
@@ -172,9 +172,9 @@ fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
 }
 
 /// Leaves out paths inside another of them. The input is sorted shallower before deeper.
-fn outermost_paths(places: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
+fn outermost_paths(paths: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
     let mut outer: Vec<AbsPath> = Vec::new();
-    for path in places {
+    for path in paths {
         if !outer.iter().any(|around| path.is_within(around)) {
             outer.push(path);
         }
@@ -187,12 +187,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(env: &[(&str, &str)], places: &[&str], variables: &[(&str, &str)]) {
+    fn check(env: &[(&str, &str)], paths: &[&str], variables: &[(&str, &str)]) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let env = env.iter().map(owned).collect();
         let found = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
-        let texts: Vec<String> = found.places.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, places);
+        let texts: Vec<String> = found.paths.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, paths);
         assert_eq!(found.variables, variables.iter().map(owned).collect());
     }
 

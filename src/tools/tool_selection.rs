@@ -49,8 +49,8 @@ pub enum CommandOffering {
 
 impl CommandOffering {
     /// Returns `Offered` if there is an environment to run commands in.
-    pub fn from_environment<T>(place: Option<&T>) -> Self {
-        match place {
+    pub fn from_environment<T>(environment: Option<&T>) -> Self {
+        match environment {
             Some(_) => Self::Offered,
             None => Self::NotOffered,
         }

@@ -93,7 +93,7 @@ impl Room {
             toolchains: Vec::new(),
             env: BTreeMap::from(env),
             limits: ResourceLimits::default(),
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             written: WriteTarget::Layers(vec![layer]),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),

@@ -112,7 +112,7 @@ impl CommandFixture {
                 disk_free_bytes: 0,
                 ..ResourceLimits::default()
             },
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             written: WriteTarget::Layers(vec![OverlayLayer {
                 root: self.path("project"),
                 upper: self.path("upper"),

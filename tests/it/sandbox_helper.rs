@@ -131,7 +131,7 @@ impl SandboxFixture {
             home: path("home"),
             scratch: path("scratch"),
             dir: path("workspace"),
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             env: BTreeMap::from([
                 ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
                 ("AT".to_owned(), root.to_str().unwrap().to_owned()),
@@ -558,7 +558,7 @@ fn the_network_is_its_own() {
     );
     for mut fixture in fixtures() {
         fixture.check_denied(&to_outside, &to_itself);
-        fixture.policy.reach = NetworkAccess::Host;
+        fixture.policy.network = NetworkAccess::Host;
         fixture.check(&format!("{to_outside} && echo reached"), "reached");
     }
 }
@@ -567,7 +567,7 @@ fn the_network_is_its_own() {
 fn the_proxy_is_all_that_can_be_reached() {
     let port = 3128;
     for mut fixture in fixtures() {
-        fixture.policy.reach = NetworkAccess::Proxy { port };
+        fixture.policy.network = NetworkAccess::Proxy { port };
         let ask = format!(
             r#"use IO::Socket::INET; print IO::Socket::INET->new("127.0.0.1:{port}")->getline"#
         );

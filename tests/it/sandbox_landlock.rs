@@ -151,7 +151,7 @@ impl LandlockFixture {
             home: self.abs("home"),
             scratch: self.abs("scratch"),
             dir: self.abs("ws"),
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             env: BTreeMap::from(env),
             limits: ResourceLimits::default(),
             program: ["bash", "-c", script].map(str::to_owned).to_vec(),
@@ -567,7 +567,7 @@ fn check_reach(network: impl Fn(&UserSockets) -> NetworkAccess, reached: &[&str]
     for fixture in LandlockFixture::each() {
         let others = UserSockets::new(&fixture);
         let mut policy = fixture.policy(&others.attempts());
-        policy.reach = network(&others);
+        policy.network = network(&others);
         let done = fixture.run(&policy);
         assert_eq!(done.reports, exit_reports(0), "{done:?}");
         let lines = done

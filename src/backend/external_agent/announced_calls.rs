@@ -103,9 +103,9 @@ impl AnnouncedCall {
         }
         let list = |name: &str| update.get(name).and_then(Value::as_array);
         let path = |location: &Value| json!({"path": text_at(location, "/path")});
-        if let Some(places) = list("locations") {
-            let places: Vec<Value> = places.iter().map(path).collect();
-            self.fields.insert("locations".to_owned(), places.into());
+        if let Some(locations) = list("locations") {
+            let locations: Vec<Value> = locations.iter().map(path).collect();
+            self.fields.insert("locations".to_owned(), locations.into());
         }
         if let Some(pieces) = list("content") {
             let is_diff = |piece: &&Value| text_at(piece, "/type") == "diff";
@@ -139,8 +139,8 @@ impl AnnouncedCall {
     }
 
     fn first_path(&self) -> &str {
-        let places = self.fields.get("locations");
-        places.map_or("", |places| text_at(places, "/0/path"))
+        let locations = self.fields.get("locations");
+        locations.map_or("", |locations| text_at(locations, "/0/path"))
     }
 
     /// Returns the call as it is shown to the user. Without a title, the text of `update` says most

@@ -238,17 +238,17 @@ impl<'v> DescribedCall<'v> {
     /// Returns all paths that the agent names.
     fn paths(&self) -> impl Iterator<Item = &'v str> {
         let list = |call: &'v Value, name: &str| call.get(name).and_then(Value::as_array);
-        let places = move |call: &'v Value| {
-            let places = list(call, "locations").into_iter().flatten();
+        let locations = move |call: &'v Value| {
+            let announced = list(call, "locations").into_iter().flatten();
             let diffs = list(call, "content")
                 .into_iter()
                 .flatten()
                 .filter(|piece| text_at(piece, "/type") == "diff");
-            places
+            announced
                 .chain(diffs)
                 .map(|location| text_at(location, "/path"))
         };
-        let named = self.descriptions().into_iter().flat_map(places);
+        let named = self.descriptions().into_iter().flat_map(locations);
         named.chain(self.arguments(PATH_KEYS).filter_map(Value::as_str))
     }
 

@@ -265,7 +265,7 @@ impl KubernetesSettings {
     }
 
     fn volume_fault(&self) -> Option<String> {
-        let mut places = BTreeSet::new();
+        let mut mount_paths = BTreeSet::new();
         for volume in &self.volumes {
             let at = volume.mount_path.to_string();
             match (&volume.persistent_volume_claim, &volume.host_path) {
@@ -276,7 +276,7 @@ impl KubernetesSettings {
                     ));
                 }
             }
-            if !places.insert(at.clone()) {
+            if !mount_paths.insert(at.clone()) {
                 return Some(format!("two volumes are mounted at `{at}`"));
             }
         }
@@ -288,7 +288,7 @@ impl KubernetesSettings {
                 ));
             }
             let at = secret.mount_path.as_ref().map(AbsPath::to_string);
-            if let Some(at) = at.filter(|at| !places.insert(at.clone())) {
+            if let Some(at) = at.filter(|at| !mount_paths.insert(at.clone())) {
                 return Some(format!("two volumes are mounted at `{at}`"));
             }
         }

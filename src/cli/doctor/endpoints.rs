@@ -48,19 +48,19 @@ pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> 
 
 /// Returns the findings if no endpoint is asked.
 pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding> {
-    let mut places: Vec<String> = questions
+    let mut urls: Vec<String> = questions
         .iter()
         .map(|query| display_url(&query.listing.url))
         .collect();
-    places.sort_unstable();
-    places.dedup();
-    if places.is_empty() {
+    urls.sort_unstable();
+    urls.dedup();
+    if urls.is_empty() {
         let message = "the team uses no endpoint";
         return vec![DoctorArea::Endpoints.finding(FindingLevel::Ok, "none", message)];
     }
     let message = "not tested without `--online`";
     let finding = |subject| DoctorArea::Endpoints.finding(FindingLevel::Skipped, subject, message);
-    let mut findings: Vec<DoctorFinding> = places.into_iter().map(finding).collect();
+    let mut findings: Vec<DoctorFinding> = urls.into_iter().map(finding).collect();
     if let Some(last) = findings.pop() {
         findings.push(last.with_remedy("massgen doctor --online"));
     }

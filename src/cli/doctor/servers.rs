@@ -51,7 +51,7 @@ fn check(
         return found;
     }
     match &server.link {
-        ServerTransport::Program(program) if program.place != ProgramPlace::Sandbox => {
+        ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
             let message = "not tested: its program runs in a container".to_owned();
             DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
         }

@@ -303,7 +303,7 @@ impl InteractiveSession {
                 .note("no path is open to the agents except their workspaces");
         }
         for (
-            place,
+            index,
             OpenPath {
                 path,
                 permission,
@@ -314,7 +314,7 @@ impl InteractiveSession {
             let number = match source {
                 OpenPathOrigin::Config => "-".to_owned(),
                 OpenPathOrigin::Turn(_) | OpenPathOrigin::Session => {
-                    place.saturating_add(1).to_string()
+                    index.saturating_add(1).to_string()
                 }
             };
             let source = match source {

@@ -433,10 +433,10 @@ impl SessionState {
 
     fn sessions(&self) -> AbsPath {
         let default = StoragePath::relocated(SESSIONS);
-        let place = self
+        let storage = self
             .config()
             .map(|config| &config.orchestrator.session_storage);
-        place
+        storage
             .unwrap_or(&default)
             .resolve(&self.host.state_parent, None)
     }

@@ -159,7 +159,7 @@ impl ConfigChecker<'_> {
                 package: None,
                 command: Vec::new(),
                 interface: ProgramInterface::Mcp,
-                place: ProgramPlace::Sandbox,
+                run_in: ProgramPlace::Sandbox,
                 directory: ServerDirectory::Workspace,
                 env: self.variables(view, &custom_tools::ENV),
                 network: self.network_of(view, &custom_tools::NETWORK),

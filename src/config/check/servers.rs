@@ -324,8 +324,8 @@ impl ConfigChecker<'_> {
                 self.path(&text)
             });
         let network = self.network_of(entry, &servers::NETWORK);
-        let place = self.place_of_program(entry);
-        let is_local = place == ProgramPlace::Sandbox;
+        let run_in = self.place_of_program(entry);
+        let is_local = run_in == ProgramPlace::Sandbox;
         // What is installed on this machine is not in a container.
         let package = ServerPackage::parse(&command).filter(|_| is_local);
         let package = package.map(|package| PackageRequest {
@@ -339,7 +339,7 @@ impl ConfigChecker<'_> {
         Some(ServerProgram {
             command,
             interface: ProgramInterface::Mcp,
-            place,
+            run_in,
             directory: cwd.map_or(ServerDirectory::Workspace, ServerDirectory::Named),
             env,
             network,
@@ -383,7 +383,7 @@ impl ConfigChecker<'_> {
         commands: Option<&CommandLineConfig>,
     ) {
         let is_in_container = |server: &&Arc<ServerConfig>| match &server.link {
-            ServerTransport::Program(program) => program.place != ProgramPlace::Sandbox,
+            ServerTransport::Program(program) => program.run_in != ProgramPlace::Sandbox,
             ServerTransport::Remote(_) => false,
         };
         let has_engine = commands.is_some_and(|commands| commands.mode.container().is_some());

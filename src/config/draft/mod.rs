@@ -187,15 +187,15 @@ impl TeamDraft {
             if answer.trim().is_empty() {
                 continue;
             }
-            for indexes in self.places(group, index) {
+            for indexes in self.list_indexes(group, index) {
                 set(document, question, &indexes, write_answer(question, answer));
             }
         }
     }
 
     /// Returns the indexes of the lists on the way to the values of an entry. What is asked once
-    /// about all agents has several places, one for each agent whose commands massgen runs.
-    fn places(&self, group: &QuestionGroup, index: usize) -> Vec<Vec<usize>> {
+    /// about all agents has several values, one for each agent whose commands massgen runs.
+    fn list_indexes(&self, group: &QuestionGroup, index: usize) -> Vec<Vec<usize>> {
         if group.list.is_some() {
             return vec![vec![index]];
         }
@@ -220,8 +220,8 @@ impl TeamDraft {
         for group in FORM {
             for index in 0..self.entries(group).len() {
                 for question in group.questions {
-                    let places = self.places(group, index).into_iter();
-                    let paths = places.map(|indexes| yaml_path(question.path, &indexes));
+                    let index_lists = self.list_indexes(group, index).into_iter();
+                    let paths = index_lists.map(|indexes| yaml_path(question.path, &indexes));
                     let address = AnswerAddress {
                         group: group.id,
                         entry: index,

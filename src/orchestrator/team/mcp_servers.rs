@@ -206,7 +206,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
             InstanceSharing::One => (None, None),
         };
         CommandLineConfig {
-            mode: program_mode(&program.place, commands),
+            mode: program_mode(&program.run_in, commands),
             network: program.network.clone(),
             env: program.env.clone(),
             ..check_command_config(commands, sandbox)
@@ -223,8 +223,8 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
 }
 
 /// Returns where a program runs, for an agent with these commands.
-fn program_mode(place: &ProgramPlace, commands: Option<&CommandLineConfig>) -> ExecutionMode {
-    match place {
+fn program_mode(run_in: &ProgramPlace, commands: Option<&CommandLineConfig>) -> ExecutionMode {
+    match run_in {
         ProgramPlace::Sandbox => ExecutionMode::default(),
         ProgramPlace::Container { image } => {
             let docker = commands.and_then(|commands| commands.mode.container());

@@ -77,7 +77,8 @@ fn subagent_offer(tool: &ToolSpec, choices: &SubagentChoices) -> ToolOffer {
 impl AgentTeam {
     /// Returns the system message of `member` in `phase`.
     pub fn system_prompt(&self, member: &TeamMember, phase: Phase) -> String {
-        let places = grants::describe_grants(&grants::permission_manager(&member.grants, phase));
+        let open_paths =
+            grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
         let begin = member.working_directory();
         let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
@@ -90,7 +91,7 @@ impl AgentTeam {
             sensitivity: self.config.orchestrator.voting_sensitivity,
             criteria: self.scoring_criteria(),
             planning: &self.config.orchestrator.planning,
-            places: &places,
+            open_paths: &open_paths,
             workspace: workspace.as_deref(),
             output: member.workspace_output(),
             shell: self.command_access(member),

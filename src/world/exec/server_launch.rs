@@ -82,7 +82,7 @@ pub(super) fn launch(
         })
     };
     Ok(ServerLaunch {
-        place: target,
+        target,
         roots,
         first_input,
     })

@@ -204,7 +204,7 @@ struct ConnectionState {
 #[derive(Debug)]
 pub(in crate::world) struct ServerLaunch {
     /// Where it is started.
-    pub(in crate::world) place: LaunchPlace,
+    pub(in crate::world) target: LaunchPlace,
     /// The roots that it is given.
     pub(in crate::world) roots: Vec<AbsPath>,
     /// What is written to it before the protocol begins.
@@ -469,7 +469,7 @@ impl ServerConnection<'_> {
         let Some((container, wanted)) = container.zip(self.slot.launch_request(None)) else {
             return Ok(None);
         };
-        match launcher(wanted)?.place {
+        match launcher(wanted)?.target {
             LaunchPlace::Sandbox(_) => Ok(None),
             LaunchPlace::Container(launch) => Ok(Some((container, launch.reachable))),
         }
@@ -579,7 +579,7 @@ impl ConnectionSlot {
                 let wanted = self.launch_request(installed.as_ref());
                 let wanted = wanted.ok_or_else(|| refused("it is not a program".to_owned()))?;
                 let launch = launcher(wanted).map_err(refused)?;
-                let host = launch.place.prepare().await.map_err(refused)?;
+                let host = launch.target.prepare().await.map_err(refused)?;
                 let connect = |choice| {
                     let log = client::log_to(log.clone(), redactor.clone());
                     let listener = listener.clone();

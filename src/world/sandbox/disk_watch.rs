@@ -25,7 +25,7 @@ const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Checks the free space where a command writes.
 #[derive(Clone, Debug)]
 pub(in crate::world) struct DiskWatch {
-    places: Vec<AbsPath>,
+    paths: Vec<AbsPath>,
     free_bytes_min: u64,
     free_files_min: u64,
     /// The bytes that are about to be written; they count as already written.
@@ -62,7 +62,7 @@ pub(in crate::world) enum DiskStatus {
 }
 
 impl DiskWatch {
-    /// Watches the places that `policy` lets its program write to.
+    /// Watches the paths that `policy` lets its program write to.
     pub(super) fn for_policy(policy: &SandboxPolicy) -> Self {
         let layer = |root: &AbsPath| {
             let mut layers = policy.layers.iter();
@@ -80,10 +80,10 @@ impl DiskWatch {
         Self::new(written.chain(own_directories).collect(), &policy.limits)
     }
 
-    /// Watches these places.
-    pub(in crate::world) fn new(places: Vec<AbsPath>, limits: &ResourceLimits) -> Self {
+    /// Watches these paths.
+    pub(in crate::world) fn new(paths: Vec<AbsPath>, limits: &ResourceLimits) -> Self {
         Self {
-            places,
+            paths,
             free_bytes_min: limits.disk_free_bytes,
             free_files_min: limits.disk_free_files,
             planned_bytes: 0,
@@ -91,7 +91,7 @@ impl DiskWatch {
         }
     }
 
-    /// Counts this many bytes and files in each place as already written.
+    /// Counts this many bytes and files at each path as already written.
     pub(super) fn with_planned(self, bytes: u64, files: u64) -> Self {
         Self {
             planned_bytes: bytes,
@@ -100,10 +100,10 @@ impl DiskWatch {
         }
     }
 
-    /// Checks all places. A place that cannot be checked counts as free.
+    /// Checks all paths. A path that cannot be checked counts as free.
     pub(in crate::world) fn check(&self) -> DiskStatus {
         let spaces = self
-            .places
+            .paths
             .iter()
             .filter_map(|path| file_system_features::file_system_space(path).ok());
         let mut pause = CHECK_INTERVAL_MAX;
@@ -146,9 +146,9 @@ mod tests {
     use crate::world::sys::file_system_features::InodeSpace;
 
     fn watch(free_bytes_min: u64, free_files_min: u64) -> DiskWatch {
-        let places = ["/", "/nowhere"].map(|path| AbsPath::new(path).unwrap());
+        let paths = ["/", "/nowhere"].map(|path| AbsPath::new(path).unwrap());
         DiskWatch {
-            places: places.to_vec(),
+            paths: paths.to_vec(),
             free_bytes_min,
             free_files_min,
             planned_bytes: 0,

@@ -213,7 +213,7 @@ impl LevelCheckDirectories {
                 disk_free_files: 0,
                 ..ResourceLimits::default()
             },
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             written: WriteTarget::Layers(vec![self.layer.clone()]),
             identities: BTreeMap::new(),
             masked: vec![self.root.join("project/.git")],

@@ -8,7 +8,7 @@ mod servers;
 mod keys;
 mod massgen;
 mod network_needs;
-mod places;
+mod paths;
 mod workflow;
 
 use std::collections::BTreeSet;

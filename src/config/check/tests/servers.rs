@@ -344,19 +344,19 @@ fn a_program_runs_in_a_container_only_where_commands_do() {
              mcp_servers: [{{name: s, command: node, {keys}}}]"
         ))
     };
-    let place = |keys: &str| match &servers(&with_mode("docker", keys))[0].link {
-        ServerTransport::Program(program) => program.place.clone(),
+    let run_in = |keys: &str| match &servers(&with_mode("docker", keys))[0].link {
+        ServerTransport::Program(program) => program.run_in.clone(),
         ServerTransport::Remote(_) => panic!("a program"),
     };
-    assert_eq!(place("run_in: sandbox"), ProgramPlace::Sandbox);
+    assert_eq!(run_in("run_in: sandbox"), ProgramPlace::Sandbox);
     let image = None;
     assert_eq!(
-        place("run_in: container"),
+        run_in("run_in: container"),
         ProgramPlace::Container { image }
     );
     let image = Some("e.org/tools:1".to_owned());
     let named = "run_in: container, image: 'e.org/tools:1'";
-    assert_eq!(place(named), ProgramPlace::Container { image });
+    assert_eq!(run_in(named), ProgramPlace::Container { image });
     check(
         &with_mode("local", "run_in: container"),
         &["the server `s` runs in a container, but the agent's commands do not"],

@@ -138,14 +138,15 @@ fn probe_cgroups() -> CgroupAccess {
         let path = text.lines().find_map(|line| line.strip_prefix("0::"));
         path.map(str::to_owned)
     });
-    let place = root.zip(own_group).and_then(|(root, own_group)| {
+    let group_dir = root.zip(own_group).and_then(|(root, own_group)| {
         let root = AbsPath::new(root)?;
         Some(root.join(own_group.trim_start_matches('/')))
     });
-    let Some(place) = place else {
+    let Some(group_dir) = group_dir else {
         return CgroupAccess::Absent;
     };
-    let controllers = first_line(&place.join("cgroup.controllers").to_string()).unwrap_or_default();
+    let controllers =
+        first_line(&group_dir.join("cgroup.controllers").to_string()).unwrap_or_default();
     let has = |name: &str| {
         controllers
             .split_whitespace()
@@ -153,7 +154,7 @@ fn probe_cgroups() -> CgroupAccess {
     };
     if !(has("memory") && has("pids")) {
         CgroupAccess::NoControllers
-    } else if file::is_writable(&place) {
+    } else if file::is_writable(&group_dir) {
         CgroupAccess::Delegated
     } else {
         CgroupAccess::Foreign

@@ -259,8 +259,8 @@ impl ContainerGuard<'_> {
             .as_ref()
             .map(|instance| instance.mounts.writable_directories());
         let storage = container.engine.client.properties.storage.clone();
-        let places = mounted.into_iter().flatten().chain(storage);
-        DiskWatch::new(places.collect(), &container.spec.limits)
+        let watched = mounted.into_iter().flatten().chain(storage);
+        DiskWatch::new(watched.collect(), &container.spec.limits)
     }
 
     /// Returns whether commands may write to directories of the machine outside `workspace`.

@@ -38,10 +38,10 @@ impl EngineDiscovery {
                     "`DOCKER_HOST` is `{host}`: expected a local Unix socket, or `ssh://HOST`"
                 );
             }
-            EngineDiscovery::Nothing(places) => {
-                let places: Vec<String> = places.iter().map(ToString::to_string).collect();
-                let places = places.join(", ");
-                return format!("no Docker or Podman daemon found at {places}");
+            EngineDiscovery::Nothing(sockets) => {
+                let paths: Vec<String> = sockets.iter().map(ToString::to_string).collect();
+                let list = paths.join(", ");
+                return format!("no Docker or Podman daemon found at {list}");
             }
             EngineDiscovery::At(socket, daemon) => (socket, daemon),
         };
@@ -127,13 +127,13 @@ pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
 /// Returns the default sockets of Docker and Podman, the system's and the user's.
 fn usual_sockets() -> Vec<AbsPath> {
     let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
-    let places = [
+    let paths = [
         "/var/run/docker.sock".to_owned(),
         format!("{of_user}/docker.sock"),
         "/run/podman/podman.sock".to_owned(),
         format!("{of_user}/podman/podman.sock"),
     ];
-    places.iter().filter_map(AbsPath::new).collect()
+    paths.iter().filter_map(AbsPath::new).collect()
 }
 
 /// Queries the daemon that listens on `socket`.

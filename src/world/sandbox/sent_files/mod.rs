@@ -495,8 +495,8 @@ impl FetchSource<'_> {
         let written = roots
             .iter()
             .map(|root| reachable.copies.get(root).unwrap_or(root).clone());
-        let places = written.chain([self.spool_dir.clone()]).collect();
-        let disks = DiskWatch::new(places, self.limits);
+        let watched = written.chain([self.spool_dir.clone()]).collect();
+        let disks = DiskWatch::new(watched, self.limits);
         match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),
             DiskStatus::Full(shortage) => Err(no_room_error(&shortage.to_string()).into()),

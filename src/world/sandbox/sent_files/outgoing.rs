@@ -36,7 +36,7 @@ pub(super) struct EntryOwners {
 
 /// The owner of one name, and the permission bits that it has in addition.
 #[derive(Clone, Copy, Debug)]
-struct EntryPlace {
+struct EntryOwnership {
     owner: ContainerUser,
     more_bits: u32,
 }
@@ -98,7 +98,7 @@ impl EntryOwners {
         path: &AbsPath,
         permission: Permission,
     ) -> bool {
-        self.trees.is_none() || self.place(path, permission).owner == user
+        self.trees.is_none() || self.ownership(path, permission).owner == user
     }
 
     /// Returns the bits that granted paths must have which `user` owns in a container whose `tar`
@@ -112,7 +112,8 @@ impl EntryOwners {
         let open = reachable.open.iter().filter(|_| self.trees.is_some());
         let bits = open.filter_map(|opening| {
             let entry = view.get(&opening.path)?;
-            let EntryPlace { owner, more_bits } = self.place(&opening.path, entry.permission);
+            let EntryOwnership { owner, more_bits } =
+                self.ownership(&opening.path, entry.permission);
             let bits = match entry.what {
                 RemoteEntry::Directory { bits } => bits | more_bits,
                 RemoteEntry::File { bits, .. } => bits | (more_bits & SHARED_FILE_BITS),
@@ -125,8 +126,8 @@ impl EntryOwners {
         bits.collect()
     }
 
-    fn place(&self, path: &AbsPath, permission: Permission) -> EntryPlace {
-        let owned_by = |owner| EntryPlace {
+    fn ownership(&self, path: &AbsPath, permission: Permission) -> EntryOwnership {
+        let owned_by = |owner| EntryOwnership {
             owner,
             more_bits: 0,
         };
@@ -138,7 +139,7 @@ impl EntryOwners {
             (None, Permission::Write) => owned_by(self.write),
             (Some(trees), _) if is_in_tree(trees) => owned_by(self.write),
             (None | Some(_), Permission::Read) => owned_by(self.read),
-            (Some(_), Permission::Write) => EntryPlace {
+            (Some(_), Permission::Write) => EntryOwnership {
                 owner: self.read,
                 more_bits: SHARED_DIRECTORY_BITS,
             },
@@ -184,7 +185,7 @@ fn append(
     entry: &SentEntry,
     owners: &EntryOwners,
 ) -> io::Result<()> {
-    let EntryPlace { owner, more_bits } = owners.place(path, entry.permission);
+    let EntryOwnership { owner, more_bits } = owners.ownership(path, entry.permission);
     let below = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
     if below == Path::new("") {
         return Ok(());

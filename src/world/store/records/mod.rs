@@ -48,7 +48,7 @@ pub const STATUS_INTERVAL: Duration = Duration::from_secs(2);
 /// Writes the records of one turn.
 #[derive(Debug)]
 pub struct Recorder {
-    places: RunRecordPaths,
+    paths: RunRecordPaths,
     session_id: String,
     redactor: Redactor,
     log: EventLog,
@@ -61,22 +61,22 @@ pub struct Recorder {
 
 impl Recorder {
     /// Creates the records of a turn: the log and `execution_metadata.yaml`.
-    pub fn start(places: RunRecordPaths, meta: &RunMetadata, redactor: Redactor) -> Result<Self> {
-        let log = EventLog::create(places.turn().join(EVENTS))?;
+    pub fn start(paths: RunRecordPaths, meta: &RunMetadata, redactor: Redactor) -> Result<Self> {
+        let log = EventLog::create(paths.turn().join(EVENTS))?;
         let metadata = meta.to_yaml(&clock::now().iso_format(), &redactor)?;
         file::replace(
-            &places.turn().join(METADATA),
+            &paths.turn().join(METADATA),
             metadata.as_bytes(),
             FileDurability::Process,
         )?;
         let session_id = meta.session_id.clone();
-        Ok(Self::new(places, log, session_id, redactor))
+        Ok(Self::new(paths, log, session_id, redactor))
     }
 
-    fn new(places: RunRecordPaths, log: EventLog, session_id: String, redactor: Redactor) -> Self {
+    fn new(paths: RunRecordPaths, log: EventLog, session_id: String, redactor: Redactor) -> Self {
         Self {
-            replies: ReplyRecorder::new(places.turn(), redactor.clone()),
-            places,
+            replies: ReplyRecorder::new(paths.turn(), redactor.clone()),
+            paths,
             session_id,
             redactor,
             log,
@@ -89,14 +89,14 @@ impl Recorder {
     /// Resumes the records of an interrupted turn: everything that is derived from its `log` is
     /// created again from `logged_events`, the events in it with their times.
     pub fn resume(
-        places: RunRecordPaths,
+        paths: RunRecordPaths,
         log: EventLog,
         session_id: String,
         logged_events: &[(Event, LocalDateTime)],
         redactor: Redactor,
     ) -> Result<Self> {
-        clear::remove(&places.turn().join(REPLIES))?;
-        let mut recorder = Self::new(places, log, session_id, redactor);
+        clear::remove(&paths.turn().join(REPLIES))?;
+        let mut recorder = Self::new(paths, log, session_id, redactor);
         for (event, at) in logged_events {
             recorder.replay_event(event, at);
         }
@@ -122,7 +122,7 @@ impl Recorder {
     /// Writes how the run began, so that it can be replayed.
     pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
         let text = manifest.to_yaml(&self.redactor)?;
-        let path = self.places.turn().join(OUTSET);
+        let path = self.paths.turn().join(OUTSET);
         file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 
@@ -169,7 +169,7 @@ impl Recorder {
 
     /// Returns the paths of the records.
     pub fn paths(&self) -> &RunRecordPaths {
-        &self.places
+        &self.paths
     }
 
     /// Ends the records. After [`RunEvent::RunEnded`] nothing remains to be done; without it, what
@@ -229,11 +229,11 @@ impl Recorder {
     /// created.
     fn open_attempt(&mut self, view: AttemptProgress) {
         let dir = self
-            .places
+            .paths
             .begin_attempt(view.attempt)
             .unwrap_or_else(|error| {
                 self.faults.note(Err(error));
-                self.places.turn().clone()
+                self.paths.turn().clone()
             });
         let attempt = AttemptRecord::open(view, dir, &self.redactor, &mut self.faults);
         self.attempt = Some(attempt);
@@ -260,7 +260,7 @@ impl Recorder {
         };
         let frame = StatusContext {
             session_id: &self.session_id,
-            log_dir: &self.places.log().to_string(),
+            log_dir: &self.paths.log().to_string(),
             at,
             elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,

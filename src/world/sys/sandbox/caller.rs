@@ -131,7 +131,7 @@ impl NotifyingProcess {
 
     fn handle_in_path(&self, path: &[u8]) -> Option<i32> {
         let own_prefix = format!("/proc/{}/fd/", self.id);
-        let places = [
+        let prefixes = [
             "/proc/self/fd/",
             "/proc/thread-self/fd/",
             "/dev/fd/",
@@ -143,7 +143,7 @@ impl NotifyingProcess {
             b"/dev/stderr" => return Some(2),
             _ => {}
         }
-        let mut numbers = places
+        let mut numbers = prefixes
             .iter()
             .filter_map(|prefix| path.strip_prefix(prefix.as_bytes()));
         str::from_utf8(numbers.next()?).ok()?.parse().ok()

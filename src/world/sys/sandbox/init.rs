@@ -89,7 +89,7 @@ fn build_sandbox(
 ) -> SandboxResult<()> {
     program::prefer_for_oom()?;
     namespaces::set_up_identity(before.owner)?;
-    namespaces::set_up_network(policy.reach, control)?;
+    namespaces::set_up_network(policy.network, control)?;
     build_root(policy, &before.identities, &before.restricted)?.enter()?;
     let dir = &policy.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;

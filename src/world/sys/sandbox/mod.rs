@@ -190,7 +190,7 @@ fn run_in_namespaces(
         }
     }
     let (reader, writer) = io::pipe().in_step("making a pipe")?;
-    Ok(match fork_into_namespaces(request.policy.reach)? {
+    Ok(match fork_into_namespaces(request.policy.network)? {
         ForkHalf::Outer { pid, handle } => {
             release_streams();
             drop(writer);

@@ -138,13 +138,13 @@ fn nearest_above<'a>(
 
 /// Returns the paths below `root` on the way down to `path`.
 fn paths_between(root: &AbsPath, path: &AbsPath) -> Vec<PathByDepth> {
-    let mut places = Vec::new();
+    let mut paths = Vec::new();
     let mut above = path.parent();
     while let Some(path) = above.filter(|path| path != root) {
         above = path.parent();
-        places.push(path_by_depth(&path));
+        paths.push(path_by_depth(&path));
     }
-    places
+    paths
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
             home: path("/home"),
             scratch: path("/scratch"),
             dir: path("/"),
-            reach: NetworkAccess::None,
+            network: NetworkAccess::None,
             env: BTreeMap::new(),
             limits: ResourceLimits::default(),
             program: Vec::new(),

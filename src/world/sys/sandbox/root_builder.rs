@@ -136,7 +136,7 @@ pub(crate) fn build_root(
     restricted: &RestrictedFiles,
 ) -> SandboxResult<SandboxRoot> {
     let mut root = SandboxRoot::new()?;
-    mount_system(&root, policy.reach)?;
+    mount_system(&root, policy.network)?;
     mount_devices(&root)?;
     hide_kernel(&mut root)?;
     let memory = root.make_writable_directory(Path::new(MEMORY));

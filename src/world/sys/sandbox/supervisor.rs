@@ -83,7 +83,7 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
         ForkHalf::Outer { pid, handle } => {
             drop(workers_link);
             release_streams();
-            let port = match request.policy.reach {
+            let port = match request.policy.network {
                 NetworkAccess::Proxy { port } => Some(port),
                 NetworkAccess::None | NetworkAccess::Host => None,
             };

@@ -60,7 +60,7 @@ fn become_program(link: &WorkerLink, request: HelperRequest) -> SandboxResult<In
 fn apply_restrictions(link: &WorkerLink, policy: &SandboxPolicy) -> SandboxResult<()> {
     let abi = enter_domain(policy)?;
     let mut rules = filter::common_rules();
-    rules.extend(landlock_filter::rules(policy.reach, abi));
+    rules.extend(landlock_filter::rules(policy.network, abi));
     let calls = filter::install_and_listen(&rules).in_step("filtering system calls")?;
     link.send_listener(calls.as_fd())
         .in_step("handing its calls over")
@@ -69,7 +69,7 @@ fn apply_restrictions(link: &WorkerLink, policy: &SandboxPolicy) -> SandboxResul
 /// Enters the Landlock domain, the only barrier to the disk: what is not opened here is closed.
 fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<ABI> {
     let step = "confining itself with Landlock";
-    let mut domain = LandlockDomain::deny_all_except_ports(match policy.reach {
+    let mut domain = LandlockDomain::deny_all_except_ports(match policy.network {
         NetworkAccess::None => TcpPorts::None,
         NetworkAccess::Host => TcpPorts::All,
         NetworkAccess::Proxy { port } => TcpPorts::Only(port),
