@@ -65,7 +65,7 @@ pub struct AgentContainer {
     notes: Vec<String>,
     dependency_hashes: Mutex<DependencyHashes>,
     /// What is in it, if its engine is on another machine.
-    sent: Mutex<SentFiles>,
+    sent_files: Mutex<SentFiles>,
 }
 
 impl AgentContainer {
@@ -104,7 +104,7 @@ impl AgentContainer {
             container,
             notes,
             dependency_hashes: Mutex::default(),
-            sent: Mutex::new(SentFiles::new(owner.origin.state, *owner.limits)),
+            sent_files: Mutex::new(SentFiles::new(owner.origin.state, *owner.limits)),
         })
     }
 
@@ -171,7 +171,7 @@ impl AgentContainer {
     ) -> Result<ContainerGuard<'_>> {
         let container = &self.container;
         if container.engine.client.has_copies() {
-            container.send_files(&self.sent, reachable, interrupt)?;
+            container.send_files(&self.sent_files, reachable, interrupt)?;
             return Ok(container.lock());
         }
         container.lock_with_mounts(reachable)
@@ -187,7 +187,7 @@ impl AgentContainer {
         match result {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
-                let recreated = self.container.recreate_unsent(&self.sent);
+                let recreated = self.container.recreate_unsent(&self.sent_files);
                 recreated.map_err(io::Error::other)?;
                 Err(io::Error::other(REMOVED))
             }
@@ -277,7 +277,7 @@ impl CommandContainer for AgentContainer {
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
         self.container
-            .fetch_changes(&self.sent, reachable, interrupt)
+            .fetch_changes(&self.sent_files, reachable, interrupt)
     }
 }
 

@@ -171,9 +171,15 @@ impl ReplaceableContainer {
     }
 
     /// Replaces a container that was removed from outside, and forgets what was sent to it.
-    pub(super) fn recreate_unsent(&self, sent: &Mutex<SentFiles>) -> crate::error::Result<()> {
+    pub(super) fn recreate_unsent(
+        &self,
+        sent_files: &Mutex<SentFiles>,
+    ) -> crate::error::Result<()> {
         let recreated = self.recreate();
-        sent.lock().unwrap_or_else(PoisonError::into_inner).forget();
+        sent_files
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forget();
         recreated
     }
 
@@ -181,27 +187,27 @@ impl ReplaceableContainer {
     /// removes there what they may no longer read. Blocks; an interrupt ends it.
     pub(super) fn send_files(
         &self,
-        sent: &Mutex<SentFiles>,
+        sent_files: &Mutex<SentFiles>,
         reachable: &ReachablePaths,
         interrupt: Option<&CommandInterrupt>,
     ) -> crate::error::Result<()> {
         self.engine.ensure_connected()?;
-        let mut known = sent.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.is_abandoned() {
+        let mut known_files = sent_files.lock().unwrap_or_else(PoisonError::into_inner);
+        if known_files.is_abandoned() {
             let notes = self
                 .start_over(interrupt)
                 .map_err(|fault| transfer_error(&self.lock_for_files(), NOT_SENT, fault))?;
-            known.forget();
-            known.add_notes(notes);
+            known_files.forget();
+            known_files.add_notes(notes);
         }
         let remote = self.lock_for_files();
-        let Err(fault) = known.send(&remote, reachable, interrupt) else {
+        let Err(fault) = known_files.send(&remote, reachable, interrupt) else {
             return Ok(());
         };
-        drop(known);
+        drop(known_files);
         if matches!(fault, TransferFault::Gone(_)) && remote.guard.is_open() {
             drop(remote);
-            self.recreate_unsent(sent)?;
+            self.recreate_unsent(sent_files)?;
             return Err(
                 Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
             );
@@ -232,16 +238,16 @@ impl ReplaceableContainer {
     /// machine, where paths are mounted, nothing is fetched.
     pub(super) fn fetch_changes(
         &self,
-        sent: &Mutex<SentFiles>,
+        sent_files: &Mutex<SentFiles>,
         reachable: &ReachablePaths,
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
         if !self.engine.client.has_copies() {
             return Ok(Vec::new());
         }
-        let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known_files = sent_files.lock().unwrap_or_else(PoisonError::into_inner);
         let remote = self.lock_for_files();
-        let fetched = sent.fetch(&remote, reachable, interrupt);
+        let fetched = known_files.fetch(&remote, reachable, interrupt);
         fetched.map_err(|fault| {
             let what = "the command has ended, but what it changed cannot be fetched";
             io::Error::other(transfer_error(&remote, what, fault))
@@ -334,8 +340,8 @@ impl Read for EngineDownload<'_> {
                 return Ok(count);
             }
             let until = self.until.min(Instant::now() + PART_TIME_MAX);
-            let next = self.limit.wait(until, self.parts.next());
-            let fault = match self.engine.block_on(next) {
+            let next_part = self.limit.wait(until, self.parts.next());
+            let fault = match self.engine.block_on(next_part) {
                 Ok(None) => return Ok(0),
                 Ok(Some(Ok(part))) => {
                     self.part = io::Cursor::new(part);

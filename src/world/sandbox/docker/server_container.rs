@@ -60,7 +60,7 @@ pub struct ContainerProgram {
 pub struct ServerContainer {
     container: ReplaceableContainer,
     /// What is in it, if its files are copies.
-    sent: Mutex<SentFiles>,
+    sent_files: Mutex<SentFiles>,
     notes: Vec<String>,
 }
 
@@ -141,14 +141,14 @@ impl ServerContainers {
             name: format!("{}-{number}", spec.name),
             ..spec.clone()
         };
-        let sent = SentFiles::new(state, spec.limits);
+        let sent_files = SentFiles::new(state, spec.limits);
         let container =
             ReplaceableContainer::start_new(engine, spec, env.clone(), workspace, reachable)?;
         let mut notes = container.install_packages();
         notes.extend(container.movable_trees_note(reachable));
         let created = ServerContainer {
             container,
-            sent: Mutex::new(sent),
+            sent_files: Mutex::new(sent_files),
             notes,
         };
         created.send_files(reachable, interrupt)?;
@@ -174,7 +174,7 @@ impl ServerContainer {
             return Ok(());
         }
         self.container
-            .send_files(&self.sent, reachable, Some(interrupt))
+            .send_files(&self.sent_files, reachable, Some(interrupt))
     }
 
     /// Fetches what the program has changed where it may write, and writes it here as far as the
@@ -186,7 +186,7 @@ impl ServerContainer {
         interrupt: &CommandInterrupt,
     ) -> io::Result<Vec<String>> {
         self.container
-            .fetch_changes(&self.sent, reachable, interrupt)
+            .fetch_changes(&self.sent_files, reachable, interrupt)
     }
 
     /// Starts the program, which ends with all of the container when it is dropped. Only one runs

@@ -145,17 +145,17 @@ mod tests {
         let older = parent.join("massgen-ssh-older/engine");
         let listener = UnixListener::bind(older.as_path()).unwrap();
         let live = SocketDirectory::create(&parent, &environment()).unwrap();
-        let next = SocketDirectory::create(&parent, &environment()).unwrap();
+        let second = SocketDirectory::create(&parent, &environment()).unwrap();
         let others = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
         let others = others.map(str::to_owned);
-        let used = [&live, &next].map(|dir| {
+        let used = [&live, &second].map(|dir| {
             let name = dir.path().as_path().file_name().unwrap();
             name.to_str().unwrap().to_owned()
         });
         let mut expected: Vec<String> = others.iter().chain(&used).cloned().collect();
         expected.sort();
         assert_eq!(names(&parent), expected);
-        drop([live, next]);
+        drop([live, second]);
         assert_eq!(names(&parent), others);
         // Its socket is still there, but its process is not.
         drop(listener);

@@ -29,12 +29,12 @@ const OWNER_BITS: u32 = 0o700;
 /// Why what is where an interrupted transfer ended is not fetched.
 const UNSENT: &str = "sending it was interrupted; it is sent again before the next command";
 
-/// Applies what differs from `sent` below `roots`, and brings `sent` up to date. Returns what was
-/// refused, and why.
+/// Applies what differs from `sent_entries` below `roots`, and brings them up to date. Returns what
+/// was refused, and why.
 pub(super) fn apply_changes(
     reachable: &ReachablePaths,
     roots: &[AbsPath],
-    sent: &mut SentEntries,
+    sent_entries: &mut SentEntries,
     incoming: &IncomingFiles,
 ) -> Vec<(AbsPath, String)> {
     let rules = ReturnRules {
@@ -48,12 +48,12 @@ pub(super) fn apply_changes(
         incoming,
         refused: Vec::new(),
     };
-    for path in removed_paths(roots, sent, incoming) {
-        applier.remove(&path, sent);
+    for path in removed_paths(roots, sent_entries, incoming) {
+        applier.remove(&path, sent_entries);
     }
-    let unsent: BTreeSet<AbsPath> = sent
+    let unsent: BTreeSet<AbsPath> = sent_entries
         .iter()
-        .filter(|(_, sent)| sent.what == RemoteEntry::Unsent)
+        .filter(|(_, sent_entry)| sent_entry.remote_entry == RemoteEntry::Unsent)
         .map(|(path, _)| path.clone())
         .collect();
     for (path, entry) in incoming.entries() {
@@ -63,16 +63,18 @@ pub(super) fn apply_changes(
             }
             continue;
         }
-        let is_unchanged = sent.get(path).is_some_and(|sent| is_same(sent, entry));
-        let is_directory = matches!(entry.what, RemoteEntry::Directory { .. });
+        let is_unchanged = sent_entries
+            .get(path)
+            .is_some_and(|sent_entry| is_same(sent_entry, entry));
+        let is_directory = matches!(entry.remote_entry, RemoteEntry::Directory { .. });
         // The engine creates the directories above what is sent.
         let is_above = || {
             let mut open = reachable.open.iter();
-            !sent.contains_key(path) && open.any(|opening| opening.path.is_within(path))
+            !sent_entries.contains_key(path) && open.any(|opening| opening.path.is_within(path))
         };
         let is_given = is_directory && (roots.contains(path) || is_above());
         if !is_unchanged && !is_given {
-            applier.write(path, entry, sent);
+            applier.write(path, entry, sent_entries);
         }
     }
     applier.refused
@@ -82,17 +84,17 @@ pub(super) fn apply_changes(
 /// that they were in was.
 pub(super) fn missing_paths<'s>(
     roots: &[AbsPath],
-    sent: &'s SentEntries,
+    sent_entries: &'s SentEntries,
     incoming: &IncomingFiles,
 ) -> Vec<&'s AbsPath> {
     let mut missing: Vec<&AbsPath> = Vec::new();
-    for (path, entry) in sent {
+    for (path, entry) in sent_entries {
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && path != root);
         // Parents come before what is in them.
         let is_missing = is_below
-            && entry.what != RemoteEntry::Unsent
+            && entry.remote_entry != RemoteEntry::Unsent
             && !incoming.entries().contains_key(path)
             && !missing.last().is_some_and(|top| path.is_within(top));
         if is_missing && incoming.is_directory(path.parent().as_ref()) {
@@ -103,31 +105,35 @@ pub(super) fn missing_paths<'s>(
 }
 
 /// Returns the paths that are gone or have become something else, what is in a directory first.
-fn removed_paths(roots: &[AbsPath], sent: &SentEntries, incoming: &IncomingFiles) -> Vec<AbsPath> {
-    let is_gone = |path: &AbsPath, sent: &SentEntry| {
+fn removed_paths(
+    roots: &[AbsPath],
+    sent_entries: &SentEntries,
+    incoming: &IncomingFiles,
+) -> Vec<AbsPath> {
+    let is_gone = |path: &AbsPath, sent_entry: &SentEntry| {
         let entry = incoming.entries().get(path);
-        !entry.is_some_and(|entry| entry.what.has_kind_of(&sent.what))
+        !entry.is_some_and(|entry| entry.remote_entry.has_kind_of(&sent_entry.remote_entry))
     };
-    let removed = sent.iter().rev().filter(|(path, sent)| {
+    let removed = sent_entries.iter().rev().filter(|(path, sent_entry)| {
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && *path != root);
-        is_below && sent.what != RemoteEntry::Unsent && is_gone(path, sent)
+        is_below && sent_entry.remote_entry != RemoteEntry::Unsent && is_gone(path, sent_entry)
     });
     removed.map(|(path, _)| path.clone()).collect()
 }
 
 /// Returns whether a name is as it was sent. The permission bits of what commands may only read
 /// were not sent.
-fn is_same(sent: &SentEntry, entry: &IncomingEntry) -> bool {
-    match (&sent.what, &entry.what) {
+fn is_same(sent_entry: &SentEntry, entry: &IncomingEntry) -> bool {
+    match (&sent_entry.remote_entry, &entry.remote_entry) {
         (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
-            if sent.permission == Permission::Read =>
+            if sent_entry.permission == Permission::Read =>
         {
             digest == now
         }
         (RemoteEntry::Directory { .. }, RemoteEntry::Directory { .. })
-            if sent.permission == Permission::Read =>
+            if sent_entry.permission == Permission::Read =>
         {
             true
         }
@@ -145,14 +151,14 @@ struct ChangeApplier<'a> {
 impl ChangeApplier<'_> {
     /// Removes what is gone there. What is kept here is sent again before the next command, unless
     /// the system failed: then it is tried again.
-    fn remove(&mut self, path: &AbsPath, sent: &mut SentEntries) {
-        let Some(entry) = sent.remove(path) else {
+    fn remove(&mut self, path: &AbsPath, sent_entries: &mut SentEntries) {
+        let Some(entry) = sent_entries.remove(path) else {
             return;
         };
         let removed = match self.rules.check_change(path) {
             Ok(()) => self.remove_here(path, &entry).map_err(|fault| {
                 if matches!(fault, FileSystemError::System(_)) {
-                    sent.insert(path.clone(), entry);
+                    sent_entries.insert(path.clone(), entry);
                 }
                 fault.to_string()
             }),
@@ -171,9 +177,9 @@ impl ChangeApplier<'_> {
             meta => meta?,
         };
         let (parent, name) = dir.parent_of(&rel)?;
-        match &entry.what {
+        match &entry.remote_entry {
             RemoteEntry::Directory { .. } => parent.remove_dir(name),
-            RemoteEntry::File { .. } if entry.local != Some(meta.version) => {
+            RemoteEntry::File { .. } if entry.local_version != Some(meta.version) => {
                 Err(FileSystemError::Changed)
             }
             RemoteEntry::File { .. } => parent.unlink(name),
@@ -187,10 +193,10 @@ impl ChangeApplier<'_> {
 
     /// Writes what was created or changed there. What the rules refuse is removed there before the
     /// next command. What cannot be written stays there, and the next fetch tries it again.
-    fn write(&mut self, path: &AbsPath, incoming: &IncomingEntry, sent: &mut SentEntries) {
-        let (what, local) = match self.rules.check_change(path) {
-            Ok(()) => match self.write_here(path, incoming, sent) {
-                Ok(local) => (incoming.what.clone(), local),
+    fn write(&mut self, path: &AbsPath, incoming: &IncomingEntry, sent_entries: &mut SentEntries) {
+        let (remote_entry, local_version) = match self.rules.check_change(path) {
+            Ok(()) => match self.write_here(path, incoming, sent_entries) {
+                Ok(local_version) => (incoming.remote_entry.clone(), local_version),
                 Err(fault) => {
                     self.refused.push((path.clone(), write_failure(fault)));
                     return;
@@ -202,11 +208,11 @@ impl ChangeApplier<'_> {
             }
         };
         let entry = SentEntry {
-            what,
+            remote_entry,
             permission: Permission::Write,
-            local,
+            local_version,
         };
-        sent.insert(path.clone(), entry);
+        sent_entries.insert(path.clone(), entry);
     }
 
     /// Returns the version of a file that was written.
@@ -214,10 +220,10 @@ impl ChangeApplier<'_> {
         &mut self,
         path: &AbsPath,
         entry: &IncomingEntry,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> Result<Option<FileFingerprint>, FileSystemError> {
-        let earlier = sent.get(path);
-        match &entry.what {
+        let earlier = sent_entries.get(path);
+        match &entry.remote_entry {
             RemoteEntry::Directory { bits } => {
                 let (dir, rel) = self.trees.locate(path)?;
                 let (parent, name) = dir.parent_of(&rel)?;
@@ -231,9 +237,10 @@ impl ChangeApplier<'_> {
                     path,
                     bits: *bits,
                     modified_ns: entry.modified_ns,
-                    replaces: earlier.and_then(|earlier| earlier.local),
+                    replaces: earlier.and_then(|earlier| earlier.local_version),
                 };
-                self.write_file(&file, &entry.content, sent).map(Some)
+                self.write_file(&file, &entry.content, sent_entries)
+                    .map(Some)
             }
             RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Missing),
         }
@@ -249,7 +256,7 @@ impl ChangeApplier<'_> {
         let (parent, name) = dir.parent_of(&rel)?;
         if let Some(RemoteEntry::Link {
             target: sent_target,
-        }) = earlier.map(|earlier| &earlier.what)
+        }) = earlier.map(|earlier| &earlier.remote_entry)
         {
             // What replaced the link here meanwhile is kept.
             expect_link(dir, &rel, sent_target)?;
@@ -262,14 +269,16 @@ impl ChangeApplier<'_> {
         &mut self,
         file: &IncomingFile<'_>,
         content: &IncomingContent,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> Result<FileFingerprint, FileSystemError> {
         let spool = self.incoming.spool();
         let original = match content {
             IncomingContent::AsSent(original) => {
                 let (dir, rel) = self.trees.locate(original)?;
                 let (content, meta) = dir.open_file(&rel)?;
-                let sent_version = sent.get(original).and_then(|sent| sent.local);
+                let sent_version = sent_entries
+                    .get(original)
+                    .and_then(|sent_entry| sent_entry.local_version);
                 if sent_version != Some(meta.version) {
                     return Err(FileSystemError::Changed);
                 }

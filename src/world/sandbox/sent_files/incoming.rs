@@ -71,7 +71,7 @@ pub(super) struct SpoolError(pub(super) String);
 #[derive(Clone, Debug)]
 pub(super) struct IncomingEntry {
     /// What it is.
-    pub(super) what: RemoteEntry,
+    pub(super) remote_entry: RemoteEntry,
     /// Where the content of a file is.
     pub(super) content: IncomingContent,
     /// Its modification time, in nanoseconds since 1970.
@@ -175,14 +175,16 @@ impl IncomingFiles {
         &self.special
     }
 
-    /// Returns how much space on a disk here is needed to write what was not `sent`, in bytes. A
-    /// copy of a sent file counts as much as the file.
-    pub(super) fn new_bytes(&self, sent: &SentEntries) -> u64 {
+    /// Returns how much space on a disk here is needed to write what is not in `sent_entries`, in
+    /// bytes. A copy of a sent file counts as much as the file.
+    pub(super) fn new_bytes(&self, sent_entries: &SentEntries) -> u64 {
         let sizes = self.entries.iter().map(|(path, entry)| {
             let size_bytes = match &entry.content {
                 IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
-                IncomingContent::AsSent(original) if original != path => sent_size(sent, original),
-                IncomingContent::Nothing if !sent.contains_key(path) => BLOCK_BYTES,
+                IncomingContent::AsSent(original) if original != path => {
+                    sent_size(sent_entries, original)
+                }
+                IncomingContent::Nothing if !sent_entries.contains_key(path) => BLOCK_BYTES,
                 IncomingContent::Nothing | IncomingContent::AsSent(_) => 0,
             };
             let blocks = size_bytes.checked_next_multiple_of(BLOCK_BYTES);
@@ -191,10 +193,12 @@ impl IncomingFiles {
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Returns how many names there are that were not `sent`.
-    pub(super) fn new_names(&self, sent: &SentEntries) -> u64 {
+    /// Returns how many names are not in `sent_entries`.
+    pub(super) fn new_names(&self, sent_entries: &SentEntries) -> u64 {
         let names = self.entries.keys();
-        let count = names.filter(|path| !sent.contains_key(*path)).count();
+        let count = names
+            .filter(|path| !sent_entries.contains_key(*path))
+            .count();
         u64::try_from(count).unwrap_or(u64::MAX)
     }
 
@@ -203,18 +207,18 @@ impl IncomingFiles {
         is_large(self.entries.len(), self.bytes)
     }
 
-    /// Adds the directories and special files of the listing `now`, and the files that are as they
-    /// were sent because they did not change since an `earlier` listing. Returns the other paths,
-    /// whose content must be read.
+    /// Adds the directories and special files of `listing`, and the files that are as they were
+    /// sent because they did not change since an `earlier` listing. Returns the other paths, whose
+    /// content must be read.
     pub(super) fn add_listed<'l>(
         &mut self,
-        now: &'l RemoteListing,
+        listing: &'l RemoteListing,
         earlier: &'l RemoteListing,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> Vec<&'l AbsPath> {
         let mut changed = Vec::new();
-        for (path, kind) in now.compare(earlier) {
-            match (kind, sent.get(path)) {
+        for (path, kind) in listing.compare(earlier) {
+            match (kind, sent_entries.get(path)) {
                 (ListedKind::Directory { bits }, _) => {
                     let directory = RemoteEntry::Directory { bits };
                     self.add_known(path, directory, IncomingContent::Nothing);
@@ -223,21 +227,21 @@ impl IncomingFiles {
                     let description = "it is a pipe, a socket or a device";
                     self.special.push((path.clone(), description));
                 }
-                (ListedKind::Unchanged, Some(sent)) => self.add_as_sent(path, sent),
+                (ListedKind::Unchanged, Some(sent_entry)) => self.add_as_sent(path, sent_entry),
                 (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
             }
         }
         changed
     }
 
-    fn add_as_sent(&mut self, path: &AbsPath, sent: &SentEntry) {
+    fn add_as_sent(&mut self, path: &AbsPath, sent_entry: &SentEntry) {
         let content = IncomingContent::AsSent(path.clone());
-        self.add_known(path, sent.what.clone(), content);
+        self.add_known(path, sent_entry.remote_entry.clone(), content);
     }
 
-    fn add_known(&mut self, path: &AbsPath, what: RemoteEntry, content: IncomingContent) {
+    fn add_known(&mut self, path: &AbsPath, remote_entry: RemoteEntry, content: IncomingContent) {
         let entry = IncomingEntry {
-            what,
+            remote_entry,
             content,
             modified_ns: 0,
         };
@@ -250,14 +254,14 @@ impl IncomingFiles {
     }
 
     /// Reads an archive of the directory or file `root`. The content of files that are as they were
-    /// in `sent` is not kept.
+    /// in `sent_entries` is not kept.
     pub(super) fn read(
         &mut self,
         root: &AbsPath,
         archive: impl Read,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> io::Result<()> {
-        let mut next = NextNames::default();
+        let mut next_names = NextNames::default();
         let mut archive = EndWatch {
             inner: archive,
             has_ended: false,
@@ -276,11 +280,11 @@ impl IncomingFiles {
             // The data after a header is received whatever its kind.
             self.take_bytes(entry.header().entry_size()?)?;
             let kind = entry.header().entry_type();
-            if next.read_extension(kind, &mut entry)? {
+            if next_names.read_extension(kind, &mut entry)? {
                 continue;
             }
-            let names = std::mem::take(&mut next);
-            self.add(root, kind, &mut entry, names, sent)?;
+            let names = std::mem::take(&mut next_names);
+            self.add(root, kind, &mut entry, names, sent_entries)?;
         }
         if !self.entries.contains_key(root) {
             return Err(invalid_data("it is not an archive of that path"));
@@ -298,7 +302,7 @@ impl IncomingFiles {
         kind: EntryType,
         entry: &mut Entry<'_, impl Read>,
         names: NextNames,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> io::Result<()> {
         let name = names
             .name
@@ -308,10 +312,13 @@ impl IncomingFiles {
             invalid_data(format!("the entry `{}`: {why}", escape_name(&name)))
         })?;
         self.take_name(path.as_path().as_os_str())?;
-        let shown = || escape_name(&path.to_string());
+        let shown_path = || escape_name(&path.to_string());
         let has_parent = path == *root || self.is_directory(path.parent().as_ref());
         if !has_parent {
-            return Err(invalid_data(format!("`{}` is in no directory", shown())));
+            return Err(invalid_data(format!(
+                "`{}` is in no directory",
+                shown_path()
+            )));
         }
         let bits = entry.header().mode()? & BITS;
         let seconds = i128::from(entry.header().mtime()?.min(u64::from(u32::MAX)));
@@ -319,47 +326,52 @@ impl IncomingFiles {
             let short = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
             names.target.clone().or(short).unwrap_or_default()
         };
-        let (what, content) = if kind == EntryType::Directory {
+        let (remote_entry, content) = if kind == EntryType::Directory {
             (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
         } else if kind == EntryType::Symlink {
             (self.link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
-            self.hard_link(root, &target(), sent)?
+            self.hard_link(root, &target(), sent_entries)?
         } else if kind == EntryType::Regular || kind == EntryType::Continuous {
-            self.file(&path, bits, entry, sent)?
-        } else if let Some(what) = special_kind(kind) {
-            self.special.push((path, what));
+            self.file(&path, bits, entry, sent_entries)?
+        } else if let Some(description) = special_kind(kind) {
+            self.special.push((path, description));
             return Ok(());
         } else if kind == EntryType::GNUSparse {
             return Err(sparse());
         } else {
-            return Err(invalid_data(format!("`{}` is of an unknown kind", shown())));
+            return Err(invalid_data(format!(
+                "`{}` is of an unknown kind",
+                shown_path()
+            )));
         };
         let is_same_root = path != *root
-            || sent
+            || sent_entries
                 .get(root)
-                .is_none_or(|sent| sent.what.has_kind_of(&what));
+                .is_none_or(|sent_entry| sent_entry.remote_entry.has_kind_of(&remote_entry));
         if !is_same_root {
             return Err(invalid_data(format!(
                 "`{}` was replaced by something else",
-                shown()
+                shown_path()
             )));
         }
         let incoming = IncomingEntry {
-            what,
+            remote_entry,
             content,
             modified_ns: seconds.saturating_mul(SECOND_NS),
         };
         match self.entries.insert(path.clone(), incoming) {
             None => Ok(()),
-            Some(_) => Err(invalid_data(format!("`{}` is in it twice", shown()))),
+            Some(_) => Err(invalid_data(format!("`{}` is in it twice", shown_path()))),
         }
     }
 
     /// Gives a file that was received these permission bits.
     pub(super) fn set_bits(&mut self, path: &AbsPath, bits: u32) {
         let entry = self.entries.get_mut(path);
-        if let Some(RemoteEntry::File { bits: received, .. }) = entry.map(|entry| &mut entry.what) {
+        if let Some(RemoteEntry::File { bits: received, .. }) =
+            entry.map(|entry| &mut entry.remote_entry)
+        {
             *received = bits;
         }
     }
@@ -367,7 +379,7 @@ impl IncomingFiles {
     /// Returns whether a directory was received there.
     pub(super) fn is_directory(&self, path: Option<&AbsPath>) -> bool {
         let entry = path.and_then(|path| self.entries.get(path));
-        entry.is_some_and(|entry| matches!(entry.what, RemoteEntry::Directory { .. }))
+        entry.is_some_and(|entry| matches!(entry.remote_entry, RemoteEntry::Directory { .. }))
     }
 
     /// Keeps the content of a file, unless it is as it was sent.
@@ -376,7 +388,7 @@ impl IncomingFiles {
         path: &AbsPath,
         bits: u32,
         entry: &mut Entry<'_, impl Read>,
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let size_bytes = entry.header().entry_size()?;
         let offset = self.spool.size_bytes();
@@ -395,7 +407,9 @@ impl IncomingFiles {
             return Err(invalid_data("it ends within a file"));
         }
         let digest: [u8; 32] = digest.finalize().into();
-        let earlier = sent.get(path).map(|sent| &sent.what);
+        let earlier = sent_entries
+            .get(path)
+            .map(|sent_entry| &sent_entry.remote_entry);
         let is_as_sent =
             matches!(earlier, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
         let content = if is_as_sent {
@@ -429,13 +443,18 @@ impl IncomingFiles {
         &mut self,
         root: &AbsPath,
         target: &[u8],
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
             .map_err(|why| invalid_data(format!("the target of a hard link: {why}")))?;
         let earlier = self.entries.get(&path);
-        let file = earlier.filter(|entry| matches!(entry.what, RemoteEntry::File { .. }));
-        let Some(IncomingEntry { what, content, .. }) = file.cloned() else {
+        let file = earlier.filter(|entry| matches!(entry.remote_entry, RemoteEntry::File { .. }));
+        let Some(IncomingEntry {
+            remote_entry,
+            content,
+            ..
+        }) = file.cloned()
+        else {
             return Err(invalid_data(
                 "the target of a hard link is not an earlier file in it",
             ));
@@ -443,10 +462,10 @@ impl IncomingFiles {
         let size_bytes = match &content {
             IncomingContent::Nothing => 0,
             IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
-            IncomingContent::AsSent(original) => sent_size(sent, original),
+            IncomingContent::AsSent(original) => sent_size(sent_entries, original),
         };
         self.take_bytes(size_bytes)?;
-        Ok((what, content))
+        Ok((remote_entry, content))
     }
 
     fn link(&mut self, target: &[u8]) -> io::Result<RemoteEntry> {
@@ -486,8 +505,10 @@ impl IncomingFiles {
 }
 
 /// Returns the size of a file that was sent, in bytes.
-fn sent_size(sent: &SentEntries, path: &AbsPath) -> u64 {
-    let version = sent.get(path).and_then(|sent| sent.local);
+fn sent_size(sent_entries: &SentEntries, path: &AbsPath) -> u64 {
+    let version = sent_entries
+        .get(path)
+        .and_then(|sent_entry| sent_entry.local_version);
     version.map_or(0, |version| version.size_bytes)
 }
 
@@ -545,10 +566,10 @@ mod tests {
         archive.append_link(&mut header, "ws/l", "there").unwrap();
         let archive = archive.into_inner().unwrap();
         let disk = tempfile::tempdir().unwrap();
-        let place = AbsPath::new(disk.path()).unwrap();
+        let spool_dir = AbsPath::new(disk.path()).unwrap();
         let root = AbsPath::new("/p/ws").unwrap();
         let receive = |names_bytes_max: u64| {
-            let spool = SpoolFile::new_in(&place).unwrap();
+            let spool = SpoolFile::new_in(&spool_dir).unwrap();
             let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
             incoming.names_bytes_max = names_bytes_max;
             incoming.read(&root, archive.as_slice(), &SentEntries::new())
@@ -578,7 +599,7 @@ mod tests {
         }
         let archive = archive.into_inner().unwrap();
         let disk = tempfile::tempdir().unwrap();
-        let place = AbsPath::new(disk.path()).unwrap();
+        let spool_dir = AbsPath::new(disk.path()).unwrap();
         let root = AbsPath::new("/p/ws").unwrap();
         let receive = |disk_free_bytes: u64| {
             let limits = ResourceLimits {
@@ -586,8 +607,8 @@ mod tests {
                 disk_free_files: 0,
                 ..ResourceLimits::default()
             };
-            let disk = DiskWatch::new(vec![place.clone()], &limits);
-            let spool = SpoolFile::new_in(&place).unwrap();
+            let disk = DiskWatch::new(vec![spool_dir.clone()], &limits);
+            let spool = SpoolFile::new_in(&spool_dir).unwrap();
             let mut incoming = IncomingFiles::new(spool, disk);
             let read = incoming.read(&root, archive.as_slice(), &SentEntries::new());
             read.map(|()| incoming.new_bytes(&SentEntries::new()))

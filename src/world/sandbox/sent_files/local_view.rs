@@ -143,8 +143,8 @@ impl ViewReader<'_> {
         let meta = dir.meta(rel)?;
         let bits = meta.bits_without_setid().bits();
         let is_read = permission == Permission::Read;
-        let mut local = None;
-        let what = match meta.kind {
+        let mut local_version = None;
+        let remote_entry = match meta.kind {
             FileKind::Directory if is_read => RemoteEntry::Directory {
                 bits: READ_DIRECTORY,
             },
@@ -158,8 +158,8 @@ impl ViewReader<'_> {
                 let known = self
                     .earlier
                     .get(path)
-                    .filter(|sent| sent.local == Some(meta.version));
-                let (digest, version) = match known.map(|sent| &sent.what) {
+                    .filter(|sent_entry| sent_entry.local_version == Some(meta.version));
+                let (digest, version) = match known.map(|sent_entry| &sent_entry.remote_entry) {
                     Some(RemoteEntry::File { digest, .. }) => (*digest, meta.version),
                     Some(
                         RemoteEntry::Directory { .. }
@@ -172,7 +172,7 @@ impl ViewReader<'_> {
                         None => return Ok(()),
                     },
                 };
-                local = Some(version);
+                local_version = Some(version);
                 self.bytes = self.bytes.saturating_add(version.size_bytes);
                 let bits = if is_read {
                     READ_FILE | (bits & RUN_FILE)
@@ -184,9 +184,9 @@ impl ViewReader<'_> {
             FileKind::Fifo | FileKind::Socket | FileKind::Device => return Ok(()),
         };
         let entry = SentEntry {
-            what,
+            remote_entry,
             permission,
-            local,
+            local_version,
         };
         self.view.insert(path.clone(), entry);
         if self.view.len() > ENTRIES_MAX || self.bytes > BYTES_MAX {

@@ -82,11 +82,11 @@ enum RemoteEntry {
 /// One name that was sent to a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SentEntry {
-    what: RemoteEntry,
+    remote_entry: RemoteEntry,
     /// Whether commands may change it.
     permission: Permission,
     /// The version of the local file that it is a copy of.
-    local: Option<FileFingerprint>,
+    local_version: Option<FileFingerprint>,
 }
 
 /// All names that were sent, by path.
@@ -199,7 +199,7 @@ impl SentFiles {
             }
             return Err(fault);
         }
-        let sizes = view.values().filter_map(|entry| entry.local);
+        let sizes = view.values().filter_map(|entry| entry.local_version);
         let bytes = sizes
             .map(|version| version.size_bytes)
             .fold(0, u64::saturating_add);
@@ -252,7 +252,9 @@ impl SentFiles {
             None
         };
         let listed = match (&listing, &self.listing) {
-            (Some(now), Some(earlier)) => source.fetch_listed(&roots, entries, earlier, now)?,
+            (Some(listing), Some(earlier)) => {
+                source.fetch_listed(&roots, entries, earlier, listing)?
+            }
             (Some(_) | None, _) => None,
         };
         let incoming = match listed {
@@ -370,17 +372,17 @@ impl FetchSource<'_> {
     fn fetch_all(
         &self,
         roots: &[AbsPath],
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
     ) -> std::result::Result<IncomingFiles, TransferFault> {
         let mut incoming = self.new_incoming()?;
         for root in roots {
             let mut download = self.remote.read_archive(root, self.limit)?;
-            let read = incoming.read(root, &mut download, sent);
+            let read = incoming.read(root, &mut download, sent_entries);
             if let Some(fault) = download.take_fault() {
                 return Err(fault);
             }
             read.map_err(|error| refused_archive(root, &error))?;
-            self.restore_bits(root, &mut incoming, sent);
+            self.restore_bits(root, &mut incoming, sent_entries);
         }
         Ok(incoming)
     }
@@ -435,12 +437,12 @@ impl FetchSource<'_> {
     fn fetch_listed(
         &self,
         roots: &[AbsPath],
-        sent: &SentEntries,
+        sent_entries: &SentEntries,
         earlier: &RemoteListing,
-        now: &RemoteListing,
+        listing: &RemoteListing,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
-        let changed = incoming.add_listed(now, earlier, sent);
+        let changed = incoming.add_listed(listing, earlier, sent_entries);
         let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
         if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
             return Ok(None);
@@ -454,13 +456,13 @@ impl FetchSource<'_> {
                 let user = self.remote.user();
                 let packing = HelperCommand::pack(user, parent.to_string(), names);
                 let mut download = self.remote.read(packing, self.limit)?;
-                let read = incoming.read(root, &mut download, sent);
+                let read = incoming.read(root, &mut download, sent_entries);
                 if let Some(fault) = download.take_fault() {
                     return Err(fault);
                 }
                 read.map_err(|error| refused_archive(root, &error))?;
             }
-            self.restore_bits(root, &mut incoming, sent);
+            self.restore_bits(root, &mut incoming, sent_entries);
         }
         let has_all = changed
             .iter()
@@ -470,9 +472,16 @@ impl FetchSource<'_> {
 
     /// Gives a file that is granted by itself the permission bits that it has here, if it was sent
     /// with others.
-    fn restore_bits(&self, root: &AbsPath, incoming: &mut IncomingFiles, sent: &SentEntries) {
+    fn restore_bits(
+        &self,
+        root: &AbsPath,
+        incoming: &mut IncomingFiles,
+        sent_entries: &SentEntries,
+    ) {
         if self.remote.ownership() == EntryOwnership::ByTree
-            && let Some(RemoteEntry::File { bits, .. }) = sent.get(root).map(|sent| &sent.what)
+            && let Some(RemoteEntry::File { bits, .. }) = sent_entries
+                .get(root)
+                .map(|sent_entry| &sent_entry.remote_entry)
         {
             incoming.set_bits(root, *bits);
         }
@@ -604,7 +613,7 @@ fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
 }
 
 /// Returns the trees and files that commands may write to, without those inside others.
-fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath> {
+fn written_roots(reachable: &ReachablePaths, sent_entries: &SentEntries) -> Vec<AbsPath> {
     let written = || {
         let open = reachable.open.iter();
         open.filter(|opening| opening.permission == Permission::Write)
@@ -614,8 +623,8 @@ fn written_roots(reachable: &ReachablePaths, sent: &SentEntries) -> Vec<AbsPath>
         trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
     };
     let is_sent = |path: &AbsPath| {
-        let entry = sent.get(path);
-        entry.is_some_and(|entry| entry.what != RemoteEntry::Unsent)
+        let entry = sent_entries.get(path);
+        entry.is_some_and(|entry| entry.remote_entry != RemoteEntry::Unsent)
     };
     let roots = written().map(|opening| &opening.path);
     roots
@@ -656,10 +665,10 @@ struct SendPlan<'a> {
 impl<'a> SendPlan<'a> {
     fn compare(earlier: &'a SentEntries, view: &'a SentEntries) -> Self {
         let mut removed: Vec<&AbsPath> = Vec::new();
-        for (path, sent) in earlier {
+        for (path, sent_entry) in earlier {
             let is_kept = view
                 .get(path)
-                .is_some_and(|now| now.what.has_kind_of(&sent.what));
+                .is_some_and(|entry| entry.remote_entry.has_kind_of(&sent_entry.remote_entry));
             // Parents come before what is in them.
             if !is_kept && !removed.last().is_some_and(|last| path.is_within(last)) {
                 removed.push(path);
@@ -670,13 +679,16 @@ impl<'a> SendPlan<'a> {
             let last = next.checked_sub(1).and_then(|last| removed.get(last));
             last.is_some_and(|top| path.is_within(top))
         };
-        let is_there = |path: &AbsPath, now: &SentEntry| {
-            let sent = earlier.get(path);
-            sent.is_some_and(|sent| sent.what == now.what && sent.permission == now.permission)
+        let is_there = |path: &AbsPath, entry: &SentEntry| {
+            let sent_entry = earlier.get(path);
+            sent_entry.is_some_and(|sent_entry| {
+                sent_entry.remote_entry == entry.remote_entry
+                    && sent_entry.permission == entry.permission
+            })
         };
         let added = view
             .iter()
-            .filter(|(path, now)| !is_there(path, now) || is_removed(path));
+            .filter(|(path, entry)| !is_there(path, entry) || is_removed(path));
         Self {
             added: added.map(|(path, _)| path).collect(),
             removed,
@@ -687,7 +699,7 @@ impl<'a> SendPlan<'a> {
     /// first ones, which are removed. A directory that is only sent loses nothing of what is in it.
     fn affected_paths(&self, view: &SentEntries) -> AffectedPaths {
         let is_directory = |path: &AbsPath| {
-            let entry = view.get(path).map(|entry| &entry.what);
+            let entry = view.get(path).map(|entry| &entry.remote_entry);
             matches!(entry, Some(RemoteEntry::Directory { .. }))
         };
         let owned = |path: &&AbsPath| AbsPath::clone(path);
@@ -713,9 +725,9 @@ fn mark_unsent(entries: &mut SentEntries, affected: &AffectedPaths) {
     entries.retain(|path, _| !is_within_any(path, removed));
     for path in removed.iter().chain(&affected.added) {
         let entry = SentEntry {
-            what: RemoteEntry::Unsent,
+            remote_entry: RemoteEntry::Unsent,
             permission: Permission::Write,
-            local: None,
+            local_version: None,
         };
         entries.insert(path.clone(), entry);
     }

@@ -36,7 +36,7 @@ pub(super) struct EntryOwners {
 
 /// The owner of one name, and the permission bits that it has in addition.
 #[derive(Clone, Copy, Debug)]
-struct EntryOwnership {
+struct EntryAccess {
     owner: ContainerUser,
     more_bits: u32,
 }
@@ -98,7 +98,7 @@ impl EntryOwners {
         path: &AbsPath,
         permission: Permission,
     ) -> bool {
-        self.trees.is_none() || self.ownership(path, permission).owner == user
+        self.trees.is_none() || self.access(path, permission).owner == user
     }
 
     /// Returns the bits that granted paths must have which `user` owns in a container whose `tar`
@@ -112,9 +112,8 @@ impl EntryOwners {
         let open = reachable.open.iter().filter(|_| self.trees.is_some());
         let bits = open.filter_map(|opening| {
             let entry = view.get(&opening.path)?;
-            let EntryOwnership { owner, more_bits } =
-                self.ownership(&opening.path, entry.permission);
-            let bits = match entry.what {
+            let EntryAccess { owner, more_bits } = self.access(&opening.path, entry.permission);
+            let bits = match entry.remote_entry {
                 RemoteEntry::Directory { bits } => bits | more_bits,
                 RemoteEntry::File { bits, .. } => bits | (more_bits & SHARED_FILE_BITS),
                 RemoteEntry::Link { .. } | RemoteEntry::Unknown | RemoteEntry::Unsent => {
@@ -126,8 +125,8 @@ impl EntryOwners {
         bits.collect()
     }
 
-    fn ownership(&self, path: &AbsPath, permission: Permission) -> EntryOwnership {
-        let owned_by = |owner| EntryOwnership {
+    fn access(&self, path: &AbsPath, permission: Permission) -> EntryAccess {
+        let owned_by = |owner| EntryAccess {
             owner,
             more_bits: 0,
         };
@@ -139,7 +138,7 @@ impl EntryOwners {
             (None, Permission::Write) => owned_by(self.write),
             (Some(trees), _) if is_in_tree(trees) => owned_by(self.write),
             (None | Some(_), Permission::Read) => owned_by(self.read),
-            (Some(_), Permission::Write) => EntryOwnership {
+            (Some(_), Permission::Write) => EntryAccess {
                 owner: self.read,
                 more_bits: SHARED_DIRECTORY_BITS,
             },
@@ -185,7 +184,7 @@ fn append(
     entry: &SentEntry,
     owners: &EntryOwners,
 ) -> io::Result<()> {
-    let EntryOwnership { owner, more_bits } = owners.ownership(path, entry.permission);
+    let EntryAccess { owner, more_bits } = owners.access(path, entry.permission);
     let below = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
     if below == Path::new("") {
         return Ok(());
@@ -194,7 +193,7 @@ fn append(
     header.set_uid(owner.uid.into());
     header.set_gid(owner.gid.into());
     header.set_size(0);
-    match &entry.what {
+    match &entry.remote_entry {
         RemoteEntry::Directory { bits } => {
             header.set_entry_type(EntryType::Directory);
             header.set_mode(*bits | more_bits);
@@ -209,7 +208,7 @@ fn append(
             let changed = || io::Error::other(format!("`{path}` was changed while it was sent"));
             let (dir, rel) = trees.locate(path).map_err(io::Error::other)?;
             let (content, meta) = dir.open_file(&rel).map_err(io::Error::other)?;
-            if entry.local != Some(meta.version) {
+            if entry.local_version != Some(meta.version) {
                 return Err(changed());
             }
             header.set_entry_type(EntryType::Regular);

@@ -30,13 +30,13 @@ impl ReportedFiles {
     pub(super) fn report_new(&mut self, found: &[(AbsPath, &'static str)]) -> NewSpecialFiles {
         let mut named = Vec::new();
         let mut unnamed = 0_usize;
-        for (path, what) in found {
+        for (path, description) in found {
             if self.names.contains(path) {
                 continue;
             }
             if self.names.len() < NAMES_MAX {
                 self.names.insert(path.clone());
-                named.push((path.clone(), (*what).to_owned()));
+                named.push((path.clone(), (*description).to_owned()));
             } else {
                 unnamed = unnamed.saturating_add(1);
             }

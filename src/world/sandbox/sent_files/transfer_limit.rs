@@ -107,15 +107,18 @@ mod tests {
             tokio::task::yield_now().await;
             interrupt.raise();
         };
-        let (ended, ()) = tokio::join!(waiting, raising);
-        assert!(matches!(ended, Err(TransferFault::Interrupted)));
-        let ended = at_once.wait(far(), ready(1)).await;
-        assert!(matches!(ended, Err(TransferFault::Interrupted)), "it stays");
-        let ended = at_once.watch(pending::<()>()).await;
-        assert!(matches!(ended, Err(TransferFault::Interrupted)));
+        let (result, ()) = tokio::join!(waiting, raising);
+        assert!(matches!(result, Err(TransferFault::Interrupted)));
+        let result = at_once.wait(far(), ready(1)).await;
+        assert!(
+            matches!(result, Err(TransferFault::Interrupted)),
+            "it stays"
+        );
+        let result = at_once.watch(pending::<()>()).await;
+        assert!(matches!(result, Err(TransferFault::Interrupted)));
         assert_eq!(never.watch(ready(4)).await.ok(), Some(4));
-        let ended = over.watch(ready(5)).await;
-        assert!(matches!(ended, Err(TransferFault::Interrupted)));
+        let result = over.watch(ready(5)).await;
+        assert!(matches!(result, Err(TransferFault::Interrupted)));
         let still = TransferLimit::within(LONG);
         assert_eq!(still.watch(ready(6)).await.ok(), Some(6));
         assert_eq!(later.wait(far(), ready(2)).await.ok(), Some(2));
@@ -125,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_step_that_makes_no_progress_ends() {
         let limit = TransferLimit::new(None, LONG);
-        let ended = limit.wait(Instant::now(), pending::<()>()).await;
-        assert!(matches!(ended, Err(TransferFault::Remote(why)) if why == NO_ANSWER));
+        let result = limit.wait(Instant::now(), pending::<()>()).await;
+        assert!(matches!(result, Err(TransferFault::Remote(why)) if why == NO_ANSWER));
     }
 }

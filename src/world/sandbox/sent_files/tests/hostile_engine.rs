@@ -216,9 +216,9 @@ proptest! {
         entries.extend(extra);
         let received = trees.receive(&archive(&entries));
         prop_assert_eq!(trees.listing(workspace), before);
-        let now = trees.listing("");
-        prop_assert!(now.contains(&"p/ws/.git/config=masked".to_owned()));
-        prop_assert!(now.contains(&"p/ws/.env=secret".to_owned()), "{:?}", received);
+        let listing = trees.listing("");
+        prop_assert!(listing.contains(&"p/ws/.git/config=masked".to_owned()));
+        prop_assert!(listing.contains(&"p/ws/.env=secret".to_owned()), "{:?}", received);
     }
 
     #[test]
@@ -234,18 +234,18 @@ proptest! {
         let text = text.replace(TOP, &top.to_string());
         let roots = [root.clone()];
         if let Some(listing) = RemoteListing::parse(text.as_bytes(), &roots) {
-            let mut sent = trees.view();
+            let mut sent_entries = trees.view();
             let spool = SpoolFile::new_in(&top).unwrap();
             let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
-            let changed = incoming.add_listed(&listing, &listing, &sent);
+            let changed = incoming.add_listed(&listing, &listing, &sent_entries);
             prop_assert!(changed.iter().all(|path| path.is_within(&root)));
-            if incoming.read(&root, archive(&extra).as_slice(), &sent).is_ok() {
-                drop(apply_changes(&trees.reachable, &roots, &mut sent, &incoming));
+            if incoming.read(&root, archive(&extra).as_slice(), &sent_entries).is_ok() {
+                drop(apply_changes(&trees.reachable, &roots, &mut sent_entries, &incoming));
             }
         }
         prop_assert_eq!(trees.listing(workspace), before);
-        let now = trees.listing("");
-        prop_assert!(now.contains(&"p/ws/.git/config=masked".to_owned()));
-        prop_assert!(now.contains(&"p/ws/.env=secret".to_owned()), "{:?}", text);
+        let listing = trees.listing("");
+        prop_assert!(listing.contains(&"p/ws/.git/config=masked".to_owned()));
+        prop_assert!(listing.contains(&"p/ws/.env=secret".to_owned()), "{:?}", text);
     }
 }

@@ -78,18 +78,19 @@ impl Trees {
 
     fn receive_over(
         &self,
-        sent: &mut SentEntries,
+        sent_entries: &mut SentEntries,
         archive: &[u8],
         (entries_max, bytes_max): (u64, u64),
     ) -> Result<Vec<(AbsPath, String)>, String> {
         let spool = SpoolFile::new_in(&self.path(".")).unwrap();
         let mut incoming = IncomingFiles::with_limits(spool, entries_max, bytes_max);
         let root = self.path("p/ws");
-        let read = incoming.read(&root, archive, sent);
+        let read = incoming.read(&root, archive, sent_entries);
         read.map_err(|error| error.to_string())?;
-        let mut refused = apply_changes(&self.reachable, &[root], sent, &incoming);
+        let mut refused = apply_changes(&self.reachable, &[root], sent_entries, &incoming);
         let special = incoming.special_files().iter();
-        refused.extend(special.map(|(path, what)| (path.clone(), (*what).to_owned())));
+        refused
+            .extend(special.map(|(path, description)| (path.clone(), (*description).to_owned())));
         Ok(refused)
     }
 
@@ -266,7 +267,7 @@ fn only_what_changed_is_sent_again() {
     removed_there
         .get_mut(&trees.path("p/ws/kept"))
         .unwrap()
-        .what = RemoteEntry::Unknown;
+        .remote_entry = RemoteEntry::Unknown;
     let plan = SendPlan::compare(&removed_there, &second);
     assert_eq!(owned(&plan.removed), paths(&["p/ws/kept"]));
     assert_eq!(owned(&plan.added), paths(&["p/ws/kept"]));
@@ -275,7 +276,7 @@ fn only_what_changed_is_sent_again() {
 #[test]
 fn copies_and_small_files_need_room_here() {
     let trees = Trees::new();
-    let sent = trees.view();
+    let sent_entries = trees.view();
     let mut changed = unchanged();
     changed.push(hard_link("ws/copy", "ws/kept"));
     changed.push(file("ws/small", "x"));
@@ -283,9 +284,12 @@ fn copies_and_small_files_need_room_here() {
         let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
         let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
         let archive = archive(entries);
-        let read = incoming.read(&trees.path("p/ws"), archive.as_slice(), &sent);
+        let read = incoming.read(&trees.path("p/ws"), archive.as_slice(), &sent_entries);
         read.unwrap();
-        (incoming.new_names(&sent), incoming.new_bytes(&sent))
+        (
+            incoming.new_names(&sent_entries),
+            incoming.new_bytes(&sent_entries),
+        )
     };
     assert_eq!(needed(&unchanged()), (0, 0));
     assert_eq!(needed(&changed), (2, 8192));
@@ -294,7 +298,7 @@ fn copies_and_small_files_need_room_here() {
 #[test]
 fn ordinary_changes_are_written_here() {
     let trees = Trees::new();
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     let mut changed = unchanged();
     changed[4] = file("ws/dir/in", "changed");
     changed[7] = dir("ws/new/");
@@ -307,7 +311,7 @@ fn ordinary_changes_are_written_here() {
     ]);
     let changed = archive(&changed);
     let refused = trees
-        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
         .unwrap();
     let pipe = (trees.path("p/ws/pipe"), "it is a named pipe".to_owned());
     assert_eq!(refused, [pipe]);
@@ -338,11 +342,11 @@ fn ordinary_changes_are_written_here() {
         .mode();
     assert_eq!(mode & 0o7777, 0o644, "setuid and setgid are dropped");
     // What was fetched is not sent again, and receiving it again changes nothing.
-    let again = read_view(&trees.reachable, &sent).unwrap();
-    let plan = SendPlan::compare(&sent, &again);
+    let again = read_view(&trees.reachable, &sent_entries).unwrap();
+    let plan = SendPlan::compare(&sent_entries, &again);
     assert_eq!((plan.added, plan.removed), (vec![], vec![]));
     let refused = trees
-        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
         .unwrap();
     assert_eq!((refused.len(), trees.listing("")), (1, listing));
 }
@@ -351,7 +355,7 @@ fn ordinary_changes_are_written_here() {
 fn what_commands_may_not_change_stays_and_is_named() {
     let trees = Trees::new();
     let before = trees.listing("");
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     let mut hostile = unchanged();
     hostile[2] = file("ws/.git/config", "[core] fsmonitor = evil");
     hostile.extend([
@@ -360,7 +364,7 @@ fn what_commands_may_not_change_stays_and_is_named() {
         file("ws/.git/hooks/pre-commit", "evil"),
     ]);
     let refused = trees
-        .receive_over(&mut sent, &archive(&hostile), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&hostile), (1000, 1 << 20))
         .unwrap();
     let named: Vec<String> = refused
         .iter()
@@ -369,8 +373,8 @@ fn what_commands_may_not_change_stays_and_is_named() {
     assert_eq!(refused.len(), 4, "{named:?}");
     assert_eq!(trees.listing(""), before);
     // Before the next command that is undone there.
-    let now = read_view(&trees.reachable, &sent).unwrap();
-    let plan = SendPlan::compare(&sent, &now);
+    let view = read_view(&trees.reachable, &sent_entries).unwrap();
+    let plan = SendPlan::compare(&sent_entries, &view);
     let removed: Vec<String> = plan.removed.iter().map(ToString::to_string).collect();
     let expected = ["p/ws/.env", "p/ws/.git/config", "p/ws/.git/hooks"];
     assert_eq!(removed, expected.map(|name| trees.path(name).to_string()));
@@ -390,21 +394,21 @@ fn what_commands_may_not_change_stays_and_is_named() {
 #[test]
 fn what_was_changed_here_meanwhile_is_kept() {
     let trees = Trees::new();
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     let ours = trees.path("p/ws/old");
     fs::write(ours.as_path(), "ours, later").unwrap();
     let mut changed = unchanged();
     changed[7] = file("ws/old", "theirs");
     let refused = trees
-        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
         .unwrap();
     assert_eq!(refused[0].0, ours);
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, later");
     changed.truncate(7);
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     fs::write(ours.as_path(), "ours, last").unwrap();
     let refused = trees
-        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
         .unwrap();
     assert!(refused[0].1.starts_with("not deleted"), "{refused:?}");
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, last");
@@ -414,7 +418,7 @@ fn what_was_changed_here_meanwhile_is_kept() {
 fn what_replaced_a_link_here_is_kept() {
     for (is_file, target) in [(true, None), (true, Some("/there")), (false, None)] {
         let trees = Trees::new();
-        let mut sent = trees.view();
+        let mut sent_entries = trees.view();
         let ours = trees.path("p/ws/link");
         fs::remove_file(ours.as_path()).unwrap();
         if is_file {
@@ -427,7 +431,7 @@ fn what_replaced_a_link_here_is_kept() {
         changed.remove(6);
         changed.extend(target.map(|target| link("ws/link", target)));
         let refused = trees
-            .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+            .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
             .unwrap();
         assert_eq!(refused.len(), 1, "{refused:?}");
         assert!(refused[0].1.contains("it was changed"), "{refused:?}");
@@ -438,8 +442,8 @@ fn what_replaced_a_link_here_is_kept() {
 #[test]
 fn what_could_not_be_written_is_kept_there_and_fetched_again() {
     let trees = Trees::new();
-    let mut sent = trees.view();
-    let before = sent.clone();
+    let mut sent_entries = trees.view();
+    let before = sent_entries.clone();
     let (place, away) = (trees.path("p/ws/dir"), trees.path("away"));
     fs::rename(place.as_path(), away.as_path()).unwrap();
     let mut changed = unchanged();
@@ -447,13 +451,13 @@ fn what_could_not_be_written_is_kept_there_and_fetched_again() {
     changed.insert(5, file("ws/dir/made", "made"));
     let changed = archive(&changed);
     let refused = trees
-        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
         .unwrap();
     assert_eq!(refused.len(), 2, "{refused:?}");
-    assert_eq!(sent, before, "nothing is removed there");
+    assert_eq!(sent_entries, before, "nothing is removed there");
     fs::rename(away.as_path(), place.as_path()).unwrap();
     let refused = trees
-        .receive_over(&mut sent, &changed, (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
         .unwrap();
     assert_eq!(refused, []);
     let text = |name: &str| fs::read_to_string(place.join(name).as_path()).unwrap();
@@ -464,7 +468,7 @@ fn what_could_not_be_written_is_kept_there_and_fetched_again() {
 #[test]
 fn a_link_here_is_never_followed() {
     let trees = Trees::new();
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     // A directory is replaced by a link here, and a file below it comes back.
     fs::rename(
         trees.path("p/ws/dir").as_path(),
@@ -476,7 +480,7 @@ fn a_link_here_is_never_followed() {
     changed[4] = file("ws/dir/in", "changed");
     changed.push(file("ws/dir/read.txt", "overwritten"));
     let refused = trees
-        .receive_over(&mut sent, &archive(&changed), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
         .unwrap();
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert_eq!(
@@ -495,10 +499,10 @@ fn a_copy_is_written_in_the_place_of_its_tree() {
         .reachable
         .copies
         .insert(trees.path("p/ws"), copy.clone());
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     let entries = [dir("ws/"), dir("ws/dir/"), file("ws/dir/in", "changed")];
     let refused = trees
-        .receive_over(&mut sent, &archive(&entries), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&entries), (1000, 1 << 20))
         .unwrap();
     assert_eq!(refused, []);
     let text = |path: &AbsPath| fs::read_to_string(path.as_path()).unwrap();
@@ -509,7 +513,7 @@ fn a_copy_is_written_in_the_place_of_its_tree() {
 #[test]
 fn what_an_archive_leaves_out_must_be_gone_there() {
     let trees = Trees::new();
-    let sent = trees.view();
+    let sent_entries = trees.view();
     // A file became a directory, and a directory a file: that is in the archive.
     let entries = [
         dir("ws/"),
@@ -520,9 +524,9 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
     let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
     let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
     let root = trees.path("p/ws");
-    let read = incoming.read(&root, archive(&entries).as_slice(), &sent);
+    let read = incoming.read(&root, archive(&entries).as_slice(), &sent_entries);
     read.unwrap();
-    let missing = missing_paths(&[root], &sent, &incoming);
+    let missing = missing_paths(&[root], &sent_entries, &incoming);
     assert_eq!(
         missing,
         [&trees.path("p/ws/.git"), &trees.path("p/ws/kept")]
@@ -549,22 +553,22 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
 #[test]
 fn an_interrupted_transfer_loses_nothing_there() {
     let trees = Trees::new();
-    let mut sent = trees.view();
+    let mut sent_entries = trees.view();
     let (ours, removed) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
     fs::write(ours.as_path(), "ours").unwrap();
     fs::remove_dir_all(removed.as_path()).unwrap();
     fs::create_dir(trees.path("p/ws/empty").as_path()).unwrap();
-    let now = read_view(&trees.reachable, &sent).unwrap();
-    let plan = SendPlan::compare(&sent, &now);
-    let affected = plan.affected_paths(&now);
-    mark_unsent(&mut sent, &affected);
+    let view = read_view(&trees.reachable, &sent_entries).unwrap();
+    let plan = SendPlan::compare(&sent_entries, &view);
+    let affected = plan.affected_paths(&view);
+    mark_unsent(&mut sent_entries, &affected);
     // A command in the background ends: its work is fetched, but not what was in transfer.
     let mut work = unchanged();
     work[5] = file("ws/kept", "changed there");
     work[7] = file("ws/old", "o");
     work.extend([file("ws/made", "there"), file("ws/dir/made", "there")]);
     let refused = trees
-        .receive_over(&mut sent, &archive(&work), (1000, 1 << 20))
+        .receive_over(&mut sent_entries, &archive(&work), (1000, 1 << 20))
         .unwrap();
     let named: Vec<&AbsPath> = refused.iter().map(|(path, _)| path).collect();
     assert_eq!(named, [&removed, &ours]);
@@ -574,8 +578,8 @@ fn an_interrupted_transfer_loses_nothing_there() {
     assert_eq!(text("p/ws/kept"), "changed there");
     assert_eq!(text("p/ws/made"), "there");
     // The next command begins with the rest of the transfer, and nothing else is removed there.
-    let now = read_view(&trees.reachable, &sent).unwrap();
-    let plan = SendPlan::compare(&sent, &now);
+    let view = read_view(&trees.reachable, &sent_entries).unwrap();
+    let plan = SendPlan::compare(&sent_entries, &view);
     assert_eq!(plan.removed, [&removed, &ours]);
     assert_eq!(plan.added, [&trees.path("p/ws/empty"), &ours]);
 }
@@ -607,7 +611,7 @@ fn files_may_be_larger_than_a_chunk() {
     fs::write(run.as_path(), "#!/bin/sh\n").unwrap();
     fs::set_permissions(run.as_path(), Permissions::from_mode(0o751)).unwrap();
     assert!(matches!(
-        trees.view()[&run].what,
+        trees.view()[&run].remote_entry,
         RemoteEntry::File { bits: 0o751, .. }
     ));
 }
