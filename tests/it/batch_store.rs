@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// Number of threads that work on one batch.
 const THREADS: usize = 8;

@@ -12,7 +12,9 @@ use serde_json::json;
 use crate::chat_wire::{delta, finish, published_events, published_stream};
 use crate::decoding::connect;
 use crate::http_server::{ScriptedResponse, ScriptedServer};
-use crate::wire::{KEY, collect, config, event, fault_line, serve_chat, simple_request, text};
+use crate::wire::{
+    KEY, collect, config, event, fault_line, simple_request, start_chat_server, text,
+};
 
 /// How often a reply is requested that a busy machine may hold up.
 const TRIES_MAX: u32 = 5;
@@ -49,7 +51,7 @@ async fn line_of(answer: ScriptedResponse) -> String {
 
 /// The same with these limits.
 async fn line_within(answer: ScriptedResponse, limits: ReplyLimits) -> String {
-    let (server, backend) = serve_chat(answer).await;
+    let (server, backend) = start_chat_server(answer).await;
     let fault = fault_of(&backend.with_limits(limits)).await;
     fault_line(&fault).replace(&server.url, "http://here")
 }
@@ -366,7 +368,7 @@ async fn silence_ends_a_request_and_signs_of_life_do_not() {
         [Ok(text("Hi")), Ok(ReplyEvent::End(StopReason::Done))];
     // On a busy machine, one of the pauses may be as long as the limit.
     for tries in 1.. {
-        let (_server, backend) = serve_chat(alive.clone()).await;
+        let (_server, backend) = start_chat_server(alive.clone()).await;
         let backend = backend.with_limits(ReplyLimits {
             idle: Duration::from_secs(5),
             ..tight_limits()
@@ -386,7 +388,7 @@ async fn signs_of_life_do_not_keep_a_request_alive_for_ever() {
         answer.wait(pause).piece(": still here\n\n")
     });
     // On a busy machine, all of them may be there when the first is read.
-    let (_server, backend) = serve_chat(comments.await_close()).await;
+    let (_server, backend) = start_chat_server(comments.await_close()).await;
     let backend = backend.with_limits(ReplyLimits {
         total: Duration::from_millis(500),
         ..tight_limits()
@@ -432,7 +434,7 @@ async fn a_reply_is_bounded() {
     ");
 
     // Control: the limits allow a reply of exactly their size.
-    let (_server, backend) = serve_chat(
+    let (_server, backend) = start_chat_server(
         ScriptedResponse::stream()
             .piece(content.repeat(8))
             .piece(finish("stop"))

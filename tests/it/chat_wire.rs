@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use crate::decoding::connect;
 use crate::http_server::{ScriptedResponse, ScriptedServer};
-use crate::wire::{KEY, call, collect, config, event, read_tool, serve_chat, simple_request, text};
+use crate::wire::{
+    KEY, call, collect, config, event, read_tool, simple_request, start_chat_server, text,
+};
 
 /// Formats an event whose choice has this delta.
 pub(crate) fn delta(delta: &Value) -> String {
@@ -278,7 +280,7 @@ async fn a_published_stream_becomes_events() {
         .iter()
         .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
         .end();
-    let (_server, backend) = serve_chat(answer).await;
+    let (_server, backend) = start_chat_server(answer).await;
     assert_eq!(
         collect(&backend, simple_request()).await,
         published_events()
@@ -301,7 +303,7 @@ async fn the_way_a_stream_is_sent_does_not_matter() {
             .end(),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
-        let (_server, backend) = serve_chat(answer).await;
+        let (_server, backend) = start_chat_server(answer).await;
         let events = collect(&backend, simple_request()).await;
         assert_eq!(events, published_events(), "row {row}");
     }
@@ -322,7 +324,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
     });
     let headers = ["content-type: application/json; charset=utf-8"];
     let answer = ScriptedResponse::whole("200 OK", &headers, body.to_string());
-    let (_server, backend) = serve_chat(answer).await;
+    let (_server, backend) = start_chat_server(answer).await;
     assert_eq!(
         collect(&backend, simple_request()).await,
         [
@@ -345,7 +347,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
 async fn ids_that_the_conversation_knows_are_replaced() {
     let piece = json!([{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}]);
     let answer = ScriptedResponse::stream().piece(delta(&json!({"tool_calls": piece})));
-    let (_server, backend) = serve_chat(answer.piece(finish("tool_calls")).end()).await;
+    let (_server, backend) = start_chat_server(answer.piece(finish("tool_calls")).end()).await;
     let mut request = simple_request();
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
@@ -377,7 +379,7 @@ async fn reasoning_and_extra_content_are_sent_back_to_the_vendor() {
         .piece(delta(&json!({"tool_calls": piece})))
         .piece(finish("tool_calls"))
         .end();
-    let (server, backend) = serve_chat(answer).await;
+    let (server, backend) = start_chat_server(answer).await;
     let events = collect(&backend, simple_request()).await;
     let [_, Ok(ReplyEvent::Call(call)), Ok(ReplyEvent::Echo(echo)), _] = &events[..] else {
         panic!("{events:?}");
@@ -407,7 +409,7 @@ async fn check_stream(stream: &[String], expected: &[ReplyEvent]) {
         .iter()
         .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
         .end();
-    let (_server, backend) = serve_chat(answer).await;
+    let (_server, backend) = start_chat_server(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -486,7 +488,7 @@ async fn a_reply_that_is_one_call_in_text_is_that_call() {
             .iter()
             .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
             .end();
-        let (_server, backend) = serve_chat(answer).await;
+        let (_server, backend) = start_chat_server(answer).await;
         let mut request = simple_request();
         request.tools = Arc::new([read_tool()]);
         let events = collect(&backend, request).await;
@@ -558,7 +560,7 @@ async fn usage_of_a_truncated_stream_is_reported() {
     let counts = json!({"prompt_tokens": 9, "completion_tokens": 1});
     let choice = json!({"index": 0, "delta": {"content": "Hi"}});
     let piece = event(&json!({"choices": [choice], "usage": counts}));
-    let (_server, backend) = serve_chat(ScriptedResponse::stream().piece(piece).end()).await;
+    let (_server, backend) = start_chat_server(ScriptedResponse::stream().piece(piece).end()).await;
     let events = collect(&backend, simple_request()).await;
     let counted = TokenUsage {
         input_tokens: 9,
@@ -574,7 +576,7 @@ async fn text_arrives_while_the_vendor_still_writes() {
     let answer = ScriptedResponse::stream()
         .piece(delta(&json!({"content": "Hi"})))
         .await_close();
-    let (server, backend) = serve_chat(answer).await;
+    let (server, backend) = start_chat_server(answer).await;
     let mut reply = backend.ask(simple_request());
     assert_eq!(reply.next().await, Some(Ok(text("Hi"))));
     // Dropping the reply ends the request.
@@ -597,7 +599,7 @@ async fn ten_mebibytes_stream_through() {
         .piece(text_piece.repeat(PIECES))
         .piece(finish("stop"))
         .end();
-    let (_server, backend) = serve_chat(answer).await;
+    let (_server, backend) = start_chat_server(answer).await;
     let mut largest = 0;
     let mut total = 0;
     let mut reply = backend.ask(simple_request());
@@ -614,7 +616,7 @@ async fn ten_mebibytes_stream_through() {
         .piece(call_piece.repeat(PIECES))
         .piece(finish("tool_calls"))
         .end();
-    let (_server, backend) = serve_chat(answer).await;
+    let (_server, backend) = start_chat_server(answer).await;
     let events = collect(&backend, simple_request()).await;
     let Ok(ReplyEvent::Call(call)) = &events[0] else {
         panic!("{:?}", events.last());

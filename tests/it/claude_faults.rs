@@ -5,14 +5,14 @@ use massgen::backend::ReplyEvent;
 use serde_json::{Value, json};
 
 use crate::claude_wire::{
-    call_block, event, message_start, serve_claude, stream, text_block, usage_event,
+    call_block, event, message_start, start_claude_server, stream, text_block, usage_event,
 };
 use crate::http_server::ScriptedResponse;
 use crate::wire::{collect, fault_line, simple_request, text};
 
 /// Returns an error as one line; no earlier event may look like a complete reply.
 async fn line_of(answer: ScriptedResponse) -> String {
-    let (server, backend) = serve_claude(answer).await;
+    let (server, backend) = start_claude_server(answer).await;
     let mut events = collect(&backend, simple_request()).await;
     let fault = events.pop().unwrap().unwrap_err();
     for event in events {
@@ -150,7 +150,8 @@ async fn an_error_in_the_stream_is_reported_in_the_vendors_words() {
 async fn a_cut_reply_says_what_it_has_cost() {
     let counts = json!({"input_tokens": 10, "output_tokens": 1});
     let start = ScriptedResponse::stream().piece(message_start(&counts));
-    let (_server, backend) = serve_claude(start.piece(text_block(0, &["Hi"]).concat())).await;
+    let (_server, backend) =
+        start_claude_server(start.piece(text_block(0, &["Hi"]).concat())).await;
     let events = collect(&backend, simple_request()).await;
     assert_eq!(events[..2], [Ok(usage_event(1)), Ok(text("Hi"))]);
     assert!(events[2].is_err(), "{events:?}");

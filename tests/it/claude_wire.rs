@@ -96,15 +96,18 @@ fn reasoning(text: &str) -> ReplyEvent {
     ReplyEvent::Reasoning(text.to_owned())
 }
 
-pub(crate) async fn serve_claude(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
-    let server = ScriptedServer::start(vec![answer]).await;
+/// Starts a server that gives this one response, and returns its backend.
+pub(crate) async fn start_claude_server(
+    response: ScriptedResponse,
+) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![response]).await;
     let backend = connect(&config("claude", &server.url));
     (server, backend)
 }
 
 /// Returns the events of a stream of these blocks, without the first and the last usage.
 async fn events_of(blocks: &[Vec<String>], stop_reason: &str) -> Vec<ReplyEvent> {
-    let (_server, backend) = serve_claude(stream(blocks, stop_reason)).await;
+    let (_server, backend) = start_claude_server(stream(blocks, stop_reason)).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -215,7 +218,7 @@ fn published_echo() -> Value {
 
 #[tokio::test]
 async fn a_first_request_is_sent_whole() {
-    let (server, _) = serve_claude(stream(&[], "end_turn")).await;
+    let (server, _) = start_claude_server(stream(&[], "end_turn")).await;
     let mut config = config("claude", &server.url);
     let parameters = json!({
         "temperature": 0.2, "max_tokens": 500, "top_k": null, "stop": "END",
@@ -272,7 +275,7 @@ async fn a_first_request_is_sent_whole() {
 
 #[tokio::test]
 async fn a_plain_request_holds_only_what_the_api_needs() {
-    let (server, _) = serve_claude(stream(&[], "end_turn")).await;
+    let (server, _) = start_claude_server(stream(&[], "end_turn")).await;
     let mut config = config("claude", &server.url);
     let parameters = json!({"prompt_caching": false, "tool_choice": {"type": "auto"}});
     config.parameters = parameters.as_object().unwrap().clone();
@@ -294,7 +297,7 @@ async fn a_plain_request_holds_only_what_the_api_needs() {
 
 #[tokio::test]
 async fn a_base_url_may_name_any_part_of_the_way() {
-    let (server, _) = serve_claude(stream(&[], "end_turn")).await;
+    let (server, _) = start_claude_server(stream(&[], "end_turn")).await;
     for (path, expected) in [
         ("", "/v1/messages"),
         ("/", "/v1/messages"),
@@ -315,7 +318,7 @@ async fn a_published_stream_becomes_events() {
     let answer = published_stream()
         .iter()
         .fold(ScriptedResponse::stream(), ScriptedResponse::piece);
-    let (_server, backend) = serve_claude(answer.end()).await;
+    let (_server, backend) = start_claude_server(answer.end()).await;
     let events = collect(&backend, simple_request()).await;
     assert_eq!(events, published_events());
 }
@@ -325,7 +328,7 @@ async fn thinking_goes_back_unchanged_with_the_results() {
     let answer = published_stream()
         .iter()
         .fold(ScriptedResponse::stream(), ScriptedResponse::piece);
-    let (server, backend) = serve_claude(answer.end()).await;
+    let (server, backend) = start_claude_server(answer.end()).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -359,7 +362,7 @@ async fn thinking_goes_back_unchanged_with_the_results() {
 
 #[tokio::test]
 async fn earlier_messages_are_sent_again_byte_for_byte() {
-    let (server, backend) = serve_claude(stream(&[], "end_turn")).await;
+    let (server, backend) = start_claude_server(stream(&[], "end_turn")).await;
     let assistant = |text: &str, arguments: &[&str]| ChatMessage::Assistant {
         text: text.to_owned(),
         calls: (0..)
@@ -449,7 +452,7 @@ async fn a_body_that_is_not_streamed_is_read_too() {
         &["content-type: application/json"],
         body.to_string(),
     );
-    let (_server, backend) = serve_claude(answer).await;
+    let (_server, backend) = start_claude_server(answer).await;
     assert_eq!(
         collect(&backend, simple_request()).await,
         [
@@ -543,7 +546,7 @@ async fn tools_of_the_vendor_run_in_the_middle_of_a_reply() {
 #[tokio::test]
 async fn a_paused_reply_goes_back_as_it_stands() {
     let (blocks, echo) = web_search();
-    let (server, backend) = serve_claude(stream(&[], "end_turn")).await;
+    let (server, backend) = start_claude_server(stream(&[], "end_turn")).await;
     let events = events_of(&blocks[..2], "pause_turn").await;
     let begun: Vec<Value> = echo.as_array().unwrap()[..2].to_vec();
     let expected = [
@@ -561,7 +564,7 @@ async fn a_paused_reply_goes_back_as_it_stands() {
 async fn blocks_that_the_api_refuses_are_not_sent_back() {
     /// Checks the part of a reply with this stop reason that is sent back.
     async fn check(blocks: &[Vec<String>], stop_reason: &str, expected: Value) {
-        let (server, backend) = serve_claude(stream(&[], "end_turn")).await;
+        let (server, backend) = start_claude_server(stream(&[], "end_turn")).await;
         let events = events_of(blocks, stop_reason).await;
         let then = [ChatMessage::User("Go on.".into())];
         let request = next_request(&server, &backend, &events, &then).await;
@@ -651,7 +654,7 @@ async fn every_call_has_an_id_of_its_own() {
     ];
     assert_eq!(events[..3], calls);
     let again = [call_block(0, "a", "f", &["{}"])];
-    let (_server, backend) = serve_claude(stream(&again, "tool_use")).await;
+    let (_server, backend) = start_claude_server(stream(&again, "tool_use")).await;
     let ReplyEvent::Call(earlier) = call("a", "f", "{}") else {
         unreachable!();
     };

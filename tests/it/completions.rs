@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
-use crate::patience::wait_until;
 use crate::project::{Project, binary};
 use crate::terminal::TerminalChild;
+use crate::waiting::wait_until;
 
 /// How long a shell may take for all lines.
 const ENDS_WITHIN: Duration = Duration::from_mins(3);

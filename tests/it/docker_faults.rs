@@ -18,9 +18,9 @@ use massgen::world::sandbox::{CommandWaitLimits, ExitReason};
 use crate::docker::{
     ContainerFixture, ContainerShell, Daemon, IMAGE, TIME_MAX, TmpfsMount, daemon,
 };
-use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
 use crate::scripted_team::team_with_command;
+use crate::waiting::wait_until;
 
 /// Returns a team of one whose agent runs this in a container of `image`, answers, and presents.
 fn team(image: &str, command: &str) -> String {

@@ -14,9 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::external_agents::{OPENED, external_agent, external_agent_project};
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::team;
+use crate::waiting::wait_until;
 
 /// Maximum time until a run ends whose external agent would continue for minutes.
 pub(crate) const ENDS_WITHIN: Duration = Duration::from_mins(2);

@@ -18,12 +18,12 @@ use crate::external_agent_ends::ENDS_WITHIN;
 use crate::external_agents::{
     OPENED, PROTOCOLS, check_with, external_agent, external_agent_project,
 };
-use crate::patience::wait_until;
 use crate::pipeline::{hub_git, pipeline_config, stage_events};
 use crate::project::{Project, events};
 use crate::proxy::{PUBLIC, in_network_of};
 use crate::runs::files_below;
 use crate::scripted_team::{FINAL, team};
+use crate::waiting::wait_until;
 
 /// Returns a project with one external agent that stops in its first turn, and in the final phase,
 /// until it is restarted.

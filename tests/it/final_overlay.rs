@@ -14,9 +14,9 @@ use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::world::sandbox::Sandbox;
 
 use crate::docker::{IMAGE, daemon};
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, binary};
 use crate::scripted_team::{agent, team};
+use crate::waiting::wait_until;
 
 /// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -6,13 +6,13 @@ use massgen::event::StopReason;
 use serde_json::{Value, json};
 
 use crate::decoding::connect;
-use crate::gemini_wire::{finish, gemini, parts, serve_gemini};
+use crate::gemini_wire::{finish, gemini, parts, start_gemini_server};
 use crate::http_server::{ScriptedResponse, ScriptedServer};
 use crate::wire::{collect, event, simple_request};
 
 /// Returns the error for an answer, as one line.
 async fn line_of(answer: ScriptedResponse) -> String {
-    let (server, backend) = serve_gemini(answer).await;
+    let (server, backend) = start_gemini_server(answer).await;
     let mut events = collect(&backend, simple_request()).await;
     let fault = events.pop().unwrap().unwrap_err();
     assert!(

@@ -26,9 +26,11 @@ pub(crate) fn gemini(server: &ScriptedServer, model: &str, parameters: &Value) -
     config
 }
 
-/// Starts a server that gives this one answer, and returns its backend.
-pub(crate) async fn serve_gemini(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
-    let server = ScriptedServer::start(vec![answer]).await;
+/// Starts a server that gives this one response, and returns its backend.
+pub(crate) async fn start_gemini_server(
+    response: ScriptedResponse,
+) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![response]).await;
     let backend = connect(&gemini(&server, "gemini-3.8-flash", &json!({})));
     (server, backend)
 }
@@ -328,7 +330,7 @@ async fn decoded_reply(stream: &[String]) -> (Vec<ReplyEvent>, ChatMessage) {
         .iter()
         .fold(ScriptedResponse::stream(), ScriptedResponse::piece)
         .end();
-    let (_server, backend) = serve_gemini(answer).await;
+    let (_server, backend) = start_gemini_server(answer).await;
     let events: Result<Vec<ReplyEvent>, BackendError> = collect(&backend, simple_request())
         .await
         .into_iter()
@@ -399,7 +401,7 @@ async fn ids_that_the_conversation_knows_are_replaced() {
         .piece(parts(&again))
         .piece(finish("STOP"))
         .end();
-    let (_server, backend) = serve_gemini(answer).await;
+    let (_server, backend) = start_gemini_server(answer).await;
     let mut request = simple_request();
     let mut messages = request.conversation.messages().to_vec();
     messages.push(ChatMessage::Assistant {
@@ -454,7 +456,7 @@ async fn a_published_stream_becomes_events_however_it_is_sent() {
         ScriptedResponse::whole("200 OK", &json_type, json!(list).to_string()),
     ];
     for (row, answer) in answers.into_iter().enumerate() {
-        let (_server, backend) = serve_gemini(answer).await;
+        let (_server, backend) = start_gemini_server(answer).await;
         let events = collect(&backend, simple_request()).await;
         assert_eq!(events, published_events(), "row {row}");
     }

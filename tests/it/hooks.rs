@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::command_runs::is_supported;
 use crate::docs::blocks;
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, events};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
+use crate::waiting::wait_until;
 
 /// Returns a project whose one agent has these `hooks`, on one line, and may write to `src`. The
 /// hook's script is outside of what the agent can write.

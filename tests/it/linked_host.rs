@@ -16,10 +16,10 @@ use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::docker::{ContainerFixture, Daemon, TmpfsMount};
-use crate::patience;
 use crate::repetition::is_long;
 use crate::slurm_cluster::{free_ports, wait_until};
 use crate::ssh_server::{run_server, write_server_files, write_ssh};
+use crate::waiting;
 
 /// The name by which `ssh` reaches it.
 const NAME: &str = "build1";
@@ -124,7 +124,7 @@ impl LinkedHost {
         let there = self.addresses[1].as_str();
         run("ss", &["--kill", "--tcp", "dst", there]);
         // A kernel that cannot end them forgets them by itself.
-        patience::wait_until("end of the connections", FORGET_TIME_MAX, || {
+        waiting::wait_until("end of the connections", FORGET_TIME_MAX, || {
             let listed = Command::new("ss")
                 .args(["--no-header", "--tcp", "state", "big", "dst", there])
                 .output();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::start_approval_server_with;
+use crate::approvals::start_approval_server_with;
 use crate::mcp::{call_results, with_server};
 use crate::terminal::Terminal;
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp::HOSTILE;
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project};
+use crate::waiting::wait_until;
 
 /// Beginning of the test images' data: a PNG, three pixels wide and one high.
 pub(crate) const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";

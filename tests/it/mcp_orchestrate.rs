@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::patience::wait_until;
 use crate::project::{Project, binary};
 use crate::scripted_team::{FINAL, agent, answer_replies, team};
+use crate::waiting::wait_until;
 
 const CLIENT: &str = include_str!("../servers/runs.cjs");
 /// Timeout of every step.

@@ -12,9 +12,9 @@ use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use serde_json::{Value, json};
 
 use crate::mcp::HOSTILE;
-use crate::patience::wait_until;
 use crate::program_fixture::sandbox_of;
 use crate::project::Project;
+use crate::waiting::wait_until;
 
 /// Timeout of an answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_mins(2);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http_server::ScriptedResponse;
 use crate::openai_wire::{
     call_item, completed_event, event, item, message_item, piece, published_echo, published_output,
-    published_stream, serve_openai, stream_answer,
+    published_stream, start_openai_server, stream_answer,
 };
 use crate::wire::{call, collect, fault_line, simple_request, text};
 
@@ -45,7 +45,7 @@ pub(crate) fn published_events() -> Vec<Result<ReplyEvent, BackendError>> {
 
 /// Returns the events of a simple request to a server that gives this answer.
 async fn events_of(answer: ScriptedResponse) -> Vec<Result<ReplyEvent, BackendError>> {
-    let (_server, backend) = serve_openai(answer).await;
+    let (_server, backend) = start_openai_server(answer).await;
     collect(&backend, simple_request()).await
 }
 

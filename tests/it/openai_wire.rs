@@ -179,8 +179,11 @@ pub(crate) fn openai_config(server: &ScriptedServer, parameters: Value) -> Backe
     config
 }
 
-pub(crate) async fn serve_openai(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
-    let server = ScriptedServer::start(vec![answer]).await;
+/// Starts a server that gives this one response, and returns its backend.
+pub(crate) async fn start_openai_server(
+    response: ScriptedResponse,
+) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![response]).await;
     let backend = connect(&openai_config(&server, json!({})));
     (server, backend)
 }
@@ -335,7 +338,7 @@ fn after(
 
 #[tokio::test]
 async fn reasoning_and_calls_go_back_in_their_order() {
-    let (server, backend) = serve_openai(stream_answer(&published_stream())).await;
+    let (server, backend) = start_openai_server(stream_answer(&published_stream())).await;
     let mut request = simple_request();
     request.tools = Arc::new([read_tool()]);
     let reply = collect(&backend, request.clone()).await;
@@ -384,7 +387,8 @@ async fn stored_items_are_sent_back_by_their_ids() {
 
 #[tokio::test]
 async fn messages_of_other_vendors_are_sent_without_their_metadata() {
-    let (server, backend) = serve_openai(stream_answer(&[completed_event(&json!([]))])).await;
+    let (server, backend) =
+        start_openai_server(stream_answer(&[completed_event(&json!([]))])).await;
     let mut request = simple_request();
     let call_request = |id: &str, arguments: &str| CallRequest {
         id: id.to_owned(),
@@ -427,7 +431,7 @@ async fn messages_of_other_vendors_are_sent_without_their_metadata() {
 #[tokio::test]
 async fn malformed_arguments_do_not_go_back() {
     let output = json!([call_item("fc_a", "call_a", "vote", "{\"x\": ")]);
-    let (server, backend) = serve_openai(stream_answer(&[completed_event(&output)])).await;
+    let (server, backend) = start_openai_server(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     assert_eq!(reply[0], Ok(call("call_a", "vote", "{\"x\": ")));
@@ -443,7 +447,7 @@ async fn malformed_arguments_do_not_go_back() {
 #[tokio::test]
 async fn ids_that_the_conversation_knows_are_replaced() {
     let output = json!([call_item("fc_a", "a", "f", "{}")]);
-    let (server, backend) = serve_openai(stream_answer(&[completed_event(&output)])).await;
+    let (server, backend) = start_openai_server(stream_answer(&[completed_event(&output)])).await;
     let mut request = simple_request();
     let reply = collect(&backend, request.clone()).await;
     let first = after(&request, reply, &[("a", "done")]);

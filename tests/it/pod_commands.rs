@@ -29,9 +29,9 @@ use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use crate::patience::wait_until;
 use crate::project::{Project, directory_outside_tmp, make_program};
 use crate::scripted_team::team_with_command;
+use crate::waiting::wait_until;
 
 const TIME_MAX: Duration = Duration::from_mins(1);
 /// Number of files whose paths together are longer than one argument of a program may be.

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use crate::command_runs::is_supported;
 use crate::disk::{Disk, NameExchange, call_tool};
 use crate::docs::blocks;
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
+use crate::waiting::wait_until;
 
 /// Returns a project with files of all kinds, whose one agent has these `permissions`, on one line.
 fn project(permissions: &str) -> Project {

@@ -34,8 +34,8 @@ use portable_pty::{PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::patience::wait_until;
 use crate::project::{Project, binary, copy_program};
+use crate::waiting::wait_until;
 
 /// Timeout of a command that should end by itself.
 const LONG: Duration = Duration::from_mins(1);

@@ -22,7 +22,7 @@ use rustix::fs::{major, minor};
 use tempfile::TempDir;
 
 use crate::helper_driver::{HelperOutcome, NOBODY, PATIENCE, RunningHelper, processes_with, start};
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// Directories on disk, and what a program may do there.
 struct SandboxFixture {

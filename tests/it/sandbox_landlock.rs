@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::helper_driver::{
     HelperOutcome, NOBODY, PATIENCE, RunningHelper, own_user, processes_with, start,
 };
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// A small disk of a user: `ws` is the agent's, `ro` is open for reading, `out` is not open.
 struct LandlockFixture {

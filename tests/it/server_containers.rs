@@ -12,9 +12,9 @@ use crate::docker::{Daemon, IMAGE, TIME_MAX, daemon};
 use crate::docker_faults::containers;
 use crate::docker_ssh::RemoteEngine;
 use crate::mcp::{call_results, calls_of, stands_nowhere};
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{FINAL, agent, team};
+use crate::waiting::wait_until;
 
 /// A server that runs on busybox.
 const SERVER: &str = include_str!("../servers/in_container.sh");

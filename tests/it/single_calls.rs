@@ -14,10 +14,10 @@ use std::time::Duration;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
 
-use crate::patience::wait_until;
 use crate::program_fixture::sandbox_of;
 use crate::project::Project;
 use crate::repetition::all_or_one;
+use crate::waiting::wait_until;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Timeout of every wait.

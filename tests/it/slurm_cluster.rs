@@ -16,8 +16,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
-use crate::patience;
 use crate::ssh_server::start_ssh_server;
+use crate::waiting;
 
 /// Timeout of anything that the cluster is waited for.
 pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
@@ -33,7 +33,7 @@ pub(crate) struct SlurmCluster {
 /// Waits until `is_so` is true, at most [`TIME_MAX`].
 #[track_caller]
 pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    patience::wait_until(what, TIME_MAX, is_so);
+    waiting::wait_until(what, TIME_MAX, is_so);
 }
 
 impl SlurmCluster {

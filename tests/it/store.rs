@@ -29,7 +29,7 @@ use massgen::world::store::workspace::{self, RunWorkspace};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 use tempfile::TempDir;
 
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// A workspace, a directory for its snapshots, and an outside directory that must not be touched.
 struct SnapshotFixture {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::mcp_images::{CHAT, CLAUDE, GEMINI, OPENAI, WireFormatCase};
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, logged_events};
+use crate::waiting::wait_until;
 
 const PDF: &[u8] = b"%PDF-1.7\n1 0 obj\n";
 const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";

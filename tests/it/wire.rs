@@ -27,9 +27,11 @@ pub(crate) fn config(vendor: &str, base_url: &str) -> BackendConfig {
     }
 }
 
-/// Starts a server that gives this one answer, and returns its backend.
-pub(crate) async fn serve_chat(answer: ScriptedResponse) -> (ScriptedServer, RemoteBackend) {
-    let server = ScriptedServer::start(vec![answer]).await;
+/// Starts a server that gives this one response, and returns its backend.
+pub(crate) async fn start_chat_server(
+    response: ScriptedResponse,
+) -> (ScriptedServer, RemoteBackend) {
+    let server = ScriptedServer::start(vec![response]).await;
     let backend = connect(&config("groq", &format!("{}/v1", server.url)));
     (server, backend)
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::chaos::fixture::{ChaosFixture, reply};
 use crate::chaos::levels;
 use crate::chaos::traces::{check_nothing_left, processes};
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// Maximum memory of massgen while a command writes 256 MiB, in MiB. An unoptimized build uses about
 /// 60 without that, most of it for the program itself.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::chaos::fixture::ChaosFixture;
-use crate::patience::wait_until;
+use crate::waiting::wait_until;
 
 /// Timeout of everything; what takes longer never happens.
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::asking::start_approval_server_with;
+use crate::approvals::start_approval_server_with;
 use crate::external_agents::{PROTOCOLS, check_with, external_agent_project};
 use crate::mcp::calls_of;
 use crate::mcp_login::{LOGIN, project as login_project};
 use crate::oauth_server::{OauthBehaviour, OauthServer};
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 use crate::terminal::{CTRL_D, Terminal};
+use crate::waiting::wait_until;
 
 /// Timeout for a program to write its file.
 const LEAVES_WITHIN: Duration = Duration::from_mins(2);

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::patience::wait_until;
 use crate::pipeline::pipeline_config;
 use crate::project::Project;
 use crate::resume::{
@@ -20,6 +19,7 @@ use crate::resume::{
     uninterrupted_counts,
 };
 use crate::scripted_team::{agent, team};
+use crate::waiting::wait_until;
 
 /// The exit status of a parked run: `EX_TEMPFAIL` of `sysexits.h`.
 const PARKED: i32 = 75;

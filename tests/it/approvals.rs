@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::patience::wait_until;
 use crate::project::{FinishedCommand, Project};
 use crate::scripted_team::{agent, team};
 use crate::terminal::{CTRL_C, Terminal};
+use crate::waiting::wait_until;
 
 /// Writes a file twice, and then answers.
 const WRITES_TWICE: &str = "
