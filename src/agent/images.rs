@@ -8,7 +8,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::config::vendors::ImageInput;
 use crate::path::RealPath;
 use crate::prompts::images::{
-    images_follow, images_left_out, images_not_shown, task_images_follow,
+    omitted_images_note, result_images_heading, task_images_heading, unshown_images_note,
 };
 use crate::prompts::untrusted_text::tool_result;
 use crate::text::count_noun;
@@ -40,10 +40,10 @@ impl ModelSession {
         match self.image_input() {
             _ if images.is_empty() => {}
             ImageInput::Accepted => self.pending_images.push(ChatMessage::Images {
-                text: images_follow(&request.name, images.len()),
+                text: result_images_heading(&request.name, images.len()),
                 images,
             }),
-            ImageInput::Refused => content.push_str(&images_not_shown(images.len())),
+            ImageInput::Refused => content.push_str(&unshown_images_note(images.len())),
         }
         ChatMessage::CallResult {
             call_id: request.id.clone(),
@@ -91,7 +91,7 @@ impl ModelSession {
         let images = task.images.into_images();
         if !images.is_empty() {
             self.conversation.push(ChatMessage::Images {
-                text: task_images_follow(&task.sources),
+                text: task_images_heading(&task.sources),
                 images,
             });
         }
@@ -227,7 +227,7 @@ pub(super) fn replace_images_by_notes(messages: &mut [ChatMessage], end: usize) 
     for message in messages.iter_mut().take(end) {
         if let ChatMessage::Images { images, .. } = message {
             image_count = image_count.saturating_add(images.len());
-            *message = ChatMessage::User(images_left_out(images.len()).into());
+            *message = ChatMessage::User(omitted_images_note(images.len()).into());
         }
     }
     image_count

@@ -33,7 +33,7 @@ pub struct MessageReader {
     recorded: VecDeque<ShownMessages>,
     /// In a replay, cancelled when the run diverges from the recording: new messages count only
     /// from then on.
-    diverged: Option<CancellationToken>,
+    divergence: Option<CancellationToken>,
 }
 
 impl MessageReader {
@@ -41,14 +41,14 @@ impl MessageReader {
     pub fn new(
         view: UserMessageView,
         recorded: VecDeque<ShownMessages>,
-        diverged: Option<CancellationToken>,
+        divergence: Option<CancellationToken>,
     ) -> Self {
         Self {
             view,
             seen: 0,
             steps: 0,
             recorded,
-            diverged,
+            divergence,
         }
     }
 
@@ -69,8 +69,8 @@ impl MessageReader {
 
     /// Returns whether a replay still follows its recording.
     fn follows_replay(&self) -> bool {
-        let diverged = self.diverged.as_ref();
-        diverged.is_some_and(|diverged| !diverged.is_cancelled())
+        let divergence = self.divergence.as_ref();
+        divergence.is_some_and(|divergence| !divergence.is_cancelled())
     }
 
     /// Returns the recorded messages that are due now.

@@ -55,13 +55,13 @@ pub struct VisibilityCursor {
     /// The agent whose submission comes next in the recording: no other is accepted before it.
     pub awaited: watch::Receiver<Option<AgentNumber>>,
     /// Cancelled when the run diverges from the recording; the timeline is ignored from then on.
-    pub diverged: CancellationToken,
+    pub divergence: CancellationToken,
 }
 
 impl VisibilityCursor {
     /// Returns whether the agent's time is over after this many steps.
     pub(super) fn is_out_of_time(&self, steps: u32) -> bool {
-        self.timeline.out_of_time_after == Some(steps) && !self.diverged.is_cancelled()
+        self.timeline.out_of_time_after == Some(steps) && !self.divergence.is_cancelled()
     }
 
     /// Returns which answers `me` sees after this many steps. Waits for the answers that it saw in
@@ -75,7 +75,7 @@ impl VisibilityCursor {
         next: ReplySource,
         answers: &mut watch::Receiver<AnswerLog>,
     ) -> AnswerVisibility {
-        if self.diverged.is_cancelled() && next == ReplySource::Model {
+        if self.divergence.is_cancelled() && next == ReplySource::Model {
             return AnswerVisibility::All;
         }
         let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;
@@ -85,13 +85,13 @@ impl VisibilityCursor {
         tokio::select! {
             _ = answers.wait_for(|answers| answers.visible_length(&shown.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
-            () = self.diverged.cancelled() => {}
+            () = self.divergence.cancelled() => {}
         }
         // Checked again: the answers are added to the log before the author's successor is awaited,
         // and both can happen between two checks.
         let end = answers.borrow_and_update().visible_length(&shown.labels);
         if end.is_none() {
-            self.diverged.cancel();
+            self.divergence.cancel();
         }
         end.map_or(AnswerVisibility::All, AnswerVisibility::Before)
     }

@@ -396,7 +396,7 @@ impl RoundLoop {
             .as_ref()
             .is_some_and(RecordedConversation::is_exhausted);
         if let Some(cursor) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
-            cursor.diverged.cancelled().await;
+            cursor.divergence.cancelled().await;
             self.session.recorded = None;
             self.show_new_answers().await;
         }

@@ -52,8 +52,8 @@ impl ModelSession {
     }
 }
 
-/// Returns the current version of `tool` from `now`, or `tool` itself if it is not there.
-fn current_offer(now: &[ToolOffer], tool: &ToolOffer) -> ToolOffer {
-    let known = now.iter().find(|one| one.name == tool.name);
+/// Returns the current version of `tool` from `offers`, or `tool` itself if it is not there.
+fn current_offer(offers: &[ToolOffer], tool: &ToolOffer) -> ToolOffer {
+    let known = offers.iter().find(|one| one.name == tool.name);
     known.unwrap_or(tool).clone()
 }

@@ -8,7 +8,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::config::uploads::{UploadSource, UploadedFile};
 use crate::config::vendors::file_input::{FilePassing, ModelFileInput};
 use crate::path::AbsPath;
-use crate::prompts::model_files::{files_left_out, task_files_follow};
+use crate::prompts::model_files::{omitted_files_note, task_files_heading};
 use crate::text::count_noun;
 use crate::tools::call::{ToolCall, UserPath};
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileCollector, ModelFileSource};
@@ -65,7 +65,7 @@ impl ModelSession {
         let files = collected.into_files();
         if !files.is_empty() {
             self.conversation.push(ChatMessage::Files {
-                text: task_files_follow(&sources),
+                text: task_files_heading(&sources),
                 files,
             });
         }
@@ -148,7 +148,7 @@ pub(super) fn replace_files_by_notes(
             continue;
         }
         file_count = file_count.saturating_add(removed);
-        let note = files_left_out(removed);
+        let note = omitted_files_note(removed);
         if files.is_empty() {
             *message = ChatMessage::User(note.into());
         } else {

@@ -55,7 +55,7 @@ _massgen_values() {
     fi
 }
 "#;
-/// Adds them to the completions of zsh.
+/// Adds what `massgen __complete` prints to the completions of zsh.
 const ZSH_VALUES: &str = r#"
 _massgen() {
     local -a found
@@ -64,7 +64,7 @@ _massgen() {
     _massgen_arguments "$@"
 }
 "#;
-/// Adds them to the completions of fish.
+/// Adds what `massgen __complete` prints to the completions of fish.
 const FISH_VALUES: &str = r"
 function __massgen_values
     set -l words (commandline -opc)

@@ -235,7 +235,7 @@ pub(crate) fn build_resumed_request(
         replay: Some(ReplayInput {
             messages: RecordedMessages::from_events(reading.resumed.events()),
             coordinations: reading.coordinations,
-            diverged: CancellationToken::new(),
+            divergence: CancellationToken::new(),
         }),
         resumed: Some(reading.resumed),
         reviewer: None,

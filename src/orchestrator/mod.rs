@@ -282,7 +282,7 @@ impl PreparedTurn {
         let followed = self.replay.as_mut().and_then(|again| {
             Some(ReplayCursor {
                 remaining: again.coordinations.pop_front()?,
-                diverged: again.diverged.clone(),
+                divergence: again.divergence.clone(),
                 stop: self.stop.clone(),
             })
         });
@@ -510,7 +510,7 @@ impl PreparedTurn {
         match &self.replay {
             None => MessageReader::new(view, VecDeque::new(), None),
             Some(ReplayInput { messages, .. }) => {
-                MessageReader::new(view, messages.take(id, phase), messages.diverged.clone())
+                MessageReader::new(view, messages.take(id, phase), messages.divergence.clone())
             }
         }
     }

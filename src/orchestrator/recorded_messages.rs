@@ -19,7 +19,7 @@ pub struct RecordedMessages {
     pub sent: Vec<RecordedMessage>,
     /// In a replay, cancelled when the run diverges from the recording: until then agents read only
     /// what they read in it. In a resumed run each conversation follows its own recording.
-    pub diverged: Option<CancellationToken>,
+    pub divergence: Option<CancellationToken>,
     /// What each agent read in each of its conversations.
     conversations: Mutex<ConversationsByAgent>,
 }
@@ -109,7 +109,7 @@ impl RecordedMessages {
         }
         Self {
             sent,
-            diverged: None,
+            divergence: None,
             conversations: Mutex::new(by_agent),
         }
     }

@@ -114,7 +114,7 @@ pub struct ReplayInput {
     /// The messages of the user, and when agents read them.
     pub messages: RecordedMessages,
     /// Cancelled when the run diverges from the recording; it then continues by itself.
-    pub diverged: CancellationToken,
+    pub divergence: CancellationToken,
 }
 
 /// The position of a replay in a recorded coordination.
@@ -123,7 +123,7 @@ pub struct ReplayCursor {
     /// The rest of it.
     pub remaining: RecordedCoordination,
     /// Cancelled when the run diverges.
-    pub diverged: CancellationToken,
+    pub divergence: CancellationToken,
     /// Ends the run where the recording ends.
     pub stop: CancellationToken,
 }
@@ -170,7 +170,7 @@ impl SubmissionQueue {
                 .remove(&agent)
                 .unwrap_or_default(),
             awaited: self.awaited.subscribe(),
-            diverged: followed.diverged.clone(),
+            divergence: followed.divergence.clone(),
         })
     }
 
@@ -190,7 +190,7 @@ impl SubmissionQueue {
                 return Some(CoordinatorInput::RecordedMessage(number, to));
             }
             match (next, followed.remaining.ending) {
-                (Some(agent), _) if is_at_work(agent) && !followed.diverged.is_cancelled() => {
+                (Some(agent), _) if is_at_work(agent) && !followed.divergence.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
                         let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
                         // Its agent may continue before the next submission is awaited.
@@ -209,7 +209,7 @@ impl SubmissionQueue {
                 }
                 (Some(_), _) | (None, RecordedEnding::Closed) => {}
             }
-            followed.diverged.cancel();
+            followed.divergence.cancel();
             let messages = order.drain(..).filter_map(RecordedInput::into_message);
             self.messages_left.extend(messages);
             self.replay = None;

@@ -424,7 +424,7 @@ impl PipelineRun {
             replay: Some(ReplayInput {
                 messages: RecordedMessages::from_events(reading.resumed.events()),
                 coordinations: reading.coordinations,
-                diverged: CancellationToken::new(),
+                divergence: CancellationToken::new(),
             }),
             resumed: Some(reading.resumed),
             ..request

@@ -4,7 +4,7 @@ use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::{count_noun, escape_name};
 
 /// Returns the text before the images that a tool returned.
-pub fn images_follow(tool: &str, count: usize) -> String {
+pub fn result_images_heading(tool: &str, count: usize) -> String {
     let tool = UntrustedText::from(tool).in_backticks();
     match count {
         1 => note(format_args!("the image that {tool} gave")),
@@ -15,7 +15,7 @@ pub fn images_follow(tool: &str, count: usize) -> String {
 }
 
 /// Returns the text before the images of files that the task mentions.
-pub fn task_images_follow(paths: &[String]) -> String {
+pub fn task_images_heading(paths: &[String]) -> String {
     let paths: Vec<String> = paths.iter().map(|path| escape_name(path)).collect();
     note(format_args!(
         "the images that the task mentions, in this order: {}",
@@ -24,7 +24,7 @@ pub fn task_images_follow(paths: &[String]) -> String {
 }
 
 /// Returns the end of a result whose images are not passed on.
-pub fn images_not_shown(count: usize) -> String {
+pub fn unshown_images_note(count: usize) -> String {
     let images = count_noun(count, "image");
     let note = note(format_args!(
         "{images} not shown: the model accepts text only"
@@ -33,7 +33,7 @@ pub fn images_not_shown(count: usize) -> String {
 }
 
 /// Returns the text that replaces images.
-pub fn images_left_out(count: usize) -> String {
+pub fn omitted_images_note(count: usize) -> String {
     let images = count_noun(count, "image");
     note(format_args!(
         "{images} of an earlier result left out here. Call the tool again if you need to look once more."

@@ -5,7 +5,7 @@ use crate::text::{count_noun, escape_name};
 use crate::tools::model_file::ModelFileClass;
 
 /// Returns the text before the files that belong to the task; `sources` are their paths and URLs.
-pub fn task_files_follow(sources: &[String]) -> String {
+pub fn task_files_heading(sources: &[String]) -> String {
     let sources: Vec<String> = sources.iter().map(|source| escape_name(source)).collect();
     note(format_args!(
         "the files that belong to the task, in this order: {}",
@@ -14,13 +14,13 @@ pub fn task_files_follow(sources: &[String]) -> String {
 }
 
 /// Returns the text that replaces files.
-pub fn files_left_out(count: usize) -> String {
+pub fn omitted_files_note(count: usize) -> String {
     let files = count_noun(count, "file");
     note(format_args!("{files} of the task left out here"))
 }
 
 /// Returns the text that replaces one file of `class` for a model that accepts none.
-pub fn file_not_accepted(class: ModelFileClass) -> String {
+pub fn unaccepted_file_note(class: ModelFileClass) -> String {
     note(format_args!(
         "a file left out here: this model accepts no {class}"
     ))

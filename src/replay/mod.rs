@@ -168,14 +168,14 @@ fn run_request(
     machine: HostEnvironment,
     stop: &CancellationToken,
 ) -> RunRequest {
-    let diverged = CancellationToken::new();
+    let divergence = CancellationToken::new();
     let ends = PlaybackCancellation {
-        diverged: diverged.clone(),
+        divergence: divergence.clone(),
         stop: stop.clone(),
     };
     let question = record.question();
     let mut messages = RecordedMessages::from_events(&record.events);
-    messages.diverged = Some(diverged.clone());
+    messages.divergence = Some(divergence.clone());
     RunRequest {
         messages: UserMessageReceiver::default(),
         inbox: None,
@@ -191,7 +191,7 @@ fn run_request(
         replay: Some(ReplayInput {
             coordinations: record.plan.coordinations,
             messages,
-            diverged,
+            divergence,
         }),
         resumed: None,
         opened: record.opened,

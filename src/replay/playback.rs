@@ -29,7 +29,7 @@ pub(super) struct PlaybackBackend {
 #[derive(Clone, Debug)]
 pub(super) struct PlaybackCancellation {
     /// Cancelled when the run diverges from the record.
-    pub(super) diverged: CancellationToken,
+    pub(super) divergence: CancellationToken,
     /// Cancelled at the end of the record, which ends the run too.
     pub(super) stop: CancellationToken,
 }
@@ -123,7 +123,7 @@ impl Backend for PlaybackBackend {
                 self.ends.stop.cancel();
             }
             if then != MissingReply::Fails {
-                self.ends.diverged.cancelled().await;
+                self.ends.divergence.cancelled().await;
             }
             Err(BackendError {
                 kind: BackendErrorKind::Permanent,

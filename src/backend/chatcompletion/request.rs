@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::backend::ModelRequest;
 use crate::backend::chatcompletion::reasoning::ReasoningEchoPolicy;
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::model_files::file_not_accepted;
+use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -143,7 +143,7 @@ fn encode_file(file: &ModelFile) -> Value {
             json!({"type": "input_audio", "input_audio": audio})
         }
         (class @ ModelFileClass::Audio, ModelFileSource::Url(_)) => {
-            json!({"type": "text", "text": file_not_accepted(class)})
+            json!({"type": "text", "text": unaccepted_file_note(class)})
         }
         (ModelFileClass::Video, ModelFileSource::Bytes(bytes)) => {
             json!({"type": "video_url", "video_url": {"url": bytes.data_url()}})

@@ -2,8 +2,8 @@
 
 use crate::backend::conversation::ChatMessage;
 use crate::prompts::external_agents::{INSTRUCTIONS, previous_reply, previous_result};
-use crate::prompts::images::images_left_out;
-use crate::prompts::model_files::files_left_out;
+use crate::prompts::images::omitted_images_note;
+use crate::prompts::model_files::omitted_files_note;
 
 /// Separator between two messages.
 const SEPARATOR: &str = "\n\n";
@@ -21,8 +21,8 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
             previous_reply(text, &calls)
         }
         ChatMessage::CallResult { content, .. } => previous_result(content),
-        ChatMessage::Images { images, .. } => images_left_out(images.len()),
-        ChatMessage::Files { files, .. } => files_left_out(files.len()),
+        ChatMessage::Images { images, .. } => omitted_images_note(images.len()),
+        ChatMessage::Files { files, .. } => omitted_files_note(files.len()),
     });
     let all: Vec<String> = head.into_iter().chain(rendered).collect();
     all.join(SEPARATOR)
@@ -47,8 +47,8 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
             (!is_waiting(call_id)).then(|| previous_result(content))
         }
         ChatMessage::Images { text, .. } if answers => Some(text.clone()),
-        ChatMessage::Images { images, .. } => Some(images_left_out(images.len())),
-        ChatMessage::Files { files, .. } => Some(files_left_out(files.len())),
+        ChatMessage::Images { images, .. } => Some(omitted_images_note(images.len())),
+        ChatMessage::Files { files, .. } => Some(omitted_files_note(files.len())),
     });
     let all: Vec<String> = rendered.collect();
     all.join(SEPARATOR)

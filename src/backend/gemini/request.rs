@@ -11,7 +11,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::gemini::parameters::GenerateContentParameters;
 use crate::backend::gemini::schema;
 use crate::config::vendors::GeminiGeneration;
-use crate::prompts::model_files::file_not_accepted;
+use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::image::{ImageKind, ModelImage};
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileKind, ModelFileSource};
 use crate::tools::request::CallRequest;
@@ -140,7 +140,7 @@ fn file_part(file: &ModelFile) -> Value {
             json!({"fileData": {"mimeType": media_type, "fileUri": url.as_str()}})
         }
         (class @ (ModelFileClass::Audio | ModelFileClass::Video), ModelFileSource::Url(_)) => {
-            json!({"text": file_not_accepted(class)})
+            json!({"text": unaccepted_file_note(class)})
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::backend::ModelRequest;
 use crate::backend::conversation::ChatMessage;
 use crate::backend::messages::parameters::MessagesParameters;
 use crate::backend::messages::strict_tools::StrictToolLimits;
-use crate::prompts::model_files::file_not_accepted;
+use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::image::ModelImage;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
@@ -124,7 +124,7 @@ fn file_block(file: &ModelFile) -> Value {
             json!({"type": "url", "url": url.as_str()})
         }
         (class @ (ModelFileClass::Audio | ModelFileClass::Video), _) => {
-            return json!({"type": "text", "text": file_not_accepted(class)});
+            return json!({"type": "text", "text": unaccepted_file_note(class)});
         }
     };
     json!({"type": "document", "source": source})

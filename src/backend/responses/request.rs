@@ -8,7 +8,7 @@ use crate::backend::conversation::ChatMessage;
 use crate::backend::responses::echo;
 use crate::backend::responses::output::kind;
 use crate::backend::responses::parameters::{ResponsesParameters, SystemPlace};
-use crate::prompts::model_files::file_not_accepted;
+use crate::prompts::model_files::unaccepted_file_note;
 use crate::tools::model_file::{ModelFile, ModelFileClass, ModelFileSource};
 use crate::tools::request::CallRequest;
 use crate::tools::spec::ToolOffer;
@@ -97,7 +97,7 @@ fn encode_file(file: &ModelFile) -> Value {
             json!({"type": "input_file", "file_url": url.as_str()})
         }
         (class @ (ModelFileClass::Audio | ModelFileClass::Video), _) => {
-            json!({"type": "input_text", "text": file_not_accepted(class)})
+            json!({"type": "input_text", "text": unaccepted_file_note(class)})
         }
     }
 }

@@ -102,7 +102,7 @@ fn definition(function: &PackageFunction) -> String {
         } else {
             ",omitempty"
         };
-        let tag = json!(format!("{}{omit}", parameter.wire));
+        let tag = json!(format!("{}{omit}", parameter.wire_name));
         let _ = writeln!(
             text,
             "\t{} {} `json:{tag}`",
@@ -138,9 +138,9 @@ fn definition(function: &PackageFunction) -> String {
 
 /// Returns whether a struct tag can hold the name of a parameter: Go ignores names with other
 /// characters, and a quote would end the tag (`isValidTag` of `encoding/json`).
-pub(super) fn is_tag(wire: &str) -> bool {
+pub(super) fn is_tag(wire_name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:$@/ ".contains(c);
-    !wire.is_empty() && wire != "-" && wire.chars().all(is_plain)
+    !wire_name.is_empty() && wire_name != "-" && wire_name.chars().all(is_plain)
 }
 
 /// Returns text that cannot end its comment.

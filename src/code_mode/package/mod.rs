@@ -70,13 +70,13 @@ struct ToolAlias {
 /// The name of a parameter in other systems.
 struct ParameterAlias {
     /// massgen's name for it.
-    wire: &'static str,
+    wire_name: &'static str,
     alias: &'static str,
 }
 
 /// The path of a file, as other systems call it.
 const FILEPATH: &[ParameterAlias] = &[ParameterAlias {
-    wire: "path",
+    wire_name: "path",
     alias: "filepath",
 }];
 
@@ -125,7 +125,7 @@ struct FunctionParameter {
     /// Its name in programs.
     name: String,
     /// Its name in the tool's arguments.
-    wire: String,
+    wire_name: String,
     kind: FunctionParameterType,
     is_required: bool,
     /// What the name does not say; may be empty.
@@ -221,22 +221,24 @@ fn function(
         .and_then(Value::as_object)
         .into_iter()
         .flatten();
-    let writable = |wire: &str| match language {
+    let writable = |wire_name: &str| match language {
         ProgramLanguage::Python => true,
-        ProgramLanguage::Go => go::is_tag(wire),
+        ProgramLanguage::Go => go::is_tag(wire_name),
     };
     let mut parameters: Vec<FunctionParameter> = properties
-        .filter(|(wire, _)| writable(wire))
-        .map(|(wire, schema)| {
-            let other = renamed.iter().find(|renamed| renamed.wire == wire);
+        .filter(|(wire_name, _)| writable(wire_name))
+        .map(|(wire_name, schema)| {
+            let other = renamed
+                .iter()
+                .find(|renamed| renamed.wire_name == wire_name);
             let note = schema.get("description").and_then(Value::as_str);
             FunctionParameter {
-                name: named(other.map_or(wire.as_str(), |other| other.alias)),
-                wire: wire.clone(),
+                name: named(other.map_or(wire_name.as_str(), |other| other.alias)),
+                wire_name: wire_name.clone(),
                 kind: kind(schema),
-                is_required: is_required(wire),
+                is_required: is_required(wire_name),
                 note: note.unwrap_or_default().to_owned(),
-                path: path_permission(&tool.name, wire),
+                path: path_permission(&tool.name, wire_name),
             }
         })
         .collect();

@@ -91,10 +91,10 @@ fn definition(function: &PackageFunction) -> String {
         .collect();
     let arguments = parameters
         .iter()
-        .map(|parameter| format!("{}: {}", json!(parameter.wire), parameter.name));
+        .map(|parameter| format!("{}: {}", json!(parameter.wire_name), parameter.name));
     let paths = parameters.iter().filter_map(|parameter| {
         let writes = python_bool(parameter.path? == Permission::Write);
-        Some(format!("({}, {writes})", json!(parameter.wire)))
+        Some(format!("({}, {writes})", json!(parameter.wire_name)))
     });
     format!(
         "def {name}({}) -> str:\n    {}\n    return _call({}, {{{}}}, [{}])\n",

@@ -150,7 +150,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
             ));
         }
     }
-    let unread = unread(gate, source, &pending);
+    let unread = unread_files(gate, source, &pending);
     let transfer = copy_tree(route, None)?;
     for rel in unread {
         let to = destination.join(&rel).real().clone();
@@ -175,7 +175,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
 }
 
 /// Returns the files of `pending` that the agent has neither created nor read.
-fn unread(gate: &Gate, source: &ResolvedPath, pending: &[PendingDelete]) -> Vec<RelPath> {
+fn unread_files(gate: &Gate, source: &ResolvedPath, pending: &[PendingDelete]) -> Vec<RelPath> {
     let history = gate.history();
     let files = pending
         .iter()

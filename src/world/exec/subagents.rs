@@ -121,16 +121,16 @@ pub(super) fn spawn_subagents(
             let _own = commands.end_background();
         }
     }
-    let ended: Vec<_> = started.iter().zip(dirs).zip(&reports).collect();
-    let all_completed = ended.len() == dirs.len()
+    let outcomes: Vec<_> = started.iter().zip(dirs).zip(&reports).collect();
+    let all_completed = outcomes.len() == dirs.len()
         && reports
             .iter()
             .all(|report| report.status == SubagentStatus::Completed);
-    let results: Vec<Value> = ended
+    let results: Vec<Value> = outcomes
         .iter()
         .map(|((spec, dir), report)| result(gate, spec, dir, report))
         .collect();
-    let summaries = ended
+    let summaries = outcomes
         .iter()
         .map(|((spec, _), report)| match &report.reason {
             Some(reason) => format!("{} {}: {reason}", spec.task.id, report.status),

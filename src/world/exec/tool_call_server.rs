@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use crate::code_mode::protocol::{AnswerFrame, CallFrame, FRAME_BYTES_MAX};
-use crate::prompts::images::images_not_shown;
+use crate::prompts::images::unshown_images_note;
 use crate::prompts::not_offered;
 use crate::text::{count_noun, single_line};
 use crate::tools::call::{ToolCall, WORKSPACE};
@@ -274,7 +274,7 @@ impl ToolCallServer {
             Ok(permitted) => {
                 let mut observation = run_until(permitted, Some(interrupt));
                 if !observation.images.is_empty() {
-                    let images = images_not_shown(observation.images.len());
+                    let images = unshown_images_note(observation.images.len());
                     observation.content.push_str(&images);
                 }
                 self.lock().changes.extend(observation.changes);

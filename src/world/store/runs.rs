@@ -15,7 +15,7 @@ use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::limits;
 use crate::world::store::records::metadata::RecordedRunMetadata;
 use crate::world::store::records::record_paths::{
-    EVENTS, METADATA, OUTSET, REPLIES, STATUS, TURN_PREFIX,
+    EVENTS, MANIFEST, METADATA, REPLIES, STATUS, TURN_PREFIX,
 };
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::reject_symlinks_to;
@@ -176,7 +176,7 @@ impl RunDir {
 
     /// Reads how the run began.
     pub fn manifest(&self) -> Result<ReplayManifest> {
-        let path = self.turn().join(OUTSET);
+        let path = self.turn().join(MANIFEST);
         let cannot = |why: &str| {
             let message = format!("`{}` cannot be replayed: {why}", self.name());
             Error::new(ErrorKind::Environment, message)
@@ -294,7 +294,7 @@ impl RunDir {
         };
         let replies = turn.join(REPLIES);
         let recorded = dir::names(&replies).unwrap_or_default().into_iter();
-        let parts = [EVENTS, STATUS, METADATA, OUTSET, REPLIES].map(|name| turn.join(name));
+        let parts = [EVENTS, STATUS, METADATA, MANIFEST, REPLIES].map(|name| turn.join(name));
         let mut parts = parts
             .into_iter()
             .chain(recorded.map(|name| replies.join(name)));

@@ -57,12 +57,12 @@ impl TelemetrySettings {
     /// the value of a variable that may hold a key.
     pub fn read(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let is_true = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let off = is_true("OTEL_SDK_DISABLED")
+        let is_disabled = is_true("OTEL_SDK_DISABLED")
             || env("OTEL_TRACES_EXPORTER").is_some_and(|exporter| exporter == "none");
-        if off {
+        if is_disabled {
             return Ok(None);
         }
-        let Some(endpoint) = endpoint(env)? else {
+        let Some(endpoint) = read_endpoint(env)? else {
             return Ok(None);
         };
         let content = if is_true("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT") {
@@ -72,10 +72,10 @@ impl TelemetrySettings {
         };
         Ok(Some(Self {
             endpoint,
-            headers: headers(env)?,
-            encoding: encoding(env)?,
-            timeout: timeout(env)?,
-            resource: resource(env)?,
+            headers: read_headers(env)?,
+            encoding: read_encoding(env)?,
+            timeout: read_timeout(env)?,
+            resource: read_resource(env)?,
             content,
         }))
     }
@@ -83,17 +83,17 @@ impl TelemetrySettings {
 
 /// Returns the value of the variable for traces, or otherwise of the one for all signals, with its
 /// name.
-fn signal_variable(env: &dyn Fn(&str) -> Option<String>, what: &str) -> Option<(String, String)> {
+fn signal_variable(env: &dyn Fn(&str) -> Option<String>, suffix: &str) -> Option<(String, String)> {
     let names = [
-        format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
-        format!("OTEL_EXPORTER_OTLP_{what}"),
+        format!("OTEL_EXPORTER_OTLP_TRACES_{suffix}"),
+        format!("OTEL_EXPORTER_OTLP_{suffix}"),
     ];
     names
         .into_iter()
         .find_map(|name| env(&name).map(|value| (name, value)))
 }
 
-fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String> {
+fn read_endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String> {
     let Some((name, text)) = signal_variable(env, "ENDPOINT") else {
         return Ok(None);
     };
@@ -111,7 +111,7 @@ fn endpoint(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, String>
     Ok(Some(url))
 }
 
-fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<OtlpEncoding, String> {
+fn read_encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<OtlpEncoding, String> {
     match signal_variable(env, "PROTOCOL") {
         None => Ok(OtlpEncoding::Protobuf),
         Some((name, value)) => match value.trim() {
@@ -124,7 +124,7 @@ fn encoding(env: &dyn Fn(&str) -> Option<String>) -> Result<OtlpEncoding, String
     }
 }
 
-fn timeout(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
+fn read_timeout(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
     let milliseconds = match signal_variable(env, "TIMEOUT") {
         None => TIMEOUT_MILLISECONDS_DEFAULT,
         Some((name, value)) => value
@@ -135,12 +135,12 @@ fn timeout(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
     Ok(Duration::from_millis(milliseconds))
 }
 
-fn headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
+fn read_headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     let Some((variable, text)) = signal_variable(env, "HEADERS") else {
         return Ok(headers);
     };
-    for (name, value) in pairs(&variable, &text)? {
+    for (name, value) in parse_pairs(&variable, &text)? {
         let unsendable = || format!("`{variable}` contains an invalid header");
         let name = HeaderName::try_from(name).map_err(|_| unsendable())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| unsendable())?;
@@ -150,10 +150,10 @@ fn headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-fn resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, String> {
+fn read_resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)>, String> {
     let name = "OTEL_RESOURCE_ATTRIBUTES";
     let mut resource = match env(name) {
-        Some(text) => pairs(name, &text)?,
+        Some(text) => parse_pairs(name, &text)?,
         None => Vec::new(),
     };
     let is_named = |(key, _): &(String, String)| key == "service.name";
@@ -171,7 +171,7 @@ fn resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, String)
 }
 
 /// Parses `name=value,name=value`, with values that may be percent-encoded.
-fn pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>, String> {
+fn parse_pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>, String> {
     let entries = text
         .split(',')
         .map(str::trim)

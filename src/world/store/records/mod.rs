@@ -18,7 +18,7 @@ use crate::world::store::records::attempt::AttemptRecord;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::{
-    EVENTS, METADATA, OUTSET, REPLIES, RunRecordPaths,
+    EVENTS, MANIFEST, METADATA, REPLIES, RunRecordPaths,
 };
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::records::replies::ReplyRecorder;
@@ -122,7 +122,7 @@ impl Recorder {
     /// Writes how the run began, so that it can be replayed.
     pub fn write_manifest(&self, manifest: &ReplayManifest) -> Result<()> {
         let text = manifest.to_yaml(&self.redactor)?;
-        let path = self.paths.turn().join(OUTSET);
+        let path = self.paths.turn().join(MANIFEST);
         file::replace(&path, text.as_bytes(), FileDurability::Process)
     }
 

@@ -106,7 +106,7 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 pub(crate) const METADATA: &str = "execution_metadata.yaml";
 
 /// The name of the file that records how a run began.
-pub(crate) const OUTSET: &str = "replay.yaml";
+pub(crate) const MANIFEST: &str = "replay.yaml";
 
 /// The name of the directory of recorded replies.
 pub(crate) const REPLIES: &str = "replies";
