@@ -139,8 +139,7 @@ impl<'a> GateUse<'a> {
             GateUse::Session(_, agent) => {
                 let is_meant = |id: &AgentId| agent.is_none_or(|agent| agent == id.as_str());
                 all.servers.retain(|(_, runner)| is_meant(runner.id));
-                all.programs
-                    .retain(|programmer| is_meant(programmer.environment.id));
+                all.programs.retain(|spec| is_meant(spec.environment.id));
             }
         }
         all

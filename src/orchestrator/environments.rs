@@ -69,7 +69,7 @@ pub struct PreparedProgram {
 /// The environments of a run's processes.
 #[derive(Debug, Default)]
 pub struct AgentEnvironments {
-    ready: BTreeMap<AgentId, ExecEnvironment>,
+    command_environments: BTreeMap<AgentId, ExecEnvironment>,
     rejected: BTreeMap<AgentId, ExecutionIsolation>,
     /// The environments of checks on an agent's work.
     check_environments: BTreeMap<AgentId, ExecEnvironment>,
@@ -164,11 +164,11 @@ pub struct EnvironmentSpecs<'a> {
 impl EnvironmentSpecs<'_> {
     /// Returns whether no environment is needed.
     fn is_empty(&self) -> bool {
-        let agents = self.commands.is_empty() && self.checks.is_empty();
-        let others =
+        let has_no_commands = self.commands.is_empty() && self.checks.is_empty();
+        let has_no_processes =
             self.servers.is_empty() && self.external_agents.is_empty() && self.hooks.is_empty();
-        let programs = self.programs.is_empty() && self.subagent_programs.is_empty();
-        agents && programs && others
+        let has_no_programs = self.programs.is_empty() && self.subagent_programs.is_empty();
+        has_no_commands && has_no_programs && has_no_processes
     }
 }
 
@@ -187,12 +187,12 @@ impl AgentEnvironments {
         }
         let EnvironmentSpecs {
             commands,
-            checks: checked,
+            checks,
             programs,
-            servers: served,
-            external_agents: agents,
+            servers,
+            external_agents,
             subagent_programs,
-            hooks: hooked,
+            hooks,
         } = specs;
         let mut builder = EnvironmentBuilder {
             directories: SandboxDirs::make(&layout.sandboxes)?,
@@ -209,10 +209,10 @@ impl AgentEnvironments {
             if commands.sandbox_level() == SandboxLevel::Unavailable {
                 environments.rejected.insert(id, commands.isolation());
             } else {
-                environments.ready.insert(id, commands);
+                environments.command_environments.insert(id, commands);
             }
         }
-        for spec in checked {
+        for spec in checks {
             let directory = builder.directories.checks_of(spec.id)?;
             let commands = builder.build_environment(spec, &directory, ContainerWork::Checks)?;
             if let Some(why) = check_obstacle(commands.sandbox_level(), spec.grants) {
@@ -224,15 +224,15 @@ impl AgentEnvironments {
                     .insert(spec.id.clone(), commands);
             }
         }
-        for programmer in programs {
-            let id = programmer.environment.id;
+        for code_mode_spec in programs {
+            let id = code_mode_spec.environment.id;
             let directory = builder.directories.programs_of(id)?;
-            let built = builder.build_commands(programmer.environment, &directory)?;
+            let built = builder.build_commands(code_mode_spec.environment, &directory)?;
             environments
                 .programs
-                .insert(id.clone(), prepare_programs(programmer, built)?);
+                .insert(id.clone(), prepare_programs(code_mode_spec, built)?);
         }
-        for (server, spec) in served {
+        for (server, spec) in servers {
             let directory = builder.directories.server_of(spec.id, server)?;
             let commands = builder.build_server(server, spec, &directory)?;
             if commands.sandbox_level() == SandboxLevel::Unavailable {
@@ -242,7 +242,7 @@ impl AgentEnvironments {
             let key = (spec.id.clone(), server.clone());
             environments.server_environments.insert(key, commands);
         }
-        for (agent, spec) in agents {
+        for (agent, spec) in external_agents {
             let directory = builder.directories.external_agent_of(spec.id)?;
             let built = builder.build_external_agent(agent, spec, &directory)?;
             environments.external_agents.insert(spec.id.clone(), built);
@@ -252,7 +252,7 @@ impl AgentEnvironments {
             let built = builder.build_subagent_program(spec)?;
             environments.subagent_programs.insert(key, built);
         }
-        for spec in hooked {
+        for spec in hooks {
             let built = builder.build_hooks(spec)?;
             environments.hooks.insert(spec.id.clone(), built);
         }
@@ -305,7 +305,7 @@ impl AgentEnvironments {
 
     /// Returns the environment of an agent's commands; `None` if it may run none.
     pub fn command_environment(&self, agent: &AgentId) -> Option<&ExecEnvironment> {
-        self.ready.get(agent)
+        self.command_environments.get(agent)
     }
 
     /// Returns whether an agent's commands are rejected because no sandbox is available on this
@@ -318,32 +318,38 @@ impl AgentEnvironments {
     /// about what is not available.
     pub fn sandbox_events(&self) -> Vec<Event> {
         let ready = self
-            .ready
+            .command_environments
             .iter()
             .map(|(agent, commands)| (agent, commands.isolation()));
-        let refused = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
-        let only = self
+        let rejected = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
+        let only_programs = self
             .programs
             .iter()
-            .filter(|(agent, _)| !self.ready.contains_key(*agent));
-        let only = only.map(|(agent, programs)| (agent, programs.environment().isolation()));
-        let external = self
+            .filter(|(agent, _)| !self.command_environments.contains_key(*agent));
+        let code_mode =
+            only_programs.map(|(agent, programs)| (agent, programs.environment().isolation()));
+        let external_agents = self
             .external_agents
             .iter()
             .map(|(agent, program)| (agent, program.environment.isolation()));
         let is_reported = |agent: &AgentId| {
             let is_external = self.external_agents.contains_key(agent);
-            is_external || self.ready.contains_key(agent) || self.programs.contains_key(agent)
+            is_external
+                || self.command_environments.contains_key(agent)
+                || self.programs.contains_key(agent)
         };
-        let of_subagents = self
+        let unreported = self
             .subagent_programs
             .iter()
             .filter(|((agent, _), _)| !is_reported(agent));
-        let of_subagents =
-            of_subagents.map(|((agent, _), program)| (agent, program.environment.isolation()));
+        let subagents =
+            unreported.map(|((agent, _), program)| (agent, program.environment.isolation()));
         let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        let all = ready.chain(refused).chain(only).chain(external);
-        for (agent, by) in all.chain(of_subagents) {
+        let all = ready
+            .chain(rejected)
+            .chain(code_mode)
+            .chain(external_agents);
+        for (agent, by) in all.chain(subagents) {
             match groups.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
@@ -357,10 +363,13 @@ impl AgentEnvironments {
                 by,
             })
         };
-        let notes = self.ready.iter().flat_map(|(agent, commands)| {
-            let notes = commands.notes().iter();
-            notes.map(move |note| format!("commands of {agent}: {note}"))
-        });
+        let notes = self
+            .command_environments
+            .iter()
+            .flat_map(|(agent, commands)| {
+                let notes = commands.notes().iter();
+                notes.map(move |note| format!("commands of {agent}: {note}"))
+            });
         let warning = |message| Event::Run(RunEvent::Warning { message });
         groups
             .into_iter()
@@ -372,14 +381,14 @@ impl AgentEnvironments {
 
 /// Prepares the programs of an agent, after a test run of one.
 fn prepare_programs(
-    programmer: CodeModeSpec<'_>,
+    code_mode_spec: CodeModeSpec<'_>,
     environment: ExecEnvironment,
 ) -> Result<ProgramEnvironment> {
     let CodeModeSpec {
         environment: spec,
         dialect,
         tools,
-    } = programmer;
+    } = code_mode_spec;
     let id = spec.id;
     if environment.sandbox_level() == SandboxLevel::Unavailable {
         let message = format!("no sandbox is available for the programs of `{id}`");

@@ -1,5 +1,5 @@
 //! Images that tools return and models accept: of a type detected from their bytes, whatever they
-//! are declared to be, and within the vendors' limits. Pure.
+//! are declared to be, and within the vendors' limits.
 
 use std::fmt;
 use std::path::Path;
@@ -48,16 +48,16 @@ pub enum ImageKind {
 pub enum ImageRejection {
     /// It is not such an image, or damaged.
     #[error("it is no PNG, JPEG, GIF or WebP image")]
-    Kind,
+    Unsupported,
     /// It is too large.
     #[error("it is larger than {} MiB in base64", BASE64_BYTES_MAX >> 20)]
-    Bytes,
+    TooLarge,
     /// It is too wide or too high.
     #[error("it is more than {SIDE_PIXELS_MAX} pixels wide or high")]
-    Pixels,
+    TooManyPixels,
     /// The result contains too many images.
     #[error("there are more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
-    Others,
+    TooMany,
 }
 
 impl ModelImage {
@@ -78,15 +78,15 @@ impl ModelImage {
     /// The image is not of a supported type, is damaged or exceeds a limit.
     pub fn parse(base64: Arc<str>) -> Result<Self, ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
-            return Err(ImageRejection::Bytes);
+            return Err(ImageRejection::TooLarge);
         }
         let bytes = STANDARD
             .decode(&*base64)
-            .map_err(|_| ImageRejection::Kind)?;
-        let kind = ImageKind::from_magic_bytes(&bytes).ok_or(ImageRejection::Kind)?;
-        let pixels = imagesize::blob_size(&bytes).map_err(|_| ImageRejection::Kind)?;
+            .map_err(|_| ImageRejection::Unsupported)?;
+        let kind = ImageKind::from_magic_bytes(&bytes).ok_or(ImageRejection::Unsupported)?;
+        let pixels = imagesize::blob_size(&bytes).map_err(|_| ImageRejection::Unsupported)?;
         if pixels.width.max(pixels.height) > SIDE_PIXELS_MAX {
-            return Err(ImageRejection::Pixels);
+            return Err(ImageRejection::TooManyPixels);
         }
         Ok(Self {
             kind,
@@ -122,7 +122,7 @@ impl fmt::Display for ModelImage {
 /// Omits the bytes.
 impl fmt::Debug for ModelImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Image({self})")
+        write!(f, "ModelImage({self})")
     }
 }
 
@@ -190,11 +190,11 @@ impl ImageCollector {
     /// The image is invalid or exceeds a limit.
     pub fn add(&mut self, base64: &str) -> Result<(usize, &ModelImage), ImageRejection> {
         if base64.len() > BASE64_BYTES_MAX {
-            return Err(ImageRejection::Bytes);
+            return Err(ImageRejection::TooLarge);
         }
         let base64_bytes = self.base64_bytes.saturating_add(base64.len());
         if self.images.len() >= IMAGES_MAX || base64_bytes > ALL_BASE64_BYTES_MAX {
-            return Err(ImageRejection::Others);
+            return Err(ImageRejection::TooMany);
         }
         let image = ModelImage::parse(base64.into())?;
         self.base64_bytes = base64_bytes;
@@ -203,7 +203,7 @@ impl ImageCollector {
         self.images
             .last()
             .map(|last| (number, last))
-            .ok_or(ImageRejection::Kind)
+            .ok_or(ImageRejection::Unsupported)
     }
 
     /// Returns all images that were added, in order.
@@ -235,8 +235,8 @@ mod tests {
 
         check(&png(20, 10), Ok("image/png, 20 x 10 pixels"));
         check(&png(8_000, 1), Ok("image/png, 8000 x 1 pixels"));
-        check(&png(8_001, 1), Err(ImageRejection::Pixels));
-        check(&png(1, 8_001), Err(ImageRejection::Pixels));
+        check(&png(8_001, 1), Err(ImageRejection::TooManyPixels));
+        check(&png(1, 8_001), Err(ImageRejection::TooManyPixels));
         let gif = STANDARD.encode(b"GIF89a\x03\0\x02\0\x80\0\0");
         check(&gif, Ok("image/gif, 3 x 2 pixels"));
         let webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x02\x40\0\0\0\0\0\0\0\0\0\0\0";
@@ -245,15 +245,21 @@ mod tests {
         check(&STANDARD.encode(jpeg), Ok("image/jpeg, 3 x 2 pixels"));
         check(
             &STANDARD.encode("<svg width='3'/>"),
-            Err(ImageRejection::Kind),
+            Err(ImageRejection::Unsupported),
         );
-        check(&STANDARD.encode(b"BM\x1a\0\0\0"), Err(ImageRejection::Kind));
-        check(png(20, 10).get(..12).unwrap(), Err(ImageRejection::Kind));
-        check("no base64", Err(ImageRejection::Kind));
-        check("", Err(ImageRejection::Kind));
+        check(
+            &STANDARD.encode(b"BM\x1a\0\0\0"),
+            Err(ImageRejection::Unsupported),
+        );
+        check(
+            png(20, 10).get(..12).unwrap(),
+            Err(ImageRejection::Unsupported),
+        );
+        check("no base64", Err(ImageRejection::Unsupported));
+        check("", Err(ImageRejection::Unsupported));
         check(
             &"A".repeat(BASE64_BYTES_MAX + 4),
-            Err(ImageRejection::Bytes),
+            Err(ImageRejection::TooLarge),
         );
     }
 
@@ -261,25 +267,25 @@ mod tests {
     fn an_answer_has_only_so_many_images() {
         let mut images = ImageCollector::default();
         for number in 1..=IMAGES_MAX {
-            assert_eq!(images.add(&png(1, 1)).map(|taken| taken.0), Ok(number));
+            assert_eq!(images.add(&png(1, 1)).map(|added| added.0), Ok(number));
         }
         assert_eq!(
-            images.add(&png(1, 1)).map(|taken| taken.0),
-            Err(ImageRejection::Others)
+            images.add(&png(1, 1)).map(|added| added.0),
+            Err(ImageRejection::TooMany)
         );
         let mut images = ImageCollector::default();
         // The data after an image's header is not checked.
         let head = STANDARD.decode(png(1, 1)).unwrap();
         let long = STANDARD.encode([head, vec![0; 3 * 1024 * 1024 - 64]].concat());
-        assert_eq!(images.add(&long).map(|taken| taken.0), Ok(1));
+        assert_eq!(images.add(&long).map(|added| added.0), Ok(1));
         assert_eq!(
-            images.add("bm8=").map(|taken| taken.0),
-            Err(ImageRejection::Kind)
+            images.add("bm8=").map(|added| added.0),
+            Err(ImageRejection::Unsupported)
         );
-        assert_eq!(images.add(&long).map(|taken| taken.0), Ok(2));
+        assert_eq!(images.add(&long).map(|added| added.0), Ok(2));
         assert_eq!(
-            images.add(&long).map(|taken| taken.0),
-            Err(ImageRejection::Others)
+            images.add(&long).map(|added| added.0),
+            Err(ImageRejection::TooMany)
         );
         assert_eq!(images.into_images().len(), 2);
     }

@@ -44,7 +44,7 @@ pub(crate) fn containers(daemon: &Daemon, project: &Project) -> String {
 }
 
 /// Starts a run, and waits until its agent's command is running.
-fn begun(project: &Project) -> Child {
+fn start_run(project: &Project) -> Child {
     let mut command = project.command();
     let child = command
         .stdin(Stdio::null())
@@ -52,14 +52,14 @@ fn begun(project: &Project) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let begun = || {
+    let has_begun = || {
         let found = Command::new("find")
             .arg(project.path(""))
             .args(["-name", "begun"])
             .output();
         !found.unwrap().stdout.is_empty()
     };
-    wait_until("command", TIME_MAX, begun);
+    wait_until("command", TIME_MAX, has_begun);
     child
 }
 
@@ -67,7 +67,7 @@ fn begun(project: &Project) -> Child {
 fn the_next_run_removes_containers_of_a_killed_run_and_none_of_running_ones() {
     let Some(daemon) = daemon() else { return };
     let running = project(&daemon, IMAGE, "touch begun; sleep 120");
-    let mut first = begun(&running);
+    let mut first = start_run(&running);
     let of_first = containers(&daemon, &running);
     assert_ne!(of_first, "");
     // Checks have a container of their own, and what commands change in theirs is not in it.
@@ -235,31 +235,31 @@ fn no_process_writes_to_the_users_directories_after_a_command_has_ended() {
     let fixture = ContainerFixture::new(&daemon.host());
     let container = fixture.open();
     let shell = ContainerShell(&fixture, &container);
-    let leave = |place: &Path| {
-        let place = place.display();
+    let leave_writer = |path: &Path| {
+        let path = path.display();
         // It has left the command's session when it writes.
         format!(
-            "(env -i /bin/busybox setsid /bin/sh -c 'while :; do echo 1 >{place}; sleep 0.1; done' >/dev/null 2>&1 </dev/null &)
-            until [ -e {place} ]; do sleep 0.05; done"
+            "(env -i /bin/busybox setsid /bin/sh -c 'while :; do echo 1 >{path}; sleep 0.1; done' >/dev/null 2>&1 </dev/null &)
+            until [ -e {path} ]; do sleep 0.05; done"
         )
     };
-    let goes_on = |place: &Path| {
-        drop(fs::remove_file(place));
+    let is_written = |path: &Path| {
+        drop(fs::remove_file(path));
         thread::sleep(Duration::from_millis(500));
-        place.exists()
+        path.exists()
     };
     // Control: in the workspace alone, such a process runs until the container stops.
     let own = fixture.path("project/.massgen/ws/late");
-    shell.check(&leave(&own), "");
+    shell.check(&leave_writer(&own), "");
     let mut tries = 0..60;
-    assert!(tries.any(|_| goes_on(&own)));
+    assert!(tries.any(|_| is_written(&own)));
     container
         .remount(&fixture.reachable(Permission::Write))
         .unwrap();
-    assert!(!goes_on(&own));
+    assert!(!is_written(&own));
     let users = fixture.path("project/late");
-    shell.check(&leave(&users), "");
-    assert!(!goes_on(&users));
+    shell.check(&leave_writer(&users), "");
+    assert!(!is_written(&users));
     shell.check("echo and on", "and on\n");
 }
 
@@ -271,7 +271,7 @@ fn an_engine_that_ends_during_a_run_leaves_clear_errors_and_a_run_that_ends() {
     }
     let mut own = Daemon::start();
     let running = project(&own, IMAGE, "touch begun; sleep 120");
-    let mut run = begun(&running);
+    let mut run = start_run(&running);
     let pid = fs::read_to_string(own.path("pid")).unwrap();
     let killed = Command::new("kill")
         .args(["-9", pid.trim()])
@@ -356,17 +356,21 @@ fn a_build_without_network_says_how_to_do_without_it() {
 fn a_file_of_the_project_does_not_say_where_the_engine_is() {
     let Some(daemon) = daemon() else { return };
     let host = format!("DOCKER_HOST={}\n", daemon.host());
-    let asked = Project::new()
+    let finished = Project::new()
         .file("team.yaml", team("none:1", "true"))
         .file(".env", host)
         .args(["--config", "team.yaml", "go"])
         .failure(3);
     assert!(
-        asked
+        finished
             .stderr()
             .contains("which may only set API keys: `DOCKER_HOST`"),
         "{}",
-        asked.stderr()
+        finished.stderr()
     );
-    assert!(!asked.stderr().contains("`none:1`"), "{}", asked.stderr());
+    assert!(
+        !finished.stderr().contains("`none:1`"),
+        "{}",
+        finished.stderr()
+    );
 }

@@ -131,7 +131,7 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
     let worked = finished_pipeline();
     let traps = tempfile::tempdir().unwrap();
     let program = create_trap(traps.path(), "trap");
-    let (own, brought) = (
+    let (own, planted) = (
         pipeline_dir(worked.project()),
         worked
             .project()
@@ -140,23 +140,23 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
     let copied = Command::new("cp")
         .arg("-a")
         .arg(&own)
-        .arg(&brought)
+        .arg(&planted)
         .status();
     assert!(copied.unwrap().success());
     for name in ["filter.evil.clean", "filter.evil.smudge"] {
-        git_in(&brought.join("hub.git"), &["config", name, &program]);
+        git_in(&planted.join("hub.git"), &["config", name, &program]);
     }
-    fs::create_dir_all(brought.join("hub.git/info")).unwrap();
-    fs::write(brought.join("hub.git/info/attributes"), "* filter=evil\n").unwrap();
+    fs::create_dir_all(planted.join("hub.git/info")).unwrap();
+    fs::write(planted.join("hub.git/info/attributes"), "* filter=evil\n").unwrap();
     let mut finished = worked;
-    let meant = "0a1b2c3d";
+    let prefix = "0a1b2c3d";
     for arguments in [
-        ["log", meant].as_slice(),
-        &["branches", meant],
-        &["diff", meant],
-        &["apply", meant],
-        &["revert", meant, "--role", "implementer"],
-        &["reset", meant, "--role", "implementer"],
+        ["log", prefix].as_slice(),
+        &["branches", prefix],
+        &["diff", prefix],
+        &["apply", prefix],
+        &["revert", prefix, "--role", "implementer"],
+        &["reset", prefix, "--role", "implementer"],
         &["--continue"],
     ] {
         finished = finished.then(arguments).failure(3);
@@ -167,7 +167,7 @@ fn a_pipeline_that_came_with_a_project_is_ignored() {
         );
     }
     assert_eq!(take_triggered(traps.path()), Vec::<String>::new());
-    fs::remove_dir_all(&brought).unwrap();
+    fs::remove_dir_all(&planted).unwrap();
     expect_committed(finished.then(["apply", "last"]).success().project());
 }
 

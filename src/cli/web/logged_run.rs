@@ -105,9 +105,9 @@ impl LoggedRun {
 /// Finds the run with this name.
 pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
     let logs = server.logs_directory();
-    let wanted = id.clone();
+    let name = id.clone();
     let finding = move || {
-        let found = runs::find_by_name(&wanted, &logs)?;
+        let found = runs::find_by_name(&name, &logs)?;
         Ok(found.map(|run| (run.has_log(), run)))
     };
     match run_blocking(finding).await? {
@@ -132,8 +132,8 @@ pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<Log
             events: run.events_file(),
         });
     }
-    let (pipelines, wanted) = (pipelines_directory(server.host()), id.clone());
-    let found = run_blocking(move || LoggedRun::find(&wanted, &pipelines)).await?;
+    let (pipelines, name) = (pipelines_directory(server.host()), id.clone());
+    let found = run_blocking(move || LoggedRun::find(&name, &pipelines)).await?;
     found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
 }
 

@@ -43,57 +43,57 @@ struct StdioCopier {
 pub struct DirectoryStreamError;
 
 impl StdioProxy {
-    /// Opens a proxy for the `users` streams and returns the streams for the command.
+    /// Opens a proxy for the `user_streams` and returns the streams for the command.
     ///
     /// # Errors
     /// A stream is a [directory](DirectoryStreamError), or no pipe or terminal can be opened.
-    pub fn open(users: ProcessStreams) -> io::Result<(Self, ProcessStreams)> {
+    pub fn open(user_streams: ProcessStreams) -> io::Result<(Self, ProcessStreams)> {
         let ProcessStreams {
             stdin,
             stdout,
             stderr,
-        } = users;
+        } = user_streams;
         for stream in [stdin.as_ref(), Some(&stdout), Some(&stderr)] {
             stream.map_or(Ok(()), reject_directory)?;
         }
         let interrupt = CommandInterrupt::new()?;
         let (copy_guard, copies) = channel(1);
-        let copying = StdioCopier {
+        let copier = StdioCopier {
             copy_guard,
             interrupt: interrupt.clone(),
         };
         // A user who types into a pipeline needs the mode of their own terminal unchanged.
-        let typed = stdin.as_ref().is_some_and(isatty) && isatty(&stdout);
-        let shown = [&stdout, &stderr].into_iter().find(|stream| isatty(stream));
-        let terminal = shown.map(|shown| copying.open_terminal(shown, typed));
+        let is_interactive = stdin.as_ref().is_some_and(isatty) && isatty(&stdout);
+        let shown_stream = [&stdout, &stderr].into_iter().find(|stream| isatty(stream));
+        let terminal = shown_stream.map(|stream| copier.open_terminal(stream, is_interactive));
         let terminal = terminal.transpose()?;
-        let end = terminal.as_ref().map(|(_, end)| end);
+        let command_end = terminal.as_ref().map(|(_, end)| end);
         let stdin = match (stdin, &terminal) {
-            (Some(stdin), Some((terminal, end))) if typed => {
-                copying.copy_input(stdin, terminal.try_clone_handle()?)?;
+            (Some(stdin), Some((terminal, end))) if is_interactive => {
+                copier.copy_input(stdin, terminal.try_clone_handle()?)?;
                 Some(end.try_clone()?)
             }
             (Some(stdin), _) => {
                 let (reader, writer) = pipe()?;
-                copying.copy_input(stdin, writer.into())?;
+                copier.copy_input(stdin, writer.into())?;
                 Some(reader.into())
             }
             (None, _) => None,
         };
-        let is_one = is_same_file(&stdout, &stderr)?;
-        let stdout = copying.open_output(stdout, end)?;
-        let stderr = if is_one {
+        let is_shared = is_same_file(&stdout, &stderr)?;
+        let stdout = copier.open_output(stdout, command_end)?;
+        let stderr = if is_shared {
             stdout.try_clone()?
         } else {
-            copying.open_output(stderr, end)?
+            copier.open_output(stderr, command_end)?
         };
-        let passage = Self {
+        let proxy = Self {
             terminal: terminal.map(|(terminal, _)| terminal),
             copies,
             interrupt,
         };
         Ok((
-            passage,
+            proxy,
             ProcessStreams {
                 stdin,
                 stdout,
@@ -125,25 +125,29 @@ impl Drop for StdioProxy {
 }
 
 impl StdioCopier {
-    /// Opens a terminal that is shown on `users`; returns it and the command's side of it.
-    fn open_terminal(&self, users: &OwnedFd, typed: bool) -> io::Result<(PseudoTerminal, OwnedFd)> {
-        let (terminal, end) = if typed {
-            PseudoTerminal::for_input(users)?
+    /// Opens a terminal that is shown on `user_stream`; returns it and the command's side of it.
+    fn open_terminal(
+        &self,
+        user_stream: &OwnedFd,
+        is_interactive: bool,
+    ) -> io::Result<(PseudoTerminal, OwnedFd)> {
+        let (terminal, end) = if is_interactive {
+            PseudoTerminal::for_input(user_stream)?
         } else {
-            PseudoTerminal::for_output(users)?
+            PseudoTerminal::for_output(user_stream)?
         };
-        self.copy_output(terminal.try_clone_handle()?, users.try_clone()?)?;
+        self.copy_output(terminal.try_clone_handle()?, user_stream.try_clone()?)?;
         Ok((terminal, end))
     }
 
     /// Returns the command's replacement for a stream of the user's: its own terminal for a
     /// terminal, a pipe for anything else.
-    fn open_output(&self, users: OwnedFd, terminal: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+    fn open_output(&self, user_stream: OwnedFd, terminal: Option<&OwnedFd>) -> io::Result<OwnedFd> {
         match terminal {
-            Some(terminal) if isatty(&users) => terminal.try_clone(),
+            Some(terminal) if isatty(&user_stream) => terminal.try_clone(),
             _ => {
                 let (reader, writer) = pipe()?;
-                self.copy_output(reader.into(), users)?;
+                self.copy_output(reader.into(), user_stream)?;
                 Ok(writer.into())
             }
         }
@@ -174,7 +178,7 @@ fn in_thread(work: impl FnOnce() -> Result<(), Errno> + Send + 'static) -> io::R
 fn copy(from: &OwnedFd, to: &OwnedFd, interrupt: Option<&CommandInterrupt>) -> Result<(), Errno> {
     let mut buffer = vec![0; COPIED_BYTES];
     loop {
-        if wait(from.as_fd(), PollFlags::IN, interrupt)? == StdioWakeup::Ended {
+        if wait(from.as_fd(), PollFlags::IN, interrupt)? == StdioWakeup::Stopped {
             return Ok(());
         }
         let length = match read(from, &mut *buffer) {
@@ -204,7 +208,7 @@ enum StdioWakeup {
     /// Something can be read or written.
     Ready,
     /// The proxy stops; no more input is needed.
-    Ended,
+    Stopped,
 }
 
 fn wait(
@@ -221,11 +225,11 @@ fn wait(
             return Err(error);
         }
     }
-    let is_over = handles
+    let is_interrupted = handles
         .get(1)
         .is_some_and(|interrupt| !interrupt.revents().is_empty());
-    Ok(if is_over {
-        StdioWakeup::Ended
+    Ok(if is_interrupted {
+        StdioWakeup::Stopped
     } else {
         StdioWakeup::Ready
     })
