@@ -92,37 +92,37 @@ impl BudgetLedger {
 
     /// Checks whether `agent` may ask its model once more.
     pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let refused = |(met, novelty), whose| Err(refusal(whose, met, novelty));
-        if let Some(met) = self.run.tool_call_limit {
-            return refused((met, RefusalNovelty::Known), None);
+        let refused = |(reached, novelty), agent| Err(refusal(agent, reached, novelty));
+        if let Some(reached) = self.run.tool_call_limit {
+            return refused((reached, RefusalNovelty::Known), None);
         }
-        let met = self.run.limits.reached_by(&self.totals.run());
-        if let Some(met) = record_limit(&mut self.run.request_limit, met) {
-            return refused(met, None);
+        let reached = self.run.limits.reached_by(&self.totals.run());
+        if let Some(reached) = record_limit(&mut self.run.request_limit, reached) {
+            return refused(reached, None);
         }
-        let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound.limits.reached_by(&self.totals.agent(agent));
-        match record_limit(&mut bound.request_limit, met) {
-            Some(met) => refused(met, Some(agent)),
+        let tracked = self.agents.entry(agent.clone()).or_default();
+        let reached = tracked.limits.reached_by(&self.totals.agent(agent));
+        match record_limit(&mut tracked.request_limit, reached) {
+            Some(reached) => refused(reached, Some(agent)),
             None => Ok(()),
         }
     }
 
     /// Checks whether `agent` may call a tool once more; if so, the call is counted.
     pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let met = self
+        let reached = self
             .run
             .limits
             .reached_by_tool_calls(self.totals.tool_calls());
-        if let Some((met, novelty)) = record_limit(&mut self.run.tool_call_limit, met) {
-            return Err(refusal(None, met, novelty));
+        if let Some((reached, novelty)) = record_limit(&mut self.run.tool_call_limit, reached) {
+            return Err(refusal(None, reached, novelty));
         }
-        let bound = self.agents.entry(agent.clone()).or_default();
-        let met = bound
+        let tracked = self.agents.entry(agent.clone()).or_default();
+        let reached = tracked
             .limits
             .reached_by_tool_calls(self.totals.tool_calls_of(agent));
-        if let Some((met, novelty)) = record_limit(&mut bound.tool_call_limit, met) {
-            return Err(refusal(Some(agent), met, novelty));
+        if let Some((reached, novelty)) = record_limit(&mut tracked.tool_call_limit, reached) {
+            return Err(refusal(Some(agent), reached, novelty));
         }
         self.totals.count_tool_call(agent);
         Ok(())
@@ -148,7 +148,7 @@ impl BudgetLedger {
 
     /// Returns the limits of the run and of `agent`.
     fn limits_of(&self, agent: &AgentId) -> [BudgetLimits; 2] {
-        let agent_limits = self.agents.get(agent).map(|bound| bound.limits);
+        let agent_limits = self.agents.get(agent).map(|tracked| tracked.limits);
         [self.run.limits, agent_limits.unwrap_or_default()]
     }
 
@@ -161,15 +161,15 @@ impl BudgetLedger {
         cost: Option<Money>,
     ) -> Option<String> {
         let all = self.limits_of(agent);
-        let is_open = cost.is_none();
-        let cost = is_open && all.iter().any(|limits| limits.cost.is_some());
+        let is_cost_unknown = cost.is_none();
+        let cost = is_cost_unknown && all.iter().any(|limits| limits.cost.is_some());
         let tokens = all.iter().any(|limits| limits.tokens.is_some());
         let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
             .iter()
             .filter_map(|(is_set, name)| is_set.then_some(*name))
             .collect();
-        let is_news = !names.is_empty() && self.uncounted.insert(agent.clone());
-        is_news.then(|| list_names(&names, "and"))
+        let is_new = !names.is_empty() && self.uncounted.insert(agent.clone());
+        is_new.then(|| list_names(&names, "and"))
     }
 
     /// Returns the totals.
@@ -179,8 +179,8 @@ impl BudgetLedger {
 
     /// Returns the limit that ended the run, in one sentence, if one did.
     pub fn run_exhausted_limit(&self) -> Option<String> {
-        let met = self.run.request_limit.or(self.run.tool_call_limit)?;
-        Some(format!("the run {met}"))
+        let reached = self.run.request_limit.or(self.run.tool_call_limit)?;
+        Some(format!("the run {reached}"))
     }
 
     /// Returns the limit that stops the requests of the run or of any agent, in one sentence.
@@ -197,7 +197,7 @@ impl BudgetLedger {
     /// own.
     pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
         let request_limit = || self.agents.get(agent)?.request_limit;
-        let name_of_limit = |met| format!("{agent} {met}");
+        let name_of_limit = |reached| format!("{agent} {reached}");
         self.run_exhausted_limit()
             .or_else(|| request_limit().map(name_of_limit))
     }
@@ -216,22 +216,26 @@ impl TrackedLimits {
 /// Records the first limit that was reached; returns the one that is reached now, if any.
 fn record_limit(
     first: &mut Option<ReachedLimit>,
-    met: Option<ReachedLimit>,
+    reached: Option<ReachedLimit>,
 ) -> Option<(ReachedLimit, RefusalNovelty)> {
-    let met = met?;
-    let novelty = match first.replace(first.unwrap_or(met)) {
+    let reached = reached?;
+    let novelty = match first.replace(first.unwrap_or(reached)) {
         None => RefusalNovelty::First,
         Some(_) => RefusalNovelty::Known,
     };
-    Some((met, novelty))
+    Some((reached, novelty))
 }
 
-fn refusal(whose: Option<&AgentId>, met: ReachedLimit, novelty: RefusalNovelty) -> BudgetRefusal {
+fn refusal(
+    agent: Option<&AgentId>,
+    reached: ReachedLimit,
+    novelty: RefusalNovelty,
+) -> BudgetRefusal {
     BudgetRefusal {
-        agent: whose.cloned(),
-        limit: match whose {
-            Some(_) => format!("it {met}"),
-            None => format!("the run {met}"),
+        agent: agent.cloned(),
+        limit: match agent {
+            Some(_) => format!("it {reached}"),
+            None => format!("the run {reached}"),
         },
         novelty,
     }

@@ -177,7 +177,7 @@ fn gate(disk: &Disk, case: &Case) -> Gate {
     };
     let grants: Vec<Grant> = match &case.grants {
         None => disk.grants(),
-        Some(grants) => grants.iter().map(|grant| grant.lowered(disk)).collect(),
+        Some(grants) => grants.iter().map(|grant| grant.to_grant(disk)).collect(),
     };
     let workspace = grants
         .iter()
@@ -188,7 +188,7 @@ fn gate(disk: &Disk, case: &Case) -> Gate {
 }
 
 impl CaseGrant {
-    fn lowered(&self, disk: &Disk) -> Grant {
+    fn to_grant(&self, disk: &Disk) -> Grant {
         let root = disk.real(Path::new(&disk.filled(&self.path)));
         let kind = match self.kind.as_str() {
             "workspace" => GrantKind::Workspace,

@@ -124,7 +124,7 @@ struct ClientLookups {
     /// The start of each of the last lookups, oldest first.
     recent: VecDeque<Stopwatch>,
     /// Cancelled when the next one starts.
-    replaced: CancellationToken,
+    replacement: CancellationToken,
 }
 
 impl FileLookups {
@@ -143,19 +143,23 @@ impl FileLookups {
     /// is replaced itself.
     fn begin(&self, client: BearerToken) -> ApiResult<CancellationToken> {
         let mut clients = lock(&self.clients);
-        let known = clients.entry(client).or_default();
+        let lookups = clients.entry(client).or_default();
         let is_recent = |since: &Stopwatch| since.elapsed() < RATE_PERIOD;
-        while known.recent.front().is_some_and(|since| !is_recent(since)) {
-            known.recent.pop_front();
+        while lookups
+            .recent
+            .front()
+            .is_some_and(|since| !is_recent(since))
+        {
+            lookups.recent.pop_front();
         }
-        if known.recent.len() >= LOOKUPS_PER_PERIOD {
+        if lookups.recent.len() >= LOOKUPS_PER_PERIOD {
             let message = format!("more than {LOOKUPS_PER_PERIOD} lookups in a second");
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, message));
         }
-        known.recent.push_back(Stopwatch::start());
-        known.replaced.cancel();
-        known.replaced = CancellationToken::new();
-        Ok(known.replaced.clone())
+        lookups.recent.push_back(Stopwatch::start());
+        lookups.replacement.cancel();
+        lookups.replacement = CancellationToken::new();
+        Ok(lookups.replacement.clone())
     }
 
     /// Reads the list of files again if it is old. Lookups use the earlier list meanwhile.
@@ -176,7 +180,7 @@ pub(super) async fn browse(
 ) -> ApiResult {
     expect_inside(&request.path)?;
     let lookups = server.lookups();
-    let replaced = lookups.begin(client)?;
+    let replacement = lookups.begin(client)?;
     let reply = async {
         let slot = Arc::clone(&lookups.slots)
             .acquire_owned()
@@ -189,7 +193,7 @@ pub(super) async fn browse(
     };
     tokio::select! {
         reply = reply => reply.map(JsonReply),
-        () = replaced.cancelled() => Err(ApiError::conflict("a later lookup replaced this one")),
+        () = replacement.cancelled() => Err(ApiError::conflict("a later lookup replaced this one")),
     }
 }
 

@@ -46,10 +46,10 @@ impl DiskUsage {
 
 /// Returns how long ago `path` itself was last modified; `None` if it does not exist.
 pub(crate) fn unchanged_for(path: &AbsPath) -> Option<Duration> {
-    let changed = fs::symlink_metadata(path.as_path()).ok()?.modified().ok()?;
+    let modified = fs::symlink_metadata(path.as_path()).ok()?.modified().ok()?;
     Some(
         SystemTime::now()
-            .duration_since(changed)
+            .duration_since(modified)
             .unwrap_or_default(),
     )
 }
