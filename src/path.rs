@@ -22,13 +22,13 @@ impl AbsPath {
     pub fn resolve(base: &AbsPath, path: impl AsRef<Path>) -> Self {
         let mut out = base.0.clone();
         out.push(path);
-        Self(normalized(&out))
+        Self(normalize(&out))
     }
 
     /// Accepts an absolute path; `None` for a relative one.
     pub fn new(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
-        path.is_absolute().then(|| Self(normalized(path)))
+        path.is_absolute().then(|| Self(normalize(path)))
     }
 
     /// Returns the path `/`.
@@ -71,7 +71,7 @@ impl AbsPath {
     }
 }
 
-fn normalized(path: &Path) -> PathBuf {
+fn normalize(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for component in path.components() {
         match component {

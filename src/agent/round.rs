@@ -228,14 +228,14 @@ struct RoundState {
     started: Instant,
     soft: Option<Duration>,
     grace: Duration,
-    finish_requested: bool,
+    is_finish_requested: bool,
     undecided: u32,
     refused: u32,
     steps: u32,
     /// The number of new answers of others that the agent was shown since the round began.
     answers_shown: usize,
     /// Whether a decision did not count because the agent had not seen all answers.
-    outdated: bool,
+    is_outdated: bool,
 }
 
 impl RoundState {
@@ -245,12 +245,12 @@ impl RoundState {
             started,
             soft,
             grace,
-            finish_requested: false,
+            is_finish_requested: false,
             undecided: 0,
             refused: 0,
             steps: 0,
             answers_shown: 0,
-            outdated: false,
+            is_outdated: false,
         }
     }
 
@@ -297,8 +297,8 @@ impl RoundLoop {
             {
                 return self.wait_for_round_end().await;
             }
-            if self.round.clock_state() != RoundClock::Running && !self.round.finish_requested {
-                self.round.finish_requested = true;
+            if self.round.clock_state() != RoundClock::Running && !self.round.is_finish_requested {
+                self.round.is_finish_requested = true;
                 self.session.add_user_message(prompts::finish_soon());
             }
             self.round.steps = self.round.steps.saturating_add(1);
@@ -368,7 +368,7 @@ impl RoundLoop {
     /// Shows the answers that arrived while the agent was working, as many as the round allows; all
     /// of them after a decision that they made outdated.
     async fn show_new_answers(&mut self) {
-        let is_outdated = std::mem::take(&mut self.round.outdated);
+        let is_outdated = std::mem::take(&mut self.round.is_outdated);
         let shown_max = self
             .coordinator
             .limits
@@ -506,7 +506,7 @@ impl RoundLoop {
                 ) {
                     self.round.refused = self.round.refused.saturating_add(1);
                 }
-                self.round.outdated = refusal == BallotRefusal::Outdated;
+                self.round.is_outdated = refusal == BallotRefusal::Outdated;
                 if self.round.refused >= REFUSALS_MAX {
                     self.stop("its decisions were rejected too often".into(), false)
                         .await;

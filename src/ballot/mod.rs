@@ -187,7 +187,7 @@ pub struct Ballot {
     voters: Vec<BallotVoter>,
     /// The number of answers ever accepted; a voter must have been shown this many.
     answers: u32,
-    closed: bool,
+    is_closed: bool,
 }
 
 impl Ballot {
@@ -206,7 +206,7 @@ impl Ballot {
             rules,
             voters: agents.into_iter().map(voter).collect(),
             answers: 0,
-            closed: false,
+            is_closed: false,
         }
     }
 
@@ -225,7 +225,7 @@ impl Ballot {
             .voters
             .iter()
             .position(at_work)
-            .filter(|_| !self.closed)
+            .filter(|_| !self.is_closed)
         else {
             return Vec::new();
         };
@@ -264,7 +264,7 @@ impl Ballot {
         number: u32,
         to: Option<AgentNumber>,
     ) -> Vec<BallotEffect> {
-        if self.closed {
+        if self.is_closed {
             return Vec::new();
         }
         let (mut voided, mut resumed) = (Vec::new(), Vec::new());
@@ -315,7 +315,7 @@ impl Ballot {
     /// Closes the ballot with what there is: the votes that count decide, and without votes the
     /// first answer in registration order.
     pub fn close(&mut self) -> BallotEffect {
-        self.closed = true;
+        self.is_closed = true;
         match self.tally() {
             Some(tally) => BallotEffect::Close(tally),
             None => BallotEffect::GiveUp,

@@ -53,21 +53,21 @@ fn vote(candidate: usize, known_answers: u32) -> RoundOutcome {
     }
 }
 
-fn refused(number: usize, refusal: BallotRefusal) -> BallotEffect {
+fn refusal_effect(number: usize, refusal: BallotRefusal) -> BallotEffect {
     BallotEffect::Refuse {
         agent: agent(number),
         refusal,
     }
 }
 
-fn accepted(voter: usize, candidate: usize, ordinal: u32) -> BallotEffect {
+fn accepted_vote(voter: usize, candidate: usize, ordinal: u32) -> BallotEffect {
     BallotEffect::AcceptVote {
         voter: agent(voter),
         answer: label(candidate, ordinal),
     }
 }
 
-fn closed(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
+fn closed_ballot(winner: AnswerLabel, votes: &[(usize, u32)]) -> BallotEffect {
     let votes = votes
         .iter()
         .map(|(number, count)| (agent(*number), *count))
@@ -102,11 +102,14 @@ fn all_agents_together_give_no_more_answers_than_the_limit() {
                 answer("a"),
                 vec![BallotEffect::AcceptAnswer(label(1, 1))],
             ),
-            (2, answer("b"), vec![refused(2, limit)]),
+            (2, answer("b"), vec![refusal_effect(2, limit)]),
             (
                 2,
                 vote(1, 1),
-                vec![accepted(2, 1, 1), closed(label(1, 1), &[(1, 1)])],
+                vec![
+                    accepted_vote(2, 1, 1),
+                    closed_ballot(label(1, 1), &[(1, 1)]),
+                ],
             ),
         ],
     );
@@ -125,11 +128,14 @@ fn two_agents_answer_judge_and_vote() {
                 vec![BallotEffect::AcceptAnswer(label(1, 1))],
             ),
             (2, answer("b"), second),
-            (1, vote(2, 2), vec![accepted(1, 2, 1)]),
+            (1, vote(2, 2), vec![accepted_vote(1, 2, 1)]),
             (
                 2,
                 vote(2, 2),
-                vec![accepted(2, 2, 1), closed(label(2, 1), &[(1, 0), (2, 2)])],
+                vec![
+                    accepted_vote(2, 2, 1),
+                    closed_ballot(label(2, 1), &[(1, 0), (2, 2)]),
+                ],
             ),
         ],
     );
@@ -150,23 +156,30 @@ fn a_new_answer_voids_votes_and_wakes_the_voters() {
                 answer("a"),
                 vec![BallotEffect::AcceptAnswer(label(1, 1))],
             ),
-            (2, vote(1, 1), vec![accepted(2, 1, 1)]),
+            (2, vote(1, 1), vec![accepted_vote(2, 1, 1)]),
             (3, answer("c"), voided),
-            (2, vote(1, 1), vec![refused(2, BallotRefusal::Outdated)]),
+            (
+                2,
+                vote(1, 1),
+                vec![refusal_effect(2, BallotRefusal::Outdated)],
+            ),
             (
                 2,
                 vote(3, 2),
                 vec![
-                    accepted(2, 3, 1),
+                    accepted_vote(2, 3, 1),
                     BallotEffect::Judge(agent(1)),
                     BallotEffect::Judge(agent(3)),
                 ],
             ),
-            (1, vote(1, 2), vec![accepted(1, 1, 1)]),
+            (1, vote(1, 2), vec![accepted_vote(1, 1, 1)]),
             (
                 3,
                 vote(1, 2),
-                vec![accepted(3, 1, 1), closed(label(1, 1), &[(1, 2), (3, 1)])],
+                vec![
+                    accepted_vote(3, 1, 1),
+                    closed_ballot(label(1, 1), &[(1, 2), (3, 1)]),
+                ],
             ),
         ],
     );
@@ -176,7 +189,7 @@ fn a_new_answer_voids_votes_and_wakes_the_voters() {
 fn one_agent_answers_once_and_does_not_vote() {
     let done = vec![
         BallotEffect::AcceptAnswer(label(1, 1)),
-        closed(label(1, 1), &[(1, 0)]),
+        closed_ballot(label(1, 1), &[(1, 0)]),
     ];
     check(
         ballot(1),
@@ -197,7 +210,7 @@ fn the_last_one_standing_does_not_vote_for_itself() {
             (
                 2,
                 RoundOutcome::Stopped,
-                vec![closed(label(1, 1), &[(1, 0)])],
+                vec![closed_ballot(label(1, 1), &[(1, 0)])],
             ),
         ],
     );
@@ -212,7 +225,10 @@ fn the_last_one_standing_does_not_vote_for_itself() {
             (
                 2,
                 vote(1, 1),
-                vec![accepted(2, 1, 1), closed(label(1, 1), &[(1, 1)])],
+                vec![
+                    accepted_vote(2, 1, 1),
+                    closed_ballot(label(1, 1), &[(1, 1)]),
+                ],
             ),
         ],
     );
@@ -241,7 +257,10 @@ fn an_agent_that_left_keeps_its_answer_as_a_candidate() {
             (
                 2,
                 vote(1, 2),
-                vec![accepted(2, 1, 1), closed(label(1, 1), &[(1, 1), (2, 0)])],
+                vec![
+                    accepted_vote(2, 1, 1),
+                    closed_ballot(label(1, 1), &[(1, 1), (2, 0)]),
+                ],
             ),
         ],
     );
@@ -277,25 +296,25 @@ fn invalid_answers_and_votes_are_rejected_with_a_reason() {
             (
                 1,
                 vote(1, 0),
-                vec![refused(1, BallotRefusal::NothingToVoteFor)],
+                vec![refusal_effect(1, BallotRefusal::NothingToVoteFor)],
             ),
             (
                 1,
                 answer("  "),
-                vec![refused(1, BallotRefusal::EmptyAnswer)],
+                vec![refusal_effect(1, BallotRefusal::EmptyAnswer)],
             ),
             (
                 1,
                 answer("a"),
                 vec![BallotEffect::AcceptAnswer(label(1, 1))],
             ),
-            (2, vote(2, 1), vec![refused(2, unknown.clone())]),
-            (2, vote(9, 1), vec![refused(2, unknown)]),
-            (2, old, vec![refused(2, BallotRefusal::Outdated)]),
+            (2, vote(2, 1), vec![refusal_effect(2, unknown.clone())]),
+            (2, vote(9, 1), vec![refusal_effect(2, unknown)]),
+            (2, old, vec![refusal_effect(2, BallotRefusal::Outdated)]),
             (
                 2,
                 answer(" a\n"),
-                vec![refused(2, BallotRefusal::Duplicate(label(1, 1)))],
+                vec![refusal_effect(2, BallotRefusal::Duplicate(label(1, 1)))],
             ),
             (
                 2,
@@ -314,7 +333,7 @@ fn invalid_answers_and_votes_are_rejected_with_a_reason() {
                     BallotEffect::Judge(agent(2)),
                 ],
             ),
-            (2, answer("d"), vec![refused(2, limit)]),
+            (2, answer("d"), vec![refusal_effect(2, limit)]),
         ],
     );
 }
@@ -326,7 +345,7 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
     let judge = |number| BallotEffect::Judge(agent(number));
     // It waits for the others, and goes back to work.
     assert_eq!(open.apply_user_message(1, Some(agent(1))), [judge(1)]);
-    let unread = || vec![refused(1, BallotRefusal::UnreadMessage)];
+    let unread = || vec![refusal_effect(1, BallotRefusal::UnreadMessage)];
     assert_eq!(open.apply(agent(1), vote(1, 1)), unread());
     assert_eq!(open.apply(agent(1), answer("b")), unread());
     let has_read = RoundOutcome::Vote {
@@ -336,7 +355,7 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
         known_answers: 1,
         known_messages: 1,
     };
-    assert_eq!(open.apply(agent(1), has_read), [accepted(1, 1, 1)]);
+    assert_eq!(open.apply(agent(1), has_read), [accepted_vote(1, 1, 1)]);
     // A message to another agent changes nothing for it.
     assert_eq!(open.apply_user_message(2, Some(agent(2))), []);
     open.apply(agent(3), RoundOutcome::Stopped);
@@ -387,16 +406,19 @@ fn a_vote_below_the_checklist_needs_a_better_answer_first() {
             (
                 1,
                 scored(&[10], 2),
-                vec![refused(1, BallotRefusal::ScoresMissing { expected: 2 })],
+                vec![refusal_effect(
+                    1,
+                    BallotRefusal::ScoresMissing { expected: 2 },
+                )],
             ),
-            (1, scored(&[10, 3], 2), vec![refused(1, below(&[2]))]),
+            (1, scored(&[10, 3], 2), vec![refusal_effect(1, below(&[2]))]),
             // The same answers are not scored again, however high.
             (
                 1,
                 scored(&[10, 10], 2),
-                vec![refused(1, BallotRefusal::AlreadyScored)],
+                vec![refusal_effect(1, BallotRefusal::AlreadyScored)],
             ),
-            (2, scored(&[10, 10], 2), vec![accepted(2, 1, 1)]),
+            (2, scored(&[10, 10], 2), vec![accepted_vote(2, 1, 1)]),
             (
                 1,
                 answer("better"),
@@ -408,7 +430,7 @@ fn a_vote_below_the_checklist_needs_a_better_answer_first() {
                 ],
             ),
             // An agent without any answer left votes for what there is.
-            (1, scored(&[0, 0], 3), vec![accepted(1, 1, 2)]),
+            (1, scored(&[0, 0], 3), vec![accepted_vote(1, 1, 2)]),
         ],
     );
 }
@@ -440,7 +462,7 @@ fn an_agent_far_ahead_waits_for_the_others() {
     let mut voted = open.clone();
     assert_eq!(
         voted.apply(agent(2), vote(1, 4)),
-        [accepted(2, 1, 3), judge(1)]
+        [accepted_vote(2, 1, 3), judge(1)]
     );
     assert_eq!(open.apply(agent(2), RoundOutcome::Stopped), [judge(1)]);
     let mut free = begin(None);
@@ -457,7 +479,7 @@ fn novelty_compares_words() {
         novelty: NoveltyRequirement::Strict,
         ..rules()
     };
-    let similar = refused(2, BallotRefusal::TooSimilar(label(1, 1)));
+    let similar = refusal_effect(2, BallotRefusal::TooSimilar(label(1, 1)));
     check(
         Ballot::new((1..=3).map(agent), strict),
         vec![
@@ -494,7 +516,7 @@ fn closing_early_takes_the_votes_that_count() {
     open.apply(agent(2), answer("b"));
     open.apply(agent(3), answer("c"));
     open.apply(agent(1), vote(3, 2));
-    assert_eq!(open.close(), closed(label(3, 1), &[(2, 0), (3, 1)]));
+    assert_eq!(open.close(), closed_ballot(label(3, 1), &[(2, 0), (3, 1)]));
     assert_eq!(ballot(3).close(), BallotEffect::GiveUp);
     assert_eq!(open.apply(agent(2), answer("late")), vec![]);
 }

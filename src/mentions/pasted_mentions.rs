@@ -80,7 +80,7 @@ fn occurrences(text: &str, lookup: MentionLookup<'_>) -> Vec<MentionOccurrence> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mentions::tests::{lookup, parsed};
+    use crate::mentions::tests::{lookup, parse_prompt};
 
     /// Checks the line with its pasted mentions escaped; `pasted` has a bar between texts.
     #[track_caller]
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(escaped, expected, "{line}");
         assert_eq!(found.mentions().is_empty(), line == expected, "{line}");
         // Escaped mentions open nothing, and the agents read the same text.
-        let after = parsed(&escaped);
+        let after = parse_prompt(&escaped);
         for mention in found.mentions() {
             assert!(!after.mentions.contains(mention), "{line}");
         }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(found.mentions().len(), 1);
         let escaped = found.escape(text);
         assert_eq!(escaped, text.replace("@/etc", "\\@/etc"));
-        assert_eq!(parsed(&escaped).mentions.len(), 1);
+        assert_eq!(parse_prompt(&escaped).mentions.len(), 1);
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) fn lookup() -> MentionLookup<'static> {
     }
 }
 
-pub(super) fn parsed(prompt: &str) -> ParsedPrompt {
+pub(super) fn parse_prompt(prompt: &str) -> ParsedPrompt {
     parse_mentions(&TaskText::from_typed(prompt), lookup())
 }
 
@@ -76,7 +76,7 @@ pub(super) fn parsed(prompt: &str) -> ParsedPrompt {
 /// by `; `. `~` in all three stands for the current directory.
 #[track_caller]
 fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
-    let got = parsed(prompt);
+    let got = parse_prompt(prompt);
     let list = |mentions: &[super::Mention], named: &dyn Fn(&super::Mention) -> String| {
         mentions.iter().map(named).collect::<Vec<_>>().join("; ")
     };
@@ -95,7 +95,7 @@ fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
 /// Checks that the prompt stays as it is and opens nothing.
 #[track_caller]
 fn check_plain(prompt: &str) {
-    let got = parsed(prompt);
+    let got = parse_prompt(prompt);
     assert_eq!(got.cleaned_prompt, prompt);
     assert_eq!((got.mentions, got.missing), (vec![], vec![]), "{prompt}");
 }
@@ -314,7 +314,7 @@ fn a_missing_path_is_reported_and_stays_as_written() {
         ("@x.py @y.py @x.py", "~/x.py; ~/y.py"),
     ] {
         let missing = missing.replace("~/", "/home/u/p/");
-        let got = parsed(prompt);
+        let got = parse_prompt(prompt);
         let paths: Vec<String> = got.missing.iter().map(|one| one.path.to_string()).collect();
         assert_eq!(paths.join("; "), missing, "{prompt}");
         assert_eq!(got.cleaned_prompt, prompt);
@@ -361,7 +361,7 @@ fn broad_mentions_are_recognized() {
         ("@../lib", MentionReach::Outside),
         ("@/etc/hosts", MentionReach::Outside),
     ] {
-        let got = parsed(prompt);
+        let got = parse_prompt(prompt);
         assert_eq!(got.mentions[0].reach, reach, "{prompt}");
         assert_eq!(
             got.broad_mentions().count(),
@@ -384,17 +384,17 @@ fn broad_mentions_are_recognized() {
 fn many_files_of_a_directory_suggest_the_directory() {
     let suggestion = "3 files of one directory are mentioned: use `@src/` for the whole directory";
     let three = "@src/main.py @src/one.rs @src/two.rs @a.py @b.py @tests";
-    assert_eq!(parsed(three).suggestions, [suggestion]);
+    assert_eq!(parse_prompt(three).suggestions, [suggestion]);
     let two = "@src/main.py @src/one.rs @src/main.py @src/m @src/missing.rs";
-    assert_eq!(parsed(two).suggestions, [""; 0]);
+    assert_eq!(parse_prompt(two).suggestions, [""; 0]);
     let here = "@a.py @b.py @Makefile";
     let suggestion = "3 files of one directory are mentioned: use `@.` for the whole directory";
-    assert_eq!(parsed(here).suggestions, [suggestion]);
+    assert_eq!(parse_prompt(here).suggestions, [suggestion]);
 }
 
 #[test]
 fn other_programs_read_json() {
-    let prompt = parsed("Review @src/main.py and fix @tests/:w, not @missing.py");
+    let prompt = parse_prompt("Review @src/main.py and fix @tests/:w, not @missing.py");
     let expected = r#"{"original_prompt":"Review @src/main.py and fix @tests/:w, not @missing.py","cleaned_prompt":"Review /home/u/p/src/main.py and fix /home/u/p/tests, not @missing.py","context_paths":[{"path":"/home/u/p/src/main.py","permission":"read"},{"path":"/home/u/p/tests","permission":"write"}],"missing_paths":["/home/u/p/missing.py"],"suggestions":[]}"#;
     assert_eq!(to_json(&prompt).to_string(), expected);
 }
@@ -510,7 +510,7 @@ proptest! {
             cleaned.push_str(&text);
             cleaned.push_str(&path);
         }
-        assert_eq!(parsed(&prompt).cleaned_prompt, cleaned);
+        assert_eq!(parse_prompt(&prompt).cleaned_prompt, cleaned);
     }
 }
 

@@ -60,7 +60,7 @@ fn approval(agent: &str, answer: Option<&str>) -> Value {
         "effects": ["run `rm x`"], "reason": "a rule", "answer": answer})
 }
 
-fn queued(agent: &str, waiting: bool) -> Value {
+fn queued_approval(agent: &str, waiting: bool) -> Value {
     json!({"type": "approval_queued", "agent": agent, "call_id": "c", "tool": "execute_command",
         "waiting": waiting})
 }
@@ -169,16 +169,26 @@ fn the_state_of_an_agent_follows_its_approvals() {
         "runs write_file",
     );
     let waits = "waits to ask for approval of execute_command";
-    check_state(&[queued("a", true)], waits);
-    check_state(&[queued("a", true), queued("a", false)], "idle");
+    check_state(&[queued_approval("a", true)], waits);
     check_state(
-        &[queued("a", true), queued("a", false), approval("a", None)],
+        &[queued_approval("a", true), queued_approval("a", false)],
+        "idle",
+    );
+    check_state(
+        &[
+            queued_approval("a", true),
+            queued_approval("a", false),
+            approval("a", None),
+        ],
         "asks for approval of execute_command",
     );
-    check_state(&[queued("a", true), approval("a", Some("nobody"))], "idle");
+    check_state(
+        &[queued_approval("a", true), approval("a", Some("nobody"))],
+        "idle",
+    );
     // One of the agent's calls is asked about, and another one waits.
     check_state(
-        &[approval("a", None), queued("a", true)],
+        &[approval("a", None), queued_approval("a", true)],
         "asks for approval of execute_command",
     );
 }
@@ -302,7 +312,7 @@ fn the_timeline_has_what_agents_wait_for() {
         answer_event("a", "agent1.1", None),
         request_event("b"),
         call_event("b", "1", None),
-        queued("b", true),
+        queued_approval("b", true),
         approval("b", None),
     ]);
     assert_eq!(waits(&view, "a"), (vec![], Some((SpanKind::Others, 20))));
@@ -594,7 +604,7 @@ fn sections_that_changed_are_those_that_an_event_touches() {
         &["agents/0", "ballot", "timeline"],
     );
     check(&approval("b", None), &["agents/1", "approvals", "timeline"]);
-    check(&queued("b", true), &["agents/1", "timeline"]);
+    check(&queued_approval("b", true), &["agents/1", "timeline"]);
     check(&json!({"type": "warning", "message": "m"}), &["run"]);
     check(&json!({"type": "delivered", "rows": []}), &["delivery"]);
     check(

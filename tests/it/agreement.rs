@@ -90,7 +90,10 @@ fn build_tree(disk: &Disk, entries: &[TreeEntry]) {
 
 /// Returns where the kernel resolves the path to, if it exists.
 fn kernel_resolved(disk: &Disk, path: &str) -> Option<PathBuf> {
-    disk.path("ws").join(disk.filled(path)).canonicalize().ok()
+    disk.path("ws")
+        .join(disk.expand_placeholders(path))
+        .canonicalize()
+        .ok()
 }
 
 /// Returns the path without trailing `/` and `/.`, which a new file cannot have.
@@ -122,7 +125,7 @@ proptest! {
             let is_open = |root: &str| {
                 real.as_ref().is_some_and(|real| real.starts_with(disk.path(root)))
             };
-            let read = call_tool(&gate, "read_text_file", &json!({"path": disk.filled(&path)}));
+            let read = call_tool(&gate, "read_text_file", &json!({"path": disk.expand_placeholders(&path)}));
             if let Ok(observation) = &read {
                 prop_assert!(!observation.content.contains("CANARY-OUTSIDE"), "{}", path);
                 if observation.outcome == ActionOutcome::Done {
@@ -133,7 +136,7 @@ proptest! {
                 let by_proc = path.starts_with("/proc") || real.is_none();
                 prop_assert!(!reads || by_proc || leads_through_proc(&disk), "{}", path);
             }
-            let content = json!({"path": disk.filled(&path), "content": "new\n"});
+            let content = json!({"path": disk.expand_placeholders(&path), "content": "new\n"});
             let wrote = call_tool(&gate, "write_file", &content);
             if wrote.is_ok_and(|observation| observation.outcome == ActionOutcome::Done) {
                 let now = kernel_resolved(&disk, without_end(&path)).unwrap();

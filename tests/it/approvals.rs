@@ -58,7 +58,7 @@ fn read_agent_file(project: &Project) -> String {
 
 /// Returns how often `text` was written to a terminal.
 fn count_shown(terminal: &Terminal, text: &str) -> usize {
-    terminal.written().matches(text).count()
+    terminal.all_output().matches(text).count()
 }
 
 /// Returns all lines of the logs.
@@ -223,7 +223,7 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
 "#;
     let mut terminal = Terminal::open(project(replies), 100);
     terminal.wait_for_output(OFFERED);
-    let written = terminal.written();
+    let written = terminal.all_output();
     assert!(!written.contains("\u{1b}[2J\u{1b}]0;x"), "{written:?}");
     assert!(!written.contains('\u{202e}'), "{written:?}");
     assert!(written.contains(r"\u{1b}[2J"), "{written:?}");

@@ -102,7 +102,7 @@ fn a_pod_is_evicted_and_a_job_deleted_and_each_cell_has_one_result_and_one_bill(
     cluster.delete_jobs();
     wait_until("another Job", || cluster.manifests().len() >= 2);
     cluster.set_fault(ClusterFault::Down);
-    wait_until("two polls in vain", || cluster.refused() >= 2);
+    wait_until("two polls in vain", || cluster.refusals() >= 2);
     cluster.set_fault(ClusterFault::None);
     assert_eq!(control.wait().unwrap().code(), Some(0));
     let finished = project.retyped(["batch", "status"]).success();

@@ -581,7 +581,7 @@ async fn text_arrives_while_the_vendor_still_writes() {
     assert_eq!(reply.next().await, Some(Ok(text("Hi"))));
     // Dropping the reply ends the request.
     drop(reply);
-    while server.closed() == 0 {
+    while server.closed_connections() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -199,7 +199,8 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
 fn the_package_is_regenerated_with_the_grants() {
     let fixture = ProgramFixture::new();
     let programs = fixture.programs(PYTHON, LAYERS);
-    let program = fixture.filled("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
+    let program = fixture
+        .expand_placeholders("import workspace_tools as w\nw.write_file('$OUT/harm', 'x')\n");
     let closed = run_at(
         &fixture.gate(programs.clone(), AgentAccess::Guarded),
         &program,

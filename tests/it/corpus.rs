@@ -119,7 +119,10 @@ fn run(case: &Case) -> Result<(), String> {
     let before: Vec<_> = case.unchanged.iter().map(|path| disk.state(path)).collect();
     let (outcome, answer) = match &case.exchange {
         Some((one, other)) => {
-            let _exchange = NameExchange::of(disk.filled(one).into(), disk.filled(other).into());
+            let _exchange = NameExchange::of(
+                disk.expand_placeholders(one).into(),
+                disk.expand_placeholders(other).into(),
+            );
             for _ in 1..RACED_CALLS {
                 disk.file("ws/a", "a");
                 call(&disk, &gate, case);
@@ -160,7 +163,7 @@ fn call(disk: &Disk, gate: &Gate, case: &Case) -> (Option<ActionOutcome>, String
 
 fn fill_paths(disk: &Disk, value: &Value) -> Value {
     match value {
-        Value::String(text) => disk.filled(text).into(),
+        Value::String(text) => disk.expand_placeholders(text).into(),
         Value::Array(values) => values.iter().map(|value| fill_paths(disk, value)).collect(),
         Value::Object(fields) => fields
             .iter()
@@ -189,7 +192,7 @@ fn gate(disk: &Disk, case: &Case) -> Gate {
 
 impl CaseGrant {
     fn to_grant(&self, disk: &Disk) -> Grant {
-        let root = disk.real(Path::new(&disk.filled(&self.path)));
+        let root = disk.real(Path::new(&disk.expand_placeholders(&self.path)));
         let kind = match self.kind.as_str() {
             "workspace" => GrantKind::Workspace,
             _ => GrantKind::Context,
@@ -208,7 +211,7 @@ fn run_bash(disk: &Disk, script: &str) -> Result<(), String> {
         .args(["-e", "-c", script])
         .env_clear()
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("ROOT", disk.filled("$ROOT"))
+        .env("ROOT", disk.expand_placeholders("$ROOT"))
         .env("RESULT", disk.path(".result"))
         .current_dir(root)
         .output()

@@ -63,7 +63,7 @@ fn lines(terminal: &Terminal) -> Vec<String> {
 #[track_caller]
 fn lines_after_dashboard(terminal: &Terminal, last: &str) -> String {
     let lines = || {
-        let written = terminal.written();
+        let written = terminal.all_output();
         let after = written.rsplit_once(UNCOVERS).map(|(_, after)| after);
         after.unwrap_or_default().to_owned()
     };
@@ -114,7 +114,7 @@ fn the_answer_alone_goes_to_standard_output() {
     let mut terminal = Terminal::shell(two_agents(400, ""), 80);
     terminal.type_keys("\"$massgen\" task > out; echo $?-$((1+1))\r");
     terminal.wait_for_text("0-2");
-    assert!(terminal.written().contains(COVERS));
+    assert!(terminal.all_output().contains(COVERS));
     lines_after_dashboard(&terminal, "done: ");
     let out = fs::read_to_string(terminal.project().path("out")).unwrap();
     assert_eq!(out, "final: cats\n");
@@ -128,7 +128,7 @@ fn lines_are_shown_where_a_dashboard_is_not_wanted() {
     fn check(project: Project, is_covered: bool) {
         let terminal = Terminal::open(project, 80);
         terminal.wait_for_output("done: ");
-        let written = terminal.written();
+        let written = terminal.all_output();
         assert_eq!(written.contains(COVERS), is_covered, "{written}");
         let answers = lines(&terminal);
         let answers = answers
@@ -174,7 +174,7 @@ fn a_terminal_that_takes_no_line_back_gets_none_that_is_overwritten() {
     let _project = control.wait_for_end(0);
     for terminal in [dumb, reader, variable] {
         terminal.wait_for_output("done: ");
-        let written = terminal.written();
+        let written = terminal.all_output();
         assert!(!written.contains("waiting for ann"), "{written}");
         assert!(!written.contains(CLEARS_LINE), "{written}");
         let _project = terminal.wait_for_end(0);
@@ -206,7 +206,7 @@ fn without_a_terminal_nothing_is_drawn() {
     let mut terminal = Terminal::shell(two_agents(0, ""), 80);
     terminal.type_keys("\"$massgen\" task 2> err; echo $?-$((1+1))\r");
     terminal.wait_for_text("0-2");
-    assert!(!terminal.written().contains(COVERS));
+    assert!(!terminal.all_output().contains(COVERS));
     let err = fs::read_to_string(terminal.project().path("err")).unwrap();
     assert!(!err.contains('\u{1b}') && err.contains("done: "), "{err}");
     terminal.type_keys("exit\r");
@@ -236,7 +236,7 @@ fn keys_open_views_and_lines() {
     terminal.wait_for_text(">2 ben");
     terminal.type_keys("\u{1b}[A");
     terminal.wait_for_text(">1 ann");
-    let written = terminal.written();
+    let written = terminal.all_output();
     assert!(written.contains(WHEEL_SENDS_KEYS), "{written:?}");
     for mode in [9, 1000, 1001, 1002, 1003] {
         assert!(
@@ -263,7 +263,7 @@ fn keys_open_views_and_lines() {
     terminal.wait_for_text("there is no winner yet");
     terminal.type_keys("l");
     lines_after_dashboard(&terminal, "agents: ann, ben");
-    assert!(terminal.written().contains(WHEEL_IS_RESTORED));
+    assert!(terminal.all_output().contains(WHEEL_IS_RESTORED));
     terminal.wait_for_output("waiting for ann, ben");
     terminal.wait_for_output("I think of cats.");
     terminal.wait_for_output("done: ");
@@ -317,13 +317,13 @@ fn a_message_to_the_agents_is_written_below_the_views() {
     terminal.type_keys(" please\r");
     terminal.type_keys("e");
     terminal.wait_for_text("you to ben: and small ones");
-    assert!(terminal.written().contains("\u{1b}[?2004h"));
+    assert!(terminal.all_output().contains("\u{1b}[?2004h"));
     terminal.type_keys(CTRL_C);
     let story = lines_after_dashboard(&terminal, "ended: ");
     assert!(story.contains("you to all: prefer quiet pets"), "{story}");
     assert!(story.contains("you to ben: and small ones"), "{story}");
     assert!(story.contains("twice a day please"), "{story}");
-    assert!(terminal.written().contains("\u{1b}[?2004l"));
+    assert!(terminal.all_output().contains("\u{1b}[?2004l"));
     let _project = terminal.wait_for_end(130);
 }
 
@@ -407,7 +407,7 @@ fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues()
         let sent = Command::new("kill").args(["-TSTP", &process]).status();
         assert!(sent.unwrap().success());
         terminal.wait(
-            || terminal.written().matches("Stopped").count() == stops,
+            || terminal.all_output().matches("Stopped").count() == stops,
             || format!("stop {stops}"),
         );
         assert!(!terminal.is_on_alternate_screen() && terminal.has_cursor());
@@ -420,7 +420,7 @@ fn a_process_that_another_one_stops_gives_the_terminal_back_until_it_continues()
     lines_after_dashboard(&terminal, "agents: ann, ben");
     terminal.type_keys(CTRL_Z);
     terminal.wait(
-        || terminal.written().matches("Stopped").count() == 3,
+        || terminal.all_output().matches("Stopped").count() == 3,
         || "the third stop".to_owned(),
     );
     terminal.type_keys("fg\r");
@@ -467,7 +467,7 @@ fn a_call_is_approved_in_place() {
         terminal.wait_for_text("ann asks to use write_file:");
         terminal.wait_for_text("write `a.txt` in the workspace");
         terminal.wait_for_text("o once");
-        let written = terminal.written();
+        let written = terminal.all_output();
         assert!(written.contains("(1) massgen") && written.contains('\u{7}'));
         // Other views do not cover it.
         terminal.type_keys("v");
@@ -537,7 +537,7 @@ fn type_at_question() -> Option<Terminal> {
     terminal.wait_for_output("\u{1b}]0;(1) massgen");
     terminal.type_keys("oooov");
     terminal.wait(
-        || terminal.has("no vote yet") || terminal.written().contains("done: "),
+        || terminal.has("no vote yet") || terminal.all_output().contains("done: "),
         || "the view that the last key opens".to_owned(),
     );
     terminal.has("o once").then_some(terminal)
@@ -653,7 +653,7 @@ fn control_sequences_of_a_model_do_not_reach_the_terminal() {
     let project = Project::new().config(&team(&agents, ""));
     let terminal = Terminal::open(on_terminal(project.args(["t\u{202e}ask"])), 80);
     terminal.wait_for_output("done: ");
-    let written = terminal.written();
+    let written = terminal.all_output();
     for evil in ["\u{1b}]0;evil", "\u{1b}]52", "\u{202e}"] {
         assert!(!written.contains(evil), "{written:?}");
     }
@@ -740,7 +740,7 @@ fn a_message_that_is_typed_as_the_run_ends_begins_the_next_prompt() {
     // Keys of the dashboard are no text.
     terminal.type_keys("\u{15}Cats or dogs?\r");
     terminal.wait(
-        || terminal.written().matches(COVERS).count() == 2,
+        || terminal.all_output().matches(COVERS).count() == 2,
         || "a second turn".to_owned(),
     );
     terminal.wait_for_text("2 ben");
@@ -764,11 +764,11 @@ fn a_turn_of_a_session_is_shown_on_the_dashboard_and_the_prompt_returns() {
     assert!(!terminal.is_on_alternate_screen());
     terminal.type_keys("And birds?\r");
     terminal.wait(
-        || terminal.written().matches("\ndone: ").count() == 2,
+        || terminal.all_output().matches("\ndone: ").count() == 2,
         || "a second turn".to_owned(),
     );
     terminal.wait_for_prompt(&[">"]);
-    assert_eq!(terminal.written().matches(COVERS).count(), 2);
+    assert_eq!(terminal.all_output().matches(COVERS).count(), 2);
     terminal.type_keys("\u{4}");
     let _project = terminal.wait_for_end(0);
 }

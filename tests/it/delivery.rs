@@ -152,12 +152,12 @@ impl DeliveryFixture {
         delivery
     }
 
-    pub(crate) fn reopened_delivery(&self) -> OpenDelivery {
+    pub(crate) fn reopen_delivery(&self) -> OpenDelivery {
         OpenDelivery::open(&self.abs(".massgen/deliveries"), "log_1").unwrap()
     }
 
-    pub(crate) fn reopened(&self) -> AppliedDelivery {
-        let delivery = self.reopened_delivery();
+    pub(crate) fn reopen(&self) -> AppliedDelivery {
+        let delivery = self.reopen_delivery();
         AppliedDelivery::open(delivery).unwrap().unwrap()
     }
 
@@ -264,12 +264,12 @@ fn an_undo_restores_every_byte_and_can_be_repeated() {
     assert_ne!(before, after);
     for _ in 0..2 {
         fixture
-            .reopened()
+            .reopen()
             .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(fixture.state("rw"), before);
         fixture
-            .reopened()
+            .reopen()
             .move_steps(UndoDirection::Redo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(fixture.state("rw"), after);
@@ -282,7 +282,7 @@ fn a_part_is_undone_alone() {
     fixture.run(EVERYTHING);
     fixture.deliver();
     let rows = fixture
-        .reopened()
+        .reopen()
         .move_steps(
             UndoDirection::Undo,
             &[
@@ -308,7 +308,7 @@ fn later_changes_stay_unless_forced() {
     fixture.write("rw/README.md", "mine\n");
     fixture.write("rw/d/mine", "mine\n");
     let rows = fixture
-        .reopened()
+        .reopen()
         .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     let left: Vec<String> = rows
@@ -322,7 +322,7 @@ fn later_changes_stay_unless_forced() {
     assert_eq!(fixture.text("rw/src/app.py"), "x = 1\n");
     assert_eq!(fixture.text("rw/d/mine"), "mine\n");
     fixture
-        .reopened()
+        .reopen()
         .move_steps(
             UndoDirection::Undo,
             &[fixture.abs("rw/README.md")],
@@ -331,7 +331,7 @@ fn later_changes_stay_unless_forced() {
         .unwrap();
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
     fixture
-        .reopened()
+        .reopen()
         .move_steps(
             UndoDirection::Redo,
             &[fixture.abs("rw/README.md")],
@@ -598,7 +598,7 @@ fn records_that_came_with_a_copy_are_ignored() {
         "{error}"
     );
     assert_eq!(fixture.text("rw/README.md"), "ours\n");
-    let mut delivered = fixture.reopened();
+    let mut delivered = fixture.reopen();
     assert!(
         delivered
             .names()
@@ -617,7 +617,7 @@ fn a_run_that_changes_nothing_has_no_delivery() {
     let bases = fixture.path(".massgen/deliveries/log_1/bases");
     fs::create_dir_all(bases).unwrap();
     assert!(!is_used("log_1", &deliveries));
-    let error = fixture.reopened_delivery().read_source().unwrap_err();
+    let error = fixture.reopen_delivery().read_source().unwrap_err();
     assert_eq!(error.to_string(), "`log_1` delivered nothing");
     let later = fixture.delivery();
     assert_eq!(later.name(), "log_1");

@@ -305,7 +305,7 @@ impl TreeFixture {
     }
 
     /// Restores the tree, and returns the paths that had been changed.
-    fn restored(&self) -> Vec<PathBuf> {
+    fn restore(&self) -> Vec<PathBuf> {
         let mut changed = Vec::new();
         for (path, text) in &self.files {
             if fs::read_to_string(path).ok().as_ref() != Some(text) {
@@ -395,7 +395,7 @@ fn by_command(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
         Ok(permitted) => exec::run(permitted).content,
         Err(denial) => denial.to_string(),
     };
-    let changed = fixture.restored();
+    let changed = fixture.restore();
     let is_refused = !output.contains("END\\n") && !output.contains("END\n");
     let root = fixture.root.as_path();
     compared.compare(
@@ -461,7 +461,7 @@ fn by_tools(fixture: &TreeFixture, gate: &Gate, compared: &mut Comparison) {
             fixture.may(&new, Permission::Write),
         );
     }
-    let changed = fixture.restored();
+    let changed = fixture.restore();
     for (path, _) in &fixture.files {
         let expected = fixture.may(path, Permission::Write);
         compared.compare("changed by tools", path, changed.contains(path), expected);

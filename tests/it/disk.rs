@@ -79,7 +79,7 @@ impl Disk {
 
     /// Creates a symlink to `target`, in which `$ROOT` is replaced by the disk.
     pub(crate) fn link(&self, path: &str, target: &str) {
-        let target = self.filled(target);
+        let target = self.expand_placeholders(target);
         std::os::unix::fs::symlink(target, self.path(path)).unwrap();
     }
 
@@ -94,7 +94,7 @@ impl Disk {
     }
 
     /// Returns `text` with `$ROOT` replaced by the disk's path.
-    pub(crate) fn filled(&self, text: &str) -> String {
+    pub(crate) fn expand_placeholders(&self, text: &str) -> String {
         text.replace(
             "$ROOT",
             self.path("").to_str().unwrap().trim_end_matches('/'),

@@ -81,7 +81,7 @@ fn wait_for_process(host: &LinkedHost, container: &str, line: &str) {
 }
 
 /// Lists the containers and images of massgen's there.
-fn left(host: &LinkedHost) -> String {
+fn leftovers(host: &LinkedHost) -> String {
     let list = |what: &[&str]| {
         let filter = ["--filter", "label=massgen.state"];
         host.daemon.client_output(&[what, &filter].concat())
@@ -138,7 +138,7 @@ fn a_first_transfer_that_is_cut_is_repeated_in_a_new_container() {
         assert_eq!(does("rm later; ls").unwrap(), "begin\n");
         assert!(!file("later").exists());
         container.close().unwrap();
-        assert_eq!(left(&host), "");
+        assert_eq!(leftovers(&host), "");
     }
 }
 
@@ -187,7 +187,7 @@ fn a_cut_link_ends_what_is_running_and_the_next_command_connects_again() {
     assert_contains(&lost, &["the connection to `ssh://build1", "was lost"]);
     host.restore();
     container.close().unwrap();
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_full_disk_there_is_named_and_the_next_command_finds_its_files_when_there_is
             "no space left on device",
         ],
     );
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
 }
 
 /// Returns a team of one whose agent runs this in a container, and answers.
@@ -303,7 +303,7 @@ fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
     let line = "cat begin new /tmp/kept; ps | grep -c '[s]leep 300' || true";
     assert_eq!(does(line).unwrap(), "begin\nnew\nkept\n0\n");
     container.close().unwrap();
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
     // A run goes on without it, and the next run removes what is left there.
     let project = Project::new()
         .file("data/note", "note\n")
@@ -322,10 +322,10 @@ fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
     );
     assert_contains(&logged_events(&project), &["was lost", "answer without"]);
     host.switch_on();
-    assert_ne!(left(&host), "");
+    assert_ne!(leftovers(&host), "");
     let next = project.retyped(["--config", "quick.yaml", "go"]).success();
     assert_contains(&logged_events(next.project()), &["answer with\""]);
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
     // The same if massgen is killed while the machine is off.
     let project = next.then(["--config", "team.yaml", "go"]);
     let mut going = sleeping_run(&host, &project);
@@ -335,7 +335,7 @@ fn a_machine_that_is_switched_off_leaves_nothing_after_the_next_start() {
     host.switch_on();
     let next = project.retyped(["--config", "quick.yaml", "go"]).success();
     assert_contains(&logged_events(next.project()), &["answer with\""]);
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     }
     others.close().unwrap();
     container.close().unwrap();
-    assert_eq!(left(&host), "");
+    assert_eq!(leftovers(&host), "");
 }
 
 /// Runs a command that fills the link until its time is over: then it is killed there.

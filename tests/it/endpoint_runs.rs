@@ -82,19 +82,19 @@ pub(crate) fn play(request: &ReceivedRequest) -> ScriptedResponse {
     let coordinates = offered("new_answer");
     if builds && coordinates {
         let arguments = json!({"path": "notes.txt", "content": format!("notes of {model}\n")});
-        streamed("I write it down.", Some(("write_file", &arguments)))
+        stream_reply("I write it down.", Some(("write_file", &arguments)))
     } else if coordinates && !called("new_answer") {
         let content = format!("forty-two, says {model}");
-        streamed("", Some(("new_answer", &json!({"content": content}))))
+        stream_reply("", Some(("new_answer", &json!({"content": content}))))
     } else if coordinates {
         let vote = json!({"agent_id": "agent1", "reason": "it is the first"});
-        streamed("I have read them.", Some(("vote", &vote)))
+        stream_reply("I have read them.", Some(("vote", &vote)))
     } else if let (true, Some(directory)) = (builds, writable_path(&body)) {
         let arguments =
             json!({"path": format!("{directory}/result.txt"), "content": "forty-two\n"});
-        streamed("", Some(("write_file", &arguments)))
+        stream_reply("", Some(("write_file", &arguments)))
     } else {
-        streamed(&format!("It is forty-two, {model} is sure."), None)
+        stream_reply(&format!("It is forty-two, {model} is sure."), None)
     }
 }
 
@@ -110,7 +110,7 @@ fn writable_path(body: &Value) -> Option<&str> {
 }
 
 /// Returns a reply as a stream: text word by word, a call in two pieces, the usage at the end.
-pub(crate) fn streamed(text: &str, call: Option<(&str, &Value)>) -> ScriptedResponse {
+pub(crate) fn stream_reply(text: &str, call: Option<(&str, &Value)>) -> ScriptedResponse {
     let mut answer = ScriptedResponse::stream();
     for word in text.split_inclusive(' ') {
         answer = answer.piece(event(&json!({"content": word}), None));
@@ -203,7 +203,7 @@ fn the_answer_of_a_model_without_tool_calls_counts() {
     #[track_caller]
     fn check(more: &str, count: usize, requests: usize, expected: &str) {
         let endpoint = Endpoint::start_with(|request| match requested_model(request).as_str() {
-            "talker" => streamed("Six by seven is forty-two.", None),
+            "talker" => stream_reply("Six by seven is forty-two.", None),
             _ => play(request),
         });
         let agents = [

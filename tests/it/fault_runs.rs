@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::endpoint_runs::{event, play, refusal, requested_model, streamed, team_project};
+use crate::endpoint_runs::{event, play, refusal, requested_model, stream_reply, team_project};
 use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::project::FinishedCommand;
 use crate::repetition::repetitions;
@@ -166,11 +166,11 @@ fn read_long_files(request: &ReceivedRequest, bytes_max: usize) -> ScriptedRespo
             .unwrap();
         let path = format!("{}/long{steps}.txt", directory.trim_start_matches("- "));
         let path = json!({"path": path, "head": 40});
-        streamed("", Some(("read_text_file", &path)))
+        stream_reply("", Some(("read_text_file", &path)))
     } else {
         let compacted = request.body.contains("left out");
         let content = format!("read all, compacted: {compacted}");
-        streamed("", Some(("new_answer", &json!({"content": content}))))
+        stream_reply("", Some(("new_answer", &json!({"content": content}))))
     }
 }
 

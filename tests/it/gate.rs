@@ -24,7 +24,7 @@ impl DiskGate<'_> {
     #[track_caller]
     fn check(&self, verb: &str, path: &str, expected: &str) {
         let Self(disk, gate) = self;
-        let path = disk.filled(&path.replace('$', "$ROOT"));
+        let path = disk.expand_placeholders(&path.replace('$', "$ROOT"));
         let (tool, arguments) = match verb {
             "read" => ("read_text_file", json!({"path": path})),
             "write" => ("write_file", json!({"path": path, "content": "x"})),
@@ -188,7 +188,7 @@ fn denials_do_not_reveal_what_is_outside_the_grants() {
     disk.link("ws/below", "../outside/secret.txt/x");
     let gate = disk.gate(Coordination);
     let denial = |path: &str| {
-        let path = disk.filled(path);
+        let path = disk.expand_placeholders(path);
         let text = call_refused(&gate, "read_text_file", &json!({"path": path}));
         text.replace(&path, "PATH")
     };

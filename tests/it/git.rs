@@ -44,7 +44,7 @@ impl GitFixture {
     }
 
     /// Creates a project with one commit of these files.
-    pub(crate) fn committed(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_commit(files: &[(&str, &str)]) -> Self {
         let fixture = Self::new();
         fixture.user(&["init", "-q", "-b", "trunk"]);
         for (name, content) in files {
@@ -59,7 +59,7 @@ impl GitFixture {
         GitProgram::find(&std::env::vars().collect()).await.unwrap()
     }
 
-    pub(crate) async fn found(&self) -> ProjectRepository {
+    pub(crate) async fn open_project(&self) -> ProjectRepository {
         let git = self.git().await;
         let found = ProjectRepository::discover(&git, &abs(&self.project()))
             .await
@@ -144,9 +144,9 @@ fn list_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[tokio::test]
 async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
-    let fixture = GitFixture::committed(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
+    let fixture = GitFixture::with_commit(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
     let before = list_files(&fixture.project());
-    let project = fixture.found().await;
+    let project = fixture.open_project().await;
     assert_eq!(project.branch.as_deref(), Some("trunk"));
     let head = project.head.clone().unwrap();
     let hub = fixture.hub(Some(&project)).await;
@@ -239,8 +239,8 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
 
 #[tokio::test]
 async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
-    let fixture = GitFixture::committed(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
-    let project = fixture.found().await;
+    let fixture = GitFixture::with_commit(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
+    let project = fixture.open_project().await;
     let hub = fixture.hub(Some(&project)).await;
     let head = project.head.unwrap();
     let work = fixture.checkout(&hub, "work");
@@ -286,8 +286,8 @@ pub(crate) fn take_triggered(dir: &Path) -> Vec<String> {
 
 impl GitFixture {
     /// Creates a project whose repository and tree run programs wherever git allows it.
-    fn trapped() -> Self {
-        let fixture = Self::committed(&[
+    fn with_traps() -> Self {
+        let fixture = Self::with_commit(&[
             ("a.txt", "one\n"),
             (".gitattributes", "*.txt filter=evil diff=evil merge=evil\n"),
         ]);
@@ -321,7 +321,7 @@ impl GitFixture {
 
 #[tokio::test]
 async fn nothing_is_run_that_a_project_brings_along() {
-    let fixture = GitFixture::trapped();
+    let fixture = GitFixture::with_traps();
     let (dir, project_dir) = (fixture.dir.path(), fixture.project());
     // Control: plain git runs them.
     write_file(&project_dir.join("a.txt"), "two\n");
@@ -330,7 +330,7 @@ async fn nothing_is_run_that_a_project_brings_along() {
     fixture.user(&["commit", "-q", "-a", "-m", "second"]);
     assert_eq!(take_triggered(dir), ["ran-hook", "ran-trap"]);
 
-    let project = fixture.found().await;
+    let project = fixture.open_project().await;
     let hub = fixture.hub(Some(&project)).await;
     write_file(&project_dir.join("a.txt"), "three, and not committed\n");
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["a.txt"]);
@@ -369,10 +369,10 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
     );
 
     fixture.user(&["init", "-q", "-b", "trunk"]);
-    let empty = fixture.found().await;
+    let empty = fixture.open_project().await;
     assert_eq!((empty.head, empty.branch.as_deref()), (None, Some("trunk")));
 
-    let fixture = GitFixture::committed(&[("a/b.txt", "one\n")]);
+    let fixture = GitFixture::with_commit(&[("a/b.txt", "one\n")]);
     fixture.user(&["checkout", "-q", "--detach"]);
     let below = abs(&fixture.project().join("a"));
     let detached = ProjectRepository::discover(&git, &below)
@@ -409,7 +409,7 @@ async fn odd_repositories_are_taken_as_they_are_or_refused_with_a_reason() {
 
 #[tokio::test]
 async fn a_shallow_clone_and_sha256_are_worked_on() {
-    let fixture = GitFixture::committed(&[("a.txt", "one\n")]);
+    let fixture = GitFixture::with_commit(&[("a.txt", "one\n")]);
     write_file(&fixture.project().join("a.txt"), "two\n");
     fixture.user(&["commit", "-q", "-a", "-m", "second"]);
     let from = format!("file://{}", fixture.project().display());

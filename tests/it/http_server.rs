@@ -205,7 +205,7 @@ impl ScriptedServer {
     }
 
     /// Returns how many clients closed the connection while the server waited for it.
-    pub(crate) fn closed(&self) -> usize {
+    pub(crate) fn closed_connections(&self) -> usize {
         *self.closed.lock().unwrap()
     }
 }

@@ -446,11 +446,15 @@ fn enter_takes_the_default_of_every_question() {
     );
     terminal.wait_for_output("written: .massgen/config.yaml");
     terminal.wait_for_output("try it: massgen \"Describe this project\"");
-    assert!(!terminal.written().contains(KEY), "{}", terminal.written());
     assert!(
-        terminal.written().contains("id: openai"),
+        !terminal.all_output().contains(KEY),
         "{}",
-        terminal.written()
+        terminal.all_output()
+    );
+    assert!(
+        terminal.all_output().contains("id: openai"),
+        "{}",
+        terminal.all_output()
     );
     let finished = terminal
         .wait_for_end(0)
@@ -552,7 +556,7 @@ fn answers_are_checked_and_used() {
     let mut terminal = open_dialogue(project, &[]);
     answer_question(&mut terminal, "by number?", "9");
     answer_question(&mut terminal, "type numbers from 1 to", "");
-    let written = terminal.written();
+    let written = terminal.all_output();
     let number = written
         .split("program `claude`")
         .next()

@@ -63,7 +63,7 @@ fn wait_for_turn(terminal: &mut Terminal, prompt: &str, count: usize) {
         || prompt.to_owned(),
     );
     terminal.type_keys(ENTER);
-    let ended = || terminal.written().matches("\ndone: ").count();
+    let ended = || terminal.all_output().matches("\ndone: ").count();
     terminal.wait(
         || ended() == count,
         || format!("{count} turns that are done"),
@@ -124,7 +124,7 @@ fn enter_opens_the_current_directory() {
     let written = fs::read_to_string(terminal.project().path("src/new.rs")).unwrap();
     assert_eq!(written, "written");
     terminal.type_keys("/files\r");
-    let delivered_count = || terminal.written().matches("created  ").count();
+    let delivered_count = || terminal.all_output().matches("created  ").count();
     terminal.wait(
         || delivered_count() == 2,
         || "what was delivered".to_owned(),
@@ -134,9 +134,9 @@ fn enter_opens_the_current_directory() {
     let again = Terminal::open(terminal.wait_for_end(0).retyped(["--continue"]), 80);
     again.wait_for_prompt(&[">"]);
     assert!(
-        !again.written().contains("Add current directory"),
+        !again.all_output().contains("Add current directory"),
         "{}",
-        again.written()
+        again.all_output()
     );
     again.wait_for_output("turn 2");
 }
@@ -228,10 +228,10 @@ fn the_first_question_is_skipped_if_a_path_is_open() {
     let terminal = session(interactive_project(
         Project::new().config(&team(&agents, listed)),
     ));
-    assert!(!terminal.written().contains("Add current directory"));
+    assert!(!terminal.all_output().contains("Add current directory"));
     let given = with_files(ANSWERS).args(["--cwd-context", "ro"]);
     let terminal = session(given);
-    assert!(!terminal.written().contains("Add current directory"));
+    assert!(!terminal.all_output().contains("Add current directory"));
     terminal.wait_for_output("(read)");
 }
 
@@ -322,7 +322,7 @@ fn the_last_turn_can_be_looked_at() {
     terminal.wait_for_output("no file was delivered");
     terminal.type_keys("/inspect\r\r");
     terminal.wait(
-        || terminal.written().matches("winner: ann").count() >= 3,
+        || terminal.all_output().matches("winner: ann").count() >= 3,
         || "the turn told again".to_owned(),
     );
     terminal.type_keys("/status\r\r");
@@ -331,7 +331,7 @@ fn the_last_turn_can_be_looked_at() {
     terminal.wait_for_output("new session");
     terminal.type_keys("/resume\r\r");
     terminal.wait(
-        || terminal.written().matches("turn 2").count() >= 2,
+        || terminal.all_output().matches("turn 2").count() >= 2,
         || "the session resumed".to_owned(),
     );
 }
@@ -408,7 +408,7 @@ fn screen_reader_mode_prints_plain_lines() {
         terminal.type_keys("See @src/ma");
         terminal.wait_for_prompt(&["> See @src/ma"]);
         // On a busy machine, the files may not have been found yet.
-        let is_listed = |terminal: &Terminal| terminal.written().contains("@src/main.rs");
+        let is_listed = |terminal: &Terminal| terminal.all_output().contains("@src/main.rs");
         for looks in 0.. {
             if is_listed(&terminal) {
                 break;
@@ -416,13 +416,13 @@ fn screen_reader_mode_prints_plain_lines() {
             if looks % 200 == 0 {
                 terminal.type_keys(TAB);
             }
-            assert!(looks < 24_000, "{}", terminal.written());
+            assert!(looks < 24_000, "{}", terminal.all_output());
             sleep(Duration::from_millis(5));
         }
         terminal.wait_for_output("@src/manager.rs");
         terminal.type_keys("i\t");
         terminal.wait_for_prompt(&["> See @src/main.rs"]);
-        let written = terminal.written();
+        let written = terminal.all_output();
         assert!(
             !written.contains("directory") && !written.contains("Esc closes"),
             "{written}"
@@ -443,7 +443,7 @@ fn a_simple_terminal_gets_one_line_after_the_other() {
     terminal.type_keys("See @src/main.rs\nand what\nfollows it\n");
     terminal.wait_for_output("done: ");
     terminal.wait_for_prompt(&[">"]);
-    let written = terminal.written();
+    let written = terminal.all_output();
     assert!(!written.contains('\u{1b}'), "{written:?}");
     terminal.type_keys(CTRL_C);
     terminal.wait_for_output("press Ctrl-C again to exit");
@@ -463,9 +463,9 @@ fn colours_are_shown_where_they_are_wanted() {
     terminal.type_keys("/he");
     terminal.wait_for_output("Esc closes");
     assert!(
-        !terminal.written().contains("\u{1b}[1m"),
+        !terminal.all_output().contains("\u{1b}[1m"),
         "{}",
-        terminal.written()
+        terminal.all_output()
     );
 }
 
@@ -490,7 +490,7 @@ fn the_final_answer_is_shown_once() {
     terminal.type_keys(ENTER);
     terminal.wait_for_prompt(&[">"]);
     wait_for_turn(&mut terminal, "Say it", 1);
-    let written = terminal.written();
+    let written = terminal.all_output();
     assert_eq!(written.matches("spoken and").count(), 1, "{written}");
     assert_eq!(written.matches("presented").count(), 1, "{written}");
     assert!(
@@ -567,8 +567,8 @@ fn the_level_in_force_is_shown() {
     terminal.type_keys("/status\r");
     let level = "  sandbox  level `landlock`: ";
     terminal.wait(
-        || terminal.written().matches(level).count() == 2,
-        || terminal.written(),
+        || terminal.all_output().matches(level).count() == 2,
+        || terminal.all_output(),
     );
 }
 
@@ -581,8 +581,11 @@ fn a_session_shows_an_unchanged_level_once() {
     let mut terminal = closed_session(interactive_project(named));
     wait_for_turn(&mut terminal, "First", 1);
     wait_for_turn(&mut terminal, "Second", 2);
-    let notices = terminal.written().matches("commands: no sandbox").count();
-    assert_eq!(notices, 1, "{}", terminal.written());
+    let notices = terminal
+        .all_output()
+        .matches("commands: no sandbox")
+        .count();
+    assert_eq!(notices, 1, "{}", terminal.all_output());
     terminal.type_keys(CTRL_D);
     let _project = terminal.wait_for_end(0);
 }
@@ -669,7 +672,7 @@ fn a_session_has_a_shell_an_editor_and_commands_for_paths_and_models() {
     assert!(project.path("made").exists() && !project.path("foreign").exists());
     let mut again = Terminal::open(project.retyped(["--continue"]), 80);
     again.wait_for_prompt(&[">"]);
-    assert!(!again.written().contains("Add current directory"));
+    assert!(!again.all_output().contains("Add current directory"));
     again.type_keys("/cost\r");
     again.wait_for_output("all: ");
 }
@@ -687,7 +690,7 @@ fn a_model_of_another_maker_is_named() {
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("/model gpt-5-mini\r");
     terminal.wait_for_output("  agent1: gpt-5-mini (openai)");
-    assert!(!terminal.written().contains("is a model of"));
+    assert!(!terminal.all_output().contains("is a model of"));
     terminal.type_keys("/model claude-sonnet-4-5\r");
     terminal.wait_for_output(
         "warning: `claude-sonnet-4-5` is a model of `claude`, and the backend type stays `openai`: \
@@ -713,7 +716,7 @@ fn a_single_run_asks_about_the_current_directory() {
     let named = project.retyped(["Look at @src"]);
     let terminal = Terminal::open(named, 80);
     terminal.wait_for_output("done: ");
-    assert!(!terminal.written().contains("Add current directory"));
+    assert!(!terminal.all_output().contains("Add current directory"));
 }
 
 #[test]
@@ -729,7 +732,7 @@ fn a_session_remembers_that_the_directory_stays_closed() {
     terminal.wait_for_output("done: ");
     terminal.wait_for_output("to let the winner write here: ");
     terminal.wait_for_output("--cwd-context rw");
-    let written = terminal.written();
+    let written = terminal.all_output();
     let mut lines = written.lines();
     let command =
         lines.find_map(|line| line.strip_prefix("to copy its files to a new directory: "));
@@ -745,7 +748,7 @@ fn a_session_remembers_that_the_directory_stays_closed() {
     let terminal = Terminal::open(project.retyped(["--continue", "Again"]), 80);
     terminal.wait_for_output("done: ");
     terminal.wait_for_output("workspace massgen_files_2\r\n");
-    assert!(!terminal.written().contains("Add current directory"));
+    assert!(!terminal.all_output().contains("Add current directory"));
 }
 
 #[test]
@@ -763,7 +766,7 @@ fn a_turn_that_was_stopped_is_resumed_only_if_the_user_agrees() {
     again.wait_for_output("The last turn was stopped. Resume it? [Y]es (default) / [N]o: ");
     again.type_keys("n\r");
     again.wait_for_prompt(&[">"]);
-    assert!(!again.written().contains("resuming log_"));
+    assert!(!again.all_output().contains("resuming log_"));
     again.type_keys(CTRL_D);
     let config = team(&[agent("a", "", ANSWERS)], "");
     let project = again.wait_for_end(0).file("again.yaml", config);

@@ -122,7 +122,7 @@ impl KubernetesCluster {
     }
 
     /// Returns how many requests the fault has refused.
-    pub(crate) fn refused(&self) -> usize {
+    pub(crate) fn refusals(&self) -> usize {
         self.contents().refused
     }
 
@@ -431,13 +431,13 @@ fn start_container(name: &str, node: &str, spec: &Value, dir: &Path) -> Result<C
                 }
                 SECRET_VALUE.to_owned()
             }
-            None => expanded(variable["value"].as_str().unwrap(), &env),
+            None => expand_variables(variable["value"].as_str().unwrap(), &env),
         };
         env.insert(variable["name"].as_str().unwrap().to_owned(), value);
     }
     let words = container["command"].as_array().unwrap().iter();
     let words: Vec<String> = words
-        .map(|word| expanded(word.as_str().unwrap(), &env))
+        .map(|word| expand_variables(word.as_str().unwrap(), &env))
         .collect();
     let working_dir = container["workingDir"].as_str().unwrap();
     let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
@@ -481,7 +481,7 @@ fn start_container(name: &str, node: &str, spec: &Value, dir: &Path) -> Result<C
 }
 
 /// Expands `$(NAME)` and `$$`, as Kubernetes does.
-fn expanded(text: &str, env: &BTreeMap<String, String>) -> String {
+fn expand_variables(text: &str, env: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {

@@ -116,12 +116,12 @@ fn a_pasted_block_opens_nothing() {
     // Recalled from the history, it opens nothing either.
     terminal.type_keys(UP);
     terminal.type_keys(ENTER);
-    let ended = || terminal.written().matches("\ndone: ").count();
+    let ended = || terminal.all_output().matches("\ndone: ").count();
     terminal.wait(|| ended() == 2, || "two turns".to_owned());
     terminal.wait_for_prompt(&[">"]);
     // Typed, the same mention opens the file.
     terminal.type_keys("See @README.md now\r");
-    let ended = || terminal.written().matches("\ndone: ").count();
+    let ended = || terminal.all_output().matches("\ndone: ").count();
     terminal.wait(|| ended() == 3, || "three turns".to_owned());
     terminal.wait_for_prompt(&[">"]);
     let open = open_paths(&mut terminal);

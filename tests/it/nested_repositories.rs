@@ -23,7 +23,7 @@ use crate::scripted_team::agent;
 
 /// Creates a project with one commit and the submodule `library`.
 fn with_submodule() -> GitFixture {
-    let fixture = GitFixture::committed(&[("file.txt", "one\n")]);
+    let fixture = GitFixture::with_commit(&[("file.txt", "one\n")]);
     add_submodule(&fixture.project(), &fixture.dir.path().join("original"));
     fixture
 }
@@ -88,7 +88,7 @@ fn forget_index(hub: &Hub) {
 }
 
 async fn open_checkout(fixture: &GitFixture) -> (Hub, Checkout, ObjectId) {
-    let project = fixture.found().await;
+    let project = fixture.open_project().await;
     let hub = fixture.hub(Some(&project)).await;
     let work = fixture.checkout(&hub, "work");
     let head = project.head.unwrap();
@@ -142,7 +142,7 @@ async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
 
 #[tokio::test]
 async fn a_repository_that_replaces_a_file_counts_as_its_files() {
-    let fixture = GitFixture::committed(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
+    let fixture = GitFixture::with_commit(&[("src/code", "one\n"), (".gitignore", "ignored\n")]);
     write_file(&fixture.project().join("ignored/code"), "one\n");
     fixture.user(&["add", "--force", "ignored/code"]);
     fixture.user(&["commit", "-q", "-m", "ignored"]);
@@ -184,7 +184,7 @@ async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     let library = fixture.project().join("library");
     set_filter(&library, &program);
     write_file(&fixture.project().join("file.txt"), "two\n");
-    let project = fixture.found().await;
+    let project = fixture.open_project().await;
     let hub = fixture.hub(Some(&project)).await;
     assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
     assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());

@@ -243,10 +243,10 @@ fn turned_away(request: &ReceivedRequest, host: &str, state: &State) -> Option<S
     let sent = request.headers.get("authorization").cloned();
     let valid = state.valid.as_ref();
     let is_known = valid.is_some_and(|(token, _)| sent == Some(format!("Bearer {token}")));
-    (!is_known).then(|| unauthorized(host))
+    (!is_known).then(|| unauthorized_response(host))
 }
 
-fn unauthorized(host: &str) -> ScriptedResponse {
+fn unauthorized_response(host: &str) -> ScriptedResponse {
     let metadata = format!("{host}/.well-known/oauth-protected-resource/mcp");
     let header = format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"");
     ScriptedResponse::whole("401 Unauthorized", &[&header], "")
@@ -269,7 +269,7 @@ fn tools(
         return Ok(None);
     };
     if behaviour.is_forgetful && state.given == 1 && message["method"] == "tools/call" {
-        return Err(unauthorized(host));
+        return Err(unauthorized_response(host));
     }
     let result = match message["method"].as_str().unwrap() {
         "initialize" => json!({

@@ -224,7 +224,7 @@ fn a_person_at_the_terminal_says_how_work_can_be_merged() {
 #[track_caller]
 fn type_answers(project: &Project, answers: &[&str]) -> String {
     let pty = native_pty_system().openpty(PtySize::default()).unwrap();
-    let mut child = pty.slave.spawn_command(project.typed()).unwrap();
+    let mut child = pty.slave.spawn_command(project.terminal_command()).unwrap();
     drop(pty.slave);
     let mut reader = pty.master.try_clone_reader().unwrap();
     let mut writer = pty.master.take_writer().unwrap();

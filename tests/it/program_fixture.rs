@@ -171,7 +171,7 @@ impl ProgramFixture {
     }
 
     /// Replaces the placeholders in `text`.
-    pub(crate) fn filled(&self, text: &str) -> String {
+    pub(crate) fn expand_placeholders(&self, text: &str) -> String {
         let root = self.path("");
         let root = root.to_str().unwrap().trim_end_matches('/');
         text.replace("$OUT", &format!("{root}/outside"))
@@ -276,12 +276,16 @@ impl ProgramFixture {
         program: &str,
     ) -> Result<Observation, Denial> {
         let gate = self.gate(self.programs(dialect, layers), access);
-        run_at(&gate, &self.filled(program))
+        run_at(&gate, &self.expand_placeholders(program))
     }
 
     /// Runs a Go program as a user would, without a sandbox; returns its output.
     fn run_go_plainly(&self, program: &str) -> String {
-        fs::write(self.path("home/plain.go"), self.filled(program)).unwrap();
+        fs::write(
+            self.path("home/plain.go"),
+            self.expand_placeholders(program),
+        )
+        .unwrap();
         let cache = std::env::temp_dir().join("massgen-test-go-cache");
         let ran = Command::new("go")
             .args(["run", "plain.go"])
@@ -321,7 +325,7 @@ fn run_python_plainly(dialect: ProgramDialect, programs: &[FixtureProgram<'_>]) 
     };
     let listed = programs.iter().map(|program| {
         let (text, env) = (
-            program.fixture.filled(&program.row.text),
+            program.fixture.expand_placeholders(&program.row.text),
             program.fixture.env(dialect),
         );
         json!({"text": text, "dir": program.fixture.path("home"), "env": env})

@@ -156,8 +156,8 @@ impl Project {
             .timeout(RUN_TIME_MAX)
             .output()
             .expect("the binary starts");
-        let stdout = self.named(&output.stdout);
-        let stderr = self.named(&output.stderr);
+        let stdout = self.decode_output(&output.stdout);
+        let stderr = self.decode_output(&output.stderr);
         FinishedCommand {
             project: self,
             code: output.status.code(),
@@ -178,7 +178,7 @@ impl Project {
     }
 
     /// The same for a terminal.
-    pub(crate) fn typed(&self) -> CommandBuilder {
+    pub(crate) fn terminal_command(&self) -> CommandBuilder {
         let mut command = CommandBuilder::new(binary());
         command.args(&self.arguments);
         command.cwd(self.path(""));
@@ -212,8 +212,8 @@ impl Project {
             pixel_height: 0,
         };
         let pty = native_pty_system().openpty(size).expect("a terminal");
-        let typed = self.typed();
-        let mut child = pty.slave.spawn_command(typed).expect("the binary starts");
+        let command = self.terminal_command();
+        let mut child = pty.slave.spawn_command(command).expect("the binary starts");
         drop(pty.slave);
         let mut shown = Vec::new();
         // Linux reports the end of a terminal's last process as an error.
@@ -223,7 +223,7 @@ impl Project {
             .unwrap()
             .read_to_end(&mut shown);
         let status = child.wait().unwrap();
-        let stdout = self.named(&shown);
+        let stdout = self.decode_output(&shown);
         FinishedCommand {
             project: self,
             code: i32::try_from(status.exit_code()).ok(),
@@ -243,7 +243,7 @@ impl Project {
 
     /// Decodes `bytes`, with the changing paths of this project replaced by `[PROJECT]` and
     /// `[HOME]`.
-    fn named(&self, bytes: &[u8]) -> String {
+    fn decode_output(&self, bytes: &[u8]) -> String {
         let mut text = String::from_utf8_lossy(bytes).into_owned();
         for (path, name) in [(self.path(""), "[PROJECT]"), (self.home(""), "[HOME]")] {
             let path = path.to_str().unwrap().trim_end_matches('/');

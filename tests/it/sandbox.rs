@@ -76,11 +76,11 @@ impl CommandFixture {
     }
 
     /// Returns the policy of `command`, run by a shell, in the final phase.
-    fn confined(&self, command: &str, edit: impl FnOnce(&mut CommandContext)) -> SandboxPolicy {
-        self.confined_in(Phase::Final, command, edit)
+    fn policy(&self, command: &str, edit: impl FnOnce(&mut CommandContext)) -> SandboxPolicy {
+        self.policy_in(Phase::Final, command, edit)
     }
 
-    fn confined_in(
+    fn policy_in(
         &self,
         phase: Phase,
         command: &str,
@@ -141,7 +141,7 @@ impl CommandFixture {
             network: None,
         };
         self.sandbox
-            .run(&self.confined(command, |_| ()), wait)
+            .run(&self.policy(command, |_| ()), wait)
             .unwrap()
     }
 }
@@ -274,8 +274,8 @@ fn the_limit_that_ended_a_command_is_reported() {
                 interrupt: &interrupt,
                 network: None,
             };
-            let confined = fixture.confined(command, |facts| edit(&mut facts.limits));
-            fixture.sandbox.run(&confined, wait).unwrap()
+            let policy = fixture.policy(command, |facts| edit(&mut facts.limits));
+            fixture.sandbox.run(&policy, wait).unwrap()
         };
         let busy = ran("while :; do :; done", |limits| {
             limits.cpu_seconds = Some(1);
@@ -317,15 +317,15 @@ fn a_command_is_interrupted_from_another_thread() {
             interrupt: &interrupt,
             network: None,
         };
-        let confined = fixture.confined(&format!("echo > begun; sleep {time}"), |_| ());
-        let finished = fixture.sandbox.run(&confined, wait).unwrap();
+        let policy = fixture.policy(&format!("echo > begun; sleep {time}"), |_| ());
+        let finished = fixture.sandbox.run(&policy, wait).unwrap();
         watch.join().unwrap();
         assert_eq!(finished.exit_reason, ExitReason::Interrupted);
         assert_eq!(processes_with(&time), Vec::<String>::new());
         // An interrupt that was raised in advance prevents the start.
         fs::remove_file(begun.as_path()).unwrap();
         assert_eq!(
-            fixture.sandbox.run(&confined, wait).unwrap().exit_reason,
+            fixture.sandbox.run(&policy, wait).unwrap().exit_reason,
             ExitReason::Interrupted
         );
         assert!(!begun.as_path().exists());
@@ -357,10 +357,10 @@ fn a_command_that_leaves_too_little_room_is_ended() {
             network: None,
         };
         let with = |disk_free_bytes, command: &str| {
-            let confined = fixture.confined(command, |facts| {
+            let policy = fixture.policy(command, |facts| {
                 facts.limits.disk_free_bytes = disk_free_bytes;
             });
-            fixture.sandbox.run(&confined, wait).unwrap().exit_reason
+            fixture.sandbox.run(&policy, wait).unwrap().exit_reason
         };
         assert_eq!(
             with(u64::MAX, "sleep 100"),
@@ -380,8 +380,8 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
         let Some(fixture) = CommandFixture::new(level) else {
             continue;
         };
-        let mut confined = fixture.confined("echo > ran", |_| ());
-        confined.open.push(massgen::sandbox_policy::AccessiblePath {
+        let mut policy = fixture.policy("echo > ran", |_| ());
+        policy.open.push(massgen::sandbox_policy::AccessiblePath {
             path: fixture.path("missing"),
             permission: Permission::Read,
             scope: massgen::permissions::grant::GrantScope::Tree,
@@ -393,7 +393,7 @@ fn a_sandbox_that_cannot_be_built_runs_nothing_and_says_why() {
             interrupt: &interrupt,
             network: None,
         };
-        let exit_reason = fixture.sandbox.run(&confined, wait).unwrap().exit_reason;
+        let exit_reason = fixture.sandbox.run(&policy, wait).unwrap().exit_reason;
         let ExitReason::Refused { step, why } = &exit_reason else {
             panic!("{exit_reason:?}");
         };
@@ -462,8 +462,8 @@ fn killing_the_fork_server_ends_no_command() {
 #[test]
 fn a_policy_compiled_for_another_level_is_refused() {
     let fixture = CommandFixture::new(SandboxLevel::Off).unwrap();
-    let mut confined = fixture.confined("true", |_| ());
-    confined.level = SandboxLevel::Landlock;
+    let mut policy = fixture.policy("true", |_| ());
+    policy.level = SandboxLevel::Landlock;
     let interrupt = CommandInterrupt::new().unwrap();
     let wait = CommandWaitLimits {
         time_max: LONG,
@@ -471,7 +471,7 @@ fn a_policy_compiled_for_another_level_is_refused() {
         interrupt: &interrupt,
         network: None,
     };
-    let error = fixture.sandbox.run(&confined, wait).unwrap_err();
+    let error = fixture.sandbox.run(&policy, wait).unwrap_err();
     assert!(
         error
             .to_string()
@@ -492,8 +492,8 @@ fn many_commands_run_at_once() {
                 interrupt: &interrupt,
                 network: None,
             };
-            let confined = fixture.confined_in(Phase::Coordination, &command, |_| ());
-            let finished = fixture.sandbox.run(&confined, wait).unwrap();
+            let policy = fixture.policy_in(Phase::Coordination, &command, |_| ());
+            let finished = fixture.sandbox.run(&policy, wait).unwrap();
             assert_eq!(finished.stdout.text, format!("{number}\n"), "{finished:?}");
         };
         thread::scope(|scope| {
@@ -511,8 +511,8 @@ fn start(
     command: &str,
 ) -> Result<BackgroundCommandId, BackgroundStartError> {
     // Several parallel ones cannot share a layer.
-    let confined = fixture.confined_in(Phase::Coordination, command, |_| ());
-    background.start(&fixture.sandbox, command, &confined, None)
+    let policy = fixture.policy_in(Phase::Coordination, command, |_| ());
+    background.start(&fixture.sandbox, command, &policy, None)
 }
 
 #[test]
@@ -694,7 +694,7 @@ fn keys_that_end_a_program_mean_the_command() {
         let pty = native_pty_system().openpty(PtySize::default()).unwrap();
         let script = "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep .05; done";
         let project = at_level(level, script);
-        let mut child = pty.slave.spawn_command(project.typed()).unwrap();
+        let mut child = pty.slave.spawn_command(project.terminal_command()).unwrap();
         drop(pty.slave);
         let mut shown = BufReader::new(pty.master.try_clone_reader().unwrap()).lines();
         assert!(shown.any(|line| line.unwrap() == "ready"));

@@ -611,7 +611,7 @@ fn input_before_a_question_is_not_an_answer_and_an_answer_is_not_a_message() {
     terminal.wait_for_output("[a]pply all, [d]iff, [c]hoose, [n]othing?");
     terminal.type_keys("a\r");
     terminal.wait_for_output("done: ");
-    assert_eq!(terminal.written().matches("you to ").count(), 1);
+    assert_eq!(terminal.all_output().matches("you to ").count(), 1);
     let project = terminal.wait_for_end(0);
     assert_eq!(fs::read_to_string(project.path("out/a.txt")).unwrap(), "a");
 }

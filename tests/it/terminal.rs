@@ -128,8 +128,8 @@ fn find_mark(bytes: &[u8], mark: &[u8], from: usize) -> Option<usize> {
 impl Terminal {
     /// Runs the command line of `project` on a terminal of this many columns.
     pub(crate) fn open(project: Project, columns: u16) -> Self {
-        let typed = project.typed();
-        Self::run(project, typed, columns)
+        let command = project.terminal_command();
+        Self::run(project, command, columns)
     }
 
     /// Runs a shell with job control on a terminal of this many columns. Its variable `massgen` is
@@ -285,7 +285,7 @@ impl Terminal {
     }
 
     /// Returns everything that was ever written to the terminal.
-    pub(crate) fn written(&self) -> String {
+    pub(crate) fn all_output(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap().bytes).into_owned()
     }
 
@@ -303,7 +303,7 @@ impl Terminal {
     pub(crate) fn wait_for_output(&self, text: &str) {
         let named = || {
             let root = self.project.path("");
-            self.written()
+            self.all_output()
                 .replace(root.to_str().unwrap().trim_end_matches('/'), "[PROJECT]")
         };
         self.wait(

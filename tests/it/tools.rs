@@ -573,7 +573,7 @@ fn moves_never_carry_closed_names() {
     disk.file("ws/plain/deep/f", "f");
     disk.file("ws/taken", "t");
     let gate = disk.gate(Final);
-    let to = |source: &str, destination: &str| json!({"source": disk.filled(source), "destination": disk.filled(destination)});
+    let to = |source: &str, destination: &str| json!({"source": disk.expand_placeholders(source), "destination": disk.expand_placeholders(destination)});
     assert!(call_refused(&gate, "move_file", &to("d", "$ROOT/rw/d")).contains("protected"));
     assert!(disk.has("ws/d/.git/hooks/x") && !disk.has("rw/d"));
     call_successfully(&gate, "move_file", &to("d", "d2"));

@@ -373,7 +373,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         );
         if fixture.has(".massgen/deliveries/log_1/journal.jsonl") {
             fixture
-                .reopened()
+                .reopen()
                 .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
@@ -486,7 +486,7 @@ fn run_with(delivery: &str) -> Project {
 /// Types `keys` to a run on a terminal.
 fn run_typed(project: &Project, keys: &str) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize::default()).unwrap();
-    let mut child = pty.slave.spawn_command(project.typed()).unwrap();
+    let mut child = pty.slave.spawn_command(project.terminal_command()).unwrap();
     drop(pty.slave);
     let mut keyboard = pty.master.take_writer().unwrap();
     let mut screen = pty.master.try_clone_reader().unwrap();
@@ -751,7 +751,7 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
         ..fixture.offer()
     };
     drop(fixture.delivery());
-    let delivery = fixture.reopened_delivery();
+    let delivery = fixture.reopen_delivery();
     delivery.write_source(&offer).unwrap();
     let mut planned = plan(&delivery, &offer, None).unwrap();
     let parts = BTreeMap::from([(0, last_of_two_hunks())]);

@@ -743,7 +743,7 @@ fn text_typed_at_the_web_server_is_not_sent_to_agents() {
     let project = Project::new().file("team.yaml", config).args(arguments);
     let mut terminal = Terminal::open(project, 160);
     let links = |terminal: &Terminal| -> Vec<String> {
-        let written = terminal.written();
+        let written = terminal.all_output();
         // The last line may not be whole yet.
         let shown = written
             .split_inclusive('\n')

@@ -10,7 +10,7 @@ use crate::backend::scripted::script::RecordingEnd;
 use crate::path::AbsPath;
 use crate::tools::spec::ToolOffer;
 
-fn scripted(script: &str) -> ScriptedBackend {
+fn scripted_backend(script: &str) -> ScriptedBackend {
     let cwd = AbsPath::new("/home/ada/project").unwrap();
     ScriptedBackend::new(ScriptedReplies::parse(script, "script.yaml", &cwd).unwrap())
 }
@@ -68,7 +68,7 @@ fn ask(backend: &ScriptedBackend, messages: &[ChatMessage]) -> Vec<String> {
 
 #[test]
 fn a_reply_has_its_parts_in_order() {
-    let backend = scripted(
+    let backend = scripted_backend(
         "replies:
            - reasoning: Hm.
              text: I read {{cwd}}/a.md first.
@@ -93,7 +93,7 @@ fn a_reply_has_its_parts_in_order() {
 
 #[test]
 fn errors_and_cuts_end_a_reply_without_its_end() {
-    let backend = scripted(
+    let backend = scripted_backend(
         "replies:
            - error: {message: overloaded, transient: true, retry_after_seconds: 2}
            - {text: Half, error: {message: gone}}
@@ -107,7 +107,8 @@ fn errors_and_cuts_end_a_reply_without_its_end() {
 
 #[test]
 fn a_slow_reply_comes_word_by_word() {
-    let backend = scripted("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
+    let backend =
+        scripted_backend("replies: [{text: one two, delay_ms: 1000, chunk_delay_ms: 2000}]");
     let conversation = Conversation::from_messages(vec![user("Go.")]);
     let events = backend.next_events(&request(&conversation)).unwrap();
     let events: Vec<String> = events
@@ -126,7 +127,7 @@ fn a_slow_reply_comes_word_by_word() {
 
 #[test]
 fn the_first_reply_whose_condition_holds_is_given_once() {
-    let backend = scripted(
+    let backend = scripted_backend(
         "replies:
            - {when: {contains: secret}, text: anywhere}
            - {when: {last: done}, text: after a result, repeat: true}
@@ -150,7 +151,7 @@ fn the_first_reply_whose_condition_holds_is_given_once() {
 
 #[test]
 fn an_exhausted_script_says_so() {
-    let backend = scripted("replies: [{text: once}]");
+    let backend = scripted_backend("replies: [{text: once}]");
     ask(&backend, &[user("Go.")]);
     let events = ask(&backend, &[user("Go."), assistant(&[]), user("Again.")]);
     insta::assert_snapshot!(events.join("\n"), @"Permanent: the script has no reply for this request, which follows 1 replies and ends in `Again.`: all of its replies are used");
@@ -160,7 +161,7 @@ fn an_exhausted_script_says_so() {
 fn a_request_must_hold_one_result_for_each_call() {
     #[track_caller]
     fn check(messages: &[ChatMessage], expected: Option<&str>) {
-        let backend = scripted("replies: [{text: fine}]");
+        let backend = scripted_backend("replies: [{text: fine}]");
         let events = ask(&backend, messages);
         let expected = match expected {
             Some(violation) => vec![format!("Permanent: the request is malformed: {violation}")],

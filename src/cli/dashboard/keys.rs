@@ -445,7 +445,7 @@ mod tests {
     }
 
     /// Pastes each text in turn.
-    fn pasted(state: &mut ViewState, is_record: bool, texts: &[&str]) {
+    fn paste_all(state: &mut ViewState, is_record: bool, texts: &[&str]) {
         let run = RunView::default();
         let mut target = key_target(state, &run, is_record);
         for text in texts {
@@ -466,18 +466,18 @@ mod tests {
     #[test]
     fn a_pasted_text_presses_no_key() {
         let mut state = ViewState::default();
-        pasted(&mut state, false, &["v", "y\nl\nq"]);
+        paste_all(&mut state, false, &["v", "y\nl\nq"]);
         assert_eq!(state.view, OpenView::Overview);
         assert_eq!(state.note, Some(PASTE_WITHOUT_LINE));
         let mut state = ViewState::default();
-        pasted(&mut state, true, &["q"]);
+        paste_all(&mut state, true, &["q"]);
         assert_eq!(state.note, None);
     }
 
     #[test]
     fn a_pasted_text_is_part_of_the_line_that_is_typed() {
         let mut state = composing();
-        pasted(&mut state, false, &["one\ntwo\n", "x"]);
+        paste_all(&mut state, false, &["one\ntwo\n", "x"]);
         let run = RunView::default();
         let mut target = key_target(&mut state, &run, false);
         let sent = target.press(KeyEvent::from(KeyCode::Enter));
@@ -491,7 +491,7 @@ mod tests {
             }),
             ..ViewState::default()
         };
-        pasted(&mut state, true, &["two\n  words"]);
+        paste_all(&mut state, true, &["two\n  words"]);
         let found = state.search.map(|search| search.text.into_string());
         assert_eq!(found.as_deref(), Some("two words"));
     }
@@ -577,10 +577,10 @@ mod tests {
     #[test]
     fn a_pasted_text_that_is_too_long_is_refused_and_said() {
         let mut state = composing();
-        pasted(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX + 1)]);
+        paste_all(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX + 1)]);
         assert_eq!(state.note, Some(PASTE_TOO_LONG));
         assert!(PASTE_TOO_LONG.contains(&format!("{} KiB", COMPOSED_BYTES_MAX / 1024)));
-        pasted(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX)]);
+        paste_all(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX)]);
         assert_eq!(state.note, None);
         let text = state.composer.map(|line| line.text.into_string().len());
         assert_eq!(text, Some(COMPOSED_BYTES_MAX));

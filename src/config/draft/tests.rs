@@ -107,7 +107,7 @@ fn check(draft: &TeamDraft, env: &[&str]) -> DraftCheck {
 }
 
 /// Lists findings as `severity group.entry.name: message`.
-fn said(found: &DraftCheck) -> Vec<String> {
+fn finding_lines(found: &DraftCheck) -> Vec<String> {
     let line = |finding: &DraftFinding| {
         let at = finding.answer.map_or("draft".to_owned(), |at| {
             format!("{}.{}.{}", at.group, at.entry, at.name)
@@ -189,7 +189,7 @@ fn a_draft_becomes_short_yaml_with_comments() {
         "coordination": [{"delivery": "review", "voting_sensitivity": "strict"}],
     }));
     let found = check(&draft, &["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]);
-    assert_eq!(said(&found), [""; 0]);
+    assert_eq!(finding_lines(&found), [""; 0]);
     insta::assert_snapshot!(found.yaml, @r##"
 # A team for massgen. `massgen config check FILE` checks it; docs/config.md lists all keys.
 
@@ -333,7 +333,7 @@ fn agent() -> Value {
 fn expect_findings(cases: &[(Value, &[&str], &[&str])]) {
     for (answers, env, expected) in cases {
         let found = check(&draft(answers.clone()), env);
-        let lines = said(&found);
+        let lines = finding_lines(&found);
         assert_eq!(lines.len(), expected.len(), "{lines:#?}\n{}", found.yaml);
         for expected in *expected {
             let is_said = lines.iter().any(|line| line.starts_with(expected));
@@ -446,7 +446,7 @@ fn variables_are_filled_in_as_in_every_config() {
     let answers = |text: &str| json!({"agents": [{"id": "a", "type": "ollama", "model": "m", "system_message": text}]});
     let message = |text: &str, env: &[&str]| {
         let found = check(&draft(answers(text)), env);
-        let warned = said(&found).join("; ");
+        let warned = finding_lines(&found).join("; ");
         let agents = found.loaded.unwrap().config.agents;
         (agents[0].system_message.clone().unwrap(), warned)
     };

@@ -201,7 +201,7 @@ fn limited_command(script: &str, fixture: &ChaosFixture, arguments: &[&str]) -> 
         command.env(name, value.unwrap());
     }
     command.current_dir(inner.get_current_dir().unwrap());
-    fixture.captured(&mut command);
+    fixture.capture_output(&mut command);
     command
 }
 

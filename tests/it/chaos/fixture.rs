@@ -125,12 +125,12 @@ impl ChaosFixture {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"));
-        self.captured(&mut command);
+        self.capture_output(&mut command);
         command
     }
 
     /// Redirects a process's standard input from nothing, and its output to files of the fixture.
-    pub(super) fn captured(&self, command: &mut Command) {
+    pub(super) fn capture_output(&self, command: &mut Command) {
         command
             .stdin(Stdio::null())
             .stdout(File::create(self.path("stdout")).unwrap())
