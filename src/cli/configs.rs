@@ -73,7 +73,7 @@ fn example_text(name: &str) -> Result<&'static str> {
 fn check(
     host: &Host,
     files: &[String],
-    form: ReportFormat,
+    format: ReportFormat,
     is_strict: bool,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
@@ -87,7 +87,7 @@ fn check(
         if findings.fails(is_strict) {
             status = ExitStatus::Usage;
         }
-        output.result(&match form {
+        output.result(&match format {
             ReportFormat::Json => findings.into_json(file),
             ReportFormat::Text => findings.to_text(file),
         })?;

@@ -62,14 +62,14 @@ impl AgentTeam {
             .filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.flat_map(|member| {
             let workspace = member.workspace.as_ref().unwrap_or(&self.base);
-            member.servers.iter().filter_map(move |serving| {
+            member.servers.iter().filter_map(move |server| {
                 let runner = EnvironmentSpec {
                     id: &member.id,
-                    config: serving.sandbox_config.as_ref()?,
+                    config: server.sandbox_config.as_ref()?,
                     grants: &member.grants,
                     workspace,
                 };
-                Some((serving.config.name(), runner))
+                Some((server.config.name(), runner))
             })
         })
     }
@@ -83,16 +83,16 @@ impl AgentTeam {
         let environments = self.resources.environments.as_ref();
         let approvals = self.resources.approvals.as_ref();
         let seconds = member.config.permissions.approval_timeout_seconds();
-        let setup = |serving: &MemberServer| {
-            let name = serving.config.name();
+        let setup = |server: &MemberServer| {
+            let name = server.config.name();
             ServerSetup {
-                config: Arc::clone(&serving.config),
+                config: Arc::clone(&server.config),
                 agent: member.id.clone(),
-                agents: self.agents_with(&serving.config),
+                agents: self.agents_with(&server.config),
                 commands: environments
                     .and_then(|environments| environments.server_environment(&member.id, name))
                     .cloned(),
-                log: context.logs.join(if serving.config.is_shared() {
+                log: context.logs.join(if server.config.is_shared() {
                     format!("{name}.shared.log")
                 } else {
                     format!("{}.{name}.{phase}.log", member.id)
@@ -107,7 +107,7 @@ impl AgentTeam {
                 }),
             }
         };
-        let outside = match (&self.config.orchestrator.planning, phase) {
+        let side_effects = match (&self.config.orchestrator.planning, phase) {
             (PlanningMode::On { .. }, Phase::Coordination) => SideEffectPolicy::Deferred,
             (PlanningMode::On { .. }, Phase::Final) | (PlanningMode::Off, _) => {
                 SideEffectPolicy::Open
@@ -117,7 +117,7 @@ impl AgentTeam {
         Some(McpServers::new(
             setups,
             &server_tool_filter(&member.config),
-            outside,
+            side_effects,
             &self.tool_lists,
             &self.server_pool,
         ))
@@ -127,7 +127,7 @@ impl AgentTeam {
     fn agents_with(&self, server: &Arc<ServerConfig>) -> Vec<AgentId> {
         let has = |member: &&TeamMember| {
             let mut servers = member.servers.iter();
-            servers.any(|serving| Arc::ptr_eq(&serving.config, server))
+            servers.any(|other| Arc::ptr_eq(&other.config, server))
         };
         let members = self.members.iter().filter(has);
         members.map(|member| member.id.clone()).collect()
@@ -141,7 +141,7 @@ impl AgentTeam {
         offered: &ToolCatalogue,
     ) -> Vec<String> {
         let servers = member.servers.iter();
-        let used = servers.filter(|serving| !self.tool_lists.is_left_out(&serving.config));
+        let used = servers.filter(|server| !self.tool_lists.is_left_out(&server.config));
         unmatched_rule_warnings(&member.rules, used, offered)
     }
 
@@ -152,10 +152,10 @@ impl AgentTeam {
         member: &TeamMember,
         recorded: &RecordedConversation,
     ) -> Result<()> {
-        let is_missed = |serving: &&MemberServer| {
-            let server = serving.config.name();
-            self.tool_lists.is_left_out(&serving.config)
-                && recorded.repeats_calls_of(&format!("{SERVED_PREFIX}{server}{SEPARATOR}"))
+        let is_missed = |server: &&MemberServer| {
+            let name = server.config.name();
+            self.tool_lists.is_left_out(&server.config)
+                && recorded.repeats_calls_of(&format!("{SERVED_PREFIX}{name}{SEPARATOR}"))
         };
         let Some(missed) = member.servers.iter().find(is_missed) else {
             return Ok(());
@@ -173,11 +173,11 @@ impl AgentTeam {
     /// members may read, each in the same way. Returns `None` if it shares no server that is a
     /// program.
     pub(super) fn shared_server_gate(&self, member: &TeamMember) -> Result<Option<Gate>> {
-        let is_one = |serving: &MemberServer| match &serving.config.link {
+        let is_shared = |server: &MemberServer| match &server.config.link {
             ServerTransport::Program(program) => program.instances == InstanceSharing::One,
             ServerTransport::Remote(_) => false,
         };
-        if !member.servers.iter().any(is_one) {
+        if !member.servers.iter().any(is_shared) {
             return Ok(None);
         }
         let is_common = |grant: &&Grant| {
@@ -212,14 +212,14 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
             ..check_command_config(commands, sandbox)
         }
     };
-    let serving = |config: &Arc<ServerConfig>| MemberServer {
+    let member_server = |config: &Arc<ServerConfig>| MemberServer {
         sandbox_config: match &config.link {
             ServerTransport::Remote(_) => None,
             ServerTransport::Program(program) => Some(program_config(program)),
         },
         config: Arc::clone(config),
     };
-    agent.servers.iter().map(serving).collect()
+    agent.servers.iter().map(member_server).collect()
 }
 
 /// Returns where a program runs, for an agent with these commands.

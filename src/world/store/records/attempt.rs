@@ -113,11 +113,11 @@ impl AttemptRecord {
     }
 
     /// Writes `status.json` now.
-    pub(crate) fn write_status(&mut self, frame: StatusContext<'_>) -> Result<()> {
+    pub(crate) fn write_status(&mut self, context: StatusContext<'_>) -> Result<()> {
         self.status_written = Some(Stopwatch::start());
         self.status_is_stale = false;
         self.filing
-            .write_json(STATUS, status::status(&self.view, frame))
+            .write_json(STATUS, status::status(&self.view, context))
     }
 
     /// Writes the records that are only written at the end.

@@ -258,14 +258,14 @@ impl Recorder {
         let Some(attempt) = &mut self.attempt else {
             return;
         };
-        let frame = StatusContext {
+        let context = StatusContext {
             session_id: &self.session_id,
             log_dir: &self.paths.log().to_string(),
             at,
             elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,
         };
-        self.faults.note(attempt.write_status(frame));
+        self.faults.note(attempt.write_status(context));
     }
 }
 

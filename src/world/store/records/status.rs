@@ -1,4 +1,4 @@
-//! The format of `status.json`, which automation polls. Pure. Its field names are those that
+//! The format of `status.json`, which automation polls. Its field names are those that
 //! MassGen's users know; `finish_reason` is a word of [`crate::error::ExitStatus`].
 
 use serde_json::{Map, Value, json};
@@ -26,13 +26,13 @@ pub(crate) struct StatusContext<'a> {
 }
 
 /// Returns the content of `status.json`.
-pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value {
+pub(crate) fn status(view: &AttemptProgress, context: StatusContext<'_>) -> Value {
     let agents: Map<String, Value> = view
         .agents
         .iter()
         .map(|(agent, progress)| {
             let (spent, calls) = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
-            let status = agent_status(progress, spent, calls, frame.redactor);
+            let status = agent_status(progress, spent, calls, context.redactor);
             (agent.to_string(), status)
         })
         .collect();
@@ -45,12 +45,12 @@ pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value 
     let models = spent.map(|(key, totals)| model_usage(key, totals));
     json!({
         "meta": {
-            "last_updated": frame.at.iso_format(),
-            "session_id": frame.session_id,
-            "log_dir": frame.log_dir,
+            "last_updated": context.at.iso_format(),
+            "session_id": context.session_id,
+            "log_dir": context.log_dir,
             "question": view.question,
             "start_time": view.started.iso_format(),
-            "elapsed_seconds": frame.elapsed_seconds,
+            "elapsed_seconds": context.elapsed_seconds,
         },
         "is_complete": view.exit_status.is_some(),
         "finish_reason": view.exit_status,
@@ -73,7 +73,7 @@ pub(crate) fn status(view: &AttemptProgress, frame: StatusContext<'_>) -> Value 
             "final_answer_preview": view
                 .final_answer
                 .as_deref()
-                .map(|answer| preview(&frame.redactor.text(answer), ANSWER_PREVIEW_CHARS)),
+                .map(|answer| preview(&context.redactor.text(answer), ANSWER_PREVIEW_CHARS)),
             "delivered": view.delivered,
         },
     })
