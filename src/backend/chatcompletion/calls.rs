@@ -1,4 +1,4 @@
-//! Assembles tool calls from the pieces that vendors stream. Pure.
+//! Assembles tool calls from the pieces that vendors stream.
 //!
 //! A piece says by `index` which call it continues. Vendors deviate: no index, the same index for
 //! every call, an index that drifts, an id in the first piece only, in all pieces, or in none.
@@ -46,7 +46,7 @@ impl ToolCallAssembler {
         let arguments = match piece.pointer("/function/arguments") {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
-            Some(whole) => whole.to_string(),
+            Some(value) => value.to_string(),
         };
 
         let call = match self.find_continued(index, id, name) {
@@ -76,18 +76,18 @@ impl ToolCallAssembler {
     fn find_continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let newest = |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
         let by_id = newest(&|call| {
-            let index_fits = index.is_none() || call.index.is_none() || call.index == index;
-            !id.is_empty() && call.id == id && index_fits
+            let has_matching_index = index.is_none() || call.index.is_none() || call.index == index;
+            !id.is_empty() && call.id == id && has_matching_index
         });
         // A piece that has a name, under another id or name, is another call.
         let by_index = newest(&|call| {
-            let another = differ(&call.id, id) || differ(&call.name, name);
-            index.is_some() && call.index == index && (name.is_empty() || !another)
+            let is_another = differ(&call.id, id) || differ(&call.name, name);
+            index.is_some() && call.index == index && (name.is_empty() || !is_another)
         });
         let last = self.calls.last().and_then(|call| {
-            let bare = id.is_empty() && name.is_empty();
-            let late_name = id.is_empty() && index.is_none() && call.name.is_empty();
-            (bare || late_name).then(|| self.calls.len() - 1)
+            let is_bare = id.is_empty() && name.is_empty();
+            let is_late_name = id.is_empty() && index.is_none() && call.name.is_empty();
+            (is_bare || is_late_name).then(|| self.calls.len() - 1)
         });
         by_id.or(by_index).or(last)
     }

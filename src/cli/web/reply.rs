@@ -145,7 +145,7 @@ where
 }
 
 /// Redacts secrets in `value`, escapes its invisible characters, and shortens its strings.
-pub(super) fn outward(redactor: &Redactor, value: Value) -> Value {
+pub(super) fn sanitize(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
         let clean = redactor.text(text);
         let (head, rest) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
@@ -162,7 +162,7 @@ pub(super) fn encode(response: &mut Response, redactor: &Redactor) {
     let Some(JsonReply(value)) = response.extensions_mut().remove() else {
         return;
     };
-    let text = outward(redactor, value).to_string();
+    let text = sanitize(redactor, value).to_string();
     *response.body_mut() = text.into();
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
@@ -178,8 +178,8 @@ mod tests {
         redactor.insert("sk-0123456789abcdef");
         let value = json!({"an\u{202e}swer": ["key sk-0123456789abcdef", 1, null, "a\u{200b}b\n"]});
         let expected = json!({"an\\u{202e}swer": ["key [redacted]", 1, null, "a\\u{200b}b\n"]});
-        assert_eq!(outward(&redactor, value), expected);
-        let long = outward(&redactor, json!("ä".repeat(TEXT_BYTES_MAX)));
+        assert_eq!(sanitize(&redactor, value), expected);
+        let long = sanitize(&redactor, json!("ä".repeat(TEXT_BYTES_MAX)));
         assert_eq!(
             long.as_str().unwrap().chars().count(),
             TEXT_BYTES_MAX / 2 + 1

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::cli::web::logged_run::{LoggedRun, find_logged};
-use crate::cli::web::reply::{ApiError, ApiResult, outward};
+use crate::cli::web::reply::{ApiError, ApiResult, sanitize};
 use crate::cli::web::run_feed::{ChangedSection, FeedCursor, FeedProgress, FeedUpdate, RunFeed};
 use crate::cli::web::run_log::find_feed;
 use crate::cli::web::server_state::WebServer;
@@ -199,6 +199,6 @@ impl StreamReader {
     }
 
     fn with_data(&self, event: StreamEvent, data: Value) -> StreamEvent {
-        event.data(outward(self.server.redactor(), data).to_string())
+        event.data(sanitize(self.server.redactor(), data).to_string())
     }
 }

@@ -13,7 +13,7 @@ const PYTHON_WORDS: &[&str] = &[
 
 /// Returns a name as a valid Python identifier.
 pub(super) fn python_name(name: &str) -> String {
-    let name: String = name.chars().map(word).collect();
+    let name: String = name.chars().map(identifier_char).collect();
     let name = name.trim_matches('_').to_owned();
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         format!("n{name}")
@@ -26,7 +26,7 @@ pub(super) fn python_name(name: &str) -> String {
 
 /// Returns a name as an exported Go identifier: `write_file` becomes `WriteFile`.
 pub(super) fn go_name(name: &str) -> String {
-    let words = name.split(|letter| word(letter) == '_');
+    let words = name.split(|letter| identifier_char(letter) == '_');
     let capital = |part: &str| {
         let mut letters = part.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
@@ -65,7 +65,7 @@ pub(super) fn make_unique<'n>(names: impl Iterator<Item = &'n mut String>) {
     }
 }
 
-fn word(letter: char) -> char {
+fn identifier_char(letter: char) -> char {
     if letter.is_ascii_alphanumeric() {
         letter
     } else {

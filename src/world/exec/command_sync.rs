@@ -101,9 +101,9 @@ impl PostCommandSync {
             }
         };
         // A container shows one overlay at a time.
-        let shown = trees.visible_overlay.upgrade();
-        let is_shared = shown.is_some();
-        let overlay = match shown {
+        let visible_overlay = trees.visible_overlay.upgrade();
+        let is_shared = visible_overlay.is_some();
+        let overlay = match visible_overlay {
             Some(overlay) => overlay,
             None => open_overlay(gate, commands, &directory, audience)?,
         };
@@ -138,9 +138,9 @@ impl PostCommandSync {
         match self {
             Self::Overlay(command) => command.finish(gate, trees),
             Self::Direct(_, before) => {
-                let now = TreeInventory::scan(gate, NAMES_AFTER_MAX);
+                let after = TreeInventory::scan(gate, NAMES_AFTER_MAX);
                 Ok(CommandChanges {
-                    changes: before.changes(&now, &mut gate.history()),
+                    changes: before.changes(&after, &mut gate.history()),
                     ..CommandChanges::default()
                 })
             }

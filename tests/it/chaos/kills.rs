@@ -109,7 +109,7 @@ struct KillSeries {
 
 impl KillSeries {
     /// Returns the directory in which changes are visible.
-    fn changed(&self) -> &'static str {
+    fn target_dir(&self) -> &'static str {
         match (self.job.level, self.job.method) {
             (SandboxLevel::Landlock, StartMethod::Alone) => "project/ws",
             // In a run of level `landlock`, a command writes to the workspace, and the run
@@ -124,7 +124,7 @@ impl KillSeries {
         let fixture = &self.fixture;
         let in_dir = match (self.job.level, self.job.method) {
             (SandboxLevel::Landlock, StartMethod::InRun) => String::new(),
-            _ => format!("cd {}; ", fixture.path(self.changed()).display()),
+            _ => format!("cd {}; ", fixture.path(self.target_dir()).display()),
         };
         // At level `landlock`, these directories are the machine's.
         let shared = match self.job.level {
@@ -149,7 +149,7 @@ impl KillSeries {
 
     /// Restores the directory.
     fn restore(&self) {
-        let dir = self.fixture.path(self.changed());
+        let dir = self.fixture.path(self.target_dir());
         fs::remove_dir_all(&dir).unwrap();
         fs::create_dir(&dir).unwrap();
         for number in 0..FILES {
@@ -162,8 +162,8 @@ impl KillSeries {
     #[track_caller]
     fn check_files(&self) {
         let (old, new, job) = (file_content("1"), file_content("2"), self.job);
-        let dir = self.fixture.path(self.changed());
-        for name in self.fixture.names(self.changed()) {
+        let dir = self.fixture.path(self.target_dir());
+        for name in self.fixture.names(self.target_dir()) {
             let allowed: &[&String] = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
                 "changed" => &[&old, &new],
                 "new" => &[&new],
@@ -199,12 +199,12 @@ impl KillSeries {
         }
         expected.sort();
         assert_eq!(
-            self.fixture.names(self.changed()),
+            self.fixture.names(self.target_dir()),
             expected,
             "{:?}",
             self.job
         );
-        let changed = self.fixture.path(self.changed()).join("changed0");
+        let changed = self.fixture.path(self.target_dir()).join("changed0");
         assert_eq!(fs::read_to_string(changed).unwrap(), file_content("2"));
     }
 
@@ -243,7 +243,7 @@ impl KillSeries {
         self.restore();
         let begun = Instant::now();
         let code = self.await_end(&mut self.begin());
-        let life = begun.elapsed();
+        let duration = begun.elapsed();
         assert_eq!(
             code,
             Some(0),
@@ -253,7 +253,7 @@ impl KillSeries {
         );
         self.check_changed();
         check_nothing_left(&self.fixture);
-        life
+        duration
     }
 }
 
@@ -305,7 +305,7 @@ fn signal_victim(
 /// Kills as many commands as `job` says. Checks after each that none of its processes is running
 /// and every file is complete, and at the end that the next command cleans up what massgen could
 /// not.
-fn carry_out(job: KillJob, seed: u64) -> usize {
+fn run_job(job: KillJob, seed: u64) -> usize {
     let fixture = ChaosFixture::new(job.level);
     let series = KillSeries { fixture, job };
     let fixture = &series.fixture;
@@ -317,24 +317,24 @@ fn carry_out(job: KillJob, seed: u64) -> usize {
     let last = [("execute_command", json!({"command": series.script()}))];
     fixture.team(&json!({}), &calls, &last);
     let mut random = Random::new(seed);
-    let mut life = series.run_to_end("the first");
+    let mut duration = series.run_to_end("the first");
     let mut killed = 0;
     while killed < job.kills {
         series.restore();
         let begun = Instant::now();
         let mut massgen = series.begin();
-        thread::sleep(random.time_below(life));
-        let mut struck = false;
-        while !struck && massgen.try_wait().unwrap().is_none() {
-            struck = signal_victim(fixture, &massgen, job.victim, killed);
+        thread::sleep(random.time_below(duration));
+        let mut was_signalled = false;
+        while !was_signalled && massgen.try_wait().unwrap().is_none() {
+            was_signalled = signal_victim(fixture, &massgen, job.victim, killed);
             thread::sleep(Duration::from_millis(1));
         }
         let code = series.await_end(&mut massgen);
-        if struck {
+        if was_signalled {
             killed += 1;
         } else {
             // It had already ended: the machine has become faster.
-            life = begun.elapsed();
+            duration = begun.elapsed();
         }
         await_end_of_all(fixture);
         series.check_files();
@@ -363,7 +363,7 @@ fn commands_leave_nothing_when_any_process_is_killed_at_any_moment() {
                     let Some(job) = jobs.get(usize::try_from(index).unwrap()) else {
                         return;
                     };
-                    let done = carry_out(*job, SEED + u64::from(index));
+                    let done = run_job(*job, SEED + u64::from(index));
                     *killed.lock().unwrap() += done;
                 }
             });
