@@ -157,7 +157,7 @@ impl SubagentCall {
     /// there are no models for subagents like it.
     fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
         let choices = self.setup.choices.as_deref();
-        if choices.is_some_and(|choices| !choices.have_models(task)) {
+        if choices.is_some_and(|choices| !choices.has_models(task)) {
             return None;
         }
         let named = self.conversations.models.first()?;

@@ -154,7 +154,7 @@ impl SubagentChoices {
     }
 
     /// Returns whether the subagent for `task` has one of the models, and not that of its agent.
-    pub fn have_models(&self, task: &SubagentTask) -> bool {
+    pub fn has_models(&self, task: &SubagentTask) -> bool {
         let is_chosen = |name: &String| {
             let chosen = task.subagent_type.as_ref();
             chosen.is_some_and(|chosen| chosen.eq_ignore_ascii_case(name))
@@ -192,7 +192,7 @@ impl SubagentChoices {
                 let models: Vec<&str> = self.models.iter().map(|model| &*model.name).collect();
                 return Err(unknown_choice("agent", name, &models));
             }
-            if task.agent.is_some() && !self.have_models(task) {
+            if task.agent.is_some() && !self.has_models(task) {
                 let types: Vec<&str> = self
                     .types_with_models
                     .iter()
@@ -491,8 +491,8 @@ mod tests {
             skills: Vec::new(),
         };
         let choices = with_models(&["explorer"]);
-        assert!(choices.have_models(&task(Some("Explorer"), None)));
-        assert!(!choices.have_models(&task(None, None)));
+        assert!(choices.has_models(&task(Some("Explorer"), None)));
+        assert!(!choices.has_models(&task(None, None)));
         assert_eq!(choices.check(&[task(Some("explorer"), Some("y"))]), Ok(()));
         let error = choices.check(&[task(None, Some("y"))]).unwrap_err();
         assert!(

@@ -16,9 +16,9 @@ use massgen::world::io::http::HttpClient;
 use serde_json::Map;
 
 /// Content type of a streamed body.
-pub(crate) const STREAMED: &str = "text/event-stream";
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 /// Content type of a complete body.
-const WHOLE: &str = "application/json";
+const JSON: &str = "application/json";
 /// Id of an earlier call.
 const TAKEN_ID: &str = "taken";
 /// Length of the separator that decoders insert between two texts, in bytes.
@@ -29,7 +29,7 @@ type Events = Vec<Result<ReplyEvent, BackendError>>;
 
 /// Returns the backend that `config` describes, with an empty environment.
 pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
-    let around = ConnectContext {
+    let context = ConnectContext {
         env: &|_| None,
         http: &HttpClient::new(),
         cwd: &AbsPath::new("/").unwrap(),
@@ -40,7 +40,7 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
     let VendorConnection::Remote(format) = config.vendor.connection else {
         panic!("`{}` is not asked over HTTP", config.vendor.name);
     };
-    RemoteBackend::connect(config, format, around).unwrap()
+    RemoteBackend::connect(config, format, context).unwrap()
 }
 
 /// Returns the config of a model of `vendor` at the vendor's own endpoint.
@@ -78,14 +78,14 @@ impl Decoding {
             name: "read_text_file".to_owned(),
             arguments: "{}".to_owned(),
         };
-        let asked = ChatMessage::Assistant {
+        let message = ChatMessage::Assistant {
             text: String::new(),
             calls: vec![earlier],
             echo: None,
         };
         Self {
             remote: connect(&backend_config(vendor)),
-            conversation: Conversation::from_messages(vec![asked]),
+            conversation: Conversation::from_messages(vec![message]),
         }
     }
 
@@ -110,17 +110,17 @@ impl Decoding {
     /// Checks the invariants of every body.
     #[track_caller]
     pub(crate) fn check(&self, body: &[u8]) {
-        Self::check_sound(body, &self.events(WHOLE, [body]));
+        Self::check_sound(body, &self.events(JSON, [body]));
 
-        let events = self.events(STREAMED, [body]);
+        let events = self.events(EVENT_STREAM, [body]);
         Self::check_sound(body, &events);
-        let one_by_one = self.events(STREAMED, body.chunks(1));
+        let one_by_one = self.events(EVENT_STREAM, body.chunks(1));
         assert_eq!(one_by_one, events, "in chunks of one byte");
         let pieces = body.chunk_by(|one, other| (one ^ other) % 4 != 0);
-        assert_eq!(self.events(STREAMED, pieces), events, "in pieces");
+        assert_eq!(self.events(EVENT_STREAM, pieces), events, "in pieces");
 
         let half = &body[..body.len() / 2];
-        let begun = self.events(STREAMED, [half]);
+        let begun = self.events(EVENT_STREAM, [half]);
         Self::check_sound(half, &begun);
         if let Some((Err(_), head)) = begun.split_last() {
             assert!(events.starts_with(head), "{head:?} became {events:?}");

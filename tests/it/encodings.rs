@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use crate::decoding::{Decoding, STREAMED};
+use crate::decoding::{Decoding, EVENT_STREAM};
 use crate::wire::join_texts;
 use crate::{chat_wire, claude_wire, gemini_wire, openai_replies, openai_wire};
 
@@ -120,7 +120,7 @@ fn the_encoding_of_a_stream_does_not_matter() {
     fn check(published: &PublishedStream, stream: &str) {
         for size in [1, 2, 3, 7, 64, stream.len()] {
             let chunks = stream.as_bytes().chunks(size);
-            let events = published.decoding.events(STREAMED, chunks);
+            let events = published.decoding.events(EVENT_STREAM, chunks);
             assert_eq!(join_texts(events), published.events, "in chunks of {size}");
         }
     }
@@ -154,7 +154,7 @@ fn a_stream_may_be_cut_at_every_byte() {
     for published in all_published() {
         let bytes = published.stream.as_bytes();
         for cut in 0..=bytes.len() {
-            let mut events = published.decoding.events(STREAMED, [&bytes[..cut]]);
+            let mut events = published.decoding.events(EVENT_STREAM, [&bytes[..cut]]);
             let last = events.pop().unwrap();
             if cut >= published.whole_at {
                 assert!(matches!(last, Ok(ReplyEvent::End(_))), "{last:?} at {cut}");

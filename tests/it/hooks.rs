@@ -283,12 +283,12 @@ fn a_matcher_says_which_tools_a_hook_is_about() {
 }
 
 /// Runs commands and hooks of the project in this level.
-fn held_in(project: Project, level: SandboxLevel) -> Project {
+fn with_level(project: Project, level: SandboxLevel) -> Project {
     let config = fs::read_to_string(project.path("team.yaml")).unwrap();
     let key = "enable_mcp_command_line: true";
-    let held = config.replace(key, &format!("{key}, command_line_sandbox: {level}"));
-    assert_ne!(held, config);
-    project.file("team.yaml", held)
+    let changed = config.replace(key, &format!("{key}, command_line_sandbox: {level}"));
+    assert_ne!(changed, config);
+    project.file("team.yaml", changed)
 }
 
 #[test]
@@ -312,12 +312,12 @@ exit 0";
             println!("skipped: this machine has no level {level}");
             continue;
         }
-        let held_project = held_in(project(hooks, ""), level).home_file(".ssh/id", "CANARY");
-        let home = held_project.home("");
+        let leveled_project = with_level(project(hooks, ""), level).home_file(".ssh/id", "CANARY");
+        let home = leveled_project.home("");
         let home = home.to_str().unwrap().trim_end_matches('/').to_owned();
         let script = script.replace("HOMEDIR", &home).replace("PORT", &port);
         let done = call(
-            held_project.file("hooks/check.sh", &script),
+            leveled_project.file("hooks/check.sh", &script),
             "write_file",
             &write(),
         );

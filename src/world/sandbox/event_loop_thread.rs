@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(in crate::world::sandbox) struct EventLoopThread {
     handle: Handle,
-    _until: oneshot::Sender<()>,
+    _stop_on_drop: oneshot::Sender<()>,
 }
 
 impl EventLoopThread {
@@ -33,13 +33,13 @@ impl EventLoopThread {
             .build()
             .map_err(failed)?;
         let handle = runtime.handle().clone();
-        let (until, ended) = oneshot::channel::<()>();
+        let (stop_on_drop, dropped) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned());
-        let run_until_dropped = move || drop(runtime.block_on(ended));
+        let run_until_dropped = move || drop(runtime.block_on(dropped));
         thread.spawn(run_until_dropped).map_err(failed)?;
         Ok(Self {
             handle,
-            _until: until,
+            _stop_on_drop: stop_on_drop,
         })
     }
 
@@ -63,12 +63,12 @@ impl EventLoopThread {
         work: impl Future<Output = ()> + Send + 'static,
         time_max: Duration,
     ) {
-        let (done, ended) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         self.spawn(async move {
             work.await;
             // If it took too long, the receiver is gone.
-            done.send(()).unwrap_or_default();
+            sender.send(()).unwrap_or_default();
         });
-        ended.recv_timeout(time_max).unwrap_or_default();
+        receiver.recv_timeout(time_max).unwrap_or_default();
     }
 }
