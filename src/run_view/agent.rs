@@ -52,7 +52,8 @@ pub struct AgentView {
     /// Its plan; `None` if it has none.
     pub plan: Option<TaskPlan>,
     /// The end of its current reply.
-    pub speech: Speech,
+    #[serde(rename = "speech")]
+    pub reply_tail: ReplyTail,
     /// What it used.
     pub usage: RequestTotals,
     /// What it said and did, at length.
@@ -159,7 +160,7 @@ pub enum ToolCallOutcome {
 
 /// The end of a streamed reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Speech {
+pub struct ReplyTail {
     /// Whether it is text or reasoning; `None` before the first piece.
     pub kind: Option<&'static str>,
     /// The length of everything that was streamed since the start of the run, in bytes.
@@ -168,7 +169,7 @@ pub struct Speech {
     pub text: String,
 }
 
-impl Speech {
+impl ReplyTail {
     /// Starts the next reply; the previous one stays until its first piece.
     fn start_reply(&mut self) {
         self.kind = None;
@@ -214,7 +215,7 @@ impl AgentView {
             candidate: None,
             calls: VecDeque::new(),
             plan: None,
-            speech: Speech::default(),
+            reply_tail: ReplyTail::default(),
             usage: RequestTotals::default(),
             transcript: Transcript::default(),
             has_open_request: false,
@@ -420,16 +421,16 @@ impl AgentView {
                 self.model = Some(Arc::clone(model));
                 self.has_open_request = true;
                 self.waits_for_others = false;
-                self.speech.start_reply();
+                self.reply_tail.start_reply();
                 self.set_activity(AgentActivity::WaitingForModel, at);
             }
             ModelEvent::Text { text, .. } => {
-                self.speech.push(ReplyTextKind::Text, text);
+                self.reply_tail.push(ReplyTextKind::Text, text);
                 self.transcript.append(EntryKind::Text, text, at);
                 self.set_activity(AgentActivity::Writing, at);
             }
             ModelEvent::Reasoning { text, .. } => {
-                self.speech.push(ReplyTextKind::Reasoning, text);
+                self.reply_tail.push(ReplyTextKind::Reasoning, text);
                 self.transcript.append(EntryKind::Reasoning, text, at);
                 self.set_activity(AgentActivity::Reasoning, at);
             }

@@ -417,9 +417,9 @@ fn the_view_keeps_a_limited_part_of_an_agents_text() {
         apply(&mut view, seq, &text("a", &line));
     }
     let agent = &view.agents()[0];
-    assert_eq!(agent.speech.length, 1997 * 1000);
-    assert!(agent.speech.text.len() <= 16 * 1024);
-    assert_eq!(agent.speech.last_line(), Some(line.trim_end()));
+    assert_eq!(agent.reply_tail.length, 1997 * 1000);
+    assert!(agent.reply_tail.text.len() <= 16 * 1024);
+    assert_eq!(agent.reply_tail.last_line(), Some(line.trim_end()));
     let bytes_kept: usize = agent.transcript.entries().map(|e| e.text.len()).sum();
     assert!(
         bytes_kept <= TRANSCRIPT_BYTES_MAX && bytes_kept > TRANSCRIPT_BYTES_MAX / 2,
@@ -437,9 +437,9 @@ fn the_speech_of_an_agent_is_that_of_its_last_reply() {
         finish_event("a"),
     ]);
     apply(&mut view, 5, &request_event("a"));
-    assert_eq!(view.agents()[0].speech.text, "one");
+    assert_eq!(view.agents()[0].reply_tail.text, "one");
     apply(&mut view, 6, &text("a", "two"));
-    assert_eq!(view.agents()[0].speech.text, "two");
+    assert_eq!(view.agents()[0].reply_tail.text, "two");
 }
 
 #[test]

@@ -48,13 +48,13 @@ const WAITING_CHARS_MAX: usize = 78;
 pub(crate) struct RunRenderer<'o, 'w> {
     output: &'o mut CliOutput<'w>,
     view: RunView,
-    speech: BTreeMap<AgentId, AgentReplyBuffer>,
+    replies: BTreeMap<AgentId, AgentReplyBuffer>,
     /// The text of the final agent, if it is shown as the final answer.
     presentation: Option<Presentation>,
     activity: DisplayActivity,
     quiet_since: Duration,
     /// Time since the last tick.
-    ticked: Stopwatch,
+    last_tick: Stopwatch,
     /// Whether only the answer, warnings and a bad end are shown.
     is_quiet: bool,
 }
@@ -62,7 +62,7 @@ pub(crate) struct RunRenderer<'o, 'w> {
 /// The current reply of an agent.
 #[derive(Debug)]
 struct AgentReplyBuffer {
-    voice: ReplyTextKind,
+    kind: ReplyTextKind,
     lines: LineBuffer,
 }
 
@@ -84,11 +84,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         Self {
             output,
             view: RunView::default(),
-            speech: BTreeMap::new(),
+            replies: BTreeMap::new(),
             presentation: None,
             activity: DisplayActivity::Quiet,
             quiet_since: Duration::ZERO,
-            ticked: Stopwatch::start(),
+            last_tick: Stopwatch::start(),
             is_quiet: false,
         }
     }
@@ -177,7 +177,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         } else if let ModelEvent::Reasoning { agent, text } = event {
             self.append_reply(agent, ReplyTextKind::Reasoning, text);
         } else if let ModelEvent::ModelRequestFinished { agent, .. } = event {
-            self.finish_speech(agent);
+            self.finish_reply(agent);
         }
     }
 
@@ -274,7 +274,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     /// Shows incomplete lines, for a run without further events.
     pub(crate) fn flush_partial(&mut self) {
-        self.finish_all_speech();
+        self.finish_all_replies();
     }
 
     /// Shows which agents the run is waiting for, if nothing was shown for a while.
@@ -313,7 +313,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     /// Shows a step of a pipeline.
     fn show_pipeline_step(&mut self, step: &PipelineEvent) {
-        self.finish_all_speech();
+        self.finish_all_replies();
         match step {
             PipelineEvent::Works {
                 iteration,
@@ -322,11 +322,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 stages,
                 agents,
             } => {
-                let played = match join_with_commas(agents) {
+                let suffix = match join_with_commas(agents) {
                     same if same == *role => String::new(),
                     others => format!(" ({others})"),
                 };
-                let text = format!("{role}{played}, {stage} of {stages} in iteration {iteration}");
+                let text = format!("{role}{suffix}, {stage} of {stages} in iteration {iteration}");
                 self.show_line("stage", TextStyle::Strong, &text);
             }
             // The lines of the stage show the run; its name is for those who look for its log.
@@ -337,12 +337,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 files,
                 ..
             } => {
-                let short = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
+                let short_commit = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
                 let files = count_noun(*files, "file");
                 self.show_line(
                     "merged",
                     TextStyle::Good,
-                    &format!("{role}: {files}, {short}"),
+                    &format!("{role}: {files}, {short_commit}"),
                 );
             }
             PipelineEvent::Refused {
@@ -403,7 +403,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     /// Shows the winner, unless there is only one agent.
     fn show_winner(&mut self, agent: &AgentId, label: AnswerLabel, votes: &[(AgentId, u32)]) {
-        self.finish_all_speech();
+        self.finish_all_replies();
         if self.view.agents().len() == 1 {
             return;
         }
@@ -426,53 +426,53 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_restart(&mut self, reason: &str, instructions: &str) {
-        self.finish_all_speech();
+        self.finish_all_replies();
         self.show_line("starting again", TextStyle::Warn, reason);
         self.show_line("to be different", TextStyle::Plain, instructions);
     }
 
-    fn append_reply(&mut self, agent: &AgentId, voice: ReplyTextKind, text: &str) {
+    fn append_reply(&mut self, agent: &AgentId, kind: ReplyTextKind, text: &str) {
         if self
-            .speech
+            .replies
             .get(agent)
-            .is_some_and(|speech| speech.voice != voice)
+            .is_some_and(|reply| reply.kind != kind)
         {
-            self.finish_speech(agent);
+            self.finish_reply(agent);
         }
-        let speech = self.speech.entry(agent.clone());
+        let reply = self.replies.entry(agent.clone());
         let new = || AgentReplyBuffer {
-            voice,
+            kind,
             lines: LineBuffer::default(),
         };
-        for line in speech.or_insert_with(new).lines.push(text) {
-            self.show_reply_line(agent, voice, &line);
+        for line in reply.or_insert_with(new).lines.push(text) {
+            self.show_reply_line(agent, kind, &line);
         }
     }
 
-    fn finish_speech(&mut self, agent: &AgentId) {
+    fn finish_reply(&mut self, agent: &AgentId) {
         if let Some(presentation) = self.presentation_by(agent) {
             let lines = presentation.finish();
             self.show_presented_lines(&lines);
         }
-        if let Some(mut speech) = self.speech.remove(agent)
-            && let Some(line) = speech.lines.finish()
+        if let Some(mut reply) = self.replies.remove(agent)
+            && let Some(line) = reply.lines.finish()
         {
-            self.show_reply_line(agent, speech.voice, &line);
+            self.show_reply_line(agent, reply.kind, &line);
         }
     }
 
-    fn finish_all_speech(&mut self) {
+    fn finish_all_replies(&mut self) {
         for agent in self.view.run().agents.clone() {
-            self.finish_speech(&agent);
+            self.finish_reply(&agent);
         }
     }
 
-    fn show_reply_line(&mut self, agent: &AgentId, voice: ReplyTextKind, line: &str) {
-        let style = match voice {
+    fn show_reply_line(&mut self, agent: &AgentId, kind: ReplyTextKind, line: &str) {
+        let style = match kind {
             ReplyTextKind::Text => TextStyle::Plain,
             ReplyTextKind::Reasoning => TextStyle::Faint,
         };
-        if voice == ReplyTextKind::Text && self.presentation_by(agent).is_some() {
+        if kind == ReplyTextKind::Text && self.presentation_by(agent).is_some() {
             self.activity = DisplayActivity::Shown;
             self.output.line(&[(style, line)]);
         } else {
@@ -485,7 +485,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if let Some(agent) = event.agent()
             && let Some(EventLine { style, verb, rest }) = event_line(event)
         {
-            self.finish_speech(agent);
+            self.finish_reply(agent);
             let rest = single_line(&rest, ACTION_CHARS_MAX);
             self.show_prefixed(
                 agent,
@@ -545,7 +545,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_final_answer(&mut self, content: &str) -> Result<()> {
-        self.finish_all_speech();
+        self.finish_all_replies();
         self.activity = DisplayActivity::Shown;
         let presentation = self.presentation.take();
         if presentation.is_some_and(|presentation| presentation.is_answer(content)) {
@@ -561,7 +561,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_delivery(&mut self, rows: &[DeliveryRow]) {
-        self.finish_all_speech();
+        self.finish_all_replies();
         self.activity = DisplayActivity::Shown;
         if rows.is_empty() {
             self.output
@@ -580,7 +580,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     }
 
     fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
-        self.finish_all_speech();
+        self.finish_all_replies();
         let (label, style) = if status == ExitStatus::Delivered {
             ("done", TextStyle::Good)
         } else {
@@ -640,12 +640,12 @@ impl EventSink for RunRenderer<'_, '_> {
     }
 
     fn due(&self) -> Option<Duration> {
-        Some(TICK.saturating_sub(self.ticked.elapsed()))
+        Some(TICK.saturating_sub(self.last_tick.elapsed()))
     }
 
     fn on_due(&mut self, elapsed: Duration) -> Result<()> {
         if self.due() == Some(Duration::ZERO) && !self.is_quiet {
-            self.ticked = Stopwatch::start();
+            self.last_tick = Stopwatch::start();
             self.on_tick(elapsed);
         }
         Ok(())

@@ -222,7 +222,7 @@ impl RunFeed {
         cursor.piece = next;
         pieces.retain(|piece| {
             let agent = state.view.agent(&piece.agent);
-            agent.is_none_or(|agent| piece.end() > agent.speech.length)
+            agent.is_none_or(|agent| piece.end() > agent.reply_tail.length)
         });
         FeedUpdate {
             sections,

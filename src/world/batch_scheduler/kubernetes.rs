@@ -98,8 +98,8 @@ impl KubernetesQueue {
     async fn state(&self) -> Result<ClusterState> {
         let selector = self.selector();
         let words = ["get", OBJECTS, selector.as_str(), "--output=json"];
-        let shown = self.kubectl(&words, b"").await?;
-        ClusterState::parse(&shown).map_err(|why| {
+        let output = self.kubectl(&words, b"").await?;
+        ClusterState::parse(&output).map_err(|why| {
             let message = format!("`kubectl get {OBJECTS}` printed something unexpected: {why}");
             Error::new(ErrorKind::Environment, message)
                 .with_hint("lower `--parallel` if there are thousands of pods")
@@ -165,8 +165,8 @@ impl KubernetesQueue {
         let fields = format!("--field-selector=involvedObject.kind=Job,involvedObject.name={name}");
         let words = ["get", "events", fields.as_str(), "--output=json"];
         // Without permission to read events, the reason stays unknown.
-        let shown = self.kubectl(&words, b"").await;
-        self.creation_fault = shown.ok().and_then(|shown| creation_fault(&shown));
+        let output = self.kubectl(&words, b"").await;
+        self.creation_fault = output.ok().and_then(|output| creation_fault(&output));
     }
 }
 

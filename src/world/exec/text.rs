@@ -177,10 +177,10 @@ fn read_range(
     let mut file = BufReader::new(file);
     skip_lines(&mut file, first.saturating_sub(1))?;
     let mut bytes = read_bounded(file, bytes_max)?;
-    let wanted = last.map_or(u64::MAX, |last| {
+    let line = last.map_or(u64::MAX, |last| {
         last.saturating_sub(first.saturating_sub(1))
     });
-    if let Some(end) = end_of_line(&bytes, wanted) {
+    if let Some(end) = end_of_line(&bytes, line) {
         bytes.truncate(end);
     }
     if bytes.len() <= bytes_max {
@@ -201,9 +201,9 @@ fn read_range(
     Ok(text)
 }
 
-/// Returns where line `wanted` of `bytes` ends, if it ends there.
-fn end_of_line(bytes: &[u8], wanted: u64) -> Option<usize> {
-    let nth = usize::try_from(wanted).ok()?.checked_sub(1);
+/// Returns where line number `line` of `bytes` ends, if it ends there.
+fn end_of_line(bytes: &[u8], line: u64) -> Option<usize> {
+    let nth = usize::try_from(line).ok()?.checked_sub(1);
     let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
     match nth {
         Some(nth) => newlines.map(|(at, _)| at + 1).nth(nth),
@@ -256,17 +256,17 @@ fn read_tail(
     let mut bytes = read_bounded(file, bytes_max)?;
     bytes.truncate(bytes_max);
     let end = bytes.len().saturating_sub(1);
-    let wanted = usize::try_from(lines).unwrap_or(usize::MAX);
-    let before_wanted = bytes
+    let count = usize::try_from(lines).unwrap_or(usize::MAX);
+    let start_of_lines = bytes
         .iter()
         .take(end)
         .enumerate()
         .rev()
         .filter(|(_, byte)| **byte == b'\n')
-        .nth(wanted.saturating_sub(1))
+        .nth(count.saturating_sub(1))
         .map(|(at, _)| at + 1);
-    let cut = before_wanted.is_none() && begins > 0;
-    let start = match before_wanted {
+    let cut = start_of_lines.is_none() && begins > 0;
+    let start = match start_of_lines {
         _ if lines == 0 => bytes.len(),
         Some(start) => start,
         None if cut => bytes

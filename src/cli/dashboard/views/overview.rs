@@ -125,12 +125,12 @@ fn draw_cell(
 
 /// Returns the last rows of what `agent` says.
 fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
-    let style = if agent.speech.kind == Some("reasoning") {
+    let style = if agent.reply_tail.kind == Some("reasoning") {
         TextStyle::Faint
     } else {
         TextStyle::Plain
     };
-    let end = clean_text(text_end(&agent.speech.text, rows, width));
+    let end = clean_text(text_end(&agent.reply_tail.text, rows, width));
     let mut shown = wrap(end.trim_end(), width);
     shown.retain(|row| !row.is_empty());
     let first = shown.len().saturating_sub(usize::from(rows));
@@ -218,8 +218,8 @@ fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> 
     if let Some(call) = agent.calls.back() {
         row.extend(call_line(call));
     } else {
-        let speech = agent.speech.last_line().map(clean_line);
-        row.push((TextStyle::Faint, speech.unwrap_or_default()));
+        let last_line = agent.reply_tail.last_line().map(clean_line);
+        row.push((TextStyle::Faint, last_line.unwrap_or_default()));
     }
     row
 }

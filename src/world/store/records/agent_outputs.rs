@@ -20,7 +20,7 @@ const LINE_BYTES: usize = 16 * 1024;
 
 /// Escapes `text` with a backslash before each bracket that starts a line, because massgen's own
 /// lines about an agent start with one.
-pub(crate) fn without_marks(text: &str) -> String {
+pub(crate) fn escape_brackets(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let words = line.trim_start_matches([' ', '\t']);
@@ -34,11 +34,11 @@ pub(crate) fn without_marks(text: &str) -> String {
     out
 }
 
-/// Continues a line that massgen started with `text`, and applies [`without_marks`] to the lines
+/// Continues a line that massgen started with `text`, and applies [`escape_brackets`] to the lines
 /// after it.
 pub(crate) fn continue_line(text: &str) -> String {
     match text.split_once('\n') {
-        Some((line, rest)) => format!("{line}\n{}", without_marks(rest)),
+        Some((line, rest)) => format!("{line}\n{}", escape_brackets(rest)),
         None => text.to_owned(),
     }
 }
@@ -121,11 +121,11 @@ impl AgentOutputs {
             None => self.pending.keys().cloned().collect(),
         };
         let agents = agents.iter();
-        let ended: Vec<AgentId> = agents
+        let ended_agents: Vec<AgentId> = agents
             .filter(|agent| !self.redacted_streams.is_streaming(agent))
             .cloned()
             .collect();
-        added.and(self.flush_all(&ended))
+        added.and(self.flush_all(&ended_agents))
     }
 
     /// Ends the streams of all agents.
@@ -151,7 +151,7 @@ impl AgentOutputs {
 
     fn add(&mut self, agent: &AgentId, kind: ReplyTextKind, clean: &str) -> Result<()> {
         let before = self.pending.get(agent);
-        let ended = if before.is_some_and(|before| before.kind != kind) {
+        let flushed = if before.is_some_and(|before| before.kind != kind) {
             self.flush_agent(agent)
         } else {
             Ok(())
@@ -163,7 +163,7 @@ impl AgentOutputs {
             self.ready.extend(pending.take_event(agent));
         }
         let lines = pending.take_lines();
-        ended.and(self.write(agent, &without_marks(&lines)))
+        flushed.and(self.write(agent, &escape_brackets(&lines)))
     }
 
     fn flush_all(&mut self, agents: &[AgentId]) -> Result<()> {
@@ -181,7 +181,7 @@ impl AgentOutputs {
         if !last_line.is_empty() {
             last_line.push('\n');
         }
-        self.write(agent, &without_marks(&last_line))
+        self.write(agent, &escape_brackets(&last_line))
     }
 
     /// Takes the joined pieces that are ready for the log.

@@ -12,7 +12,7 @@ use crate::text::{escape_name, escape_text};
 use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
-use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, without_marks};
+use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, escape_brackets};
 use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
@@ -266,7 +266,7 @@ fn approval_note(event: &ToolEvent) -> Option<String> {
 
 fn coordination_note(event: &CoordinationEvent) -> Option<String> {
     if let CoordinationEvent::Answered { label, content, .. } = event {
-        Some(format!("[answer {label}]\n{}", without_marks(content)))
+        Some(format!("[answer {label}]\n{}", escape_brackets(content)))
     } else if let CoordinationEvent::Voted { label, reason, .. } = event {
         Some(format_marked(&format!("vote for {label}"), reason))
     } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
@@ -289,7 +289,7 @@ fn delivery_note(event: &DeliveryEvent) -> Option<String> {
             ..
         } = finding;
         let gap = if tail.is_empty() { "" } else { "\n" };
-        let tail = without_marks(tail);
+        let tail = escape_brackets(tail);
         Some(format!("[check {check}] {verdict}{gap}{tail}"))
     } else {
         None
