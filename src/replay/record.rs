@@ -84,14 +84,14 @@ impl RecordedRun {
         if !plan.is_complete {
             notes.push("the record is incomplete; later events are not compared".to_owned());
         }
-        let spelled = |paths: &[String]| paths.iter().filter_map(AbsPath::new).collect();
+        let parse_paths = |paths: &[String]| paths.iter().filter_map(AbsPath::new).collect();
         let workspaces = manifest.workspaces.iter();
         Ok(Self {
             plan,
             workspaces: workspaces
-                .map(|(agent, paths)| (agent.clone(), spelled(paths)))
+                .map(|(agent, paths)| (agent.clone(), parse_paths(paths)))
                 .collect(),
-            temp_workspaces: spelled(&manifest.temp_workspaces),
+            temp_workspaces: parse_paths(&manifest.temp_workspaces),
             events,
             config,
             task: manifest.task,
@@ -136,8 +136,8 @@ fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<
         return Ok(ScriptedReplies::default());
     };
     let name = run.replies_file(agent).to_string();
-    let (list, wholeness) = ScriptedReplies::parse_recording(&text, &name)?;
-    if wholeness == RecordingEnd::Cut {
+    let (list, end) = ScriptedReplies::parse_recording(&text, &name)?;
+    if end == RecordingEnd::Cut {
         notes.push(format!("the last recorded reply of {agent} is incomplete"));
     }
     Ok(list)

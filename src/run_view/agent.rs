@@ -24,9 +24,9 @@ pub const CALLS_MAX: usize = 12;
 /// Maximum length of the arguments or the result of a tool call, in characters.
 const CALL_CHARS_MAX: usize = 240;
 /// Length to which the end of a reply is cut, in bytes.
-const SPEECH_BYTES_KEPT: usize = 8 * 1024;
+const REPLY_TAIL_BYTES_KEPT: usize = 8 * 1024;
 /// Length at which the end of a reply is cut, in bytes.
-const SPEECH_BYTES_MAX: usize = 16 * 1024;
+const REPLY_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// Whom an agent waits for after its answer or its vote.
 const OTHER_AGENTS: &str = "other agents";
 
@@ -188,8 +188,8 @@ impl ReplyTail {
             .length
             .saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX));
         self.text.push_str(text);
-        if self.text.len() > SPEECH_BYTES_MAX {
-            let start = self.text.len().saturating_sub(SPEECH_BYTES_KEPT);
+        if self.text.len() > REPLY_TAIL_BYTES_MAX {
+            let start = self.text.len().saturating_sub(REPLY_TAIL_BYTES_KEPT);
             let start = self.text.ceil_char_boundary(start);
             self.text.drain(..start);
         }

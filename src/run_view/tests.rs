@@ -429,7 +429,7 @@ fn the_view_keeps_a_limited_part_of_an_agents_text() {
 }
 
 #[test]
-fn the_speech_of_an_agent_is_that_of_its_last_reply() {
+fn the_reply_tail_of_an_agent_is_that_of_its_last_reply() {
     let mut view = fold(&[
         start_event(&["a"]),
         request_event("a"),

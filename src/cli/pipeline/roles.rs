@@ -178,10 +178,10 @@ fn cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
         copies,
     } = row;
     let may = |right| check_mark(role.has_right(right));
-    let mut played: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+    let mut players: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
     let times = format!("x{copies}");
     if *copies > 1 {
-        played.push(&times);
+        players.push(&times);
     }
     [
         role.name.to_string(),
@@ -193,7 +193,7 @@ fn cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
         role.output
             .clone()
             .map_or_else(|| NONE.to_owned(), |output| escape_name(&output)),
-        or_none(played.join(" ")),
+        or_none(players.join(" ")),
         escape_name(&role.purpose),
     ]
 }

@@ -61,10 +61,10 @@ impl ScriptRunner {
             shell,
             env: BTreeMap::new(),
         };
-        let filled = |(name, value): (&String, &String)| (name.clone(), runner.expand(value));
-        let mut filled: BTreeMap<String, String> = env.iter().map(filled).collect();
-        filled.insert("ROOT".to_owned(), runner.path().to_string());
-        runner.env = filled;
+        let expand = |(name, value): (&String, &String)| (name.clone(), runner.expand(value));
+        let mut expanded: BTreeMap<String, String> = env.iter().map(expand).collect();
+        expanded.insert("ROOT".to_owned(), runner.path().to_string());
+        runner.env = expanded;
         Ok(runner)
     }
 

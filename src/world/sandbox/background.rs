@@ -19,7 +19,7 @@ use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams, Sandbox};
 
 /// Largest number of background commands that run at the same time.
-pub const AT_ONCE_MAX: usize = 10;
+pub const RUNNING_MAX: usize = 10;
 /// Number of ended commands that are remembered with their output.
 const ENDED_MAX: usize = 10;
 /// Size of the end of each command's output that is kept, in bytes as the command wrote them.
@@ -52,7 +52,7 @@ pub struct BackgroundStatus {
 #[derive(Debug, Error)]
 pub enum BackgroundStartError {
     /// Too many are running already.
-    #[error("{AT_ONCE_MAX} background commands are running already")]
+    #[error("{RUNNING_MAX} background commands are running already")]
     TooMany,
     /// It could not be started, or its sandbox could not be built.
     #[error(transparent)]
@@ -76,7 +76,7 @@ struct BackgroundEntry {
     command: String,
     started: Instant,
     interrupt: CommandInterrupt,
-    shared: Arc<Mutex<BackgroundProgress>>,
+    progress: Arc<Mutex<BackgroundProgress>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -119,27 +119,27 @@ impl BackgroundCommands {
         &self,
         command: &str,
         start: impl FnOnce() -> io::Result<OutputFollower>,
-        afterwards: CompletionHook,
+        on_completion: CompletionHook,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let mut commands = self.commands();
         let running = commands.values().filter(|entry| !entry.has_ended()).count();
-        if running >= AT_ONCE_MAX {
+        if running >= RUNNING_MAX {
             return Err(BackgroundStartError::TooMany);
         }
         let started = Instant::now();
         let follow = start()?;
         let interrupt = CommandInterrupt::new()?;
-        let shared = Arc::new(Mutex::new(BackgroundProgress {
+        let progress = Arc::new(Mutex::new(BackgroundProgress {
             output: OutputRing::new(KEPT_BYTES_MAX),
             end: None,
         }));
-        let watch = BackgroundWorker {
+        let worker = BackgroundWorker {
             interrupt: interrupt.clone(),
-            shared: Arc::clone(&shared),
+            progress: Arc::clone(&progress),
             started,
         };
         let thread = thread::Builder::new().name("background".to_owned());
-        let thread = thread.spawn(move || watch.follow(follow, afterwards))?;
+        let thread = thread.spawn(move || worker.follow(follow, on_completion))?;
         let id = commands
             .keys()
             .next_back()
@@ -148,7 +148,7 @@ impl BackgroundCommands {
             command: command.to_owned(),
             started,
             interrupt,
-            shared,
+            progress,
             thread: Some(thread),
         };
         commands.insert(BackgroundCommandId(id), entry);
@@ -165,8 +165,8 @@ impl BackgroundCommands {
         bytes_max: usize,
     ) -> Option<OutputPart> {
         let commands = self.commands();
-        let mut shared = commands.get(&id)?.lock_progress();
-        Some(shared.output.part(from, bytes_max))
+        let mut progress = commands.get(&id)?.lock_progress();
+        Some(progress.output.part(from, bytes_max))
     }
 
     /// Returns the status of a command; `None` if there is no such command.
@@ -221,11 +221,11 @@ pub(in crate::world) fn follow_in_sandbox(
     policy: &SandboxPolicy,
     network: Option<Arc<NetworkProxy>>,
 ) -> io::Result<OutputFollower> {
-    let (read, written) = pipe()?;
+    let (reader, writer) = pipe()?;
     let streams = ProcessStreams {
         stdin: None,
-        stderr: written.try_clone()?.into(),
-        stdout: written.into(),
+        stderr: writer.try_clone()?.into(),
+        stdout: writer.into(),
     };
     let mut running = sandbox.start(policy, streams, network.as_deref())?;
     let disk = DiskWatch::for_policy(policy);
@@ -235,7 +235,7 @@ pub(in crate::world) fn follow_in_sandbox(
             disk: Some(&disk),
             ..ProcessBounds::default()
         };
-        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(read, on_output)], &bounds);
+        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(reader, on_output)], &bounds);
         // The proxy must serve until the command has ended.
         drop(network);
         Ok((exit_reason?, running.notes()))
@@ -244,20 +244,20 @@ pub(in crate::world) fn follow_in_sandbox(
 }
 
 fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEntry>) {
-    let ended: Vec<BackgroundCommandId> = commands
+    let ended_ids: Vec<BackgroundCommandId> = commands
         .iter()
         .filter(|(_, entry)| entry.has_ended())
         .map(|(id, _)| *id)
         .collect();
-    let too_many = ended.len().saturating_sub(ENDED_MAX);
-    for id in ended.into_iter().take(too_many) {
+    let too_many = ended_ids.len().saturating_sub(ENDED_MAX);
+    for id in ended_ids.into_iter().take(too_many) {
         commands.remove(&id);
     }
 }
 
 impl BackgroundEntry {
     fn lock_progress(&self) -> MutexGuard<'_, BackgroundProgress> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn has_ended(&self) -> bool {
@@ -265,15 +265,15 @@ impl BackgroundEntry {
     }
 
     fn status(&self, id: BackgroundCommandId) -> BackgroundStatus {
-        let shared = self.lock_progress();
-        let end = shared.end.clone();
+        let progress = self.lock_progress();
+        let end = progress.end.clone();
         BackgroundStatus {
             id,
             command: self.command.clone(),
             elapsed: end
                 .as_ref()
                 .map_or_else(|| self.started.elapsed(), |end| end.elapsed),
-            output_bytes: shared.output.total_bytes(),
+            output_bytes: progress.output.total_bytes(),
             notes: end.as_ref().map_or_else(Vec::new, |end| end.notes.clone()),
             exit_reason: end.map(|end| end.exit_reason),
         }
@@ -292,22 +292,22 @@ impl BackgroundEntry {
 /// State of the thread that follows a command.
 struct BackgroundWorker {
     interrupt: CommandInterrupt,
-    shared: Arc<Mutex<BackgroundProgress>>,
+    progress: Arc<Mutex<BackgroundProgress>>,
     started: Instant,
 }
 
 impl BackgroundWorker {
     /// Reads the command's output until it has ended.
-    fn follow(self, follow: OutputFollower, afterwards: CompletionHook) {
-        let shared = &self.shared;
-        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    fn follow(self, follow: OutputFollower, on_completion: CompletionHook) {
+        let progress = &self.progress;
+        let lock = || progress.lock().unwrap_or_else(PoisonError::into_inner);
         let mut on_output = |bytes: &[u8]| lock().output.add(bytes);
         let (exit_reason, mut notes) = match follow(&self.interrupt, &mut on_output) {
             Ok(exit) => exit,
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
         let elapsed = self.started.elapsed();
-        notes.extend(afterwards());
+        notes.extend(on_completion());
         lock().end = Some(BackgroundExit {
             exit_reason,
             notes,

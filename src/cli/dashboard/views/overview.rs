@@ -119,12 +119,12 @@ fn draw_cell(
     lines.extend(agent.calls.iter().skip(first).map(call_line));
     let used = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let room = inside.height.saturating_sub(used);
-    lines.extend(speech_lines(agent, room, inside.width));
+    lines.extend(reply_lines(agent, room, inside.width));
     canvas.lines(inside, &lines);
 }
 
 /// Returns the last rows of what `agent` says.
-fn speech_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
+fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
     let style = if agent.reply_tail.kind == Some("reasoning") {
         TextStyle::Faint
     } else {

@@ -248,7 +248,7 @@ impl CommandContainer for AgentContainer {
         };
         // The container may be recreated from now on, which ends the command.
         drop(guard);
-        let (written, stdout) = pipe()?;
+        let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
         let mut running =
             ContainerProcess::follow(container, &running_command, None, exec, streams)?;
@@ -257,8 +257,7 @@ impl CommandContainer for AgentContainer {
             disk: Some(&disks),
             ..ProcessBounds::default()
         };
-        let exit_reason =
-            running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
         let process = running.process_mut();
         let exit_reason =
             exit_reason.map_err(|error| container.describe_failure(process.take_failure(error)))?;

@@ -291,15 +291,14 @@ impl CommandContainer for AgentPod {
     ) -> io::Result<ExitReason> {
         let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
         let running_command = self.pod.begin();
-        let (written, stdout) = pipe()?;
+        let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
         let mut running = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             ..ProcessBounds::default()
         };
-        let exit_reason =
-            running.run_to_end(&mut [ProcessOutput::new(written, on_output)], &bounds);
+        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
         exit_reason.map_err(|error| self.describe_fault(&instance, &mut running, &error))
     }
 
