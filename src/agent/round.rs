@@ -202,7 +202,7 @@ pub async fn coordinate(session: ModelSession, coordinator: CoordinatorHandle) {
         coordinator.coordination_end.clone(),
     );
     let mut round_loop = RoundLoop {
-        seen: 0,
+        answers_seen: 0,
         steps: 0,
         round: RoundState::start(limit, coordinator.limits.grace),
         session,
@@ -217,7 +217,7 @@ struct RoundLoop {
     session: ModelSession,
     coordinator: CoordinatorHandle,
     /// The number of answers that the agent has seen.
-    seen: usize,
+    answers_seen: usize,
     /// The number of steps that it has taken.
     steps: u32,
     round: RoundState,
@@ -418,12 +418,14 @@ impl RoundLoop {
         let answer_log = self.coordinator.answers.borrow_and_update();
         let end = match end {
             AnswerVisibility::All => shown_max.map_or(answer_log.answers.len(), |shown_max| {
-                answer_log.length_with_few_new(me, self.seen, shown_max)
+                answer_log.length_with_few_new(me, self.answers_seen, shown_max)
             }),
-            AnswerVisibility::Before(end) => answer_log.visible_with_own(me, end.max(self.seen)),
+            AnswerVisibility::Before(end) => {
+                answer_log.visible_with_own(me, end.max(self.answers_seen))
+            }
         };
-        let unseen = answer_log.unseen_by(me, self.seen, end);
-        self.seen = end;
+        let unseen = answer_log.unseen_by(me, self.answers_seen, end);
+        self.answers_seen = end;
         unseen
     }
 
@@ -467,7 +469,7 @@ impl RoundLoop {
                 scores,
                 reason,
             } => {
-                let known_answers = u32::try_from(self.seen).unwrap_or(u32::MAX);
+                let known_answers = u32::try_from(self.answers_seen).unwrap_or(u32::MAX);
                 AgentSubmission::Vote {
                     candidate,
                     ordinal,

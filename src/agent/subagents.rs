@@ -44,7 +44,7 @@ pub struct SubagentSetup {
     /// Whether the conversation is resumed: subagents without a record may have left directories.
     pub is_resumed: bool,
     /// The subagents that the agent has started, in their order.
-    started: Arc<Mutex<Vec<SubagentId>>>,
+    started_ids: Arc<Mutex<Vec<SubagentId>>>,
 }
 
 impl SubagentSetup {
@@ -62,7 +62,7 @@ impl SubagentSetup {
             choices,
             programs: Arc::default(),
             is_resumed: false,
-            started: Arc::default(),
+            started_ids: Arc::default(),
         }
     }
 
@@ -84,29 +84,35 @@ impl SubagentSetup {
     /// # Errors
     /// There would be too many, or one has the name of an earlier one; the string says why.
     pub(super) fn count(&self, tasks: &[SubagentTask]) -> Result<(), String> {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = tasks.iter().find(|task| started.contains(&task.id)) {
+        let mut started_ids = self
+            .started_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tasks.iter().find(|task| started_ids.contains(&task.id)) {
             return Err(format!(
                 "you have started `{}` before: give the subagent another `id`",
                 known.id
             ));
         }
-        let before = started.len();
+        let before = started_ids.len();
         if before.saturating_add(tasks.len()) > SUBAGENTS_MAX {
             return Err(format!(
                 "you may start {SUBAGENTS_MAX} subagents and have started {before}: do the rest \
                  yourself"
             ));
         }
-        started.extend(tasks.iter().map(|task| task.id.clone()));
+        started_ids.extend(tasks.iter().map(|task| task.id.clone()));
         Ok(())
     }
 
     /// Returns the number of subagents that the agent has started before `subagent`.
     fn number_before(&self, subagent: &SubagentId) -> usize {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = started.iter().position(|known| known == subagent);
-        index.unwrap_or(started.len())
+        let started_ids = self
+            .started_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let index = started_ids.iter().position(|known| known == subagent);
+        index.unwrap_or(started_ids.len())
     }
 }
 

@@ -57,23 +57,23 @@ enum RateUnit {
 /// Requests that were or will be sent, oldest first. In no minute does their sum exceed the limit.
 #[derive(Debug)]
 struct SlidingWindow {
-    most: u64,
-    sent: VecDeque<WindowEntry>,
+    amount_max: u64,
+    entries: VecDeque<WindowEntry>,
     next_id: u64,
 }
 
 #[derive(Debug)]
 struct WindowEntry {
     id: u64,
-    at: Instant,
+    sent_at: Instant,
     amount: u64,
 }
 
 impl RateLimiter {
     /// Creates the windows for these limits.
     pub fn new(limits: &[RateLimit]) -> Self {
-        let window = |limit: &RateLimit, most: Option<u64>, unit: RateUnit| {
-            let most = most?;
+        let window = |limit: &RateLimit, amount_max: Option<u64>, unit: RateUnit| {
+            let amount_max = amount_max?;
             let scope = match (limit.vendor, &limit.model) {
                 (Some(vendor), Some(model)) => format!(" of `{}/{model}`", vendor.name),
                 (Some(vendor), None) => format!(" of `{}`", vendor.name),
@@ -85,9 +85,9 @@ impl RateLimiter {
                 RateUnit::Tokens => "tokens",
             };
             let window = LimitWindow {
-                description: format!("the limit{scope} is {most} {noun} a minute"),
+                description: format!("the limit{scope} is {amount_max} {noun} a minute"),
                 unit,
-                window: Mutex::new(SlidingWindow::new(most)),
+                window: Mutex::new(SlidingWindow::new(amount_max)),
             };
             Some((limit.clone(), Arc::new(window)))
         };
@@ -186,24 +186,24 @@ impl LimitWindow {
 }
 
 impl SlidingWindow {
-    fn new(most: u64) -> Self {
+    fn new(amount_max: u64) -> Self {
         Self {
-            most,
-            sent: VecDeque::new(),
+            amount_max,
+            entries: VecDeque::new(),
             next_id: 0,
         }
     }
 
     /// Removes entries that are too old to count at `now`.
     fn evict(&mut self, now: Instant) {
-        let counts = |sent: &WindowEntry| sent.at + MINUTE > now;
-        while self.sent.pop_front_if(|sent| !counts(sent)).is_some() {}
+        let counts = |entry: &WindowEntry| entry.sent_at + MINUTE > now;
+        while self.entries.pop_front_if(|entry| !counts(entry)).is_some() {}
     }
 
     /// Returns the first time from `from` on at which `amount` may be sent. An amount that exceeds
     /// the limit counts as the limit.
     fn earliest_from(&self, from: Instant, amount: u64) -> Instant {
-        let later = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.most));
+        let later = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.amount_max));
         std::iter::successors(Some(from), later)
             .last()
             .unwrap_or(from)
@@ -214,14 +214,15 @@ impl SlidingWindow {
     fn end_of_full_minute(&self, at: Instant, amount: u64) -> Option<Instant> {
         // Every minute around `at` that matters ends at `at`, or when a request is sent that is
         // still waiting.
-        let waiting = self.sent.iter().map(|sent| sent.at);
+        let waiting = self.entries.iter().map(|entry| entry.sent_at);
         let ends = waiting.filter(|end| *end > at && *end < at + MINUTE);
         std::iter::once(at).chain(ends).find_map(|end| {
-            let is_within = |sent: &&WindowEntry| sent.at <= end && sent.at + MINUTE > end;
-            let within = self.sent.iter().filter(is_within);
-            let sum = within.fold(amount, |sum, sent| sum.saturating_add(sent.amount));
-            let oldest = self.sent.iter().find(is_within)?;
-            (sum > self.most).then(|| oldest.at + MINUTE)
+            let is_within =
+                |entry: &&WindowEntry| entry.sent_at <= end && entry.sent_at + MINUTE > end;
+            let within = self.entries.iter().filter(is_within);
+            let sum = within.fold(amount, |sum, entry| sum.saturating_add(entry.amount));
+            let oldest = self.entries.iter().find(is_within)?;
+            (sum > self.amount_max).then(|| oldest.sent_at + MINUTE)
         })
     }
 
@@ -229,15 +230,22 @@ impl SlidingWindow {
     fn insert(&mut self, at: Instant, amount: u64) -> u64 {
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        let index = self.sent.partition_point(|sent| sent.at <= at);
-        let amount = amount.min(self.most);
-        self.sent.insert(index, WindowEntry { id, at, amount });
+        let index = self.entries.partition_point(|entry| entry.sent_at <= at);
+        let amount = amount.min(self.amount_max);
+        self.entries.insert(
+            index,
+            WindowEntry {
+                id,
+                sent_at: at,
+                amount,
+            },
+        );
         id
     }
 
     fn correct(&mut self, id: u64, amount: u64) {
-        if let Some(sent) = self.sent.iter_mut().find(|sent| sent.id == id) {
-            sent.amount = amount;
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == id) {
+            entry.amount = amount;
         }
     }
 }
@@ -248,9 +256,9 @@ mod tests {
 
     /// Checks the waits, in seconds, for requests of these amounts made at these seconds.
     #[track_caller]
-    fn check(most: u64, requests: &[(u64, u64)], expected: &[u64]) {
+    fn check(amount_max: u64, requests: &[(u64, u64)], expected: &[u64]) {
         let start = Instant::now();
-        let mut window = SlidingWindow::new(most);
+        let mut window = SlidingWindow::new(amount_max);
         let sent: Vec<u64> = requests
             .iter()
             .map(|(second, amount)| {

@@ -108,13 +108,13 @@ async fn resumed_request(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun { run, started, .. } = unfinished;
+    let InterruptedRun { run, metadata, .. } = unfinished;
     let telemetry = telemetry_settings(host, output);
     let completed = environment::load(host);
     let host = completed.host;
     let warnings = completed.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
-    let arguments = &merge_arguments(arguments, &started.cli_args)?;
+    let arguments = &merge_arguments(arguments, &metadata.cli_args)?;
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
     let chosen = choose_resumed_team(unfinished, &manifest, &host, arguments, output).await?;
@@ -133,8 +133,8 @@ async fn resumed_request(
 ///
 /// # Errors
 /// It was started with a flag that has to be typed again.
-pub(crate) fn recorded_flags(started: &RecordedRunMetadata) -> Result<RunArguments> {
-    merge_arguments(&RunArguments::default(), &started.cli_args)
+pub(crate) fn recorded_flags(metadata: &RecordedRunMetadata) -> Result<RunArguments> {
+    merge_arguments(&RunArguments::default(), &metadata.cli_args)
 }
 
 /// Builds the request that resumes `unfinished` with `team`, to which the flags in `arguments` are
@@ -156,7 +156,7 @@ pub(crate) fn resume_with_team(
     }
     if arguments.config.is_none() {
         let redactor = Redactor::new(secret_values(&team.config, &team.host));
-        require_same_config(team.file.as_ref(), &unfinished.started, &redactor)?;
+        require_same_config(team.file.as_ref(), &unfinished.metadata, &redactor)?;
     }
     build_resumed_request(unfinished, manifest, team, arguments, output)
 }
@@ -188,7 +188,10 @@ pub(crate) fn build_resumed_request(
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
     let InterruptedRun {
-        run, started, turn, ..
+        run,
+        metadata,
+        turn,
+        ..
     } = unfinished;
     let ResumedTeam {
         host,
@@ -209,7 +212,7 @@ pub(crate) fn build_resumed_request(
     for warning in &warnings {
         output.warning(warning);
     }
-    let session_dir = find(&started.session_id, &layout.sessions)?;
+    let session_dir = find(&metadata.session_id, &layout.sessions)?;
     let models = connect_all(&config, &models, &host)?;
     let mut session = Session::resume_turn(session_dir, *turn, redactor.clone())?;
     reading.discard_end(&mut session)?;
@@ -252,12 +255,15 @@ fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut Cli
         ));
     }
     let InterruptedRun {
-        run, started, turn, ..
+        run,
+        metadata,
+        turn,
+        ..
     } = unfinished;
     output.note(&format!(
         "resuming {}, turn {turn} of {}, after {}",
         run.name(),
-        started.session_id,
+        metadata.session_id,
         count_noun(reading.resumed.events.len(), "recorded event")
     ));
 }
@@ -342,7 +348,7 @@ async fn choose_resumed_team(
     } else {
         WorkspaceMode::Given
     };
-    match (&unfinished.started.config_path, &arguments.config) {
+    match (&unfinished.metadata.config_path, &arguments.config) {
         (Some(path), None) => {
             let file = TeamFile::from_session(path, host)?;
             Ok(ChosenTeam {
@@ -372,11 +378,11 @@ fn require_same_directory(manifest: &ReplayManifest, host: &Host) -> Result<()> 
 /// Requires an unchanged config; a different one must be named with `--config`.
 fn require_same_config(
     file: Option<&TeamFile>,
-    started: &RecordedRunMetadata,
+    metadata: &RecordedRunMetadata,
     redactor: &Redactor,
 ) -> Result<()> {
     let text = file.map(|file| redactor.text(&file.text()));
-    if text == started.config {
+    if text == metadata.config {
         return Ok(());
     }
     let message = match file {

@@ -385,13 +385,13 @@ fn report_interrupted_run(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let (Some(wanted), Some(InterruptedRun { run, started, .. })) = (
+    let (Some(wanted), Some(InterruptedRun { run, metadata, .. })) = (
         requested_session(&arguments.session),
         find_interrupted_run(arguments, host)?,
     ) else {
         return Ok(());
     };
-    let session = started.session_id;
+    let session = metadata.session_id;
     let meant = ContinuedSession::find_without_config(wanted, host);
     let meant = meant.ok().map(|meant| meant.session_dir.id());
     if meant.as_ref() == Some(&session) {

@@ -75,7 +75,7 @@ pub enum PersonaLifetime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratedCriteriaConfig {
     /// The minimum number of criteria.
-    pub least: usize,
+    pub count_min: usize,
     /// The maximum number of criteria.
-    pub most: usize,
+    pub count_max: usize,
 }

@@ -141,8 +141,8 @@ fn coordination(orchestrator: &OrchestratorConfig) -> Value {
             preparation::CRITERIA.name(),
             json!({
                 preparation::ENABLED.name(): true,
-                preparation::MIN_CRITERIA.name(): generated.least,
-                preparation::MAX_CRITERIA.name(): generated.most,
+                preparation::MIN_CRITERIA.name(): generated.count_min,
+                preparation::MAX_CRITERIA.name(): generated.count_max,
             }),
         );
     }

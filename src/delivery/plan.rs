@@ -50,7 +50,7 @@ pub enum ContentSource {
         /// The number of the file among those that were made.
         number: u32,
         /// How it was made.
-        how: ContentOrigin,
+        origin: ContentOrigin,
     },
 }
 
@@ -135,7 +135,7 @@ impl DeliveryEntry {
     pub fn hunks(&self) -> Option<HunkCount> {
         match self.source {
             ContentSource::Layer => None,
-            ContentSource::Made { how, .. } => how.hunks(),
+            ContentSource::Made { origin, .. } => origin.hunks(),
         }
     }
 

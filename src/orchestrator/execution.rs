@@ -455,8 +455,8 @@ impl RunRequest {
         session: Session,
     ) -> Result<(Session, PreparedEnvironments)> {
         let preparing = || -> Result<PreparedEnvironments> {
-            let kept_in = existing_directory(&session.conflicts()?)?;
-            let conflicts = ConflictPolicy::from_now(kept_in)?;
+            let conflicts_dir = existing_directory(&session.conflicts()?)?;
+            let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
             team.validate_hooks(&self.host)?;
             team.validate_programs()?;
             let specs = team.environment_specs();

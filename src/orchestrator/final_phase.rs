@@ -535,14 +535,14 @@ impl FinalDelivery<'_> {
             attempt: self.attempt,
             left_out_of_answers: self.left_out_of_answers(),
         };
-        let kept_in = Some(conflicts.kept_in.clone());
+        let conflicts_dir = Some(conflicts.dir.clone());
         let hooks = self.team.hooks(self.member)?;
         let hooks = hooks.map(|runner| DeliveryHooks {
             runner,
             overlay: self.overlay.clone(),
         });
         let delivered =
-            match review::deliver(how, delivery, offer, kept_in, self.state, hooks).await {
+            match review::deliver(how, delivery, offer, conflicts_dir, self.state, hooks).await {
                 Ok(delivered) => delivered,
                 Err(error) => return Ok(failed_changes(&roots, &error)),
             };

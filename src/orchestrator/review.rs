@@ -206,12 +206,12 @@ pub struct DeliveryResult {
 }
 
 /// Delivers the changes in `source`: plans, asks, and applies what is selected. massgen's versions
-/// of files that the user changed meanwhile go to `kept_in`. The `hooks` see the overlay first.
+/// of files that the user changed meanwhile go to `conflicts_dir`. The `hooks` see the overlay first.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
     source: DeliverySource,
-    kept_in: Option<RealPath>,
+    conflicts_dir: Option<RealPath>,
     state: PresentationState,
     hooks: Option<DeliveryHooks>,
 ) -> Result<DeliveryResult> {
@@ -262,7 +262,7 @@ pub async fn deliver(
     let apply_selection = move || {
         let mut planned = DeliveryPlan::clone(&planned);
         let choices = select_hunks(&delivery, &mut planned, selection.choices, &selection.parts)?;
-        apply(&delivery, &planned, &choices, kept_in.as_ref())
+        apply(&delivery, &planned, &choices, conflicts_dir.as_ref())
     };
     Ok(DeliveryResult {
         changes: run_blocking(apply_selection).await?,

@@ -69,9 +69,9 @@ const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp
 #[derive(Clone, Debug, Default)]
 pub struct AccessHistory {
     /// The versions that the agent last saw.
-    seen: BTreeMap<RealPath, FileFingerprint>,
+    seen_versions: BTreeMap<RealPath, FileFingerprint>,
     /// The versions in which the agent itself left files.
-    made: BTreeMap<RealPath, FileFingerprint>,
+    own_versions: BTreeMap<RealPath, FileFingerprint>,
     /// The user's versions that the agent's copies in an overlay started from.
     bases: BTreeMap<RealPath, FileFingerprint>,
     /// Paths that the agent moved without having seen their content.
@@ -94,12 +94,12 @@ impl AccessHistory {
     /// Records that the agent has read `path` in this version.
     pub fn record_read(&mut self, path: RealPath, version: FileFingerprint) {
         self.moved_unread.remove(&path);
-        self.seen.insert(path, version);
+        self.seen_versions.insert(path, version);
     }
 
     /// Records that the agent has created or replaced `path`, which is now in this version.
     pub fn record_write(&mut self, path: RealPath, version: FileFingerprint) {
-        self.made.insert(path.clone(), version);
+        self.own_versions.insert(path.clone(), version);
         self.record_read(path, version);
     }
 
@@ -121,14 +121,14 @@ impl AccessHistory {
 
     /// Records that `path` and everything below it was removed.
     pub fn record_removal(&mut self, path: &RealPath) {
-        self.seen.retain(|seen, _| !seen.is_within(path));
-        self.made.retain(|made, _| !made.is_within(path));
+        self.seen_versions.retain(|seen, _| !seen.is_within(path));
+        self.own_versions.retain(|made, _| !made.is_within(path));
         self.moved_unread.retain(|unread| !unread.is_within(path));
     }
 
     /// Records that `from` and everything below it was moved to `to`.
     pub fn record_move(&mut self, from: &RealPath, to: &RealPath) {
-        for versions in [&mut self.seen, &mut self.made] {
+        for versions in [&mut self.seen_versions, &mut self.own_versions] {
             let moved: Vec<(RealPath, FileFingerprint)> = versions
                 .iter()
                 .filter_map(|(path, version)| Some((to.join(&path.below(from)?), *version)))
@@ -147,17 +147,18 @@ impl AccessHistory {
     /// Returns the version in which the agent itself last left `path`; it may have been changed
     /// since.
     pub fn own_version(&self, path: &RealPath) -> Option<FileFingerprint> {
-        self.made.get(path).copied()
+        self.own_versions.get(path).copied()
     }
 
     /// Returns the version of `path` that the agent last saw or made.
     pub fn known_version(&self, path: &RealPath) -> Option<FileFingerprint> {
-        self.seen.get(path).copied()
+        self.seen_versions.get(path).copied()
     }
 
     /// Returns whether the agent made `path` itself or has read it.
     pub fn knows_content(&self, path: &RealPath) -> bool {
-        let is_known = self.made.contains_key(path) || self.seen.contains_key(path);
+        let is_known =
+            self.own_versions.contains_key(path) || self.seen_versions.contains_key(path);
         is_known && !self.moved_unread.contains(path)
     }
 }

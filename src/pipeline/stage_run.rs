@@ -413,7 +413,7 @@ impl PipelineRun {
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
         let reading = ResumeState::read(&unfinished.run)?;
-        let stored = find(&unfinished.started.session_id, sessions)?;
+        let stored = find(&unfinished.metadata.session_id, sessions)?;
         let session = Session::resume_turn(stored, unfinished.turn, self.context.redactor.clone())?;
         let question = reading.question();
         let request = self.run_request(stage_run, config)?;

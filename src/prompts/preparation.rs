@@ -170,10 +170,13 @@ pub fn paraphrase_message(paraphrase: &UntrustedText) -> String {
 
 /// Returns the request for criteria.
 pub fn criteria_request(task: &str, config: GeneratedCriteriaConfig) -> String {
-    let GeneratedCriteriaConfig { least, most } = config;
+    let GeneratedCriteriaConfig {
+        count_min,
+        count_max,
+    } = config;
     format!(
         "{}\n\nAgents will do this task, and score each other's answers by criteria from 0 to 10. Write \
-         {least} to {most} criteria for this very task: each one sentence, about one quality, such that \
+         {count_min} to {count_max} criteria for this very task: each one sentence, about one quality, such that \
          an expert can tell good answers from poor ones by checking them, and together all that \
          matters.\nReply with one JSON object: {{\"criteria\": [\"…\"]}}",
         task_in_frame(task)
@@ -191,10 +194,10 @@ pub fn parse_criteria(reply: &str, config: GeneratedCriteriaConfig) -> Result<Ve
     let criteria: Vec<String> = texts
         .map(|text| single_line(text.trim(), CRITERION_CHARS_MAX))
         .filter(|text| !text.is_empty())
-        .take(config.most)
+        .take(config.count_max)
         .collect();
-    if criteria.len() < config.least {
-        let (count, least) = (criteria.len(), config.least);
+    if criteria.len() < config.count_min {
+        let (count, least) = (criteria.len(), config.count_min);
         return Err(format!(
             "the reply has {count} criteria, and {least} are needed"
         ));
@@ -295,7 +298,10 @@ mod tests {
 
     #[test]
     fn criteria_are_bounded() {
-        let config = GeneratedCriteriaConfig { least: 1, most: 2 };
+        let config = GeneratedCriteriaConfig {
+            count_min: 1,
+            count_max: 2,
+        };
         let reply = "{\"criteria\": [\"a\\nb\", \"\", 3, \"c\", \"d\"]}";
         let criteria = parse_criteria(reply, config).unwrap();
         assert_eq!(criteria.len(), 2);

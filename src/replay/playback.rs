@@ -57,7 +57,7 @@ struct PlayedConversation {
 struct PlaybackPosition {
     conversation: Option<ConversationVersion>,
     /// The number of conversations that have begun.
-    begun: usize,
+    conversations_begun: usize,
     requests: usize,
 }
 
@@ -96,14 +96,15 @@ impl PlaybackBackend {
         {
             *position = PlaybackPosition {
                 conversation: Some(version.clone()),
-                begun: position.begun.saturating_add(1),
+                conversations_begun: position.conversations_begun.saturating_add(1),
                 requests: 0,
             };
         }
         let index = position.requests;
         position.requests = index.saturating_add(1);
         Some((
-            self.conversations.get(position.begun.checked_sub(1)?)?,
+            self.conversations
+                .get(position.conversations_begun.checked_sub(1)?)?,
             index,
         ))
     }

@@ -31,7 +31,7 @@ pub struct InterruptedRun {
     /// The run.
     pub run: RunDir,
     /// How it was started.
-    pub started: RecordedRunMetadata,
+    pub metadata: RecordedRunMetadata,
     /// The number of the turn in its session.
     pub turn: u32,
     /// How it was interrupted.
@@ -58,10 +58,10 @@ pub fn find_interrupted(
 ) -> Result<Option<InterruptedRun>> {
     let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
     for run in runs.filter(RunDir::is_own) {
-        let (Some(started), Some(turn)) = (run.metadata(), run.turn_number()) else {
+        let (Some(metadata), Some(turn)) = (run.metadata(), run.turn_number()) else {
             continue;
         };
-        if session.is_some_and(|session| session != started.session_id) {
+        if session.is_some_and(|session| session != metadata.session_id) {
             continue;
         }
         let state = run.state();
@@ -73,10 +73,10 @@ pub fn find_interrupted(
             RunStatus::Interrupted => InterruptionCause::Killed,
             RunStatus::Running => continue,
         };
-        if is_there(&started.session_id) && run.manifest().is_ok() {
+        if is_there(&metadata.session_id) && run.manifest().is_ok() {
             return Ok(Some(InterruptedRun {
                 run,
-                started,
+                metadata,
                 turn,
                 cause,
             }));

@@ -12,7 +12,7 @@ use crate::sandbox_policy::toolchains::UserToolchains;
 #[derive(Clone, Copy, Debug)]
 pub struct EnvironmentInputs<'a> {
     /// massgen's own environment; only the listed variables are passed on.
-    pub own: &'a BTreeMap<String, String>,
+    pub process_env: &'a BTreeMap<String, String>,
     /// The user's toolchains.
     pub toolchains: &'a UserToolchains,
     /// Variables that the user adds explicitly (`env`); they override all others.
@@ -84,7 +84,7 @@ const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
 /// Returns all variables of a command.
 pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = inputs
-        .own
+        .process_env
         .iter()
         .filter(|(name, _)| TAKEN_OVER.iter().any(|listed| matches(listed, name)))
         .map(|(name, value)| (name.clone(), value.clone()))
@@ -141,7 +141,7 @@ fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
 /// Returns the absolute directories of the user's `PATH`, without duplicates. Relative ones are
 /// skipped: the project would decide what they contain.
 fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
-    let own_path = inputs.own.get("PATH").map(String::as_str);
+    let own_path = inputs.process_env.get("PATH").map(String::as_str);
     let own_path = own_path
         .unwrap_or_default()
         .split(':')
@@ -181,7 +181,7 @@ mod tests {
             AbsPath::new("/s/tmp").unwrap(),
         );
         let mut inputs = EnvironmentInputs {
-            own: &own,
+            process_env: &own,
             toolchains: &toolchains,
             added: &added,
             home: &home,
@@ -256,7 +256,7 @@ mod tests {
         let own = map(&[("PATH", "/usr/bin")]);
         let toolchains = UserToolchains::default();
         let inputs = EnvironmentInputs {
-            own: &own,
+            process_env: &own,
             toolchains: &toolchains,
             added: &BTreeMap::new(),
             home: &venv,

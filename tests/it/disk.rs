@@ -136,9 +136,9 @@ impl Disk {
 
     /// Opens the gate of a run that begins now.
     pub(crate) fn run_gate_from_now(&self, phase: Phase) -> Gate {
-        let kept_in = self.path("home/kept");
-        let _missing = fs::remove_dir_all(&kept_in);
-        fs::create_dir(kept_in).unwrap();
+        let conflicts_dir = self.path("home/kept");
+        let _missing = fs::remove_dir_all(&conflicts_dir);
+        fs::create_dir(conflicts_dir).unwrap();
         let conflicts = ConflictPolicy::from_now(self.real("home/kept")).unwrap();
         self.run_gate(phase, conflicts.run_started_ns)
     }
@@ -150,7 +150,7 @@ impl Disk {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts: Some(ConflictPolicy {
                 run_started_ns,
-                kept_in: self.real("home").join(&RelPath::new("kept").unwrap()),
+                dir: self.real("home").join(&RelPath::new("kept").unwrap()),
             }),
             history: Arc::new(Mutex::new(AccessHistory::default())),
             ..GatePolicy::single_call(self.real("ws"))

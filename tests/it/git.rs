@@ -115,10 +115,10 @@ pub(crate) async fn commit_checkout(
     hub.commit(new).await.unwrap()
 }
 
-fn changed_file(path: &str, how: DiffStatus) -> ChangedFile {
+fn changed_file(path: &str, status: DiffStatus) -> ChangedFile {
     ChangedFile {
         path: path.to_owned(),
-        how,
+        status,
         is_submodule: false,
     }
 }

@@ -110,7 +110,7 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
         let rows = hub.changed_files(&head, &new_commit).await.unwrap();
         let rows: Vec<_> = rows
             .iter()
-            .map(|row| (row.path.as_str(), row.how))
+            .map(|row| (row.path.as_str(), row.status))
             .collect();
         assert_eq!(rows, [("new.txt", DiffStatus::Added)]);
     }

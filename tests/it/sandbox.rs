@@ -525,9 +525,9 @@ fn a_background_command_is_read_watched_and_stopped() {
         let written = || background.status(id).unwrap().output_bytes;
         wait_until("its output", LONG, || written() == 8);
         let all = background.output(id, 0, KEPT_BYTES).unwrap();
-        assert_eq!((all.text.as_str(), all.next), ("one\ntwo\n", 8));
+        assert_eq!((all.text.as_str(), all.next_offset), ("one\ntwo\n", 8));
         let rest = background.output(id, 4, KEPT_BYTES).unwrap();
-        assert_eq!((rest.text.as_str(), rest.next), ("two\n", 8));
+        assert_eq!((rest.text.as_str(), rest.next_offset), ("two\n", 8));
         assert_eq!(background.status(id).unwrap().exit_reason, None);
         let stopped = background.stop(id).unwrap();
         assert_eq!(stopped.exit_reason, Some(ExitReason::Interrupted));

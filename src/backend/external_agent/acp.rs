@@ -47,7 +47,7 @@ struct AcpState {
     /// The cost of all turns of the session that has already been charged.
     charged: Money,
     /// The cost of all turns so far, if the agent reported it in this turn.
-    reported: Option<Money>,
+    reported_cost: Option<Money>,
 }
 
 impl AcpProtocol {
@@ -71,7 +71,7 @@ impl AcpProtocol {
             }
             "tool_call" | "tool_call_update" => self.state.calls.update(update),
             "usage_update" => {
-                self.state.reported = cost(update).or(self.state.reported);
+                self.state.reported_cost = cost(update).or(self.state.reported_cost);
                 Vec::new()
             }
             _ => Vec::new(),
@@ -82,7 +82,7 @@ impl AcpProtocol {
     fn decode_turn_end(&mut self, result: &Value) -> Vec<AgentEvent> {
         let usage = usage(result);
         let counted = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
-        let cost = self.state.reported.take().map(|all| {
+        let cost = self.state.reported_cost.take().map(|all| {
             let charged = std::mem::replace(&mut self.state.charged, all);
             AgentEvent::Cost(all.saturating_sub(charged))
         });

@@ -21,7 +21,7 @@ pub(super) struct AgentRequestAnswer {
     /// The line that answers it, if there is one.
     pub(super) line: Option<String>,
     /// The tool call to show to the user.
-    pub(super) shown: Option<NativeToolCall>,
+    pub(super) native_call: Option<NativeToolCall>,
     /// Why the gate denied it, if it did.
     pub(super) denied: Option<String>,
 }
@@ -44,28 +44,28 @@ pub(super) async fn handle_agent_request(
             let line = protocol.encode_permission_response(id, option.as_deref());
             let denied = decision.err();
             // The agent itself reports the calls that it may make.
-            let shown = denied.clone().map(|why| NativeToolCall {
+            let native_call = denied.clone().map(|why| NativeToolCall {
                 denied: Some(why),
                 ..native_tool_call(&request.tool, &Value::from(request.detail))
             });
             AgentRequestAnswer {
                 line,
-                shown,
+                native_call,
                 denied,
             }
         }
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
             let read = |path| ToolCall::ReadTextFile { path, lines };
-            let (result, shown) = execute_through_gate(launcher, "read", &path, read).await;
+            let (result, native_call) = execute_through_gate(launcher, "read", &path, read).await;
             let result = result.map(|text| json!({ "content": text }));
-            answer_file_request(protocol, id, result, shown)
+            answer_file_request(protocol, id, result, native_call)
         }
         AgentRequest::Write(path, content) => {
             let write = |path| ToolCall::WriteFile { path, content };
-            let (result, shown) = execute_through_gate(launcher, "write", &path, write).await;
+            let (result, native_call) = execute_through_gate(launcher, "write", &path, write).await;
             let result = result.map(|_| json!({}));
-            answer_file_request(protocol, id, result, shown)
+            answer_file_request(protocol, id, result, native_call)
         }
     }
 }
@@ -74,7 +74,7 @@ fn answer_file_request(
     protocol: &dyn AgentProtocol,
     id: &Value,
     result: Result<Value, FileRequestError>,
-    shown: NativeToolCall,
+    native_call: NativeToolCall,
 ) -> AgentRequestAnswer {
     let denied = match &result {
         Err(FileRequestError::Denied(why)) => Some(why.clone()),
@@ -82,7 +82,7 @@ fn answer_file_request(
     };
     AgentRequestAnswer {
         line: protocol.encode_fs_response(id, result),
-        shown: Some(shown),
+        native_call: Some(native_call),
         denied,
     }
 }
@@ -110,16 +110,16 @@ async fn execute_through_gate(
     make: impl FnOnce(UserPath) -> ToolCall,
 ) -> (Result<String, FileRequestError>, NativeToolCall) {
     let path = absolute_path(&launcher.dir(), path);
-    let mut shown = native_tool_call(tool, &Value::from(path.as_str()));
+    let mut native_call = native_tool_call(tool, &Value::from(path.as_str()));
     let call = UserPath::parse(path).map(make);
     let result = match call {
         Ok(call) => execute_call(launcher, call).await,
         Err(why) => Err(FileRequestError::Denied(why.to_string())),
     };
     if let Err(FileRequestError::Denied(why)) = &result {
-        shown.denied = Some(why.clone());
+        native_call.denied = Some(why.clone());
     }
-    (result, shown)
+    (result, native_call)
 }
 
 /// Returns the gate's decision about a permission request.

@@ -22,7 +22,7 @@ const INTERRUPT: &str = "interrupt";
 #[derive(Debug, Default)]
 pub(super) struct ClaudeCodeProtocol {
     /// The cost of all turns of the process, as it reports it.
-    reported: Money,
+    reported_cost: Money,
 }
 
 impl AgentProtocol for ClaudeCodeProtocol {
@@ -73,7 +73,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
     }
 
     fn encode_first_turn(&mut self, _context: &LaunchContext, text: String) -> Vec<String> {
-        self.reported = Money::ZERO;
+        self.reported_cost = Money::ZERO;
         self.encode_turn(text)
     }
 
@@ -123,8 +123,8 @@ impl ClaudeCodeProtocol {
             .get("total_cost_usd")
             .and_then(Value::as_f64)
             .and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
-        let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported)));
-        self.reported = all.unwrap_or(self.reported);
+        let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported_cost)));
+        self.reported_cost = all.unwrap_or(self.reported_cost);
         let is_counted = usage != TokenUsage::default();
         let mut events: Vec<AgentEvent> = is_counted
             .then_some(AgentEvent::Usage(usage))

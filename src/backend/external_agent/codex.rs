@@ -20,7 +20,7 @@ const TOOL_SECONDS_MAX: u64 = 3_600;
 pub(super) struct CodexProtocol {
     thread: Option<String>,
     /// The usage of all turns of the thread.
-    reported: TokenUsage,
+    reported_usage: TokenUsage,
 }
 
 impl AgentProtocol for CodexProtocol {
@@ -68,7 +68,7 @@ impl AgentProtocol for CodexProtocol {
 
     fn encode_first_turn(&mut self, _context: &LaunchContext, text: String) -> Vec<String> {
         self.thread = None;
-        self.reported = TokenUsage::default();
+        self.reported_usage = TokenUsage::default();
         vec![text]
     }
 
@@ -106,7 +106,7 @@ impl AgentProtocol for CodexProtocol {
             }
             "turn.completed" => {
                 let all = usage(message.get("usage").unwrap_or(&Value::Null));
-                let turn = all.added_since(std::mem::replace(&mut self.reported, all));
+                let turn = all.added_since(std::mem::replace(&mut self.reported_usage, all));
                 Ok(vec![AgentEvent::Usage(turn), AgentEvent::TurnEnded])
             }
             "turn.failed" => {

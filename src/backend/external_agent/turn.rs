@@ -314,8 +314,8 @@ impl<'a> AgentTurn<'a> {
         let launcher = self.agent.launch.launcher.clone();
         let answered = handle_agent_request(&*session.protocol, launcher, id, request).await;
         session.refusal = None;
-        if let Some(shown) = answered.shown {
-            self.push_native_tool_call(shown);
+        if let Some(native_call) = answered.native_call {
+            self.push_native_tool_call(native_call);
         }
         if let Some(line) = answered.line {
             self.write_line(line).await?;

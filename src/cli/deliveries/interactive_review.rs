@@ -203,7 +203,7 @@ fn show_summary(
             let mut line = vec![(style, sign.to_owned())];
             line.extend(stat_line(&entry_name(plan, entry), &counts));
             if let ContentSource::Made {
-                how: ContentOrigin::Merged,
+                origin: ContentOrigin::Merged,
                 ..
             } = entry.source
             {

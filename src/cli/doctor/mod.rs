@@ -47,11 +47,11 @@ pub(crate) fn run(
 }
 
 async fn inspect(
-    started: &Host,
+    initial_host: &Host,
     arguments: &DoctorArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<DoctorFinding>> {
-    let completed = environment::load(started);
+    let completed = environment::load(initial_host);
     for warning in &completed.warnings {
         output.warning(warning);
     }
@@ -78,9 +78,9 @@ async fn inspect(
     // Only the user's own environment, not a `.env` file, decides which programs are started and
     // which daemon is asked.
     let context = probe::ProbeContext {
-        path: started.env("PATH").unwrap_or_default(),
-        home: started.home.as_ref(),
-        cwd: &started.cwd,
+        path: initial_host.env("PATH").unwrap_or_default(),
+        home: initial_host.home.as_ref(),
+        cwd: &initial_host.cwd,
     };
     let breadth = directory_breadth_reason(&host.cwd, host);
     findings.push(git::check(&probe::git::probe_git(context).await, breadth));
@@ -95,7 +95,8 @@ async fn inspect(
         .flat_map(Config::write_paths)
         .cloned()
         .collect();
-    let capabilities = probe::sandbox::probe_sandbox(&choices, &started.executable, &state, &trees);
+    let capabilities =
+        probe::sandbox::probe_sandbox(&choices, &initial_host.executable, &state, &trees);
     findings.extend(sandbox::check(&capabilities, team.config.as_ref()));
     let path = context.path;
     let packages = host.home.as_ref().map(PackageStore::in_home);
@@ -105,11 +106,12 @@ async fn inspect(
             .flat_map(|config| servers::inspect(config, path, packages.as_ref())),
     );
     if let Some(config) = &team.config {
-        findings.extend(tool_package::inspect(config, context, &started.env).await);
+        findings.extend(tool_package::inspect(config, context, &initial_host.env).await);
     }
-    findings.extend(programs::inspect(started, context, team.config.as_ref(), team.needs).await);
-    findings.extend(docker::inspect(started, team.config.as_ref()).await);
-    findings.extend(cluster::inspect(started, team.config.as_ref()).await);
+    findings
+        .extend(programs::inspect(initial_host, context, team.config.as_ref(), team.needs).await);
+    findings.extend(docker::inspect(initial_host, team.config.as_ref()).await);
+    findings.extend(cluster::inspect(initial_host, team.config.as_ref()).await);
     Ok(findings)
 }
 

@@ -118,7 +118,8 @@ impl SessionState {
 
     fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
         let (host, arguments) = (&self.host, &self.arguments);
-        let broken = find_interrupted_run(arguments, host)?.map(|broken| broken.started.session_id);
+        let broken =
+            find_interrupted_run(arguments, host)?.map(|broken| broken.metadata.session_id);
         let wanted = broken.as_deref().or(requested_session(&arguments.session));
         let continued = match (wanted, &arguments.config) {
             (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, host)?),

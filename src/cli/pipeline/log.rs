@@ -90,10 +90,10 @@ fn to_json(step: &PipelineCommit) -> Value {
 }
 
 fn file_json(changed: &ChangedFile) -> Value {
-    let how = match changed.how {
+    let status = match changed.status {
         DiffStatus::Added => "added",
         DiffStatus::Removed => "removed",
         DiffStatus::Modified => "modified",
     };
-    json!({"path": changed.path, "how": how})
+    json!({"path": changed.path, "how": status})
 }

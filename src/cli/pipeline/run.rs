@@ -149,7 +149,7 @@ pub(crate) async fn begin(
 pub(crate) async fn resume(
     dir: PipelineDir,
     host: &Host,
-    now: &RunArguments,
+    typed_arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     reader: OutputMode<'_>,
@@ -164,8 +164,8 @@ pub(crate) async fn resume(
     let repository = PipelineRepository::reopen(dir, &host.env).await?;
     repository.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &repository.record;
-    let arguments = merge_arguments(now, &record.arguments);
-    let (file, name) = match (&now.config, &record.config_path) {
+    let arguments = merge_arguments(typed_arguments, &record.arguments);
+    let (file, name) = match (&typed_arguments.config, &record.config_path) {
         (Some(_), _) | (None, None) => {
             let name = arguments.config.clone().unwrap_or_default();
             (TeamFile::find(&name, &host)?, name)
@@ -175,7 +175,7 @@ pub(crate) async fn resume(
     let config = load_config(&file, &host, output)?;
     let redactor = Redactor::new(secret_values(&config, &host));
     let has_changed = record.config.as_ref() != Some(&redactor.text(&file.text()));
-    if has_changed && now.config.is_none() {
+    if has_changed && typed_arguments.config.is_none() {
         let message = format!("config `{name}` has changed since the pipeline started");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("restore it, or name the config to use with `--config`"));
@@ -236,18 +236,18 @@ pub(crate) fn recorded_flags(record: &PipelineRecord) -> RunArguments {
 
 /// Merges the current flags with the config, models, answers and limits that the pipeline was
 /// started with; current flags win.
-fn merge_arguments(now: &RunArguments, words: &[String]) -> RunArguments {
+fn merge_arguments(typed: &RunArguments, words: &[String]) -> RunArguments {
     use clap::Parser as _;
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(CliArguments { run: then, .. }) = CliArguments::try_parse_from(words) else {
-        return now.clone();
+    let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
+        return typed.clone();
     };
-    let mut all = now.clone();
-    all.config = all.config.or(then.config);
-    all.models = all.models.or(then.models);
-    all.clarifications = all.clarifications.or(then.clarifications);
-    all.limits = all.limits.or(then.limits);
-    all.orchestrator_timeout = all.orchestrator_timeout.or(then.orchestrator_timeout);
+    let mut all = typed.clone();
+    all.config = all.config.or(recorded.config);
+    all.models = all.models.or(recorded.models);
+    all.clarifications = all.clarifications.or(recorded.clarifications);
+    all.limits = all.limits.or(recorded.limits);
+    all.orchestrator_timeout = all.orchestrator_timeout.or(recorded.orchestrator_timeout);
     all
 }
 

@@ -31,7 +31,7 @@ const BATCH_LINES: usize = 64;
 #[derive(Debug)]
 pub(super) struct RunFeed {
     state: Mutex<FeedState>,
-    changed: watch::Sender<()>,
+    change_sender: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +113,7 @@ impl RunFeed {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
-            changed: watch::Sender::new(()),
+            change_sender: watch::Sender::new(()),
         })
     }
 
@@ -130,7 +130,7 @@ impl RunFeed {
 
     /// Returns a receiver that is notified of every change.
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+        self.change_sender.subscribe()
     }
 
     /// Returns how far the feed is.
@@ -162,7 +162,7 @@ impl RunFeed {
         state.questions.drop_closed();
         let result = change(&mut state.questions);
         drop(state);
-        self.changed.send_replace(());
+        self.change_sender.send_replace(());
         result
     }
 
@@ -186,13 +186,13 @@ impl RunFeed {
             state.pieces.push(piece);
         }
         drop(state);
-        self.changed.send_replace(());
+        self.change_sender.send_replace(());
     }
 
     /// Ends the feed of a run whose log ends, or that never had one.
     pub(super) fn end(&self) {
         self.lock().progress = FeedProgress::Ended;
-        self.changed.send_replace(());
+        self.change_sender.send_replace(());
     }
 
     /// Returns what changed for the reader at `cursor`, and moves the cursor.
@@ -245,7 +245,7 @@ impl RunFeed {
             }
             state.progress = FeedProgress::Following;
             drop(state);
-            self.changed.send_replace(());
+            self.change_sender.send_replace(());
             if !tail.wait() {
                 break;
             }
@@ -259,7 +259,7 @@ impl RunFeed {
         let log_length = event_log::length(events);
         self.lock().log_length = log_length;
         while self.fold_written(tail) {
-            self.changed.send_replace(());
+            self.change_sender.send_replace(());
         }
     }
 

@@ -59,16 +59,16 @@ struct RecordedConfig<'r> {
 }
 
 impl<'r> RecordedConfig<'r> {
-    /// Returns the config of a run that was started so, with these flags.
-    fn of_run(started: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
+    /// Returns the config of a run with this record and these flags.
+    fn of_run(metadata: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
         // A team without a file is the one that the server has found, not one that flags describe.
         let is_described =
             !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
         Self {
-            path: started.config_path.as_ref(),
-            text: started.config.as_deref(),
+            path: metadata.config_path.as_ref(),
+            text: metadata.config.as_deref(),
             is_described,
-            id: &started.session_id,
+            id: &metadata.session_id,
         }
     }
 
@@ -126,9 +126,9 @@ pub(super) async fn resume(
 /// Finds what a run is resumed with.
 fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
     let unfinished = find_unfinished(server, run)?;
-    let flags = recorded_flags(&unfinished.started)?;
-    let started = &unfinished.started;
-    let team = team_of(server, &RecordedConfig::of_run(started, &flags))?;
+    let flags = recorded_flags(&unfinished.metadata)?;
+    let metadata = &unfinished.metadata;
+    let team = team_of(server, &RecordedConfig::of_run(metadata, &flags))?;
     Ok(Resumption {
         unfinished,
         team,

@@ -98,16 +98,19 @@ impl ConfigChecker<'_> {
                 .push(warning.with_span(coordination.key_span(key)));
             return None;
         }
-        let [least, most] = CRITERIA_DEFAULT;
+        let [count_min, count_max] = CRITERIA_DEFAULT;
         let count = |key: &TypedKey<Integer>, default: usize| {
             let count = view.integer(key);
             count
                 .and_then(|count| usize::try_from(count).ok())
                 .unwrap_or(default)
         };
-        let most = count(&preparation::MAX_CRITERIA, most);
-        let least = count(&preparation::MIN_CRITERIA, least).min(most);
-        Some(GeneratedCriteriaConfig { least, most })
+        let count_max = count(&preparation::MAX_CRITERIA, count_max);
+        let count_min = count(&preparation::MIN_CRITERIA, count_min).min(count_max);
+        Some(GeneratedCriteriaConfig {
+            count_min,
+            count_max,
+        })
     }
 }
 

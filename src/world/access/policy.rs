@@ -98,7 +98,7 @@ impl GatePolicy {
     /// they are staged next to their destination.
     pub(in crate::world) fn open_staging_dir(&self) -> Option<DirectoryHandle> {
         match (&self.conflicts, &self.commands) {
-            (Some(conflicts), _) => DirectoryHandle::open(&conflicts.kept_in).ok(),
+            (Some(conflicts), _) => DirectoryHandle::open(&conflicts.dir).ok(),
             (None, Some(commands)) => DirectoryHandle::open_own(commands.directories().root()).ok(),
             (None, None) => None,
         }
@@ -185,20 +185,20 @@ pub struct ConflictPolicy {
     /// then, but not by this agent, belongs to the user.
     pub run_started_ns: i128,
     /// The directory for versions that could not be written; it is created when it is needed.
-    pub kept_in: RealPath,
+    pub dir: RealPath,
 }
 
 impl ConflictPolicy {
-    /// Protects the user's edits from now on. `kept_in` must just have been created: its timestamp
-    /// comes from the clock that stamps files, which lags behind the time of day by up to a tick. A
-    /// file that the user saves within that tick must not seem older than the run.
-    pub fn from_now(kept_in: RealPath) -> Result<Self> {
-        let metadata = DirectoryHandle::open(&kept_in)
+    /// Protects the user's edits from now on. `dir` must just have been created: its timestamp comes
+    /// from the clock that stamps files, which lags behind the time of day by up to a tick. A file
+    /// that the user saves within that tick must not seem older than the run.
+    pub fn from_now(dir: RealPath) -> Result<Self> {
+        let metadata = DirectoryHandle::open(&dir)
             .and_then(FileMetadata::from_handle)
-            .map_err(|fault| cannot_open(&kept_in, fault))?;
+            .map_err(|fault| cannot_open(&dir, fault))?;
         Ok(Self {
             run_started_ns: metadata.version.changed_ns,
-            kept_in,
+            dir,
         })
     }
 }

@@ -57,7 +57,7 @@ pub fn merge(
             entry.conflict = None;
             entry.source = ContentSource::Made {
                 number,
-                how: ContentOrigin::Merged,
+                origin: ContentOrigin::Merged,
             };
         }
     }

@@ -39,7 +39,7 @@ use crate::world::sys::state_files::dir as own_dir;
 const NOT_TAKEN: &str = "you did not take it";
 
 /// Applies the accepted changes of `plan`. The agent's versions of files that the user has changed
-/// in the meantime are written to `kept_in`. Returns what happened to every path.
+/// in the meantime are written to `conflicts_dir`. Returns what happened to every path.
 ///
 /// # Errors
 /// Nothing is applied in that case; what had been done is rolled back.
@@ -47,7 +47,7 @@ pub fn apply(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     choices: &[DeliveryChoice],
-    kept_in: Option<&RealPath>,
+    conflicts_dir: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
     let choices = resolve_choices(plan, choices);
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
@@ -76,7 +76,7 @@ pub fn apply(
             }
         }
     }
-    report_changes(plan, &outcomes, kept_in)
+    report_changes(plan, &outcomes, conflicts_dir)
 }
 
 fn numbers(first: usize, count: usize) -> Vec<u32> {
@@ -232,11 +232,11 @@ impl ApplyTransaction<'_> {
 fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
     match entry.source {
         ContentSource::Made {
-            how: ContentOrigin::Chosen(hunks),
+            origin: ContentOrigin::Chosen(hunks),
             ..
         } => Some(hunks),
         ContentSource::Made {
-            how: ContentOrigin::Merged | ContentOrigin::ChosenOfMerged(_),
+            origin: ContentOrigin::Merged | ContentOrigin::ChosenOfMerged(_),
             ..
         }
         | ContentSource::Layer => None,
@@ -248,7 +248,7 @@ fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
 fn report_changes(
     plan: &DeliveryPlan,
     outcomes: &[Option<SwapOutcome>],
-    kept_in: Option<&RealPath>,
+    conflicts_dir: Option<&RealPath>,
 ) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     let real = |path: &AbsPath| {
@@ -282,8 +282,8 @@ fn report_changes(
             continue;
         }
         let is_clash = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Foreign));
-        let kept_file = match kept_in {
-            Some(kept_in) if is_clash => keep_ours(plan, entry, &path, kept_in)?,
+        let kept_file = match conflicts_dir {
+            Some(conflicts_dir) if is_clash => keep_ours(plan, entry, &path, conflicts_dir)?,
             _ => None,
         };
         let kind = match (because, kept_file) {
@@ -328,12 +328,12 @@ fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
     }
 }
 
-/// Keeps the agent's version of a file under its full path below `kept_in`.
+/// Keeps the agent's version of a file under its full path below `conflicts_dir`.
 fn keep_ours(
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
     path: &AbsPath,
-    kept_in: &RealPath,
+    conflicts_dir: &RealPath,
 ) -> Result<Option<RealPath>> {
     let PathState::File(file) = &entry.ours else {
         return Ok(None);
@@ -343,11 +343,11 @@ fn keep_ours(
     };
     let below = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
     let below = below.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
-    let kept_file = kept_in.join(&below);
+    let kept_file = conflicts_dir.join(&below);
     let copied = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
-            DirectoryHandle::open(kept_in)?.make_parent_of(&below)?;
+            DirectoryHandle::open(conflicts_dir)?.make_parent_of(&below)?;
         let attributes = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),
@@ -401,11 +401,11 @@ pub fn select_hunks(
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
             write_made(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
-                let how = match entry.source {
+                let origin = match entry.source {
                     ContentSource::Layer => ContentOrigin::Chosen(hunks),
                     ContentSource::Made { .. } => ContentOrigin::ChosenOfMerged(hunks),
                 };
-                entry.source = ContentSource::Made { number, how };
+                entry.source = ContentSource::Made { number, origin };
             }
         }
         if let Some(choice) = choices.get_mut(*index) {

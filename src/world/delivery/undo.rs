@@ -118,7 +118,7 @@ pub struct AppliedDelivery {
     delivery: Arc<OpenDelivery>,
     session: DeliverySession,
     /// The state of each step's path.
-    now: Vec<DeliveredState>,
+    states: Vec<DeliveredState>,
     /// Whether each step is currently applied.
     applied: Vec<bool>,
 }
@@ -136,7 +136,7 @@ impl AppliedDelivery {
         let mut delivered = Self {
             delivery,
             session,
-            now: Vec::new(),
+            states: Vec::new(),
             applied: Vec::new(),
         };
         delivered.inspect()?;
@@ -156,20 +156,20 @@ impl AppliedDelivery {
     /// Returns every file, symlink and directory with a changed mode, with what was done there and
     /// its current state.
     pub fn names(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
-        let pairs = self.session.steps.iter().zip(&self.now);
-        pairs.filter_map(|(step, now)| {
+        let pairs = self.session.steps.iter().zip(&self.states);
+        pairs.filter_map(|(step, state)| {
             let entry = entry(step, StepDirection::Forward);
             let path = self.session.path(step);
-            entry.is_listed().then(|| (path, entry.action(), *now))
+            entry.is_listed().then(|| (path, entry.action(), *state))
         })
     }
 
     /// Returns what was reverted, sorted by path.
     pub fn reverted_changes(&self) -> Vec<RevertedChange> {
         let mut reverted: BTreeMap<AbsPath, RevertedChange> = BTreeMap::new();
-        for (index, (step, now)) in self.session.steps.iter().zip(&self.now).enumerate() {
+        for (index, (step, state)) in self.session.steps.iter().zip(&self.states).enumerate() {
             let entry = entry(step, StepDirection::Forward);
-            if *now != DeliveredState::Reverted || !entry.is_listed() {
+            if *state != DeliveredState::Reverted || !entry.is_listed() {
                 continue;
             }
             let path = self.session.path(step);
@@ -226,16 +226,17 @@ impl AppliedDelivery {
     /// Returns the first step of the file of `last`, if it delivered the file as a whole and is
     /// reverted too.
     fn first_whole_step(&self, last: &DeliveryStep) -> Option<DeliveryStep> {
-        let mut steps = self.session.steps.iter().zip(&self.now);
-        let (first, now) =
+        let mut steps = self.session.steps.iter().zip(&self.states);
+        let (first, state) =
             steps.find(|(step, _)| step.root == last.root && step.rel == last.rel)?;
-        let is_whole = first.hunks.is_none() && *now == DeliveredState::Reverted;
+        let is_whole = first.hunks.is_none() && *state == DeliveredState::Reverted;
         (is_whole && first.number != last.number).then(|| first.clone())
     }
 
     /// Returns whether some path is as it was delivered.
     pub fn is_applied(&self) -> bool {
-        self.names().any(|(.., now)| now == DeliveredState::Applied)
+        self.names()
+            .any(|(.., state)| state == DeliveredState::Applied)
     }
 
     /// Returns whether some path was not reverted, even if it has been changed since.
@@ -253,7 +254,7 @@ impl AppliedDelivery {
         // The last applied step of a path determines what is there.
         for (index, step) in self.session.steps.iter().enumerate() {
             let file_key = (step.root, step.rel.clone());
-            let is_applied = self.now.get(index) == Some(&DeliveredState::Applied);
+            let is_applied = self.states.get(index) == Some(&DeliveredState::Applied);
             if is_applied && step.hunks.is_some() {
                 partial.insert(file_key);
             } else if is_applied {
@@ -270,7 +271,7 @@ impl AppliedDelivery {
             .steps
             .iter()
             .cloned()
-            .zip(self.now.clone())
+            .zip(self.states.clone())
             .collect();
         let mut steps = steps;
         steps.sort_by(|(a, _), (b, _)| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
@@ -284,7 +285,7 @@ impl AppliedDelivery {
         });
         steps
             .into_iter()
-            .map(|(step, now)| self.difference(&step, now))
+            .map(|(step, state)| self.difference(&step, state))
     }
 
     /// Undoes or reapplies all paths within `paths`, or all if that is empty.
@@ -354,7 +355,7 @@ impl AppliedDelivery {
                 continue;
             };
             let mut entry = entry(step, direction.of_steps());
-            if self.now.get(*index) == Some(&DeliveredState::Changed) {
+            if self.states.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
             wanted.push(is_wanted(&self.session.path(step), &entry));
@@ -528,7 +529,7 @@ impl AppliedDelivery {
             let Some(step) = self.session.steps.get(*index).cloned() else {
                 continue;
             };
-            if self.now.get(*index) != Some(&DeliveredState::Changed)
+            if self.states.get(*index) != Some(&DeliveredState::Changed)
                 || !is_selected(&self.session.path(&step), paths)
             {
                 continue;
@@ -562,13 +563,13 @@ impl AppliedDelivery {
             let Some(step) = self.session.steps.get(index).cloned() else {
                 continue;
             };
-            if self.now.get(index) != Some(&DeliveredState::Changed)
+            if self.states.get(index) != Some(&DeliveredState::Changed)
                 || !is_selected(&self.session.path(&step), paths)
             {
                 continue;
             }
-            if let Some(now) = self.now.get_mut(index) {
-                *now = DeliveredState::Applied;
+            if let Some(state) = self.states.get_mut(index) {
+                *state = DeliveredState::Applied;
             }
             if !adopted.insert((step.root, step.rel.clone())) {
                 continue;
@@ -619,21 +620,21 @@ impl AppliedDelivery {
             }
             applied.push(is_applied);
         }
-        let mut now = Vec::new();
+        let mut states = Vec::new();
         for (step, is_applied) in steps.iter().zip(&applied) {
             let current = self.current_state(step)?;
             let location = (step.root, step.rel.clone());
             let is_unchanged = expected
                 .get(&location)
                 .is_some_and(|state| state.is_unchanged(&current));
-            now.push(match (is_unchanged, is_applied) {
+            states.push(match (is_unchanged, is_applied) {
                 (true, true) => DeliveredState::Applied,
                 (true, false) => DeliveredState::Reverted,
                 (false, _) => DeliveredState::Changed,
             });
         }
         self.applied = applied;
-        self.now = now;
+        self.states = states;
         Ok(())
     }
 
@@ -649,7 +650,7 @@ impl AppliedDelivery {
     fn difference(
         &mut self,
         step: &DeliveryStep,
-        now: DeliveredState,
+        state: DeliveredState,
     ) -> Result<DeliveryDifference> {
         let path = self.session.path(step);
         let root = self
@@ -665,7 +666,7 @@ impl AppliedDelivery {
         let from_tree = || read(&root, &step.rel);
         let from_slot = || read(&slots, &slot);
         let lost = || Ok(FileContents::None);
-        let (before, after): (DiffSide, DiffSide) = match now {
+        let (before, after): (DiffSide, DiffSide) = match state {
             DeliveredState::Applied => (
                 contents::diff_side(&step.theirs, from_slot)?,
                 contents::diff_side(&step.ours, from_tree)?,

@@ -93,14 +93,14 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
     };
     let mut answer = fields(&status);
     answer.insert("output".to_owned(), escape_text(&part.text).into());
-    if part.from > offset {
+    if part.offset > offset {
         let note = format!(
             "the output from {offset} to {} is no longer kept",
-            part.from
+            part.offset
         );
         answer.insert("note".to_owned(), note.into());
     }
-    answer.insert("next_offset".to_owned(), part.next.into());
+    answer.insert("next_offset".to_owned(), part.next_offset.into());
     Ok(Observation {
         summary: Some(summary(&status)),
         ..Observation::done(Value::Object(answer).to_string())

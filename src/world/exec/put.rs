@@ -206,15 +206,15 @@ fn keep_ours(
         let top = root.real_path()?;
         path.below(&top).ok_or(FileSystemError::Missing)
     };
-    let kept_in = root.make_dirs(&below_root(&conflicts.kept_in)?)?;
+    let conflicts_dir = root.make_dirs(&below_root(&conflicts.dir)?)?;
     let rel = below_root(target.real())?;
-    let (dir, name): (DirectoryHandle, &OsStr) = kept_in.make_parent_of(&rel)?;
+    let (dir, name): (DirectoryHandle, &OsStr) = conflicts_dir.make_parent_of(&rel)?;
     let staged = stage_file(&dir, source, None)?;
     let _placed = staged.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
     Ok(Some(FileChange {
         path: target.real().clone(),
         kind: ChangeKind::Conflict {
-            kept: conflicts.kept_in.join(&rel),
+            kept: conflicts.dir.join(&rel),
         },
     }))
 }

@@ -68,7 +68,7 @@ pub struct ChangedFile {
     /// Its path from the root; invalid UTF-8 is replaced.
     pub path: String,
     /// How it changed.
-    pub how: DiffStatus,
+    pub status: DiffStatus,
     /// Whether it is a commit of another repository rather than a file.
     pub is_submodule: bool,
 }
@@ -494,7 +494,7 @@ pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
 fn row(about: &str, path: String) -> Option<ChangedFile> {
     let mut words = about.strip_prefix(':')?.split(' ');
     let (before, after) = (words.next()?, words.next()?);
-    let how = match words.nth(2)? {
+    let status = match words.nth(2)? {
         "A" => DiffStatus::Added,
         "D" => DiffStatus::Removed,
         "M" | "T" => DiffStatus::Modified,
@@ -502,7 +502,7 @@ fn row(about: &str, path: String) -> Option<ChangedFile> {
     };
     Some(ChangedFile {
         path,
-        how,
+        status,
         is_submodule: [before, after].contains(&SUBMODULE),
     })
 }

@@ -156,17 +156,17 @@ impl BackgroundCommands {
         Ok(BackgroundCommandId(id))
     }
 
-    /// Returns at most `bytes_max` bytes of a command's output from the offset `from` on; `None` if
+    /// Returns at most `bytes_max` bytes of a command's output from `offset` on; `None` if
     /// there is no such command.
     pub fn output(
         &self,
         id: BackgroundCommandId,
-        from: u64,
+        offset: u64,
         bytes_max: usize,
     ) -> Option<OutputPart> {
         let commands = self.commands();
         let mut progress = commands.get(&id)?.lock_progress();
-        Some(progress.output.part(from, bytes_max))
+        Some(progress.output.part(offset, bytes_max))
     }
 
     /// Returns the status of a command; `None` if there is no such command.

@@ -31,7 +31,7 @@ const STATUS_FIRST: i32 = 100;
 
 /// Test case that a shell runs in the directory `inside`.
 struct LevelCheckCase {
-    what: &'static str,
+    action: &'static str,
     /// Uses only shell built-ins wherever possible, because a process costs time.
     script: &'static str,
     /// The levels in which it must succeed; in the others it must fail.
@@ -88,13 +88,13 @@ const CASES: &[LevelCheckCase] = &[
 ];
 
 const fn check_case(
-    what: &'static str,
+    action: &'static str,
     script: &'static str,
     works_in: &'static [SandboxLevel],
     tried_in: &'static [SandboxLevel],
 ) -> LevelCheckCase {
     LevelCheckCase {
-        what,
+        action,
         script,
         works_in,
         tried_in,
@@ -272,9 +272,9 @@ fn reported_deviation(level: SandboxLevel, exit_reason: &ExitReason) -> Option<S
         ExitReason::Refused { step, why } => Some(format!("{step}: {why}")),
         ExitReason::Exited(status) => Some(match case_of(*status) {
             Some((_, case)) if case.works_in.contains(&level) => {
-                format!("{} does not work", case.what)
+                format!("{} does not work", case.action)
             }
-            Some((_, case)) => format!("{} is possible", case.what),
+            Some((_, case)) => format!("{} is possible", case.action),
             None => format!("the test ended with status {status}"),
         }),
         ExitReason::Signalled(_)

@@ -95,9 +95,9 @@ pub struct OutputPart {
     pub text: String,
     /// Offset of the part in the whole output, in bytes: the requested one, or a later one if that
     /// is no longer kept.
-    pub from: u64,
+    pub offset: u64,
     /// Offset at which the next part begins.
-    pub next: u64,
+    pub next_offset: u64,
     /// Length of the output so far, in bytes.
     pub total_bytes: u64,
 }
@@ -124,12 +124,12 @@ impl OutputRing {
         self.gone_bytes.saturating_add(kept_bytes)
     }
 
-    /// Returns at most `bytes_max` bytes from the offset `from` on. An incomplete character at the
+    /// Returns at most `bytes_max` bytes from `offset` on. An incomplete character at the
     /// end is left for the next call.
-    pub(super) fn part(&mut self, from: u64, bytes_max: usize) -> OutputPart {
+    pub(super) fn part(&mut self, offset: u64, bytes_max: usize) -> OutputPart {
         let total_bytes = self.total_bytes();
-        let from = from.clamp(self.gone_bytes, total_bytes);
-        let skipped = usize::try_from(from.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
+        let offset = offset.clamp(self.gone_bytes, total_bytes);
+        let skipped = usize::try_from(offset.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
         let kept_bytes: &[u8] = self.bytes.make_contiguous();
         let unread = kept_bytes.get(skipped..).unwrap_or_default();
         let part = unread.get(..bytes_max).unwrap_or(unread);
@@ -141,8 +141,8 @@ impl OutputRing {
         let length = u64::try_from(part.len()).unwrap_or(u64::MAX);
         OutputPart {
             text: to_readable_text(part),
-            from,
-            next: from.saturating_add(length),
+            offset,
+            next_offset: offset.saturating_add(length),
             total_bytes,
         }
     }
@@ -216,7 +216,12 @@ mod tests {
             |add: &str, from: u64, bytes_max: usize, expected: (&str, u64, u64, u64)| {
                 ring.add(add.as_bytes());
                 let part = ring.part(from, bytes_max);
-                let outcome = (part.text.as_str(), part.from, part.next, part.total_bytes);
+                let outcome = (
+                    part.text.as_str(),
+                    part.offset,
+                    part.next_offset,
+                    part.total_bytes,
+                );
                 assert_eq!(outcome, expected);
             };
         check("", 0, 99, ("", 0, 0, 0));

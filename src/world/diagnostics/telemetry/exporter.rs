@@ -38,10 +38,10 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Exporter that sends spans to a collector.
 #[derive(Debug)]
 pub(crate) struct SpanExporter {
-    waiting: Sender<OtlpSpan>,
-    sending: JoinHandle<ExportReport>,
+    span_sender: Sender<OtlpSpan>,
+    worker: JoinHandle<ExportReport>,
     shown_url: String,
-    taken: usize,
+    span_count: usize,
     left_out: usize,
 }
 
@@ -61,21 +61,21 @@ struct BatchWorker {
 impl SpanExporter {
     /// Starts the background task. No connection is opened before there is a span.
     pub(crate) fn start(settings: TelemetrySettings, http: HttpClient) -> Self {
-        let (waiting, spans) = mpsc::channel(SPANS_WAITING_MAX);
+        let (span_sender, spans) = mpsc::channel(SPANS_WAITING_MAX);
         let shown_url = display_url(&settings.endpoint);
         Self {
-            waiting,
-            sending: tokio::spawn(BatchWorker { settings, http }.send_all(spans)),
+            span_sender,
+            worker: tokio::spawn(BatchWorker { settings, http }.send_all(spans)),
             shown_url,
-            taken: 0,
+            span_count: 0,
             left_out: 0,
         }
     }
 
     /// Queues a span. If the queue is full, the span is dropped.
     pub(crate) fn take(&mut self, span: OtlpSpan) {
-        self.taken = self.taken.saturating_add(1);
-        if self.waiting.try_send(span).is_err() {
+        self.span_count = self.span_count.saturating_add(1);
+        if self.span_sender.try_send(span).is_err() {
             self.left_out = self.left_out.saturating_add(1);
         }
     }
@@ -84,18 +84,18 @@ impl SpanExporter {
     /// lost.
     pub(crate) async fn finish(self) -> Option<String> {
         let Self {
-            waiting,
-            mut sending,
+            span_sender,
+            mut worker,
             shown_url,
-            taken,
+            span_count,
             left_out,
         } = self;
-        drop(waiting);
-        let (lost, why) = match timeout(FLUSH_WAIT_MAX, &mut sending).await {
-            Ok(Ok(sent)) => (Some(sent.lost.saturating_add(left_out)), sent.why),
+        drop(span_sender);
+        let (lost, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
+            Ok(Ok(report)) => (Some(report.lost.saturating_add(left_out)), report.why),
             Ok(Err(_)) => (None, Some("sending failed unexpectedly".to_owned())),
             Err(_) => {
-                sending.abort();
+                worker.abort();
                 let seconds = FLUSH_WAIT_MAX.as_secs();
                 (None, Some(format!("no answer within {seconds} s")))
             }
@@ -106,11 +106,11 @@ impl SpanExporter {
             Some(0) => None,
             Some(lost) => Some(format!(
                 "telemetry: {lost} of {} not accepted by `{shown_url}`: {why}",
-                count_noun(taken, "span")
+                count_noun(span_count, "span")
             )),
             None => Some(format!(
                 "telemetry: some of {} not accepted by `{shown_url}`: {why}",
-                count_noun(taken, "span")
+                count_noun(span_count, "span")
             )),
         }
     }
@@ -118,7 +118,7 @@ impl SpanExporter {
 
 impl BatchWorker {
     async fn send_all(self, mut spans: Receiver<OtlpSpan>) -> ExportReport {
-        let mut sent = ExportReport::default();
+        let mut report = ExportReport::default();
         while let Some(first) = spans.recv().await {
             let mut batch = vec![first];
             let gathering = async {
@@ -133,11 +133,11 @@ impl BatchWorker {
             let count = batch.len();
             if let Err(why) = self.send(batch).await {
                 tracing::warn!(count, %why, "spans were not sent");
-                sent.lost = sent.lost.saturating_add(count);
-                sent.why.get_or_insert(why);
+                report.lost = report.lost.saturating_add(count);
+                report.why.get_or_insert(why);
             }
         }
-        sent
+        report
     }
 
     async fn send(&self, batch: Vec<OtlpSpan>) -> Result<(), String> {

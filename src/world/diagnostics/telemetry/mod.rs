@@ -32,7 +32,7 @@ pub struct RunTelemetry {
     exporter: SpanExporter,
     /// Start of the run in nanoseconds since 1970. The clock may be set during the run, so later
     /// times are derived from the stopwatch.
-    begun: u64,
+    start_ns: u64,
     since: Stopwatch,
 }
 
@@ -44,7 +44,7 @@ impl RunTelemetry {
         Self {
             tracker: SpanTracker::begin(vendors, filter, start_ns),
             exporter: SpanExporter::start(settings, HttpClient::new()),
-            begun: start_ns,
+            start_ns,
             since: Stopwatch::start(),
         }
     }
@@ -54,7 +54,7 @@ impl RunTelemetry {
 impl EventSink for RunTelemetry {
     fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
         let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let at = self.begun.saturating_add(elapsed);
+        let at = self.start_ns.saturating_add(elapsed);
         for span in self.tracker.on_event(event, at) {
             self.exporter.take(span);
         }

@@ -231,8 +231,11 @@ fn commit_keeps_what_the_user_changed_meanwhile() {
     let mut ground = Ground::new();
     thread::sleep(TICK);
     fs::create_dir(ground.path("kept")).unwrap();
-    let kept_in = ground.real("kept");
-    let gate = ground.gate(Some(ConflictPolicy::from_now(kept_in).unwrap()), Vec::new());
+    let conflicts_dir = ground.real("kept");
+    let gate = ground.gate(
+        Some(ConflictPolicy::from_now(conflicts_dir).unwrap()),
+        Vec::new(),
+    );
     ground.run("echo agent > README.md; rm src/app.py; rm -r plain; echo fine > src/old.py");
     ground.write("rw/README.md", "user\n");
     ground.write("rw/src/app.py", "user\n");
@@ -440,7 +443,7 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
         let ground = Ground::at(Path::new(&root));
         let conflicts = ConflictPolicy {
             run_started_ns: i128::MAX,
-            kept_in: ground.real("kept"),
+            dir: ground.real("kept"),
         };
         let gate = ground.gate(Some(conflicts), Vec::new());
         let committed = commit(&gate, &ground.layer(), &mut BTreeSet::new());

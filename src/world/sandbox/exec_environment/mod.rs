@@ -36,7 +36,7 @@ pub struct ExecEnvironment(Arc<ExecEnvironmentInner>);
 struct ExecEnvironmentInner {
     rules: CommandRules,
     config: CommandLineConfig,
-    own_env: BTreeMap<String, String>,
+    process_env: BTreeMap<String, String>,
     added_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
     backend: ExecBackend,
@@ -113,7 +113,7 @@ impl ExecEnvironment {
             rules: config.rules(backend.sandbox_level()),
             added_env: config.added_env(variables),
             toolchains: UserToolchains::from_environment(env, home),
-            own_env: env.clone(),
+            process_env: env.clone(),
             config: config.clone(),
             background: BackgroundCommands::default(),
             backend,
@@ -142,7 +142,7 @@ impl ExecEnvironment {
         Ok(Some(Self(Arc::new(ExecEnvironmentInner {
             rules: self.0.rules.clone(),
             config: self.0.config.clone(),
-            own_env: self.0.own_env.clone(),
+            process_env: self.0.process_env.clone(),
             added_env: self.0.added_env.clone(),
             toolchains: self.0.toolchains.clone(),
             backend: self.0.backend.clone(),
@@ -275,7 +275,7 @@ impl ExecEnvironment {
     ) -> CommandContext {
         let (home, scratch) = (self.0.directories.home(), self.0.directories.scratch());
         let env = command_environment(&EnvironmentInputs {
-            own: &self.0.own_env,
+            process_env: &self.0.process_env,
             toolchains: &self.0.toolchains,
             added: &self.0.added_env,
             home: &home,

@@ -40,7 +40,7 @@ pub(crate) struct OuterContext<'a> {
     /// The settings that are hidden from the program.
     pub(crate) restricted: RestrictedFiles,
     /// What was prepared before there was a request.
-    pub(crate) ready: &'a HelperSetup,
+    pub(crate) setup: &'a HelperSetup,
 }
 
 /// Builds the sandbox, runs the program in it to its end, and writes the result to `outcome`.
@@ -97,7 +97,7 @@ fn build_sandbox(
     privileges::set_open_file_limit(&policy.limits)?;
     privileges::drop_privileges()?;
     enter_domain(policy)?;
-    let filtered = before.ready.filter.install();
+    let filtered = before.setup.filter.install();
     filtered.in_step("filtering system calls")?;
     // The program has the same user, but must not read this process's memory or handles.
     let closed = set_dumpable_behavior(DumpableBehavior::NotDumpable);

@@ -78,9 +78,9 @@ const OTHERS_READ: Mode = Mode::from_raw_mode(0o022);
 
 /// Runs as a fork server, and as each helper that is forked from it; returns the exit status.
 pub(crate) fn fork_server_main() -> u8 {
-    let ready = HelperSetup::prepare();
+    let setup = HelperSetup::prepare();
     let role = fork_server::run_fork_server();
-    exit_status(&role.and_then(|role| run_helper(role, &ready)))
+    exit_status(&role.and_then(|role| run_helper(role, &setup)))
 }
 
 /// What every sandbox needs and no request changes; a fork server prepares it once for all helpers.
@@ -111,11 +111,11 @@ fn exit_status(done: &io::Result<()>) -> u8 {
 }
 
 /// Runs as a forked helper. All that can be prepared without a request is prepared before.
-fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
+fn run_helper(mut role: ForkRole, setup: &HelperSetup) -> io::Result<()> {
     while role == ForkRole::Helper {
         detach_from_parent()?;
         match fork_server::wait_for_work()? {
-            AssignedWork::Command => return handle_request(ready),
+            AssignedWork::Command => return handle_request(setup),
             AssignedWork::Overlay => role = fork_server::run_overlay_fork_server()?,
             AssignedWork::Nothing => break,
         }
@@ -123,12 +123,12 @@ fn run_helper(mut role: ForkRole, ready: &HelperSetup) -> io::Result<()> {
     Ok(())
 }
 
-fn handle_request(ready: &HelperSetup) -> io::Result<()> {
+fn handle_request(setup: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
     let request = control.receive_request()?;
     let done = match request.policy.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => {
-            run_in_namespaces(&control, request, ready)
+            run_in_namespaces(&control, request, setup)
         }
         SandboxLevel::Landlock | SandboxLevel::Off => supervisor::run(&control, request),
         SandboxLevel::Unavailable => Err(SandboxRefusal {
@@ -173,14 +173,14 @@ fn release_streams() {
 fn run_in_namespaces(
     control: &ParentSocket,
     mut request: HelperRequest,
-    ready: &HelperSetup,
+    setup: &HelperSetup,
 ) -> SandboxResult<io::Result<()>> {
     let restricted = request.restricted.take();
     let before = OuterContext {
         owner: HelperOwner::current(),
         identities: path_identities(&request.policy)?,
         restricted: restricted.unwrap_or_else(find_restricted_files),
-        ready,
+        setup,
     };
     let mut set_aside = Vec::new();
     for layer in &request.policy.layers {
