@@ -206,7 +206,8 @@ pub struct DeliveryResult {
 }
 
 /// Delivers the changes in `source`: plans, asks, and applies what is selected. massgen's versions
-/// of files that the user changed meanwhile go to `conflicts_dir`. The `hooks` see the overlay first.
+/// of files that the user changed meanwhile go to `conflicts_dir`. The `hooks` see the overlay
+/// first.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,

@@ -395,7 +395,7 @@ impl PipelineLaunch<'_> {
             task: repository.record.task.clone(),
         };
         let (kept_in, redactor) = (repository.dir.answer(), context.redactor.clone());
-        let output_paths = output_paths(&repository.dir, context.inbox.clone());
+        let paths = output_paths(&repository.dir, context.inbox.clone());
         let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let store = project_store(&config, &host);
@@ -404,13 +404,7 @@ impl PipelineLaunch<'_> {
         let pipeline = PipelineRun::new(config, context, repository, stop, shown)?;
         let redacting = redactor.clone();
         let view = RunObserver::begin(
-            reader,
-            dashboard,
-            run_start,
-            redacting,
-            arguments,
-            output_paths,
-            output,
+            reader, dashboard, run_start, redacting, arguments, paths, output,
         )?;
         let (result, followed) = tokio::join!(
             pipeline.run(),

@@ -189,9 +189,9 @@ pub struct ConflictPolicy {
 }
 
 impl ConflictPolicy {
-    /// Protects the user's edits from now on. `dir` must just have been created: its timestamp comes
-    /// from the clock that stamps files, which lags behind the time of day by up to a tick. A file
-    /// that the user saves within that tick must not seem older than the run.
+    /// Protects the user's edits from now on. `dir` must just have been created: its timestamp
+    /// comes from the clock that stamps files, which lags behind the time of day by up to a tick. A
+    /// file that the user saves within that tick must not seem older than the run.
     pub fn from_now(dir: RealPath) -> Result<Self> {
         let metadata = DirectoryHandle::open(&dir)
             .and_then(FileMetadata::from_handle)
