@@ -187,7 +187,7 @@ impl TrackedRun {
         {
             fields.extend(ended);
         }
-        sanitize(&state.redactor, status)
+        outward(&state.redactor, status)
     }
 
     /// Returns the answers of the last attempt under their anonymous names, and the votes that
@@ -223,7 +223,7 @@ impl TrackedRun {
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
         });
-        sanitize(&state.redactor, answers)
+        outward(&state.redactor, answers)
     }
 
     /// Returns the result of the run, or the one that it would have if it ended now.
@@ -273,7 +273,7 @@ impl ObservedRun for TrackedRun {
 }
 
 /// Redacts secrets and escapes invisible characters, because a model reads the output.
-fn sanitize(redactor: &Redactor, value: Value) -> Value {
+fn outward(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
         escape_text(&redactor.text(text)).into_owned()
     })
@@ -358,6 +358,6 @@ mod tests {
         let redactor = Redactor::default();
         let value = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
         let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});
-        assert_eq!(sanitize(&redactor, value), expected);
+        assert_eq!(outward(&redactor, value), expected);
     }
 }
