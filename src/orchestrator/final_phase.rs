@@ -480,7 +480,7 @@ impl FinalDelivery<'_> {
         if self.overlay.is_none() {
             let origin = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
-                written: SourceLayout::Apart,
+                layout: SourceLayout::SeparateDirectory,
                 left_out: self.left_out_of_answers(),
             };
             let of_target = |grant: &Grant, _: &mut _| {
@@ -525,7 +525,7 @@ impl FinalDelivery<'_> {
         };
         let roots = write_roots(&self.member.grants);
         let mut used_directories = BTreeSet::new();
-        let offer = DeliverySource {
+        let source = DeliverySource {
             grants: self.member.write_grants(),
             origins: roots
                 .iter()
@@ -542,7 +542,7 @@ impl FinalDelivery<'_> {
             overlay: self.overlay.clone(),
         });
         let delivered =
-            match review::deliver(how, delivery, offer, conflicts_dir, self.state, hooks).await {
+            match review::deliver(how, delivery, source, conflicts_dir, self.state, hooks).await {
                 Ok(delivered) => delivered,
                 Err(error) => return Ok(failed_changes(&roots, &error)),
             };
@@ -575,7 +575,7 @@ fn source_directory(
         .insert(tree.upper.clone())
         .then(|| SourceDirectory {
             path: tree.upper.clone(),
-            written: SourceLayout::Over,
+            layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
         })
 }

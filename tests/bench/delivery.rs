@@ -103,11 +103,11 @@ fn deliver(files: u32) -> (Duration, Duration) {
         GrantKind::Context,
         Permission::Write,
     );
-    let offer = DeliverySource {
+    let source = DeliverySource {
         grants: vec![grant],
         origins: vec![Some(SourceDirectory {
             path: abs(&upper),
-            written: SourceLayout::Over,
+            layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
         })],
         began_ns: i64::MAX,
@@ -116,7 +116,7 @@ fn deliver(files: u32) -> (Duration, Duration) {
     };
     let began = Instant::now();
     let delivery = OpenDelivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();
-    let planned = plan(&delivery, &offer, None).unwrap();
+    let planned = plan(&delivery, &source, None).unwrap();
     let plan_took = began.elapsed();
     let changes = apply(&delivery, &planned, &planned.everything(), None).unwrap();
     assert_eq!(u32::try_from(changes.len()).unwrap(), files);

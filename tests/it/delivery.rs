@@ -127,7 +127,7 @@ impl DeliveryFixture {
         assert!(overlay.status.success(), "{script}: {error}");
     }
 
-    pub(crate) fn offer(&self) -> DeliverySource {
+    pub(crate) fn source(&self) -> DeliverySource {
         let LocatedPath::Directory(root) = locate(&self.abs("rw")).unwrap() else {
             panic!("`rw` is gone");
         };
@@ -137,7 +137,7 @@ impl DeliveryFixture {
             grants: vec![grant],
             origins: vec![Some(SourceDirectory {
                 path: self.abs("layer/upper"),
-                written: SourceLayout::Over,
+                layout: SourceLayout::OverlayLayer,
                 left_out: Vec::new(),
             })],
             began_ns: i64::MAX,
@@ -148,7 +148,7 @@ impl DeliveryFixture {
 
     pub(crate) fn delivery(&self) -> OpenDelivery {
         let delivery = OpenDelivery::create(&self.abs(".massgen/deliveries"), "log_1").unwrap();
-        delivery.write_source(&self.offer()).unwrap();
+        delivery.write_source(&self.source()).unwrap();
         delivery
     }
 
@@ -165,7 +165,7 @@ impl DeliveryFixture {
     #[track_caller]
     pub(crate) fn deliver(&self) -> Vec<String> {
         let delivery = self.delivery();
-        let plan = plan(&delivery, &self.offer(), None).unwrap();
+        let plan = plan(&delivery, &self.source(), None).unwrap();
         self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
     }
 
@@ -382,7 +382,7 @@ fn planned_since(
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    plan(delivery, &fixture.offer(), Some(&since)).unwrap()
+    plan(delivery, &fixture.source(), Some(&since)).unwrap()
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn files_changed_between_plan_and_delivery_are_kept() {
     let fixture = DeliveryFixture::new();
     fixture.run("echo ours > README.md; echo 2 > src/app.py; rm src/old.py; echo n > new");
     let delivery = fixture.delivery();
-    let plan = plan(&delivery, &fixture.offer(), None).unwrap();
+    let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fixture.write("rw/README.md", "mine\n");
     fixture.write("rw/src/old.py", "mine\n");
     fixture.write("rw/new", "mine\n");
@@ -464,7 +464,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     let fixture = DeliveryFixture::new();
     fixture.run("rm -r plain; rm README.md");
     let delivery = fixture.delivery();
-    let plan = plan(&delivery, &fixture.offer(), None).unwrap();
+    let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fixture.write("rw/plain/deep/mine", "mine\n");
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
@@ -486,7 +486,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
         "sed -i 's/^2$/two/; s/^28$/twenty-eight/' long; mkdir d; echo 1 > d/1; echo 2 > d/2; rm README.md",
     );
     let delivery = fixture.delivery();
-    let mut plan = plan(&delivery, &fixture.offer(), None).unwrap();
+    let mut plan = plan(&delivery, &fixture.source(), None).unwrap();
     let mut takes = vec![DeliveryChoice::Leave; plan.entries.len()];
     let index_of = |plan: &DeliveryPlan, rel: &str| {
         let rel = RelPath::new(rel).unwrap();
@@ -513,7 +513,8 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
         fixture.text("rw/long"),
         lines.replace("\n28\n", "\ntwenty-eight\n")
     );
-    let plan = massgen::world::delivery::planning::plan(&delivery, &fixture.offer(), None).unwrap();
+    let plan =
+        massgen::world::delivery::planning::plan(&delivery, &fixture.source(), None).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
@@ -542,17 +543,17 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
         fs::Permissions::from_mode(0o444),
     )
     .unwrap();
-    let mut offer = fixture.offer();
-    offer.origins = vec![Some(SourceDirectory {
+    let mut source = fixture.source();
+    source.origins = vec![Some(SourceDirectory {
         path: fixture.abs("answer"),
-        written: SourceLayout::Apart,
+        layout: SourceLayout::SeparateDirectory,
         left_out: vec![
             RelPath::new("memory").unwrap(),
             RelPath::new(".subagents").unwrap(),
         ],
     })];
     let delivery = fixture.delivery();
-    let plan = plan(&delivery, &offer, None).unwrap();
+    let plan = plan(&delivery, &source, None).unwrap();
     let actions: Vec<EntryAction> = plan
         .entries
         .iter()
@@ -642,12 +643,12 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let base = numbered_lines(9);
     fixture.write("rw/text", &base);
     let bases = MergeBases::new(fixture.abs("bases"), None);
-    let root = fixture.offer().grants[0].root.clone();
+    let root = fixture.source().grants[0].root.clone();
     let policy = GatePolicy {
         bases: Some(bases.clone()),
         ..GatePolicy::single_call(root)
     };
-    let gate = Gate::open(fixture.offer().manager(), policy).unwrap();
+    let gate = Gate::open(fixture.source().manager(), policy).unwrap();
     call_successfully(&gate, "read_text_file", &json!({"path": "text"}));
     fixture.run(&format!("printf '{ours}' > text"));
     let delivery = fixture.delivery();
@@ -659,7 +660,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    let mut plan = plan(&delivery, &fixture.offer(), Some(&since)).unwrap();
+    let mut plan = plan(&delivery, &fixture.source(), Some(&since)).unwrap();
     merge(&delivery, &mut plan, &since).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(fixture.text("rw/text"), expected);

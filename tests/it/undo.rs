@@ -746,14 +746,14 @@ fn the_rest_of_a_file_that_was_changed_since_is_not_offered() {
     let lines = numbered_lines(30);
     fixture.write("rw/long", &lines);
     fixture.run("sed -i 's/^2$/two/; s/^28$/last/' long");
-    let offer = DeliverySource {
+    let source = DeliverySource {
         began_ns: 0,
-        ..fixture.offer()
+        ..fixture.source()
     };
     drop(fixture.delivery());
     let delivery = fixture.reopen_delivery();
-    delivery.write_source(&offer).unwrap();
-    let mut planned = plan(&delivery, &offer, None).unwrap();
+    delivery.write_source(&source).unwrap();
+    let mut planned = plan(&delivery, &source, None).unwrap();
     let parts = BTreeMap::from([(0, last_of_two_hunks())]);
     let takes = vec![DeliveryChoice::Leave];
     let takes = select_hunks(&delivery, &mut planned, takes, &parts).unwrap();

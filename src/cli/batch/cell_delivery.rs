@@ -216,7 +216,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         });
         origins.push(Some(SourceDirectory {
             path: cell.changes().join(below.as_path()),
-            written: SourceLayout::Over,
+            layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
         }));
     }

@@ -66,18 +66,18 @@ pub(crate) fn run(
         }
         let delivery = Arc::new(OpenDelivery::open(&deliveries, &name)?);
         let earlier = EarlierParts::read(&delivery)?;
-        let offer = delivery.read_source()?;
-        return apply_delivery(host, arguments, &delivery, &offer, earlier, output);
+        let source = delivery.read_source()?;
+        return apply_delivery(host, arguments, &delivery, &source, earlier, output);
     };
-    let offer = OpenDelivery::open(&deliveries, &name)?.read_source()?;
-    let offer = agent_source(&name, agent, offer, host)?;
+    let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
+    let source = agent_source(&name, agent, source, host)?;
     let earlier = EarlierParts {
         files: earlier_files(&name, &deliveries)?,
         ..EarlierParts::default()
     };
     let delivery = OpenDelivery::create(&deliveries, &name)?;
-    delivery.write_source(&offer)?;
-    let status = apply_delivery(host, arguments, &delivery, &offer, earlier, output)?;
+    delivery.write_source(&source)?;
+    let status = apply_delivery(host, arguments, &delivery, &source, earlier, output)?;
     if !delivery.is_applied() {
         delivery.discard()?;
     }
@@ -193,7 +193,7 @@ fn reapplied_selection(
 pub(super) fn agent_source(
     name: &str,
     agent: &str,
-    offer: DeliverySource,
+    source: DeliverySource,
     host: &Host,
 ) -> Result<DeliverySource> {
     let run = logs::find_run(run_of(name), host)?;
@@ -208,14 +208,14 @@ pub(super) fn agent_source(
         let known = known.join(", ");
         Error::new(ErrorKind::Usage, message).with_hint(format!("agents with an answer: {known}"))
     })?;
-    answer_source(name, agent, files, offer)
+    answer_source(name, agent, files, source)
 }
 
 /// Returns the delivery source with the files of the answer `wanted` instead of the offered ones.
 pub(crate) fn labelled_source(
     run: &RunDir,
     wanted: &str,
-    offer: DeliverySource,
+    source: DeliverySource,
 ) -> Result<DeliverySource> {
     let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == wanted;
     let (found, known) = find_files(run, is_meant)?;
@@ -224,7 +224,7 @@ pub(crate) fn labelled_source(
         let known = join_with_commas(&known);
         Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {known}"))
     })?;
-    answer_source(&run.name(), wanted, files, offer)
+    answer_source(&run.name(), wanted, files, source)
 }
 
 /// Plans the files of an answer, which `source` has for its first write path, without those of the
@@ -273,31 +273,31 @@ fn find_files(
     Ok((found, known))
 }
 
-/// Returns `offer` with `files`, those of the answer `answer`, for its first write path.
+/// Returns `source` with `files`, those of the answer `answer`, for its first write path.
 fn answer_source(
     name: &str,
     answer: &str,
     files: AnswerFiles,
-    offer: DeliverySource,
+    source: DeliverySource,
 ) -> Result<DeliverySource> {
     let AnswerFiles::Snapshot(files) = files else {
         let message = format!("the answer of `{answer}` has no files");
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen logs show {name}` shows its text")));
     };
-    let target = offer.tree().ok_or_else(|| {
+    let target = source.tree().ok_or_else(|| {
         let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)
     })?;
     let origin = SourceDirectory {
         path: files,
-        written: SourceLayout::Apart,
-        left_out: offer.left_out_of_answers.clone(),
+        layout: SourceLayout::SeparateDirectory,
+        left_out: source.left_out_of_answers.clone(),
     };
-    let origins = (0..offer.grants.len()).map(|number| (number == target).then(|| origin.clone()));
+    let origins = (0..source.grants.len()).map(|number| (number == target).then(|| origin.clone()));
     Ok(DeliverySource {
         origins: origins.collect(),
-        ..offer
+        ..source
     })
 }
 
@@ -329,19 +329,19 @@ pub(crate) fn apply_delivery(
     host: &Host,
     arguments: &ApplyArguments,
     delivery: &OpenDelivery,
-    offer: &DeliverySource,
+    source: &DeliverySource,
     earlier: EarlierParts,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
-    refuse_outside(&offer.roots(), &host.project, &paths)?;
+    refuse_outside(&source.roots(), &host.project, &paths)?;
     let since = ConflictBaseline {
-        began_ns: i128::from(offer.began_ns),
+        began_ns: i128::from(source.began_ns),
         bases: None,
         partial: earlier.partial,
         earlier: earlier.files,
     };
-    let mut planned = plan(delivery, offer, Some(&since))?;
+    let mut planned = plan(delivery, source, Some(&since))?;
     let mut known = planned.paths();
     known.extend(earlier.paths);
     require_known_path(&paths, delivery.name(), &known, &host.cwd)?;

@@ -115,14 +115,14 @@ fn note_undone(delivered: &AppliedDelivery, count: usize, output: &mut CliOutput
 
 /// Returns what `delivery` would change now.
 fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
-    let offer = delivery.read_source()?;
+    let source = delivery.read_source()?;
     let since = ConflictBaseline {
-        began_ns: i128::from(offer.began_ns),
+        began_ns: i128::from(source.began_ns),
         bases: None,
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    plan(delivery, &offer, Some(&since))
+    plan(delivery, &source, Some(&since))
 }
 
 /// Shows what `delivery` would change.

@@ -69,8 +69,8 @@ pub(crate) fn run(
         |file: &RelPath| partial.contains(file) || !may_change(file, delivering.root(), &paths);
     runtime.block_on(delivering.require_unchanged(shape, is_known))?;
     let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
-    let offer = runtime.block_on(file_source(&delivering, &delivery, host))?;
-    let status = apply(&offer, &delivery, shape, host, arguments, output);
+    let source = runtime.block_on(file_source(&delivering, &delivery, host))?;
+    let status = apply(&source, &delivery, shape, host, arguments, output);
     let applied = if delivery.is_applied() {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
@@ -133,15 +133,15 @@ pub(crate) async fn file_source(
     let root = real_path(delivering.root())?;
     let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
     hide_state(&mut root, &real_path(&host.state_parent.join(STATE_DIR))?);
-    let offer = DeliverySource {
+    let source = DeliverySource {
         grants: vec![root],
         origins: vec![None],
         began_ns,
         attempt: 1,
         left_out_of_answers: Vec::new(),
     };
-    delivery.write_source(&offer)?;
-    Ok(offer)
+    delivery.write_source(&source)?;
+    Ok(source)
 }
 
 /// Returns the files of which an earlier delivery of the pipeline applied some hunks, and which are
@@ -189,7 +189,7 @@ pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
 
 /// Applies the recorded source. If a commit follows, applies all of it or nothing.
 fn apply(
-    offer: &DeliverySource,
+    source: &DeliverySource,
     delivery: &OpenDelivery,
     shape: HistoryMode,
     host: &Host,
@@ -197,10 +197,10 @@ fn apply(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     if shape != HistoryMode::Files {
-        require_all_allowed(&plan(delivery, offer, None)?)?;
+        require_all_allowed(&plan(delivery, source, None)?)?;
     }
     let earlier = EarlierParts::default();
-    apply_delivery(host, arguments, delivery, offer, earlier, output)
+    apply_delivery(host, arguments, delivery, source, earlier, output)
 }
 
 /// Decides how the history of the pipeline is delivered.

@@ -155,6 +155,6 @@ async fn plan_files(
     delivery: &OpenDelivery,
     host: &Host,
 ) -> Result<DeliveryPlan> {
-    let offer = file_source(delivering, delivery, host).await?;
-    plan(delivery, &offer, None)
+    let source = file_source(delivering, delivery, host).await?;
+    plan(delivery, &source, None)
 }

@@ -225,17 +225,17 @@ fn no_delivery(name: &str) -> ApiError {
 /// Plans the offered changes, except those that were applied earlier and not changed since.
 fn plan_of(
     delivery: &OpenDelivery,
-    offer: &DeliverySource,
+    source: &DeliverySource,
     partial: PartialFiles,
     earlier: EarlierFiles,
 ) -> Result<DeliveryPlan> {
     let since = ConflictBaseline {
-        began_ns: i128::from(offer.began_ns),
+        began_ns: i128::from(source.began_ns),
         bases: None,
         partial,
         earlier,
     };
-    plan(delivery, offer, Some(&since))
+    plan(delivery, source, Some(&since))
 }
 
 /// Returns all changes of `plan`, each with the conflict that there is by now.
@@ -295,8 +295,8 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         // A delivery that cannot be read has none.
         add_reverted_files(&mut applied, applied_files(part, host).unwrap_or_default());
     }
-    let offer = delivery.read_source()?;
-    let planned = plan_of(&delivery, &offer, partial, EarlierFiles::default())?;
+    let source = delivery.read_source()?;
+    let planned = plan_of(&delivery, &source, partial, EarlierFiles::default())?;
     let mut review = plan_json("kept", &delivery, &planned, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
@@ -378,9 +378,9 @@ fn delivered_word(state: DeliveredState) -> &'static str {
 /// project with the files of another answer.
 fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -> ApiResult<Value> {
     let delivery = open_newest(&run.name(), host)?;
-    let offer = delivery.read_source()?;
+    let source = delivery.read_source()?;
     let read = |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
-        let planned = answer_plan(run, label, &delivery, offer.clone())?;
+        let planned = answer_plan(run, label, &delivery, source.clone())?;
         let mut differences = BTreeMap::new();
         for index in planned.items() {
             if let Some(entry) = planned.entries.get(index) {
@@ -415,9 +415,9 @@ fn answer_plan(
     run: &RunDir,
     label: &str,
     delivery: &OpenDelivery,
-    offer: DeliverySource,
+    source: DeliverySource,
 ) -> Result<DeliveryPlan> {
-    let source = labelled_source(run, label, offer)?;
+    let source = labelled_source(run, label, source)?;
     plan_answer(delivery, &source)
 }
 
@@ -511,8 +511,8 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
 /// Plans what was not applied of a kept delivery.
 fn plan_rest(delivery: &Arc<OpenDelivery>) -> Result<DeliveryPlan> {
     let earlier = EarlierParts::read(delivery)?;
-    let offer = delivery.read_source()?;
-    plan_of(delivery, &offer, earlier.partial, EarlierFiles::default())
+    let source = delivery.read_source()?;
+    plan_of(delivery, &source, earlier.partial, EarlierFiles::default())
 }
 
 /// Applies what the request takes of what was not applied of a kept delivery.

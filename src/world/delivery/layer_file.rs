@@ -26,11 +26,11 @@ pub(super) fn restore_layer_file(
     text: &str,
 ) -> Result<()> {
     // Without the source, nothing can be offered in any case.
-    let (Ok(offer), PathState::File(state)) = (delivery.read_source(), &step.ours) else {
+    let (Ok(source), PathState::File(state)) = (delivery.read_source(), &step.ours) else {
         return Ok(());
     };
-    let SourceDirectory { path, written, .. } = delivery.source_location(&offer, step.root);
-    if written != SourceLayout::Over || !path.is_within(delivery.dir()) {
+    let SourceDirectory { path, layout, .. } = delivery.source_location(&source, step.root);
+    if layout != SourceLayout::OverlayLayer || !path.is_within(delivery.dir()) {
         return Ok(());
     }
     dir::create_all(&path, DirectoryAudience::User)?;

@@ -75,21 +75,21 @@ pub(super) type RootedFile = (usize, RelPath);
 /// Returns what `delivery` would change now.
 pub fn plan(
     delivery: &OpenDelivery,
-    offer: &DeliverySource,
+    source: &DeliverySource,
     since: Option<&ConflictBaseline>,
 ) -> Result<DeliveryPlan> {
     let mut plan = DeliveryPlan {
-        roots: offer.roots(),
+        roots: source.roots(),
         ..DeliveryPlan::default()
     };
-    let manager = offer.manager();
-    for (number, root) in offer.roots().iter().enumerate() {
-        let origin = delivery.source_dir(offer, number);
+    let manager = source.manager();
+    for (number, root) in source.roots().iter().enumerate() {
+        let origin = delivery.source_dir(source, number);
         plan.origins
             .push(origin.as_ref().map(|origin| origin.path.clone()));
         let Some(SourceDirectory {
             path,
-            written,
+            layout,
             left_out,
         }) = origin
         else {
@@ -105,7 +105,7 @@ pub fn plan(
         let reading = LayerPlanner {
             manager: &manager,
             since,
-            written,
+            layout,
             left_out,
             number,
             real,
@@ -128,7 +128,7 @@ pub fn plan(
 struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
     since: Option<&'a ConflictBaseline>,
-    written: SourceLayout,
+    layout: SourceLayout,
     /// The subdirectories of the layer that are not delivered.
     left_out: Vec<RelPath>,
     /// The number of the root.
@@ -322,7 +322,7 @@ impl LayerPlanner<'_> {
                 let ours = PathState::Directory {
                     mode: mode_bits(meta),
                 };
-                if self.written == SourceLayout::Over && mode != mode_bits(meta) {
+                if self.layout == SourceLayout::OverlayLayer && mode != mode_bits(meta) {
                     self.add(rel, theirs, ours, None);
                 }
                 Ok(())
@@ -400,9 +400,9 @@ impl LayerPlanner<'_> {
     fn put_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         let (theirs, found) = self.user_state(rel)?;
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
-        let kept_mode = match (&theirs, self.written) {
-            (PathState::File(old), SourceLayout::Apart) => Some(old.mode),
-            (PathState::File(old), SourceLayout::Over)
+        let kept_mode = match (&theirs, self.layout) {
+            (PathState::File(old), SourceLayout::SeparateDirectory) => Some(old.mode),
+            (PathState::File(old), SourceLayout::OverlayLayer)
                 if old.mode & PLAIN_BITS | 0o200 == new_bits =>
             {
                 Some(old.mode)
@@ -467,7 +467,7 @@ impl LayerPlanner<'_> {
         ours: PathState,
     ) -> PlanningResult {
         if theirs.is_directory() {
-            if self.written == SourceLayout::Apart {
+            if self.layout == SourceLayout::SeparateDirectory {
                 return Err(EntryRejection::Fault(FileSystemError::IsDirectory));
             }
             self.remove_below(rel)?;

@@ -72,7 +72,8 @@ pub struct SourceDirectory {
     /// Its path.
     pub path: AbsPath,
     /// How it was written.
-    pub written: SourceLayout,
+    #[serde(rename = "written")]
+    pub layout: SourceLayout,
     /// Its subdirectories that are not delivered.
     #[serde(
         default,
@@ -101,13 +102,14 @@ fn one_or_several<'de, D: Deserializer<'de>>(
 
 /// How the content to deliver was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum SourceLayout {
     /// To a layer over the user's tree: names that are not in the layer are unchanged.
-    Over,
+    #[serde(rename = "over")]
+    OverlayLayer,
     /// To a separate directory, from which files are copied. Its permission bits count only for new
     /// files.
-    Apart,
+    #[serde(rename = "apart")]
+    SeparateDirectory,
 }
 
 /// A write path in `delivery.json`.
@@ -252,20 +254,24 @@ impl OpenDelivery {
     /// Returns the directory that is delivered to the write path with this number, if there is one.
     pub(super) fn source_dir(
         &self,
-        offer: &DeliverySource,
+        source: &DeliverySource,
         number: usize,
     ) -> Option<SourceDirectory> {
         let is_there =
             |origin: &SourceDirectory| file::kind(&origin.path).is_ok_and(|kind| kind.is_dir());
-        Some(self.source_location(offer, number)).filter(is_there)
+        Some(self.source_location(source, number)).filter(is_there)
     }
 
     /// Returns the same whether it exists or not.
-    pub(super) fn source_location(&self, offer: &DeliverySource, number: usize) -> SourceDirectory {
-        let other = offer.origins.get(number).cloned().flatten();
+    pub(super) fn source_location(
+        &self,
+        source: &DeliverySource,
+        number: usize,
+    ) -> SourceDirectory {
+        let other = source.origins.get(number).cloned().flatten();
         other.unwrap_or_else(|| SourceDirectory {
             path: self.layer(number).join("upper"),
-            written: SourceLayout::Over,
+            layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
         })
     }
@@ -292,9 +298,9 @@ impl OpenDelivery {
     }
 
     /// Writes what can be delivered, so that it can also be applied later.
-    pub fn write_source(&self, offer: &DeliverySource) -> Result<()> {
+    pub fn write_source(&self, source: &DeliverySource) -> Result<()> {
         let write_path = |(number, grant): (usize, &Grant)| WritePathRecord {
-            origin: offer.origins.get(number).cloned().flatten(),
+            origin: source.origins.get(number).cloned().flatten(),
             path: grant.root.to_abs(),
             scope: grant.scope,
             protected: grant.protected.clone(),
@@ -304,13 +310,14 @@ impl OpenDelivery {
         };
         let delivery_file = DeliveryFile {
             seal: self.delivery_dir.seal()?,
-            began_ns: offer.began_ns,
-            attempt: offer.attempt,
-            left_out_of_answers: offer.left_out_of_answers.clone(),
-            write_paths: offer.grants.iter().enumerate().map(write_path).collect(),
+            began_ns: source.began_ns,
+            attempt: source.attempt,
+            left_out_of_answers: source.left_out_of_answers.clone(),
+            write_paths: source.grants.iter().enumerate().map(write_path).collect(),
         };
-        let bytes = serde_json::to_vec_pretty(&delivery_file)
-            .map_err(|error| Error::bug("an offer has no JSON form").with_source(error))?;
+        let bytes = serde_json::to_vec_pretty(&delivery_file).map_err(|error| {
+            Error::bug("the source of a delivery has no JSON form").with_source(error)
+        })?;
         file::replace(
             &self.delivery_dir.source_file(),
             &bytes,
