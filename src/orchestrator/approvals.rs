@@ -168,7 +168,7 @@ struct ElicitationBroker {
 impl ElicitationResponder for ElicitationBroker {
     fn elicit(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>> {
         let inner = &self.broker.0;
-        let asking = async {
+        let broker_reply = async {
             let _turn = inner.queue.lock().await;
             let reply = async {
                 match &inner.config.channel {
@@ -184,7 +184,7 @@ impl ElicitationResponder for ElicitationBroker {
             };
             timeout(self.time_max, reply).await.ok()?
         };
-        asking.boxed()
+        broker_reply.boxed()
     }
 }
 
@@ -268,7 +268,7 @@ impl AgentApprover {
             question.tool.clone(),
             question.effects.clone(),
         );
-        let asking = async {
+        let broker_reply = async {
             // A call that is approved already waits for no other request.
             if let Some(known) = self.previous_decision(question, &consent) {
                 return Err(known);
@@ -278,24 +278,24 @@ impl AgentApprover {
                 return Err(known);
             }
             self.emit_approval(question, None).await;
-            let explained = timeout(self.time_max, self.ask_user(question)).await;
-            let explained = explained.unwrap_or_else(|_| {
+            let explained_answer = timeout(self.time_max, self.ask_user(question)).await;
+            let explained_answer = explained_answer.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
             });
             // The next request has to find the answer.
-            self.store_answer(explained.answer, &consent).await;
-            Ok(explained)
+            self.store_answer(explained_answer.answer, &consent).await;
+            Ok(explained_answer)
         };
         let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
-        let explained = tokio::select! {
-            explained = asking => explained,
+        let explained_answer = tokio::select! {
+            explained_answer = broker_reply => explained_answer,
             () = cancellation.cancelled() => withdrawn("the request was withdrawn"),
             () = inner.stop.cancelled() => withdrawn("the run is ending"),
         };
-        let ExplainedAnswer { answer, reason } = match explained {
-            Ok(explained) => explained,
+        let ExplainedAnswer { answer, reason } = match explained_answer {
+            Ok(explained_answer) => explained_answer,
             Err(known) => return known,
         };
         self.emit_approval(question, Some(answer)).await;

@@ -176,10 +176,10 @@ pub async fn run(
     drop(submissions);
     let (end, effect) = loop {
         let is_live = !queue.follows_recording();
-        let closed = tokio::select! {
+        let end_and_effect = tokio::select! {
             Some(next) = queue.next_input(|agent| coordinator.ballot.is_at_work(agent)) => match next {
-                CoordinatorInput::Submission(queued, hook_answer) => {
-                    coordinator.handle_submission(queued, hook_answer).await
+                CoordinatorInput::Submission(queued, recorded_refusal) => {
+                    coordinator.handle_submission(queued, recorded_refusal).await
                 }
                 CoordinatorInput::RecordedMessage(number, to) => {
                     coordinator.handle_user_message(number, &to).await
@@ -200,8 +200,8 @@ pub async fn run(
                 Some((CoordinationEnd::Over(cause), coordinator.ballot.close()))
             }
         };
-        if let Some(closed) = closed {
-            break closed;
+        if let Some(end_and_effect) = end_and_effect {
+            break end_and_effect;
         }
     };
     coordination_end.cancel();
@@ -261,7 +261,7 @@ impl Coordinator<'_> {
     async fn handle_submission(
         &mut self,
         queued: QueuedSubmission,
-        hook_answer: RecordedHookRefusal,
+        recorded_refusal: RecordedHookRefusal,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         let QueuedSubmission {
             agent,
@@ -275,11 +275,11 @@ impl Coordinator<'_> {
                 recorded: None,
             },
         );
-        let refused = match hook_answer {
+        let hook_refusal = match recorded_refusal {
             RecordedHookRefusal::Unknown => self.hook_refusal(agent, &submission).await,
-            RecordedHookRefusal::Recorded(hook) => hook,
+            RecordedHookRefusal::Recorded(refusal) => refusal,
         };
-        if let Some(reason) = refused {
+        if let Some(reason) = hook_refusal {
             self.reject_submission(agent, BallotRefusal::ByHook(reason))
                 .await;
             return None;
@@ -290,13 +290,13 @@ impl Coordinator<'_> {
                 known_messages,
                 plan,
             } => {
-                let neutral = match self.workspace(agent) {
+                let relative_content = match self.workspace(agent) {
                     Some(workspace) => prompts::rewrite_paths(&content, workspace, "."),
                     None => content.clone(),
                 };
                 (
                     RoundOutcome::Answer {
-                        content: neutral,
+                        content: relative_content,
                         known_messages,
                     },
                     UnconfirmedSubmission::Answer(content, plan),
@@ -531,8 +531,8 @@ impl Coordinator<'_> {
                 check_results,
             },
         );
-        if let Some(parked) = self.waiting.get_mut(&label.agent) {
-            parked.recorded = Some(label);
+        if let Some(waiting) = self.waiting.get_mut(&label.agent) {
+            waiting.recorded = Some(label);
         }
         let view = self.view(label.agent);
         self.answer_log.send_modify(|log| log.answers.extend(view));
@@ -549,11 +549,11 @@ impl Coordinator<'_> {
         if let Some(known) = self.recorded_results.remove(&label) {
             return Some(known);
         }
-        let examined = CheckTarget::Answer(snapshot.cloned());
+        let target = CheckTarget::Answer(snapshot.cloned());
         let (deadline, events) = (self.deadline, self.events);
         let check_results = self
             .check_runner?
-            .run_checks(agent, examined, deadline, events);
+            .run_checks(agent, target, deadline, events);
         Some(check_results.await)
     }
 
@@ -606,12 +606,12 @@ impl Coordinator<'_> {
                 | BallotRefusal::AlreadyScored
                 | BallotRefusal::UnreadMessage => None,
             };
-            let refused = Event::Coordination(CoordinationEvent::SubmissionRejected {
+            let rejection = Event::Coordination(CoordinationEvent::SubmissionRejected {
                 agent,
                 reason,
                 hook,
             });
-            self.emit(refused).await;
+            self.emit(rejection).await;
         }
         self.send_response(agent, |_| SubmissionResponse::Refused(refusal));
     }
@@ -619,7 +619,7 @@ impl Coordinator<'_> {
     fn send_response(
         &mut self,
         agent: AgentNumber,
-        verdict: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse,
+        response: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse,
     ) {
         if let Some(WaitingAgent {
             response: to,
@@ -628,7 +628,7 @@ impl Coordinator<'_> {
         {
             // An agent that no longer receives has ended; its participant is removed when its task
             // is joined.
-            let _gone = to.send(verdict(recorded));
+            let _gone = to.send(response(recorded));
         }
     }
 

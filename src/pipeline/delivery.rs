@@ -51,19 +51,22 @@ impl PipelineDelivery {
     ///
     /// # Errors
     /// It conflicts with what the user has committed meanwhile; nothing is touched.
-    pub async fn prepare(repository: PipelineRepository, shape: HistoryMode) -> Result<Self> {
+    pub async fn prepare(
+        repository: PipelineRepository,
+        history_mode: HistoryMode,
+    ) -> Result<Self> {
         let hub = &repository.hub;
         let mut line_ends = LineEndings::default();
         if let Some(project) = &repository.project {
             let delivered = hub.tip(&repository.branch(DELIVERED)?).await?;
             let receiver = CommitReceiver { hub, project };
             receiver.finish(delivered.as_ref())?;
-            if shape != HistoryMode::Files {
+            if history_mode != HistoryMode::Files {
                 receiver.expect_idle().await?;
             }
             line_ends = receiver.line_ends().await?;
         }
-        if shape != HistoryMode::Files {
+        if history_mode != HistoryMode::Files {
             require_branch(repository.project.as_ref())?;
         }
         let head = repository
@@ -134,7 +137,7 @@ impl PipelineDelivery {
     ///
     /// # Errors
     /// Not all of it is on disk: then nothing is committed.
-    pub async fn commit(&self, shape: HistoryMode) -> Result<(ObjectId, &str)> {
+    pub async fn commit(&self, history_mode: HistoryMode) -> Result<(ObjectId, &str)> {
         let no_branch = || Error::bug("no branch to commit to");
         let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
         let users = project.branch.as_deref().ok_or_else(no_branch)?;
@@ -156,7 +159,7 @@ impl PipelineDelivery {
         let hub = &self.repository.hub;
         let tip = self.repository.tip().await?;
         let mut parents: Vec<ObjectId> = project.head.clone().into_iter().collect();
-        let is_linked = shape == HistoryMode::Merge || parents.is_empty();
+        let is_linked = history_mode == HistoryMode::Merge || parents.is_empty();
         parents.extend(is_linked.then_some(tip));
         let author = receiver.identity().await?.unwrap_or_else(supervisor_author);
         let task = single_line(&self.repository.record.task, SUBJECT_CHARS_MAX);
@@ -220,7 +223,7 @@ impl PipelineDelivery {
     /// It would, or a file or symlink blocks a directory; nothing is touched.
     pub async fn require_unchanged(
         &self,
-        shape: HistoryMode,
+        history_mode: HistoryMode,
         is_known: impl Fn(&RelPath) -> bool,
     ) -> Result<()> {
         let obstacles = self.repository.hub.obstacles(self.root(), &self.changes);
@@ -238,7 +241,7 @@ impl PipelineDelivery {
             .repository
             .project
             .as_ref()
-            .filter(|_| shape != HistoryMode::Files)
+            .filter(|_| history_mode != HistoryMode::Files)
         {
             let staged: BTreeSet<RelPath> = self.receiver(project).staged_files().await?;
             let changed = self.changes.keys().filter(|path| staged.contains(*path));

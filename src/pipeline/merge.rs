@@ -20,7 +20,7 @@ use crate::orchestrator::team::check_command_config;
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::pipeline::commit::ANSWER_CHARS_MAX;
-use crate::pipeline::repository::{CUMULATIVE, SHARED};
+use crate::pipeline::repository::{CUMULATIVE_FILE, SHARED_FILE};
 use crate::pipeline::role_instance::WriteScope;
 use crate::pipeline::stage_run::{StageOutcome, StageResult, StageRun, StageTask};
 use crate::pipeline::{PipelineRun, PipelineStop};
@@ -252,9 +252,9 @@ impl StageMerger<'_> {
         let mut files = Vec::new();
         if role.name.as_str() == UNDERSTAND {
             let text = self.pipeline.clarify_task(&stage_result.answer).await;
-            files.push((repository.shared_file(SHARED), Some(text.into_bytes())));
+            files.push((repository.shared_file(SHARED_FILE), Some(text.into_bytes())));
         }
-        let path = repository.shared_file(CUMULATIVE);
+        let path = repository.shared_file(CUMULATIVE_FILE);
         let before = repository.hub.tree_of(main).await?;
         let cumulative = repository
             .hub
@@ -273,7 +273,7 @@ impl StageMerger<'_> {
             let output = RelPath::new(stage.role.output.as_ref()?)?;
             Some(repository.role_directory(&stage.role.name).join(&output))
         });
-        let massgens = [SHARED, CUMULATIVE].map(|name| repository.shared_file(name));
+        let massgens = [SHARED_FILE, CUMULATIVE_FILE].map(|name| repository.shared_file(name));
         let removals: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
         let work = repository.hub.with_files(&with, &removals).await?;
         Ok((with, work))

@@ -25,17 +25,18 @@ use crate::world::store::pipelines::{
 use crate::world::store::redact::Redactor;
 
 /// Warning about a project that borrows objects from another repository.
-const BORROWS: &str = "some objects of the project are in another repository that roles cannot \
-                       read, so git fails in their checkouts; to fix this, run `git repack -a -d` \
-                       and remove `.git/objects/info/alternates`";
+const BORROWED_OBJECTS_WARNING: &str = "some objects of the project are in another repository that \
+                                        roles cannot read, so git fails in their checkouts; to fix \
+                                        this, run `git repack -a -d` and remove \
+                                        `.git/objects/info/alternates`";
 /// The directory in the tree for the roles' directories, if a pipeline works on a project.
-const IN_PROJECT: &str = ".pipeline";
+const ROLES_DIRECTORY: &str = ".pipeline";
 /// The file with the task.
-pub(super) const TASK: &str = "TASK.md";
+pub(super) const TASK_FILE: &str = "TASK.md";
 /// The file with the shared understanding of the task.
-pub(super) const SHARED: &str = "SHARED_UNDERSTANDING.md";
+pub(super) const SHARED_FILE: &str = "SHARED_UNDERSTANDING.md";
 /// The file with the roles' reviews of their own work.
-pub(super) const CUMULATIVE: &str = "CUMULATIVE_UNDERSTANDING.md";
+pub(super) const CUMULATIVE_FILE: &str = "CUMULATIVE_UNDERSTANDING.md";
 /// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Maximum number of uncommitted files that a warning names.
@@ -106,7 +107,7 @@ impl PipelineRepository {
                 .as_ref()
                 .is_some_and(ProjectRepository::has_alternates)
         {
-            notes.push(BORROWS.to_owned());
+            notes.push(BORROWED_OBJECTS_WARNING.to_owned());
         }
         let invocation = new.invocation;
         let stages = workflow.pipeline.stages.iter();
@@ -212,7 +213,7 @@ impl PipelineRepository {
             None => self.hub.empty_tree().await?,
         };
         let task = format!("{}\n", task.trim()).into_bytes();
-        let files = [(self.shared_file(TASK), Some(task))];
+        let files = [(self.shared_file(TASK_FILE), Some(task))];
         let tree = self.hub.with_files(&tree, &files).await?;
         let subject = single_line(&self.record.task, SUBJECT_CHARS_MAX);
         let message = JournalEntry::Start.message(&format!("[supervisor] start: {subject}"), "");
@@ -347,7 +348,7 @@ impl PipelinePreview {
         require_within(project.as_ref(), workflow.within.as_ref())?;
         let directory = match (&workflow.directory, &project) {
             (Some(directory), _) => directory.clone(),
-            (None, Some(_)) => RelPath::new(IN_PROJECT).unwrap_or_default(),
+            (None, Some(_)) => RelPath::new(ROLES_DIRECTORY).unwrap_or_default(),
             (None, None) => RelPath::default(),
         };
         Ok(Self { project, directory })

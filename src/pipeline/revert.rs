@@ -5,7 +5,7 @@ use crate::config::keys::nearest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::inspect::instance_name;
 use crate::pipeline::repository::{
-    CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit, main_branch,
+    CUMULATIVE_FILE, PipelineRepository, SHARED_FILE, TASK_FILE, base_commit, main_branch,
 };
 use crate::roles::RoleName;
 use crate::roles::journal::JournalEntry;
@@ -83,7 +83,8 @@ impl PipelineRepository {
             .hub
             .history(&shared, before.as_ref(), HistoryTraversal::First);
         // Every merge adds to the documents.
-        let documents = [TASK, SHARED, CUMULATIVE].map(|name| (self.shared_file(name), None));
+        let documents =
+            [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));
         let mut excluded_edits = documents.to_vec();
         let mut merges = Vec::new();
         for commit in commits.await?.into_iter().rev() {

@@ -5,7 +5,9 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::path::RelPath;
 use crate::pipeline::instructions;
-use crate::pipeline::repository::{CUMULATIVE, PipelineRepository, SHARED, TASK, base_commit};
+use crate::pipeline::repository::{
+    CUMULATIVE_FILE, PipelineRepository, SHARED_FILE, TASK_FILE, base_commit,
+};
 use crate::pipeline::role_instance::{RoleInstance, WriteScope};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::roles::built_in::UNDERSTAND;
@@ -107,7 +109,7 @@ impl PipelineState<'_> {
     /// Returns what earlier roles have left, the most important first.
     async fn documents(&self, instance: &RoleInstance) -> Result<String> {
         let mut documents = Vec::new();
-        for name in [TASK, SHARED] {
+        for name in [TASK_FILE, SHARED_FILE] {
             self.add(&self.repository.shared_file(name), &mut documents)
                 .await?;
         }
@@ -131,8 +133,11 @@ impl PipelineState<'_> {
         for stage in &earlier {
             self.add_files(&stage.role, &mut documents).await?;
         }
-        self.add(&self.repository.shared_file(CUMULATIVE), &mut documents)
-            .await?;
+        self.add(
+            &self.repository.shared_file(CUMULATIVE_FILE),
+            &mut documents,
+        )
+        .await?;
         let budget = self.pipeline.context_tokens_max;
         let elements = select_documents(documents, budget)
             .into_iter()

@@ -51,11 +51,11 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     recover(host, output)?;
-    let shape = history_mode(&dir, arguments)?;
+    let history_mode = history_mode(&dir, arguments)?;
     let runtime = runtime()?;
-    let delivering = runtime.block_on(open_delivery(dir, shape, host))?;
-    if delivering.is_empty() {
-        output.note(match shape {
+    let pipeline_delivery = runtime.block_on(open_delivery(dir, history_mode, host))?;
+    if pipeline_delivery.is_empty() {
+        output.note(match history_mode {
             HistoryMode::Files => "there are no files to apply",
             HistoryMode::Merge | HistoryMode::Squash => {
                 "there are no files to apply: your branch already has all changes"
@@ -64,13 +64,17 @@ pub(crate) fn run(
         return Ok(ExitStatus::Delivered);
     }
     let paths = resolve_paths(&arguments.path, host);
-    let partial = partial_files(&delivering, host)?;
-    let is_known =
-        |file: &RelPath| partial.contains(file) || !may_change(file, delivering.root(), &paths);
-    runtime.block_on(delivering.require_unchanged(shape, is_known))?;
-    let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
-    let source = runtime.block_on(file_source(&delivering, &delivery, host))?;
-    let status = apply(&source, &delivery, shape, host, arguments, output);
+    let partial = partial_files(&pipeline_delivery, host)?;
+    let is_known = |file: &RelPath| {
+        partial.contains(file) || !may_change(file, pipeline_delivery.root(), &paths)
+    };
+    runtime.block_on(pipeline_delivery.require_unchanged(history_mode, is_known))?;
+    let delivery = OpenDelivery::create(
+        &deliveries_directory(host),
+        &pipeline_delivery.delivery_name(),
+    )?;
+    let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host))?;
+    let status = apply(&source, &delivery, history_mode, host, arguments, output);
     let applied = if delivery.is_applied() {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
@@ -79,16 +83,16 @@ pub(crate) fn run(
         None
     };
     let status = status?;
-    if shape == HistoryMode::Files || status != ExitStatus::Delivered {
+    if history_mode == HistoryMode::Files || status != ExitStatus::Delivered {
         return Ok(status);
     }
-    let (commit, branch) = runtime.block_on(delivering.commit(shape))?;
+    let (commit, branch) = runtime.block_on(pipeline_delivery.commit(history_mode))?;
     output.note(&format!("committed to {branch}: {commit}"));
     if let Some(delivery) = applied {
         delivery.record_commit(commit.as_str())?;
     }
     if let Some(remote) = &arguments.push {
-        delivering.push(remote)?;
+        pipeline_delivery.push(remote)?;
     }
     Ok(status)
 }
@@ -101,12 +105,15 @@ pub(crate) fn show_pending(
     show: impl FnOnce(&OpenDelivery) -> Result<Option<ExitStatus>>,
 ) -> Result<Option<ExitStatus>> {
     let runtime = runtime()?;
-    let delivering = runtime.block_on(open_delivery(dir, HistoryMode::Files, host))?;
-    if delivering.is_empty() {
+    let pipeline_delivery = runtime.block_on(open_delivery(dir, HistoryMode::Files, host))?;
+    if pipeline_delivery.is_empty() {
         return Ok(None);
     }
-    let delivery = OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())?;
-    let source = runtime.block_on(file_source(&delivering, &delivery, host));
+    let delivery = OpenDelivery::create(
+        &deliveries_directory(host),
+        &pipeline_delivery.delivery_name(),
+    )?;
+    let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host));
     let shown = source.and_then(|_| show(&delivery));
     delivery.discard()?;
     shown
@@ -115,22 +122,22 @@ pub(crate) fn show_pending(
 /// Determines what the pipeline in `dir` delivers in this form.
 pub(crate) async fn open_delivery(
     dir: PipelineDir,
-    shape: HistoryMode,
+    history_mode: HistoryMode,
     host: &Host,
 ) -> Result<PipelineDelivery> {
     let repository = PipelineRepository::reopen(dir, &host.env).await?;
     repository.require_start_directory(&host.cwd, "run `massgen apply` there")?;
-    PipelineDelivery::prepare(repository, shape).await
+    PipelineDelivery::prepare(repository, history_mode).await
 }
 
 /// Writes the delivered files, and records them as a delivery source.
 pub(crate) async fn file_source(
-    delivering: &PipelineDelivery,
+    pipeline_delivery: &PipelineDelivery,
     delivery: &OpenDelivery,
     host: &Host,
 ) -> Result<DeliverySource> {
-    let began_ns = delivering.write_files(delivery).await?;
-    let root = real_path(delivering.root())?;
+    let began_ns = pipeline_delivery.write_files(delivery).await?;
+    let root = real_path(pipeline_delivery.root())?;
     let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
     hide_state(&mut root, &real_path(&host.state_parent.join(STATE_DIR))?);
     let source = DeliverySource {
@@ -147,16 +154,18 @@ pub(crate) async fn file_source(
 /// Returns the files of which an earlier delivery of the pipeline applied some hunks, and which are
 /// still as it left them.
 pub(crate) fn partial_files(
-    delivering: &PipelineDelivery,
+    pipeline_delivery: &PipelineDelivery,
     host: &Host,
 ) -> Result<BTreeSet<RelPath>> {
     let deliveries = deliveries_directory(host);
     let mut partial = BTreeSet::new();
-    for name in names_of_pipeline(&delivering.pipeline(), &deliveries)? {
+    for name in names_of_pipeline(&pipeline_delivery.pipeline(), &deliveries)? {
         let opened = OpenDelivery::open(&deliveries, &name)?;
         if let Some(delivered) = AppliedDelivery::open(opened)? {
             let roots = delivered.roots();
-            let root = roots.iter().position(|root| root == delivering.root());
+            let root = roots
+                .iter()
+                .position(|root| root == pipeline_delivery.root());
             let files = delivered.partial_files();
             partial.extend(root.into_iter().flat_map(|root| files.below(root)).cloned());
         }
@@ -191,12 +200,12 @@ pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
 fn apply(
     source: &DeliverySource,
     delivery: &OpenDelivery,
-    shape: HistoryMode,
+    history_mode: HistoryMode,
     host: &Host,
     arguments: &ApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    if shape != HistoryMode::Files {
+    if history_mode != HistoryMode::Files {
         require_all_allowed(&plan(delivery, source, None)?)?;
     }
     let earlier = EarlierParts::default();
@@ -210,21 +219,21 @@ fn history_mode(dir: &PipelineDir, arguments: &ApplyArguments) -> Result<History
             usage_error("a pipeline has no answers to choose from").with_hint("omit `--agent`")
         );
     }
-    let shape = match arguments.history {
+    let history_mode = match arguments.history {
         Some(HistoryModeArgument::Squash) => HistoryMode::Squash,
         Some(HistoryModeArgument::Merge) => HistoryMode::Merge,
         None if dir.record()?.project.is_some() && arguments.path.is_empty() => HistoryMode::Merge,
         Some(HistoryModeArgument::Files) | None => HistoryMode::Files,
     };
-    if shape != HistoryMode::Files && !arguments.path.is_empty() {
+    if history_mode != HistoryMode::Files && !arguments.path.is_empty() {
         return Err(usage_error(
             "a commit contains the whole result of the pipeline, but `--path` selects a part of it",
         )
         .with_hint("deliver a part without a commit: `--history none`"));
     }
-    if shape == HistoryMode::Files && arguments.push.is_some() {
+    if history_mode == HistoryMode::Files && arguments.push.is_some() {
         return Err(usage_error("`--push` needs a commit, but none is created")
             .with_hint("add `--history merge` or `--history squash`"));
     }
-    Ok(shape)
+    Ok(history_mode)
 }

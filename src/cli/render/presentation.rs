@@ -33,9 +33,9 @@ pub(super) struct Presentation {
     /// Its text since its last request.
     text: String,
     /// The length of the beginning of the text that was rendered, in bytes.
-    rendered: usize,
+    rendered_length: usize,
     /// The length of the text at which it is parsed next, in bytes.
-    parsed_next: usize,
+    next_parse_length: usize,
 }
 
 impl Presentation {
@@ -45,29 +45,29 @@ impl Presentation {
             agent,
             mode,
             text: String::new(),
-            rendered: 0,
-            parsed_next: 0,
+            rendered_length: 0,
+            next_parse_length: 0,
         }
     }
 
     /// Starts the next reply.
     pub(super) fn start_reply(&mut self) {
         self.text.clear();
-        self.rendered = 0;
-        self.parsed_next = 0;
+        self.rendered_length = 0;
+        self.next_parse_length = 0;
     }
 
     /// Adds a piece, and returns the lines of the blocks that it completes.
     pub(super) fn push(&mut self, piece: &str) -> Vec<StyledRow> {
         self.text.push_str(piece);
-        let is_due = piece.contains('\n') && self.text.len() >= self.parsed_next;
+        let is_due = piece.contains('\n') && self.text.len() >= self.next_parse_length;
         if self.mode == MarkdownMode::Source || !is_due {
             return Vec::new();
         }
         let (blocks, length) = parse_complete(self.unrendered_text());
         let lines = self.render(&blocks, length);
         let growth = self.unrendered_text().len() / GROWTH_PART;
-        self.parsed_next = self.text.len().saturating_add(growth);
+        self.next_parse_length = self.text.len().saturating_add(growth);
         lines
     }
 
@@ -86,13 +86,13 @@ impl Presentation {
     }
 
     fn unrendered_text(&self) -> &str {
-        self.text.get(self.rendered..).unwrap_or_default()
+        self.text.get(self.rendered_length..).unwrap_or_default()
     }
 
     /// Renders `blocks`, which are the next `length` bytes of the text.
     fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledRow> {
-        let is_continued = self.rendered > 0;
-        self.rendered = self.rendered.saturating_add(length);
+        let is_continued = self.rendered_length > 0;
+        self.rendered_length = self.rendered_length.saturating_add(length);
         let mut lines = markdown_lines(blocks, columns());
         if is_continued && !lines.is_empty() {
             lines.insert(0, StyledRow::new());
@@ -153,9 +153,9 @@ mod tests {
         assert!(presentation.push("```\n").is_empty());
         let mut parsed_bytes = 0_usize;
         for _ in 0..20_000 {
-            let before = presentation.parsed_next;
+            let before = presentation.next_parse_length;
             assert!(presentation.push("a line of the code\n").is_empty());
-            if presentation.parsed_next != before {
+            if presentation.next_parse_length != before {
                 parsed_bytes += presentation.text.len();
             }
         }

@@ -31,7 +31,7 @@ use crate::world::store::pipelines::{PipelineDir, find_by_name};
 pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let _alone = server.runs().lock_deliveries().await;
     let host = server.host();
-    let delivering = open(id, HistoryMode::Files, host).await?;
+    let pipeline_delivery = open(id, HistoryMode::Files, host).await?;
     let deliveries = deliveries_directory(host);
     let names = parts_of(id, &deliveries)?;
     let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
@@ -46,9 +46,9 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
         "kept"
     };
     let mut review = json!({"state": state, "files": []});
-    if !delivering.is_empty() {
-        let delivery = create(&delivering, host)?;
-        let planned = plan_files(&delivering, &delivery, host).await;
+    if !pipeline_delivery.is_empty() {
+        let delivery = create(&pipeline_delivery, host)?;
+        let planned = plan_files(&pipeline_delivery, &delivery, host).await;
         let shown = planned.and_then(|planned| plan_json(state, &delivery, &planned, host));
         delivery.discard()?;
         review = shown?;
@@ -56,7 +56,7 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     if let Some(fields) = review.as_object_mut() {
         fields.insert("applied".to_owned(), applied.into());
         fields.insert("parts".to_owned(), parts.into());
-        let may_commit = delivering.has_branch() && !delivering.is_empty();
+        let may_commit = pipeline_delivery.has_branch() && !pipeline_delivery.is_empty();
         fields.insert("may_commit".to_owned(), may_commit.into());
     }
     Ok(review)
@@ -85,17 +85,17 @@ pub(super) async fn deliver(
 
 /// Applies the files and hunks that the request takes.
 async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
-    let delivering = open(id, HistoryMode::Files, host).await?;
+    let pipeline_delivery = open(id, HistoryMode::Files, host).await?;
     let chosen_paths = taken_paths(request, host);
-    let partial = partial_files(&delivering, host)?;
+    let partial = partial_files(&pipeline_delivery, host)?;
     let is_known = |file: &RelPath| {
-        partial.contains(file) || !may_change(file, delivering.root(), &chosen_paths)
+        partial.contains(file) || !may_change(file, pipeline_delivery.root(), &chosen_paths)
     };
-    delivering
+    pipeline_delivery
         .require_unchanged(HistoryMode::Files, is_known)
         .await?;
-    let delivery = create(&delivering, host)?;
-    let applied = plan_files(&delivering, &delivery, host)
+    let delivery = create(&pipeline_delivery, host)?;
+    let applied = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .map_err(ApiError::from)
         .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
@@ -106,17 +106,19 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
 }
 
 /// Applies all files, and commits them to the user's branch.
-async fn commit_all(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<Value> {
-    let delivering = open(id, shape, host).await?;
-    if delivering.is_empty() {
+async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResult<Value> {
+    let pipeline_delivery = open(id, history_mode, host).await?;
+    if pipeline_delivery.is_empty() {
         let message = "your branch already has all changes of the pipeline";
         return Err(ApiError::conflict(message));
     }
-    let partial = partial_files(&delivering, host)?;
+    let partial = partial_files(&pipeline_delivery, host)?;
     let is_known = |file: &RelPath| partial.contains(file);
-    delivering.require_unchanged(shape, is_known).await?;
-    let delivery = create(&delivering, host)?;
-    let applied = plan_files(&delivering, &delivery, host)
+    pipeline_delivery
+        .require_unchanged(history_mode, is_known)
+        .await?;
+    let delivery = create(&pipeline_delivery, host)?;
+    let applied = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .and_then(|planned| apply_all(&delivery, &planned));
     let applied_delivery = if delivery.is_applied() {
@@ -126,7 +128,7 @@ async fn commit_all(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<Valu
         None
     };
     let rows = change_rows(&applied?, host);
-    let (commit, branch) = delivering.commit(shape).await?;
+    let (commit, branch) = pipeline_delivery.commit(history_mode).await?;
     if let Some(delivery) = applied_delivery {
         delivery.record_commit(commit.as_str())?;
     }
@@ -139,22 +141,25 @@ fn apply_all(delivery: &OpenDelivery, planned: &DeliveryPlan) -> Result<Vec<File
 }
 
 /// Determines what the pipeline `id` delivers in this form.
-async fn open(id: &str, shape: HistoryMode, host: &Host) -> ApiResult<PipelineDelivery> {
+async fn open(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResult<PipelineDelivery> {
     let found: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
     let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
-    Ok(open_delivery(dir, shape, host).await?)
+    Ok(open_delivery(dir, history_mode, host).await?)
 }
 
-fn create(delivering: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
-    OpenDelivery::create(&deliveries_directory(host), &delivering.delivery_name())
+fn create(pipeline_delivery: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
+    OpenDelivery::create(
+        &deliveries_directory(host),
+        &pipeline_delivery.delivery_name(),
+    )
 }
 
 /// Plans all files of `delivery`.
 async fn plan_files(
-    delivering: &PipelineDelivery,
+    pipeline_delivery: &PipelineDelivery,
     delivery: &OpenDelivery,
     host: &Host,
 ) -> Result<DeliveryPlan> {
-    let source = file_source(delivering, delivery, host).await?;
+    let source = file_source(pipeline_delivery, delivery, host).await?;
     plan(delivery, &source, None)
 }

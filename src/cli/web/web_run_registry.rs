@@ -30,7 +30,7 @@ pub(super) struct WebRunRegistry {
     /// The feeds of runs that other processes started, the one read last at the end.
     feeds: Mutex<VecDeque<(String, Arc<RunFeed>)>>,
     /// Held while a delivery is applied or reverted.
-    delivering: tokio::sync::Mutex<()>,
+    delivery_lock: tokio::sync::Mutex<()>,
 }
 
 impl WebRunRegistry {
@@ -44,7 +44,7 @@ impl WebRunRegistry {
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             started: Mutex::default(),
             feeds: Mutex::default(),
-            delivering: tokio::sync::Mutex::default(),
+            delivery_lock: tokio::sync::Mutex::default(),
         }
     }
 
@@ -138,7 +138,7 @@ impl WebRunRegistry {
 
     /// Waits until no other delivery is applied or reverted.
     pub(super) async fn lock_deliveries(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.delivering.lock().await
+        self.delivery_lock.lock().await
     }
 
     /// Waits until no run is active.

@@ -101,7 +101,7 @@ impl DocumentNode {
     pub(super) fn to_yaml(&self, heading: &str) -> String {
         let mut writer = YamlWriter {
             out: format!("# {heading}\n"),
-            explained: BTreeSet::new(),
+            written_comments: BTreeSet::new(),
         };
         writer.node(self, 0);
         writer.out
@@ -111,7 +111,7 @@ impl DocumentNode {
 struct YamlWriter {
     out: String,
     /// The comments so far; each is written once.
-    explained: BTreeSet<&'static str>,
+    written_comments: BTreeSet<&'static str>,
 }
 
 impl YamlWriter {
@@ -142,7 +142,7 @@ impl YamlWriter {
 
     /// Writes the first sentence about a key, unless it was written before.
     fn comment(&mut self, doc: &'static str, indent: usize) {
-        if doc.is_empty() || !self.explained.insert(doc) {
+        if doc.is_empty() || !self.written_comments.insert(doc) {
             return;
         }
         if indent == 0 {

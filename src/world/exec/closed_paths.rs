@@ -36,7 +36,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     // At sandbox level `landlock` nothing inside a writable directory can be kept read-only.
     let masks = |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
     let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
-    let mut names = 0_usize;
+    let mut visited_names = 0_usize;
     for root in gate.trees() {
         for rel in &root.grant().hidden {
             let spellings = spellings(&root, rel)?;
@@ -57,12 +57,12 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
             gate,
             root: &root,
             masks: masks && is_own,
-            names: &mut names,
+            visited_names: &mut visited_names,
             closed: &mut closed,
         };
         walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
     }
-    if names > NAMES_MAX {
+    if visited_names > NAMES_MAX {
         let why = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
         return Err(cannot_run(&why));
     }
@@ -73,11 +73,11 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
 /// them. Symlinks do not count.
 fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolError> {
     let mut matches = vec![RelPath::default()];
-    for wanted in rel.names() {
-        let wanted = fold_name(wanted);
-        let mut next = Vec::new();
-        for above in matches {
-            let path = root.join(&above);
+    for name in rel.names() {
+        let folded_name = fold_name(name);
+        let mut children = Vec::new();
+        for parent in matches {
+            let path = root.join(&parent);
             let entries = match path.dir().dir(&path.below()).and_then(|dir| dir.entries()) {
                 Ok(entries) => entries,
                 Err(FileSystemError::Missing | FileSystemError::NotDirectory) => continue,
@@ -87,12 +87,12 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
                     return Err(cannot_run(&why));
                 }
             };
-            let same = entries
-                .into_iter()
-                .filter(|entry| entry.kind != FileKind::Link && fold_name(&entry.name) == wanted);
-            next.extend(same.filter_map(|entry| above.child(&entry.name)));
+            let matching = entries.into_iter().filter(|entry| {
+                entry.kind != FileKind::Link && fold_name(&entry.name) == folded_name
+            });
+            children.extend(matching.filter_map(|entry| parent.child(&entry.name)));
         }
-        matches = next;
+        matches = children;
     }
     Ok(matches)
 }
@@ -102,14 +102,14 @@ struct ClosedPathVisitor<'l> {
     root: &'l ResolvedPath,
     /// Whether read-only paths are recorded too.
     masks: bool,
-    names: &'l mut usize,
+    visited_names: &'l mut usize,
     closed: &'l mut ClosedPaths,
 }
 
 impl TreeVisitor for ClosedPathVisitor<'_> {
     fn visit(&mut self, entry: WalkEntry<'_>) -> WalkAction {
-        *self.names = self.names.saturating_add(1);
-        if *self.names > NAMES_MAX {
+        *self.visited_names = self.visited_names.saturating_add(1);
+        if *self.visited_names > NAMES_MAX {
             return WalkAction::Stop;
         }
         let name_path = self.root.join(entry.rel);
