@@ -50,27 +50,27 @@ pub struct ToolEffects {
     /// The changes.
     pub changes: Vec<FileChange>,
     /// The writes that the gate denied.
-    pub denied: Vec<Denial>,
+    pub denials: Vec<Denial>,
 }
 
 impl ToolEffects {
     /// Adds the effects of later calls.
     pub fn add(&mut self, later: ToolEffects) {
         self.changes.extend(later.changes);
-        self.denied.extend(later.denied);
+        self.denials.extend(later.denials);
     }
 
     /// Returns the effects of a call that was executed.
     pub fn from_changes(changes: Vec<FileChange>) -> Self {
         Self {
             changes,
-            denied: Vec::new(),
+            denials: Vec::new(),
         }
     }
 
     /// Returns the effects of a call that was denied.
     pub fn from_denial(denial: Denial) -> Self {
-        let denied = match denial.refused {
+        let denials = match denial.refused {
             DeniedSubject::Access {
                 wanted: Permission::Write,
                 ..
@@ -82,7 +82,7 @@ impl ToolEffects {
         };
         Self {
             changes: Vec::new(),
-            denied,
+            denials,
         }
     }
 }
@@ -100,7 +100,7 @@ impl FileToolCall {
 fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
     let all = match observation.outcome {
         ActionOutcome::Denied => &[],
-        ActionOutcome::Done | ActionOutcome::Failed => observation.denied.as_slice(),
+        ActionOutcome::Done | ActionOutcome::Failed => observation.denials.as_slice(),
     };
     let nested_refusal = |denial: &Denial| NestedRefusal {
         rule: denial.rule.to_owned(),
@@ -393,11 +393,11 @@ impl ModelSession {
             content,
             images,
             changes,
-            denied,
+            denials,
             ..
         } = observation;
         let mut effects = ToolEffects::from_changes(changes);
-        for denial in denied {
+        for denial in denials {
             effects.add(ToolEffects::from_denial(denial));
         }
         (ToolResultContent { content, images }, effects)

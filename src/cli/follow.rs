@@ -67,11 +67,14 @@ impl TerminalQuestions {
                 }
                 UserQuestion::Open {
                     question,
-                    otherwise,
+                    without_answer,
                     answer,
                 } => {
                     output.line(&[(TextStyle::Strong, &escape_line(&question))]);
-                    output.line(&[(TextStyle::Faint, &format!("  {}", escape_line(&otherwise)))]);
+                    output.line(&[(
+                        TextStyle::Faint,
+                        &format!("  {}", escape_line(&without_answer)),
+                    )]);
                     output.ask("your answer, then Enter?");
                     if let Some(line) = lines.next() {
                         answer.send(line).unwrap_or_default();

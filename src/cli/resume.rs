@@ -110,9 +110,9 @@ async fn resumed_request(
 ) -> Result<RunRequest> {
     let InterruptedRun { run, metadata, .. } = unfinished;
     let telemetry = telemetry_settings(host, output);
-    let completed = environment::load(host);
-    let host = completed.host;
-    let warnings = completed.warnings.iter();
+    let loaded = environment::load(host);
+    let host = loaded.host;
+    let warnings = loaded.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
     let arguments = &merge_arguments(arguments, &metadata.cli_args)?;
     let manifest = run.manifest()?;

@@ -294,11 +294,11 @@ async fn prepare(
         .await
         .map_err(|_| Error::bug("cannot read the task"))??;
     let telemetry = telemetry_settings(host, output);
-    let completed = environment::load(host);
-    let host = completed.host;
+    let loaded = environment::load(host);
+    let host = loaded.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
     let warned = mentions::mention_warnings(&prompt);
-    let all = completed.warnings.iter().chain(&warned);
+    let all = loaded.warnings.iter().chain(&warned);
     all.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
     report_interrupted_run(&host, arguments, output)?;

@@ -166,7 +166,7 @@ struct ElicitationBroker {
 }
 
 impl ElicitationResponder for ElicitationBroker {
-    fn elicit(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>> {
+    fn elicit(&self, question: String, without_answer: String) -> BoxFuture<'_, Option<String>> {
         let inner = &self.broker.0;
         let broker_reply = async {
             let _turn = inner.queue.lock().await;
@@ -174,11 +174,12 @@ impl ElicitationResponder for ElicitationBroker {
                 match &inner.config.channel {
                     ApprovalChannel::Unavailable => None,
                     ApprovalChannel::Terminal(reviewer) => {
-                        let exchange = reviewer.ask_open_question(question, otherwise, &inner.stop);
+                        let exchange =
+                            reviewer.ask_open_question(question, without_answer, &inner.stop);
                         exchange.await
                     }
                     ApprovalChannel::Socket(socket) => {
-                        self.query_socket(socket, question, otherwise).await
+                        self.query_socket(socket, question, without_answer).await
                     }
                 }
             };
@@ -193,14 +194,14 @@ impl ElicitationBroker {
         &self,
         socket: &AbsPath,
         question: String,
-        otherwise: String,
+        without_answer: String,
     ) -> Option<String> {
         let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
         let request = json!({
             "schema_version": 1,
             "project": project,
             "server_asks": question,
-            "otherwise": otherwise,
+            "otherwise": without_answer,
         });
         let request = request.to_string();
         let reply = tokio::select! {

@@ -41,7 +41,7 @@ pub(super) fn delivery_rows(
         let before = outcomes.remove(&path).flatten();
         outcomes.insert(path, combine_outcomes(before, &change.kind));
     }
-    for denial in &effects.denied {
+    for denial in &effects.denials {
         if let DeniedSubject::Access {
             path,
             wanted: Permission::Write,

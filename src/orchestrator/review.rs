@@ -79,7 +79,7 @@ pub enum UserQuestion {
         /// Who asks what, as one sentence.
         question: String,
         /// What happens without an answer.
-        otherwise: String,
+        without_answer: String,
         /// Channel for the answer; an empty string means no answer.
         answer: oneshot::Sender<String>,
     },
@@ -91,13 +91,13 @@ impl Reviewer {
     pub async fn ask_open_question(
         &self,
         question: String,
-        otherwise: String,
+        without_answer: String,
         stop: &CancellationToken,
     ) -> Option<String> {
         let (answer, answered) = oneshot::channel();
         let question = UserQuestion::Open {
             question,
-            otherwise,
+            without_answer,
             answer,
         };
         let exchange = async {

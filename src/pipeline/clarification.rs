@@ -35,9 +35,9 @@ impl PipelineRun {
             };
             let user_answer = match self.reviewer() {
                 Some(person) => {
-                    let otherwise = format!("without an answer, {assumed}");
+                    let without_answer = format!("without an answer, {assumed}");
                     let (text, stop) = (question.text.clone(), &self.stop.graceful);
-                    person.ask_open_question(text, otherwise, stop).await
+                    person.ask_open_question(text, without_answer, stop).await
                 }
                 None => None,
             };
@@ -57,9 +57,9 @@ impl PipelineRun {
     pub(super) async fn ask_for_advice(&self, role: &RoleName, why: &str) -> Option<String> {
         let question =
             format!("the work of {role} still cannot be merged: {why}. What should it do?");
-        let otherwise = "without an answer, the pipeline ends here".to_owned();
+        let without_answer = "without an answer, the pipeline ends here".to_owned();
         self.reviewer()?
-            .ask_open_question(question, otherwise, &self.stop.graceful)
+            .ask_open_question(question, without_answer, &self.stop.graceful)
             .await
     }
 }

@@ -187,7 +187,7 @@ fn the_result_of_a_program_lists_its_output_and_calls() {
     let created = |kind: &ChangeKind| matches!(kind, ChangeKind::Created);
     assert_eq!(observation.changes.len(), 1);
     assert!(created(&observation.changes[0].kind));
-    assert_eq!(observation.denied.len(), 1);
+    assert_eq!(observation.denials.len(), 1);
     let summary = observation.summary.unwrap();
     assert!(
         summary.contains("2 calls: write_file new.txt: done"),

@@ -19,7 +19,9 @@ use crate::runs::{
 /// A reply that does not arrive during a test.
 const NEVER: &str = "- delay_ms: 600000\n  text: late\n";
 /// Maximum time until a process ends after a signal.
-const ENDS_WITHIN: Duration = Duration::from_mins(2);
+const EXIT_TIME_MAX: Duration = Duration::from_mins(2);
+/// The bit of `SIGTERM` in the masks of signals in `/proc/PID/status`.
+const SIGTERM_BIT: u64 = 1 << 14;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let printed = Project::new().args(["schema", "events"]).success();
@@ -123,8 +125,8 @@ fn status_json(project: &Project) -> Value {
 
 /// Runs in both formats; both must end with `code` and print the same result, which is returned.
 #[track_caller]
-fn result(project: impl Fn() -> Project, code: i32) -> Value {
-    let of = |format: &str| {
+fn run_in_both_formats(project: impl Fn() -> Project, code: i32) -> Value {
+    let run_in = |format: &str| {
         let finished = project().args(["--output-format", format]).failure(code);
         let lines = parse_lines(finished.stdout(), finished.code());
         if finished.project().path(".massgen/massgen_logs").exists() {
@@ -132,14 +134,14 @@ fn result(project: impl Fn() -> Project, code: i32) -> Value {
         }
         lines
     };
-    let (object, stream) = (of("json"), of("stream-json"));
+    let (object, stream) = (run_in("json"), run_in("stream-json"));
     assert_eq!(object.len(), 1);
-    let same = |lines: &[Value]| {
+    let compared_fields = |lines: &[Value]| {
         let last = lines.last().unwrap();
         let fields = ["outcome", "status", "answer", "winner", "tally", "task"];
         fields.map(|field| last[field].clone())
     };
-    assert_eq!(same(&object), same(&stream));
+    assert_eq!(compared_fields(&object), compared_fields(&stream));
     object[0].clone()
 }
 
@@ -169,19 +171,19 @@ fn the_schema_is_valid_and_rejects_wrong_lines() {
         "rows": [{"path": "/p/a", "outcome": "denied", "reason": "r", "sha256": null, "bytes": null}],
     });
     check_line(&line);
-    let spoiled = |pointer: &str, field: &str, value: Value| {
+    let check_rejected = |pointer: &str, field: &str, value: Value| {
         let mut line = line.clone();
         line.pointer_mut(pointer).unwrap()[field] = value;
         assert!(!schema_errors(&line).is_empty(), "{line}");
     };
-    spoiled("", "type", json!("delivery"));
-    spoiled("", "schema_version", json!(1));
-    spoiled("", "seq", json!(0));
-    spoiled("", "time", json!("yesterday"));
-    spoiled("", "note", json!("more"));
-    spoiled("/rows/0", "note", json!("more"));
-    spoiled("/rows/0", "outcome", json!("created"));
-    spoiled("/rows/0", "bytes", json!("many"));
+    check_rejected("", "type", json!("delivery"));
+    check_rejected("", "schema_version", json!(1));
+    check_rejected("", "seq", json!(0));
+    check_rejected("", "time", json!("yesterday"));
+    check_rejected("", "note", json!("more"));
+    check_rejected("/rows/0", "note", json!("more"));
+    check_rejected("/rows/0", "outcome", json!("created"));
+    check_rejected("/rows/0", "bytes", json!("many"));
     let mut without = line.clone();
     without.as_object_mut().unwrap().remove("rows");
     assert!(!schema_errors(&without).is_empty());
@@ -208,7 +210,7 @@ fn a_run_that_went_well_is_completed() {
             .config(&team(&two_agents(), ""))
             .args(["colour?"])
     };
-    let result = result(project, 0);
+    let result = run_in_both_formats(project, 0);
     assert_eq!(result["outcome"], "completed");
     assert_eq!(result["answer"], "final: blue");
     assert_eq!(result["task"], "colour?");
@@ -267,21 +269,21 @@ fn delivered_files_are_reported_with_their_hashes() {
             .file("old.txt", "old")
             .args(["build"])
     };
-    let result = result(project, 0);
+    let result = run_in_both_formats(project, 0);
     // Output of `sha256sum` for `second
     // `.
     let digest = "480c2336b410f1ad5f8bf1b28944490255804b65350c527787e74ebdd511e3a4";
     let files = result["delivered_files"].as_array().unwrap();
-    let of = |name: &str| {
-        let named = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
-        files.iter().find(named).unwrap()
+    let file = |name: &str| {
+        let is_named = |file: &&Value| file["path"].as_str().unwrap().ends_with(name);
+        files.iter().find(is_named).unwrap()
     };
     assert_eq!(files.len(), 2, "{files:?}");
-    assert_eq!(of("/sub/new.txt")["outcome"], "created");
-    assert_eq!(of("/sub/new.txt")["sha256"], digest);
-    assert_eq!(of("/sub/new.txt")["bytes"], 7);
-    assert_eq!(of("/old.txt")["outcome"], "deleted");
-    assert_eq!(of("/old.txt")["sha256"], Value::Null);
+    assert_eq!(file("/sub/new.txt")["outcome"], "created");
+    assert_eq!(file("/sub/new.txt")["sha256"], digest);
+    assert_eq!(file("/sub/new.txt")["bytes"], 7);
+    assert_eq!(file("/old.txt")["outcome"], "deleted");
+    assert_eq!(file("/old.txt")["sha256"], Value::Null);
 }
 
 #[test]
@@ -294,7 +296,7 @@ fn an_answer_that_is_not_whole_is_partial() {
         let project = Project::new().config(&team(&agents, ""));
         project.args(["hurry", "--orchestrator-timeout", "5"])
     };
-    let result = result(slow, 5);
+    let result = run_in_both_formats(slow, 5);
     assert_eq!(result["outcome"], "partial");
     assert_eq!(result["status"], "limit");
     assert_eq!(result["answer"], "quick answer");
@@ -315,7 +317,7 @@ fn a_denied_write_makes_a_result_partial_and_is_listed() {
             .config(&team(&agents, WRITE_HERE))
             .args(["build"])
     };
-    let result = result(project, 4);
+    let result = run_in_both_formats(project, 4);
     assert_eq!(result["outcome"], "partial");
     assert_eq!(result["status"], "denied");
     let denials = result["permission_denials"].as_array().unwrap();
@@ -340,7 +342,7 @@ fn a_file_that_cannot_be_delivered_makes_a_result_partial() {
             .dir("out.txt")
             .args(["build"])
     };
-    let result = result(project, 3);
+    let result = run_in_both_formats(project, 3);
     assert_eq!(result["outcome"], "partial");
     assert_eq!(result["delivered_files"][0]["outcome"], "failed");
     assert!(!result["warnings"].as_array().unwrap().is_empty());
@@ -352,11 +354,11 @@ fn a_run_without_an_answer_has_failed() {
         let agents = [agent("one", "", FAILS), agent("two", "", FAILS)];
         Project::new().config(&team(&agents, "")).args(["hello"])
     };
-    let nobody = result(fails, 1);
-    assert_eq!(nobody["outcome"], "failed");
-    assert_eq!(nobody["answer"], Value::Null);
-    assert_eq!(nobody["winner"], Value::Null);
-    let warnings = nobody["warnings"].to_string();
+    let result = run_in_both_formats(fails, 1);
+    assert_eq!(result["outcome"], "failed");
+    assert_eq!(result["answer"], Value::Null);
+    assert_eq!(result["winner"], Value::Null);
+    let warnings = result["warnings"].to_string();
     assert!(
         warnings.contains("one drops out: invalid api key"),
         "{warnings}"
@@ -365,14 +367,14 @@ fn a_run_without_an_answer_has_failed() {
         let project = Project::new().config(&team(&[agent("one", "", NEVER)], ""));
         project.args(["hello", "--orchestrator-timeout", "1"])
     };
-    assert_eq!(result(late, 5)["outcome"], "failed");
+    assert_eq!(run_in_both_formats(late, 5)["outcome"], "failed");
 }
 
 /// Checks that an error before a run can begin is reported like any other; `expected` is the
 /// beginning of the error.
 #[track_caller]
 fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
-    let result = result(project, code);
+    let result = run_in_both_formats(project, code);
     assert_eq!(result["outcome"], "failed", "{result}");
     let message = result["error"]["message"].as_str().unwrap();
     assert!(message.starts_with(expected), "{message}");
@@ -384,40 +386,52 @@ fn check_refused(project: impl Fn() -> Project, code: i32, expected: &str) {
 
 #[test]
 fn an_error_before_the_run_is_reported() {
-    let typed = |arguments: &[&str]| {
+    let with_arguments = |arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         move || Project::new().args(&arguments)
     };
-    check_refused(typed(&[]), 2, "no task given");
-    check_refused(typed(&["t", "--nonsense"]), 2, "unknown flag `--nonsense`");
-    check_refused(typed(&["a", "task"]), 2, "the task is more than one");
+    check_refused(with_arguments(&[]), 2, "no task given");
     check_refused(
-        typed(&["config", "examples"]),
+        with_arguments(&["t", "--nonsense"]),
+        2,
+        "unknown flag `--nonsense`",
+    );
+    check_refused(
+        with_arguments(&["a", "task"]),
+        2,
+        "the task is more than one",
+    );
+    check_refused(
+        with_arguments(&["config", "examples"]),
         2,
         "unknown flag `--output-format`",
     );
     check_refused(
-        typed(&["t", "--dry-run"]),
+        with_arguments(&["t", "--dry-run"]),
         2,
         "`--dry-run` and `--output-format`",
     );
     check_refused(
-        typed(&["t", "--automation"]),
+        with_arguments(&["t", "--automation"]),
         2,
         "`--automation` and `--output-format`",
     );
     check_refused(
-        typed(&["t", "-c", "gone.yaml"]),
+        with_arguments(&["t", "-c", "gone.yaml"]),
         2,
         "config `gone.yaml` does not exist",
     );
     check_refused(
-        typed(&["-"]),
+        with_arguments(&["-"]),
         2,
         "`-` reads the task from standard input, which is empty",
     );
     let keyless = ["-c", "@examples/basic/single_agent", "why?"];
-    check_refused(typed(&keyless), 3, "no API key for `chatcompletion`");
+    check_refused(
+        with_arguments(&keyless),
+        3,
+        "no API key for `chatcompletion`",
+    );
     let broken = || {
         let project = Project::new().config("agents: [{id: a, backend: {type: nothing}}]");
         project.args(["t"])
@@ -450,7 +464,7 @@ fn warnings_before_the_run_are_events_and_in_the_result() {
 #[test]
 fn no_secret_is_printed() {
     let secret = "sk-0123456789abcdef";
-    let says = format!(
+    let replies = format!(
         "- chunk_delay_ms: 1\n  text: \"the key is {secret} and {secret}\"\n  \
          calls: [{{name: new_answer}}]\n"
     );
@@ -462,7 +476,7 @@ fn no_secret_is_printed() {
     ] {
         let finished = Project::new()
             .env(variable, secret)
-            .config(&team(&[agent("solo", "", &says)], ""))
+            .config(&team(&[agent("solo", "", &replies)], ""))
             .args(["what?", "--output-format", format])
             .success();
         let lines = parse_lines(finished.stdout(), finished.code());
@@ -474,8 +488,8 @@ fn no_secret_is_printed() {
     }
 }
 
-/// Starts a run in the format `stream-json` and waits for a line of the type `moment`.
-fn start_until(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout>, String) {
+/// Starts a run in the format `stream-json` and waits for a line of the type `event_type`.
+fn start_until(project: &Project, event_type: &str) -> (Child, BufReader<ChildStdout>, String) {
     let mut command = project.command();
     command
         .args(["--output-format", "stream-json"])
@@ -485,10 +499,10 @@ fn start_until(project: &Project, moment: &str) -> (Child, BufReader<ChildStdout
     let mut child = command.spawn().unwrap();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     let mut stdout = String::new();
-    let wanted = format!("\"type\":\"{moment}\"");
+    let wanted = format!("\"type\":\"{event_type}\"");
     while !stdout.contains(&wanted) {
         let read = reader.read_line(&mut stdout).unwrap();
-        assert_ne!(read, 0, "there was no {moment}: {stdout}");
+        assert_ne!(read, 0, "there was no {event_type}: {stdout}");
     }
     (child, reader, stdout)
 }
@@ -499,17 +513,17 @@ fn exit_code(mut child: Child) -> Option<i32> {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
         }
-        assert!(begun.elapsed() < ENDS_WITHIN, "the process did not end");
+        assert!(begun.elapsed() < EXIT_TIME_MAX, "the process did not end");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Checks that a run of `agents` that is stopped at `moment` by `signals` has its result, its
+/// Checks that a run of `team` that is stopped at `event_type` by `signals` has its result, its
 /// records and its exit status.
 #[track_caller]
-fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
+fn check_cancelled(team: &str, event_type: &str, signals: &[Signal]) -> Value {
     let project = Project::new().config(team).args(["wait"]);
-    let (child, mut reader, mut stdout) = start_until(&project, moment);
+    let (child, mut reader, mut stdout) = start_until(&project, event_type);
     for signal in signals {
         // A run may have ended before the second signal.
         let _gone = kill_process(Pid::from_child(&child), *signal);
@@ -517,13 +531,13 @@ fn check_cancelled(team: &str, moment: &str, signals: &[Signal]) -> Value {
     }
     reader.read_to_string(&mut stdout).unwrap();
     let code = exit_code(child);
-    assert_eq!(code, Some(130), "{moment} {signals:?}");
+    assert_eq!(code, Some(130), "{event_type} {signals:?}");
     let lines = parse_lines(&stdout, code);
     let result = lines.last().unwrap().clone();
-    assert_eq!(result["outcome"], "cancelled", "{moment} {signals:?}");
+    assert_eq!(result["outcome"], "cancelled", "{event_type} {signals:?}");
     assert_eq!(read_log(&project).last().unwrap()["type"], "run_ended");
     let status = status_json(&project);
-    assert_eq!(status["is_complete"], true, "{moment} {signals:?}");
+    assert_eq!(status["is_complete"], true, "{event_type} {signals:?}");
     assert_eq!(status["finish_reason"], "interrupted");
     result
 }
@@ -615,10 +629,10 @@ fn wait_until_signals_are_taken(child: &Child) {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let mask = u64::from_str_radix(mask.unwrap().trim(), 16).unwrap();
-        if mask & (1 << 14) != 0 || status.contains("\nState:\tZ") {
+        if mask & SIGTERM_BIT != 0 || status.contains("\nState:\tZ") {
             return;
         }
-        assert!(begun.elapsed() < ENDS_WITHIN, "no signal is taken");
+        assert!(begun.elapsed() < EXIT_TIME_MAX, "no signal is taken");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -662,7 +676,7 @@ fn shell(project: &Project, preparation: &str) -> Command {
 
 /// Checks the error of a run in a process whose limits are set by `preparation`.
 #[track_caller]
-fn check_lacking(preparation: &str, expected: &str) {
+fn check_process_limit(preparation: &str, expected: &str) {
     let project = Project::new()
         .config(&team(
             &[agent("solo", "w", &answer_replies("yes", "agent1"))],
@@ -681,8 +695,8 @@ fn check_lacking(preparation: &str, expected: &str) {
 
 #[test]
 fn process_limits_are_reported_as_such() {
-    check_lacking("ulimit -n 12", "ulimit -n");
-    check_lacking("ulimit -f 0", "File too large");
+    check_process_limit("ulimit -n 12", "ulimit -n");
+    check_process_limit("ulimit -f 0", "File too large");
 }
 
 #[test]
@@ -768,8 +782,12 @@ fn an_unwritable_stream_sets_the_exit_status() {
 fn a_team_of_256_is_streamed_line_by_line() {
     let agents: Vec<String> = (1..=256)
         .map(|number| {
-            let says = format!("answer {number}");
-            agent(&format!("a{number}"), "", &answer_replies(&says, "agent7"))
+            let answer = format!("answer {number}");
+            agent(
+                &format!("a{number}"),
+                "",
+                &answer_replies(&answer, "agent7"),
+            )
         })
         .collect();
     let finished = Project::new()

@@ -137,26 +137,26 @@ impl AgentConnection {
     /// output.
     async fn exit_error(&mut self) -> ExternalAgentError {
         self.input = None;
-        let (ended, errors) = match &self.process {
+        let (exit_reason, stderr) = match &self.process {
             Some(agent) => agent.exit_report().await,
             None => (None, String::new()),
         };
         let process = self.process.take();
         // Ending the process takes a moment.
         let _ended = spawn_blocking(move || drop(process)).await;
-        let chars = errors.chars().count();
-        let last: String = errors
+        let chars = stderr.chars().count();
+        let last: String = stderr
             .chars()
             .skip(chars.saturating_sub(LAST_OUTPUT_CHARS_MAX))
             .collect();
         let last = escape_line(&single_line(&last, LAST_OUTPUT_CHARS_MAX));
-        let ended = ended.map_or_else(String::new, |ended| format!("; {ended}"));
-        let wrote = if last.is_empty() {
+        let exit_reason = exit_reason.map_or_else(String::new, |reason| format!("; {reason}"));
+        let last_output = if last.is_empty() {
             String::new()
         } else {
             format!("; it wrote: {last}")
         };
-        let why = format!("the program has exited{ended}{wrote}");
+        let why = format!("the program has exited{exit_reason}{last_output}");
         if self.has_sent_message {
             ExternalAgentError::Transient(why)
         } else {

@@ -72,11 +72,11 @@ pub(super) fn run(
     arguments: &BatchRunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let completed = environment::load(host);
-    for warning in &completed.warnings {
+    let loaded = environment::load(host);
+    for warning in &loaded.warnings {
         output.warning(warning);
     }
-    let host = &completed.host;
+    let host = &loaded.host;
     let bytes = read_capped(&host.cwd.join(&arguments.tasks), TASK_FILE_BYTES_MAX)?;
     let missing = || {
         let message = format!("the task file `{}` does not exist", arguments.tasks);

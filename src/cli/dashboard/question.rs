@@ -75,12 +75,12 @@ impl QuestionPanel {
             }
             UserQuestion::Open {
                 question,
-                otherwise,
+                without_answer,
                 ..
             } => {
                 let question_row = vec![(TextStyle::Strong, escape_line(question))];
-                let otherwise = vec![(TextStyle::Faint, escape_line(otherwise))];
-                (vec![question_row, otherwise], "i answer  x no answer")
+                let without_answer = vec![(TextStyle::Faint, escape_line(without_answer))];
+                (vec![question_row, without_answer], "i answer  x no answer")
             }
         };
         Self {
@@ -199,7 +199,7 @@ mod tests {
         let (answer, _answered) = oneshot::channel();
         let mut panel = QuestionPanel::new(UserQuestion::Open {
             question: "which port?".to_owned(),
-            otherwise: "without an answer: 80".to_owned(),
+            without_answer: "without an answer: 80".to_owned(),
             answer,
         });
         assert!(!panel.takes_answers(60_000));

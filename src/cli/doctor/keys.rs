@@ -17,10 +17,10 @@ use crate::text::list_names;
 use crate::world::exec::agent_launcher::find_program;
 
 /// Reports the keys that are set, whether or not the team needs them.
-pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
-    let set = configured_variables(completed).into_iter();
-    let rows = set.map(|(variable, vendors)| {
-        let source = variable_source(variable, completed);
+pub(crate) fn configured_keys(loaded_environment: &LoadedEnvironment) -> Vec<DoctorFinding> {
+    let configured = configured_variables(loaded_environment).into_iter();
+    let rows = configured.map(|(variable, vendors)| {
+        let source = variable_source(variable, loaded_environment);
         let message = format!("set {source}, for {}", list_names(&vendors, "and"));
         DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
     });
@@ -34,24 +34,24 @@ pub(crate) fn configured_keys(completed: &LoadedEnvironment) -> Vec<DoctorFindin
 
 /// Returns the variables that hold a key, with the vendors that use it.
 pub(crate) fn configured_variables(
-    completed: &LoadedEnvironment,
+    loaded_environment: &LoadedEnvironment,
 ) -> BTreeMap<&'static str, Vec<&'static str>> {
-    let variables = completed.host.config_variables();
+    let variables = loaded_environment.host.config_variables();
     let is_set = |name: &str| {
         let value = variables.get(name);
         value.is_some_and(|value| !value.trim().is_empty())
     };
-    let mut set: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut configured: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for vendor in VENDORS.iter().filter(|vendor| vendor.is_supported()) {
         for variable in vendor.key_variables.iter().filter(|name| is_set(name)) {
-            set.entry(variable).or_default().push(vendor.name);
+            configured.entry(variable).or_default().push(vendor.name);
         }
     }
-    set
+    configured
 }
 
-fn variable_source(variable: &str, completed: &LoadedEnvironment) -> String {
-    let host = &completed.host;
+fn variable_source(variable: &str, loaded_environment: &LoadedEnvironment) -> String {
+    let host = &loaded_environment.host;
     match host.dotenv.source(variable) {
         Some(source) if !host.env.contains_key(variable) => format!("in `{source}`"),
         Some(_) | None => "in the environment".to_owned(),
@@ -59,16 +59,21 @@ fn variable_source(variable: &str, completed: &LoadedEnvironment) -> String {
 }
 
 /// Reports the credentials of each agent's models.
-pub(crate) fn team_keys(config: &Config, completed: &LoadedEnvironment) -> Vec<DoctorFinding> {
+pub(crate) fn team_keys(
+    config: &Config,
+    loaded_environment: &LoadedEnvironment,
+) -> Vec<DoctorFinding> {
     let agents = config.agents.iter();
-    let judged = agents.map(|agent| {
+    let findings = agents.map(|agent| {
         let subject = format!("agent {}", agent.id.as_str());
-        match backend_credentials(&agent.backend, completed) {
-            Ok(means) => DoctorArea::Keys.finding(FindingLevel::Ok, subject, means.join("; ")),
+        match backend_credentials(&agent.backend, loaded_environment) {
+            Ok(credentials) => {
+                DoctorArea::Keys.finding(FindingLevel::Ok, subject, credentials.join("; "))
+            }
             Err(error) => DoctorArea::Keys.error_finding(subject, &error),
         }
     });
-    judged.chain(signed_out_programs(config)).collect()
+    findings.chain(signed_out_programs(config)).collect()
 }
 
 /// Reports the agents whose programs have nothing to sign in with.
@@ -89,24 +94,27 @@ fn signed_out_programs(config: &Config) -> impl Iterator<Item = DoctorFinding> {
 /// before its first request.
 fn backend_credentials(
     backend: &BackendConfig,
-    completed: &LoadedEnvironment,
+    loaded_environment: &LoadedEnvironment,
 ) -> Result<Vec<String>> {
-    let means = |context: ConnectContext<'_>| {
+    let read_credentials = |context: ConnectContext<'_>| {
         connect(backend, context)?;
         let models = backend.with_subagent();
         models
-            .map(|model| model_credentials(model, completed, context))
+            .map(|model| model_credentials(model, loaded_environment, context))
             .collect()
     };
-    with_connect_context(&completed.host, means)
+    with_connect_context(&loaded_environment.host, read_credentials)
 }
 
 /// Returns the program of an external agent.
-fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) -> Result<String> {
+fn external_agent_program(
+    model: &BackendConfig,
+    loaded_environment: &LoadedEnvironment,
+) -> Result<String> {
     let Some(external_agent) = &model.external_agent else {
         return Ok("no program".to_owned());
     };
-    let path = completed.host.env("PATH").unwrap_or_default();
+    let path = loaded_environment.host.env("PATH").unwrap_or_default();
     let found = find_program(&external_agent.command, path, external_agent.package)?;
     let program = found.first().map_or("", String::as_str);
     Ok(format!("the program `{program}`"))
@@ -114,27 +122,27 @@ fn external_agent_program(model: &BackendConfig, completed: &LoadedEnvironment) 
 
 fn model_credentials(
     model: &BackendConfig,
-    completed: &LoadedEnvironment,
+    loaded_environment: &LoadedEnvironment,
     context: ConnectContext<'_>,
 ) -> Result<String> {
-    let with = match model.vendor.connection {
+    let credentials = match model.vendor.connection {
         VendorConnection::Remote(format) => match model_list_request(model, format, context)?.key {
             Some(KeyOrigin::Config) => "the API key in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
                 format!(
                     "the API key `{name}`, set {}",
-                    variable_source(name, completed)
+                    variable_source(name, loaded_environment)
                 )
             }
             None => "no API key, and none is needed".to_owned(),
         },
-        VendorConnection::ExternalAgent(_) => external_agent_program(model, completed)?,
+        VendorConnection::ExternalAgent(_) => external_agent_program(model, loaded_environment)?,
         VendorConnection::Scripted | VendorConnection::Unsupported => "scripted replies".to_owned(),
     };
     let vendor = model.vendor.name;
     Ok(if model.model == vendor {
-        format!("{vendor} with {with}")
+        format!("{vendor} with {credentials}")
     } else {
-        format!("{vendor} {} with {with}", model.model)
+        format!("{vendor} {} with {credentials}", model.model)
     })
 }

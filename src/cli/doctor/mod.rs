@@ -51,14 +51,14 @@ async fn inspect(
     arguments: &DoctorArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<DoctorFinding>> {
-    let completed = environment::load(initial_host);
-    for warning in &completed.warnings {
+    let loaded_environment = environment::load(initial_host);
+    for warning in &loaded_environment.warnings {
         output.warning(warning);
     }
-    let host = &completed.host;
-    let team = team::find_team(&completed, arguments.config.as_deref(), output).await?;
+    let host = &loaded_environment.host;
+    let team = team::find_team(&loaded_environment, arguments.config.as_deref(), output).await?;
     let mut findings = team.findings;
-    findings.extend(keys::configured_keys(&completed));
+    findings.extend(keys::configured_keys(&loaded_environment));
     if let Some(config) = &team.config {
         let models = model_list(host, None, output);
         let priced = models.and_then(|models| require_prices(config, &models));
@@ -66,7 +66,7 @@ async fn inspect(
             .err()
             .map(|error| DoctorArea::Config.error_finding("prices", &error));
         findings.extend(unpriced);
-        findings.extend(keys::team_keys(config, &completed));
+        findings.extend(keys::team_keys(config, &loaded_environment));
         let queries =
             with_connect_context(host, |context| endpoints::endpoint_queries(config, context));
         findings.extend(if arguments.online {

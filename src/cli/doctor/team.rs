@@ -37,18 +37,18 @@ pub(crate) struct DoctorTeam {
 /// # Errors
 /// There is no config with this name, or it cannot be read.
 pub(crate) async fn find_team(
-    completed: &LoadedEnvironment,
+    loaded_environment: &LoadedEnvironment,
     argument: Option<&str>,
     output: &mut CliOutput<'_>,
 ) -> Result<DoctorTeam> {
-    let host = &completed.host;
+    let host = &loaded_environment.host;
     let file = match argument {
         Some(argument) => Some(TeamFile::find(argument, host)?),
         None => TeamFile::find_default(host, output)?,
     };
     Ok(match file {
         Some(file) => team_from_file(&file, host),
-        None => detect_team(completed).await,
+        None => detect_team(loaded_environment).await,
     })
 }
 
@@ -91,11 +91,11 @@ fn check_command(file: &TeamFile) -> String {
     format!("massgen config check {}", file.name())
 }
 
-async fn detect_team(completed: &LoadedEnvironment) -> DoctorTeam {
-    let variables = completed.host.config_variables();
+async fn detect_team(loaded_environment: &LoadedEnvironment) -> DoctorTeam {
+    let variables = loaded_environment.host.config_variables();
     let servers = local_servers(&variables).await;
     let team = team_from_environment(&variables, &servers, WorkspaceMode::None);
-    let keys = configured_variables(completed);
+    let keys = configured_variables(loaded_environment);
     let vendor = keys.values().flatten().next();
     let (config, finding) = match (team, vendor) {
         (Ok(team), _) => {

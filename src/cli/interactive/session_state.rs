@@ -84,11 +84,11 @@ impl SessionState {
         output: &mut CliOutput<'_>,
     ) -> Result<Self> {
         let telemetry = telemetry_settings(host, output);
-        let completed = environment::load(host);
-        for warning in &completed.warnings {
+        let loaded = environment::load(host);
+        for warning in &loaded.warnings {
             output.warning(warning);
         }
-        let host = completed.host;
+        let host = loaded.host;
         let mut state = Self {
             host,
             arguments: arguments.clone(),

@@ -155,12 +155,12 @@ pub(crate) async fn resume(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let telemetry = telemetry_settings(host, output);
-    let completed = environment::load(host);
-    completed
+    let loaded = environment::load(host);
+    loaded
         .warnings
         .iter()
         .for_each(|warning| output.warning(warning));
-    let host = completed.host;
+    let host = loaded.host;
     let repository = PipelineRepository::reopen(dir, &host.env).await?;
     repository.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &repository.record;

@@ -107,13 +107,13 @@ impl PendingQuestion {
             }),
             UserQuestion::Open {
                 question,
-                otherwise,
+                without_answer,
                 ..
             } => json!({
                 "id": id,
                 "kind": "open",
                 "question": question,
-                "otherwise": otherwise,
+                "otherwise": without_answer,
             }),
         }
     }

@@ -83,11 +83,11 @@ async fn serve(
 ) -> Result<()> {
     let stop = listen(host.hangup)?;
     let telemetry = telemetry_settings(host, output);
-    let completed = environment::load(host);
-    for warning in &completed.warnings {
+    let loaded = environment::load(host);
+    for warning in &loaded.warnings {
         output.warning(warning);
     }
-    let host = completed.host;
+    let host = loaded.host;
     let teams = load_teams(arguments, &host, output).await?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     let secrets = teams

@@ -76,27 +76,29 @@ impl ElicitationForm {
 impl FormField {
     fn parse(name: &str, schema: &Value, is_required: bool) -> Option<Self> {
         let text = |key: &str| schema.get(key).and_then(Value::as_str);
-        let about = text("description").or(text("title")).unwrap_or_default();
+        let description = text("description").or(text("title")).unwrap_or_default();
         let kind = FormFieldKind::parse(schema)?;
-        let silence = match schema.get("default").filter(|value| !value.is_null()) {
+        let when_omitted = match schema.get("default").filter(|value| !value.is_null()) {
             Some(default) => OmittedFieldMeaning::Default(default.clone()),
             None if is_required => OmittedFieldMeaning::Declines,
             None => OmittedFieldMeaning::Omits,
         };
         Some(Self {
             name: name.to_owned(),
-            description: display_text(about),
+            description: display_text(description),
             kind,
-            when_omitted: silence,
+            when_omitted,
         })
     }
 
     /// Returns the question for the user.
     pub fn question(&self) -> String {
         let name = display_text(&self.name);
-        let about = Some(&self.description).filter(|about| !about.is_empty());
-        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
-        format!("`{name}`{about} ({})", self.kind.describe_expected())
+        let description = match self.description.as_str() {
+            "" => String::new(),
+            description => format!(": {description}"),
+        };
+        format!("`{name}`{description} ({})", self.kind.describe_expected())
     }
 
     /// Describes what an empty answer means.
@@ -153,7 +155,7 @@ impl FormFieldKind {
 
     /// Describes the expected answer, as part of a sentence.
     fn describe_expected(&self) -> String {
-        let all = |choices: &[String], word: &str| {
+        let list = |choices: &[String], word: &str| {
             let shown: Vec<String> = choices.iter().map(|choice| display_text(choice)).collect();
             let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
             list_names(&shown, word)
@@ -163,15 +165,15 @@ impl FormFieldKind {
             FormFieldKind::Whole => "a whole number".to_owned(),
             FormFieldKind::Number => "a number".to_owned(),
             FormFieldKind::YesOrNo => "yes or no".to_owned(),
-            FormFieldKind::OneOf(choices) => all(choices, "or"),
+            FormFieldKind::OneOf(choices) => list(choices, "or"),
             FormFieldKind::SomeOf(choices) => {
-                format!("some of {}, with commas", all(choices, "and"))
+                format!("some of {}, with commas", list(choices, "and"))
             }
         }
     }
 
     fn parse_answer(&self, text: &str) -> Option<Value> {
-        let known = |choices: &[String], text: &str| {
+        let find_choice = |choices: &[String], text: &str| {
             let mut choices = choices.iter();
             choices.find(|choice| *choice == text).cloned()
         };
@@ -187,11 +189,11 @@ impl FormFieldKind {
                 "no" | "n" | "false" => Some(Value::from(false)),
                 _ => None,
             },
-            FormFieldKind::OneOf(choices) => known(choices, text).map(Value::from),
+            FormFieldKind::OneOf(choices) => find_choice(choices, text).map(Value::from),
             FormFieldKind::SomeOf(choices) => {
                 let parts = text.split(',').map(str::trim);
-                let some = parts.map(|part| known(choices, part));
-                some.collect::<Option<Vec<String>>>().map(Value::from)
+                let chosen = parts.map(|part| find_choice(choices, part));
+                chosen.collect::<Option<Vec<String>>>().map(Value::from)
             }
         }
     }
@@ -237,10 +239,10 @@ mod tests {
     fn check(schema: &Value, text: &str, expected: Result<Value, &str>) {
         let form = form(&json!({"a": schema}), &["a"]).unwrap();
         let mut answers = Map::new();
-        let filled = form.fields()[0].fill(Some(text), &mut answers);
-        let found = match filled {
+        let result = form.fields()[0].fill(Some(text), &mut answers);
+        let found = match result {
             Ok(()) => Ok(answers["a"].clone()),
-            Err(wanted) => Err(wanted.unwrap()),
+            Err(expected_answer) => Err(expected_answer.unwrap()),
         };
         assert_eq!(found, expected.map_err(str::to_owned), "{schema} {text}");
     }
@@ -284,10 +286,10 @@ mod tests {
             field.fill(None, &mut answers).unwrap();
         }
         assert_eq!(Value::Object(answers), json!({"b": 3}));
-        let otherwise: Vec<String> = fields.iter().map(FormField::describe_default).collect();
+        let defaults: Vec<String> = fields.iter().map(FormField::describe_default).collect();
         let expected = ["decline", "3", "it is left out"];
         assert_eq!(
-            otherwise,
+            defaults,
             expected.map(|what| format!("Enter alone: {what}"))
         );
     }

@@ -27,9 +27,9 @@ pub trait CallApprover: fmt::Debug + Send + Sync {
 
 /// Answers elicitation requests of an MCP server.
 pub trait ElicitationResponder: fmt::Debug + Send + Sync {
-    /// Returns a person's answer to `question`, if they give one. `otherwise` tells them what
+    /// Returns a person's answer to `question`, if they give one. `without_answer` tells them what
     /// happens if they do not.
-    fn elicit(&self, question: String, otherwise: String) -> BoxFuture<'_, Option<String>>;
+    fn elicit(&self, question: String, without_answer: String) -> BoxFuture<'_, Option<String>>;
 }
 
 /// What a person is asked about a call.

@@ -79,7 +79,7 @@ pub struct Observation {
     /// data.
     pub changes: Vec<FileChange>,
     /// Denials of tool calls that the action itself made, as a program does.
-    pub denied: Vec<Denial>,
+    pub denials: Vec<Denial>,
     /// The exit status of a command or program that exited by itself; file tools have none.
     pub exit_code: Option<i32>,
     /// A one-line version of the content for people, where the content is meant for models only.

@@ -276,7 +276,7 @@ fn observation(finished: &CommandOutput, calls_made: CallSummary) -> Observation
     let summary = format!("{}; {}", calls_made.summary(), summary(finished));
     Observation {
         changes: calls_made.changes,
-        denied: calls_made.denied,
+        denials: calls_made.denials,
         summary: Some(summary),
         ..process_observation(finished, [calls], calls_made.notes)
     }

@@ -62,7 +62,7 @@ pub(super) struct CallSummary {
     /// The changes that they made.
     pub(super) changes: Vec<FileChange>,
     /// The denials of the gate.
-    pub(super) denied: Vec<Denial>,
+    pub(super) denials: Vec<Denial>,
     /// Further notes.
     pub(super) notes: Vec<String>,
 }
@@ -70,7 +70,7 @@ pub(super) struct CallSummary {
 impl CallSummary {
     /// Returns one line per call, for the model.
     pub(super) fn call_lines(&self) -> Vec<String> {
-        let line = |(call, ended): &(String, Cow<'_, str>)| format!("{call}: {ended}");
+        let line = |(call, outcome): &(String, Cow<'_, str>)| format!("{call}: {outcome}");
         let mut lines: Vec<String> = self.calls.iter().map(line).collect();
         match self.count.saturating_sub(lines.len()) {
             0 => {}
@@ -152,7 +152,7 @@ impl ToolCallServer {
                 workers += usize::from(worker.spawn_scoped(scope, work).is_ok());
             }
             if workers == 0 {
-                self.stop_because("massgen could start no thread for calls");
+                self.note_stop("massgen could start no thread for calls");
             } else {
                 self.receive(stream, &call_sender, write_lock);
             }
@@ -183,12 +183,12 @@ impl ToolCallServer {
                 return;
             }
             let Ok(call) = serde_json::from_slice::<CallFrame>(&frame) else {
-                self.stop_because(
+                self.note_stop(
                     "the program sent something that is not a call, and got no further answers",
                 );
                 return;
             };
-            if self.count_and_check(frame.len()) {
+            if self.count_exceeds_limits(frame.len()) {
                 let content =
                     "this program has made all the calls that it may; use another program";
                 let reply = CallReply {
@@ -268,7 +268,7 @@ impl ToolCallServer {
         match self.gate.check(call) {
             Err(denial) => {
                 let content = denial.to_string();
-                self.lock().denied.push(denial);
+                self.lock().denials.push(denial);
                 CallOutcome::new("denied", content)
             }
             Ok(permitted) => {
@@ -302,7 +302,7 @@ impl ToolCallServer {
     }
 
     /// Counts a call and returns whether it exceeds the limits.
-    fn count_and_check(&self, bytes: usize) -> bool {
+    fn count_exceeds_limits(&self, bytes: usize) -> bool {
         let mut summary = self.lock();
         summary.bytes = summary.bytes.saturating_add(bytes);
         if summary.count >= CALLS_MAX || summary.bytes > CALLS_BYTES_MAX {
@@ -338,7 +338,7 @@ impl ToolCallServer {
         stream.write_all(&frame)
     }
 
-    fn stop_because(&self, why: &str) {
+    fn note_stop(&self, why: &str) {
         self.lock().notes.push(why.to_owned());
     }
 

@@ -91,7 +91,7 @@ impl Observation {
             content: content.into(),
             images: Vec::new(),
             changes: Vec::new(),
-            denied: Vec::new(),
+            denials: Vec::new(),
             exit_code: None,
             summary: None,
         }

@@ -22,15 +22,16 @@ const EDITOR: &str = "vi";
 /// # Errors
 /// The editor cannot be started, or reports a failure.
 pub fn edit_text(text: &str, env: &BTreeMap<String, String>) -> Result<String> {
-    let named = ["VISUAL", "EDITOR"]
+    let named_editor = ["VISUAL", "EDITOR"]
         .into_iter()
-        .find_map(|name| set(env, name));
-    let editor = named.unwrap_or(EDITOR);
+        .find_map(|name| non_empty_variable(env, name));
+    let editor = named_editor.unwrap_or(EDITOR);
     let command = format!("exec {editor} \"$0\"");
-    let edit = |path: &AbsPath| match start(SHELL, &["-c", &command, &path.to_string()], env)? {
-        Some(0) => Ok(()),
-        _ => Err(io::Error::other("it reported a failure")),
-    };
+    let edit =
+        |path: &AbsPath| match run_on_terminal(SHELL, &["-c", &command, &path.to_string()], env)? {
+            Some(0) => Ok(()),
+            _ => Err(io::Error::other("it reported a failure")),
+        };
     file::edit_temporary(text, edit).map_err(|error| {
         Error::new(
             ErrorKind::Environment,
@@ -47,8 +48,8 @@ pub fn edit_text(text: &str, env: &BTreeMap<String, String>) -> Result<String> {
 /// # Errors
 /// The shell cannot be started.
 pub fn run_shell_command(command: &str, env: &BTreeMap<String, String>) -> Result<Option<i32>> {
-    let shell = set(env, "SHELL").unwrap_or(SHELL);
-    start(shell, &["-c", command], env).map_err(|error| {
+    let shell = non_empty_variable(env, "SHELL").unwrap_or(SHELL);
+    run_on_terminal(shell, &["-c", command], env).map_err(|error| {
         Error::new(
             ErrorKind::Environment,
             format!("cannot start the shell `{shell}`"),
@@ -57,13 +58,13 @@ pub fn run_shell_command(command: &str, env: &BTreeMap<String, String>) -> Resul
     })
 }
 
-fn set<'e>(env: &'e BTreeMap<String, String>, name: &str) -> Option<&'e str> {
+fn non_empty_variable<'e>(env: &'e BTreeMap<String, String>, name: &str) -> Option<&'e str> {
     let value = env.get(name)?.trim();
     (!value.is_empty()).then_some(value)
 }
 
 /// Starts a program on the user's terminal, and waits for it.
-fn start(
+fn run_on_terminal(
     program: &str,
     arguments: &[&str],
     env: &BTreeMap<String, String>,
@@ -71,8 +72,12 @@ fn start(
     let path = env.get("PATH").map_or("", String::as_str);
     let found = AbsPath::new(program).or_else(|| process::find(program, path));
     let found = found.ok_or(io::ErrorKind::NotFound)?;
-    let of_user = ProcessEnvironment::inherit_except(env, &[]);
-    let mut child =
-        process::start_for_user(&found, arguments, &of_user, UserProgramStreams::Terminal)?;
+    let environment = ProcessEnvironment::inherit_except(env, &[]);
+    let mut child = process::start_for_user(
+        &found,
+        arguments,
+        &environment,
+        UserProgramStreams::Terminal,
+    )?;
     Ok(child.wait()?.code())
 }
