@@ -84,10 +84,10 @@ fn subagent_models(
     config: &BackendConfig,
     context: ConnectContext<'_>,
 ) -> Result<Arc<[SubagentModel]>> {
-    let model = |one: &SubagentBackend| -> Result<SubagentModel> {
+    let model = |subagent: &SubagentBackend| -> Result<SubagentModel> {
         Ok(SubagentModel {
-            name: one.name.as_str().into(),
-            models: connect(&one.backend, context)?.into(),
+            name: subagent.name.as_str().into(),
+            models: connect(&subagent.backend, context)?.into(),
         })
     };
     config.subagent_models.iter().map(model).collect()
@@ -102,9 +102,9 @@ fn vendor_tool_clients(
         let Some(format) = separate_format(config.vendor) else {
             return Ok(None);
         };
-        let mut alone = config.clone();
-        alone.parameters = Map::from_iter([(tool.key().to_owned(), Value::Bool(true))]);
-        let client = RemoteBackend::connect(&alone, format, context)?;
+        let mut tool_config = config.clone();
+        tool_config.parameters = Map::from_iter([(tool.key().to_owned(), Value::Bool(true))]);
+        let client = RemoteBackend::connect(&tool_config, format, context)?;
         Ok(Some((tool, Arc::new(client))))
     };
     let tools = separate_tools(config).into_iter();

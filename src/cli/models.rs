@@ -81,8 +81,8 @@ fn to_json(rows: &[&KnownModel], variables: &ConfigVariables) -> Value {
         })
     };
     let model = |row: &&KnownModel| {
-        let long = row.price.long.iter().map(|(above, long)| {
-            json!({ "above_input_tokens": above, "usd_per_million_tokens": rates(long) })
+        let long_requests = row.price.long_request_rates.iter().map(|(above, long_rates)| {
+            json!({ "above_input_tokens": above, "usd_per_million_tokens": rates(long_rates) })
         });
         json!({
             "vendor": row.vendor,
@@ -90,7 +90,7 @@ fn to_json(rows: &[&KnownModel], variables: &ConfigVariables) -> Value {
             "context_tokens": row.context_tokens,
             "output_tokens_max": row.output_tokens_max,
             "usd_per_million_tokens": rates(&row.price.rates),
-            "long_requests": long.collect::<Vec<_>>(),
+            "long_requests": long_requests.collect::<Vec<_>>(),
             "from": row_origin(row),
             "usable": obstacle(row, variables).is_none(),
             "obstacle": obstacle(row, variables),
@@ -162,12 +162,14 @@ fn cells(row: &KnownModel, variables: &ConfigVariables) -> Vec<[String; COLUMNS]
     };
     let (context, reply) = (row.context_tokens, row.output_tokens_max);
     let own_cells = cells(number(context), number(reply), &row.price.rates);
-    let long = row
+    let long_request_cells = row
         .price
-        .long
+        .long_request_rates
         .iter()
         .map(|(above, rates)| cells(format!(">{above}"), number(reply), rates));
-    std::iter::once(own_cells).chain(long).collect()
+    std::iter::once(own_cells)
+        .chain(long_request_cells)
+        .collect()
 }
 
 fn per_million(token: Money) -> Money {

@@ -131,8 +131,8 @@ impl UserToolchains {
         let mut paths: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
         let mut variables = BTreeMap::new();
         for toolchain in TOOLCHAINS {
-            let usual = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
-            let Some(path) = toolchain.variable.and_then(value).or_else(usual) else {
+            let default_path = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
+            let Some(path) = toolchain.variable.and_then(value).or_else(default_path) else {
                 continue;
             };
             paths.extend(toolchain.opened.iter().map(|below| path.join(below)));

@@ -23,7 +23,7 @@ pub struct ModelPrice {
     pub rates: TokenRates,
     /// The prices of all tokens of a request that has more input tokens than this number, in
     /// ascending order of the numbers.
-    pub long: Vec<(u64, TokenRates)>,
+    pub long_request_rates: Vec<(u64, TokenRates)>,
 }
 
 impl ModelPrice {
@@ -34,8 +34,11 @@ impl ModelPrice {
 
     /// Returns the cost of a request with this `usage`.
     pub fn cost(&self, usage: &TokenUsage) -> Money {
-        let long = self.long.iter().rev();
-        let mut reached = long.filter(|(above, _)| usage.input_tokens > *above);
+        let mut reached = self
+            .long_request_rates
+            .iter()
+            .rev()
+            .filter(|(above, _)| usage.input_tokens > *above);
         let rates = reached.next().map_or(&self.rates, |(_, rates)| rates);
         let cached = usage.cached_tokens.min(usage.input_tokens);
         let rest = usage.input_tokens.saturating_sub(cached);
@@ -89,7 +92,7 @@ mod tests {
     fn every_token_is_paid_once_at_its_own_rate() {
         let price = ModelPrice {
             rates: rates("3", "0.3", "3.75", "15"),
-            long: vec![
+            long_request_rates: vec![
                 (200_000, rates("6", "0.6", "7.5", "22.5")),
                 (400_000, rates("12", "1.2", "15", "45")),
             ],
@@ -108,7 +111,7 @@ mod tests {
     fn parts_that_exceed_the_whole_are_not_paid_twice() {
         let price = ModelPrice {
             rates: rates("3", "0.3", "3.75", "15"),
-            long: Vec::new(),
+            long_request_rates: Vec::new(),
         };
         check(&price, [100, 500, 500, 0], "0.00003");
         check(&price, [100, 60, 500, 0], "0.000168");

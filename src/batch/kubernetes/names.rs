@@ -70,9 +70,9 @@ mod tests {
 
     #[test]
     fn names_of_batches_become_labels_and_parts_of_names() {
-        let usual = "batch_20261102_140322_0a1b";
-        assert_eq!(batch_label(usual), usual);
-        assert_eq!(job_name_prefix(usual), "massgen-20261102-140322-0a1b-");
+        let name = "batch_20261102_140322_0a1b";
+        assert_eq!(batch_label(name), name);
+        assert_eq!(job_name_prefix(name), "massgen-20261102-140322-0a1b-");
         let long = "x".repeat(300);
         let names = ["batch_", "", "_a_", "Größe/..", "a b", "a\nb", "A", &long];
         let mut labels = std::collections::BTreeSet::new();

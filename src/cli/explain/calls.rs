@@ -77,7 +77,7 @@ pub fn explain_calls(
             }
             LineReadOutcome::Whole | LineReadOutcome::End => reply(agents, &line, &mut answer),
         };
-        let answered = match outcome {
+        let serialized = match outcome {
             Ok(()) => Ok(()),
             Err(error) => {
                 answer.clear();
@@ -85,7 +85,7 @@ pub fn explain_calls(
             }
         };
         answer.push(b'\n');
-        let written = answered
+        let written = serialized
             .map_err(io::Error::from)
             .and_then(|()| output.write_all(&answer))
             .and_then(|()| output.flush());
@@ -140,8 +140,8 @@ fn reply(
     ) {
         Ok(call) => {
             let gate = gates.gate(phase);
-            let (judged, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
-            let mut reply = decision_reply(&judged, &verdicts);
+            let (judgement, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
+            let mut reply = decision_reply(&judgement, &verdicts);
             let hooks = gate.hooks().map(HookRunner::hook_list).into_iter();
             let matching_hooks =
                 hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
@@ -185,22 +185,25 @@ fn parse_error_reply(error: &CallParseError) -> ExplainReply<'static> {
 
 /// Combines the decision of the rules about tools and commands with that about each path: a denial
 /// takes precedence over an approval request.
-fn decision_reply<'v>(judged: &'v CallJudgement, verdicts: &'v [PathVerdict]) -> ExplainReply<'v> {
+fn decision_reply<'v>(
+    judgement: &'v CallJudgement,
+    verdicts: &'v [PathVerdict],
+) -> ExplainReply<'v> {
     let mut refusals = verdicts
         .iter()
         .filter_map(|verdict| verdict.refusal.as_ref());
-    let closes = |refusal: &&AccessRefusal| refusal.rule != ASKED_BY_CONFIG;
-    let closing = refusals.clone().find(closes);
-    let of_path = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
-    let (decision, (rule, reason)) = match (judged, closing, refusals.next()) {
+    let is_denial = |refusal: &&AccessRefusal| refusal.rule != ASKED_BY_CONFIG;
+    let denial = refusals.clone().find(is_denial);
+    let rule_and_reason = |refusal: &'v AccessRefusal| (refusal.rule, refusal.reason.as_str());
+    let (decision, (rule, reason)) = match (judgement, denial, refusals.next()) {
         (CallJudgement::Denied(matched), _, _) => {
             ("deny", (DENIED_BY_CONFIG, matched.reason.as_str()))
         }
-        (_, Some(refusal), _) => ("deny", of_path(refusal)),
+        (_, Some(refusal), _) => ("deny", rule_and_reason(refusal)),
         (CallJudgement::Asked(matched), _, _) => {
             ("ask", (ASKED_BY_CONFIG, matched.reason.as_str()))
         }
-        (_, None, Some(refusal)) => ("ask", of_path(refusal)),
+        (_, None, Some(refusal)) => ("ask", rule_and_reason(refusal)),
         (CallJudgement::Silent | CallJudgement::Allowed, None, None) => {
             ("allow", (GRANTED, "every path was granted"))
         }

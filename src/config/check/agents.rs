@@ -104,7 +104,7 @@ impl ConfigChecker<'_> {
             permissions,
             workflow,
         };
-        self.overlaps(&root, &config);
+        self.check_overlaps(&root, &config);
         self.refuse_role_controlled_keys(&root, &config);
         Some(config)
     }

@@ -139,8 +139,8 @@ impl ConfigChecker<'_> {
         let first = words.first().map(|word| word.trim().is_empty());
         match (view.get(&backend::COMMAND), first) {
             (None, _) if !kind.command.is_empty() => {
-                let usual = kind.command.iter().copied();
-                return Some(usual.map(str::to_owned).collect());
+                let default_command = kind.command.iter().copied();
+                return Some(default_command.map(str::to_owned).collect());
             }
             (Some(_), Some(false)) => return Some(words),
             (None | Some(_), _) => {}
@@ -159,11 +159,11 @@ impl ConfigChecker<'_> {
         backend: &BackendConfig,
         kind: &ExternalAgentKind,
     ) -> CommandLineConfig {
-        let usual = kind.env.iter().map(|(name, value)| {
+        let default_env = kind.env.iter().map(|(name, value)| {
             let value = EnvVariable::Literal((*value).to_owned());
             ((*name).to_owned(), value)
         });
-        let mut env: BTreeMap<String, EnvVariable> = usual.collect();
+        let mut env: BTreeMap<String, EnvVariable> = default_env.collect();
         let claude_code = VendorConnection::ExternalAgent(AgentProtocolKind::ClaudeCode);
         if backend.vendor.connection == claude_code {
             let reasoning = AgentReasoning::claude_code_variables(&backend.parameters).into_iter();

@@ -23,7 +23,7 @@ impl ConfigChecker<'_> {
 
     fn known_model(&mut self, view: &MappingView<'_>) -> Option<KnownModel> {
         let rates = self.rates(view);
-        let mut long: Vec<(u64, TokenRates)> = view
+        let mut long_request_rates: Vec<(u64, TokenRates)> = view
             .items(&models::LONG_REQUESTS)
             .into_iter()
             .filter_map(|(path, node)| {
@@ -32,7 +32,7 @@ impl ConfigChecker<'_> {
                 Some((above, self.rates(&view)?))
             })
             .collect();
-        long.sort_by_key(|(above, _)| *above);
+        long_request_rates.sort_by_key(|(above, _)| *above);
         Some(KnownModel {
             vendor: view
                 .text(&models::VENDOR)
@@ -42,7 +42,7 @@ impl ConfigChecker<'_> {
             output_tokens_max: view.integer(&models::OUTPUT_TOKENS_MAX),
             price: ModelPrice {
                 rates: rates?,
-                long,
+                long_request_rates,
             },
             origin: ModelRowOrigin::User,
         })

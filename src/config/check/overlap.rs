@@ -56,47 +56,47 @@ impl ConfigChecker<'_> {
             .chain([logs])
             .map(|path| FoldedPath::from_path(path.as_path()))
             .collect();
-        let usual = OrchestratorConfig::default();
+        let defaults = OrchestratorConfig::default();
         let storages = [
             (
                 &orchestrator::SNAPSHOT_STORAGE,
                 &mut orchestrator.snapshot_storage,
-                usual.snapshot_storage,
+                defaults.snapshot_storage,
             ),
             (
                 &orchestrator::AGENT_TEMPORARY_WORKSPACE,
                 &mut orchestrator.agent_temporary_workspace,
-                usual.agent_temporary_workspace,
+                defaults.agent_temporary_workspace,
             ),
         ];
-        for (key, storage, usual) in storages {
+        for (key, storage, default_storage) in storages {
             let path = storage.resolve(base, None);
             let folded = FoldedPath::from_path(path.as_path());
             let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
             if storage.absolute().is_some() || !used_workspaces.iter().any(touches) {
                 continue;
             }
-            let usual_path = usual.resolve(base, None);
+            let default_path = default_storage.resolve(base, None);
             let message = format!(
                 "{} holds workspaces or logs of massgen: {} is used instead",
                 quote(&storage.to_string()),
-                quote(&usual_path.to_string())
+                quote(&default_path.to_string())
             );
             if let Some(text) = view.text(key) {
                 self.findings
                     .push(Diagnostic::warning(&text.path, message).with_span(text.span));
             }
-            *storage = usual;
+            *storage = default_storage;
         }
     }
 
     /// Refuses directories that contain one another and must not.
-    pub(super) fn overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
+    pub(super) fn check_overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
         let storage = self.storage_directories(root, &config.orchestrator);
         let mut separate: Vec<DirectoryClaim<'_>> = workspaces
             .chain(storage)
-            .filter(|territory| self.check_separate(territory, config))
+            .filter(|claim| self.check_separate(claim, config))
             .collect();
         separate.sort_by(|a, b| a.folded.cmp(&b.folded));
         let mut outer: Option<&DirectoryClaim<'_>> = None;
@@ -148,14 +148,19 @@ impl ConfigChecker<'_> {
                 node: root.node,
                 path: root.key_path(&root::ORCHESTRATOR),
             });
-        let rules = orchestrator;
         let storages = [
-            (&orchestrator::SNAPSHOT_STORAGE, &rules.snapshot_storage),
+            (
+                &orchestrator::SNAPSHOT_STORAGE,
+                &orchestrator.snapshot_storage,
+            ),
             (
                 &orchestrator::AGENT_TEMPORARY_WORKSPACE,
-                &rules.agent_temporary_workspace,
+                &orchestrator.agent_temporary_workspace,
             ),
-            (&orchestrator::SESSION_STORAGE, &rules.session_storage),
+            (
+                &orchestrator::SESSION_STORAGE,
+                &orchestrator.session_storage,
+            ),
         ];
         let log_dir = self.context.state_parent.join(STATE_DIR).join(LOGS);
         let logs = DirectoryClaim {
@@ -174,9 +179,9 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns whether a directory is separate from the user's; adds an error if not.
-    fn check_separate(&mut self, territory: &DirectoryClaim<'_>, config: &Config) -> bool {
-        let path = &territory.path;
-        let (message, suggestion) = match (territory.owner, self.unsuitable_reason(territory)) {
+    fn check_separate(&mut self, claim: &DirectoryClaim<'_>, config: &Config) -> bool {
+        let path = &claim.path;
+        let (message, suggestion) = match (claim.owner, self.unsuitable_reason(claim)) {
             (DirectoryOwner::Agent, None) => return true,
             (DirectoryOwner::Agent, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
@@ -186,7 +191,7 @@ impl ConfigChecker<'_> {
                 format!("{} is {reason}", quote(&path.to_string())),
                 "use a directory only for massgen, or remove the key",
             ),
-            (DirectoryOwner::Massgen, None) => match overlapping_context_path(territory, config) {
+            (DirectoryOwner::Massgen, None) => match overlapping_context_path(claim, config) {
                 None => return true,
                 Some(context_path) => (
                     format!(
@@ -197,17 +202,17 @@ impl ConfigChecker<'_> {
                 ),
             },
         };
-        self.refuse(territory, message, suggestion);
+        self.refuse(claim, message, suggestion);
         false
     }
 
     /// Returns why massgen must not work in a directory; `None` if it may.
-    fn unsuitable_reason(&self, territory: &DirectoryClaim<'_>) -> Option<&'static str> {
+    fn unsuitable_reason(&self, claim: &DirectoryClaim<'_>) -> Option<&'static str> {
         let base = self.context.base;
         let state = self.context.state_parent.join(STATE_DIR);
-        let path = &territory.path;
+        let path = &claim.path;
         let is_inside_state = path.is_within(&state) && *path != state;
-        if !territory.is_absolute || is_inside_state {
+        if !claim.is_absolute || is_inside_state {
             return None;
         }
         let cwd_reason = (path == base).then_some("the current directory");
@@ -215,7 +220,7 @@ impl ConfigChecker<'_> {
     }
 
     fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {
-        let (blamed, other) = match (inner.span, outer.span) {
+        let (reported, other) = match (inner.span, outer.span) {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
         };
@@ -229,12 +234,12 @@ impl ConfigChecker<'_> {
                 ", because a case-insensitive file system treats both spellings as the same",
             );
         }
-        self.refuse(blamed, message, "give each its own directory");
+        self.refuse(reported, message, "give each its own directory");
     }
 
-    fn refuse(&mut self, territory: &DirectoryClaim<'_>, message: String, hint: &str) {
-        let error = Diagnostic::error(&territory.key, message).with_suggestion(hint);
-        self.findings.push(match territory.span {
+    fn refuse(&mut self, claim: &DirectoryClaim<'_>, message: String, hint: &str) {
+        let error = Diagnostic::error(&claim.key, message).with_suggestion(hint);
+        self.findings.push(match claim.span {
             Some(span) => error.with_span(span),
             None => error,
         });

@@ -144,7 +144,10 @@ impl TeamDraft {
                 findings.push(finding);
             }
         }
-        findings.extend(missing_keys(self.entries_of(AGENT_GROUP), context.env));
+        findings.extend(missing_keys(
+            self.entries_of_group(AGENT_GROUP),
+            context.env,
+        ));
         DraftCheck {
             yaml,
             findings,
@@ -158,7 +161,7 @@ impl TeamDraft {
         for group in FORM {
             if let Some(list) = group.list.as_ref().filter(|list| list.initial_entries > 0) {
                 // Without an entry, the check says that the list is empty.
-                create(&mut document, list.path, &[]);
+                create_node(&mut document, list.path, &[]);
             }
             for (index, answers) in self.entries(group).iter().enumerate() {
                 self.write_entry(&mut document, group, index, answers);
@@ -167,7 +170,7 @@ impl TeamDraft {
         document.to_yaml(HEADING)
     }
 
-    fn entries_of(&self, id: &str) -> &[DraftAnswers] {
+    fn entries_of_group(&self, id: &str) -> &[DraftAnswers] {
         self.0.get(id).map_or(&[], Vec::as_slice)
     }
 
@@ -180,7 +183,7 @@ impl TeamDraft {
     ) {
         if let Some(list) = &group.list {
             // An entry without answers stays an entry, so that the check can say what it lacks.
-            create(document, list.path, &[index]);
+            create_node(document, list.path, &[index]);
         }
         for question in group.questions {
             let answer = answers.get(question.name()).map_or("", String::as_str);
@@ -188,7 +191,7 @@ impl TeamDraft {
                 continue;
             }
             for indexes in self.list_indexes(group, index) {
-                set(document, question, &indexes, write_answer(question, answer));
+                set_value(document, question, &indexes, write_answer(question, answer));
             }
         }
     }
@@ -206,7 +209,7 @@ impl TeamDraft {
         if !is_for_agents {
             return vec![Vec::new()];
         }
-        let agents = self.entries_of(AGENT_GROUP).iter().enumerate();
+        let agents = self.entries_of_group(AGENT_GROUP).iter().enumerate();
         let agents_without_commands = agents.filter(|(_, agent)| !runs_own_commands(agent));
         agents_without_commands
             .map(|(index, _)| vec![index])
@@ -245,7 +248,7 @@ fn runs_own_commands(agent: &DraftAnswers) -> bool {
 
 /// Returns the mapping or the list at `path`, which is created if it is missing. `indexes` are
 /// those of the lists on the way, in this order; the last list may be without.
-fn create<'d>(
+fn create_node<'d>(
     document: &'d mut DocumentNode,
     path: &'static [&'static str],
     indexes: &[usize],
@@ -269,7 +272,7 @@ fn create<'d>(
     Some(node)
 }
 
-fn set(
+fn set_value(
     document: &mut DocumentNode,
     question: &FormQuestion,
     indexes: &[usize],
@@ -277,7 +280,7 @@ fn set(
 ) -> Option<()> {
     let (name, parents) = question.path.split_last()?;
     let doc = question.key()?.doc;
-    create(document, parents, indexes)?.entry(name, doc, || value)?;
+    create_node(document, parents, indexes)?.entry(name, doc, || value)?;
     Some(())
 }
 

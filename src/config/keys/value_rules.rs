@@ -93,15 +93,17 @@ pub(super) fn vendor(setting: &KeySetting<'_>) -> Option<String> {
         return None;
     };
     let command = value_of_key(setting.mapping, &backend::COMMAND);
-    let written = command.and_then(|command| text(items(command).first()?));
-    let usual = || {
+    let configured_program = command.and_then(|command| text(items(command).first()?));
+    let default_program = || {
         external_agents::find_kind(vendor.name)?
             .command
             .first()
             .copied()
     };
     let program = single_line(
-        written.or_else(usual).unwrap_or(vendor.name),
+        configured_program
+            .or_else(default_program)
+            .unwrap_or(vendor.name),
         SHOWN_CHARS_MAX,
     );
     let agent = setting.agent;

@@ -28,9 +28,9 @@ pub(super) fn rows() -> Vec<KnownModel> {
     let mut rows: Vec<KnownModel> = Vec::new();
     for fields in lines() {
         if let [LONGER, above, prices @ ..] = fields.as_slice() {
-            let long = above.parse().ok().zip(rates(prices));
+            let long_request_rates = above.parse().ok().zip(rates(prices));
             if let Some(row) = rows.last_mut() {
-                row.price.long.extend(long);
+                row.price.long_request_rates.extend(long_request_rates);
             }
         } else {
             rows.extend(row(&fields));
@@ -57,7 +57,7 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
         output_tokens_max: tokens(output).ok()?,
         price: ModelPrice {
             rates: rates(prices)?,
-            long: Vec::new(),
+            long_request_rates: Vec::new(),
         },
         origin: ModelRowOrigin::Table,
     })
@@ -98,10 +98,16 @@ mod tests {
         let rows = rows();
         assert!(own.len() >= 100, "only {} models", own.len());
         assert_eq!(rows.len(), own.len());
-        let tiers: usize = rows.iter().map(|row| row.price.long.len()).sum();
+        let tiers: usize = rows
+            .iter()
+            .map(|row| row.price.long_request_rates.len())
+            .sum();
         assert_eq!(tiers, longer.len());
         for row in &rows {
-            assert!(row.price.long.is_sorted_by(|a, b| a.0 < b.0), "{row:?}");
+            assert!(
+                row.price.long_request_rates.is_sorted_by(|a, b| a.0 < b.0),
+                "{row:?}"
+            );
             let rates = row.price.rates;
             assert!(rates.cached <= rates.input, "{row:?}");
             assert!(rates.input <= rates.output, "{row:?}");

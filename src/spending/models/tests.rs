@@ -18,7 +18,7 @@ fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
         output_tokens_max: None,
         price: ModelPrice {
             rates,
-            long: Vec::new(),
+            long_request_rates: Vec::new(),
         },
         origin: ModelRowOrigin::User,
     }

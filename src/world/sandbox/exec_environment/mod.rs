@@ -226,9 +226,9 @@ impl ExecEnvironment {
 
     /// Returns the timeout of a command that requests `seconds`.
     pub(in crate::world) fn time_max(&self, seconds: Option<u64>) -> Duration {
-        let usual = self.0.config.bounds.timeout_seconds;
-        let most = usual.max(TIMEOUT_SECONDS_MAX);
-        Duration::from_secs(seconds.map_or(usual, |seconds| seconds.min(most)))
+        let default_seconds = self.0.config.bounds.timeout_seconds;
+        let seconds_max = default_seconds.max(TIMEOUT_SECONDS_MAX);
+        Duration::from_secs(seconds.map_or(default_seconds, |seconds| seconds.min(seconds_max)))
     }
 
     /// Returns the limit on each captured output stream of a command, in bytes.
