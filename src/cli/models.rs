@@ -66,7 +66,8 @@ fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
     }
     let has_key = |name: &&str| variables.get_non_empty(name).is_some();
     let is_keyed = vendor.key_variables.iter().any(has_key);
-    let needs_key = vendor.key == KeyRequirement::Required && !vendor.key_variables.is_empty();
+    let needs_key =
+        vendor.key_requirement == KeyRequirement::Required && !vendor.key_variables.is_empty();
     (needs_key && !is_keyed)
         .then(|| format!("{} is not set", list_names(vendor.key_variables, "or")))
 }

@@ -211,7 +211,7 @@ pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServe
 
 fn is_local(vendor: &Vendor) -> bool {
     matches!(vendor.connection, VendorConnection::Remote(_))
-        && vendor.key == KeyRequirement::Optional
+        && vendor.key_requirement == KeyRequirement::Optional
 }
 
 async fn probe(

@@ -71,7 +71,7 @@ impl ToolSelection<'_> {
     pub fn offers(&self) -> Vec<ToolOffer> {
         let writable = self.permissions.can_write();
         let readable = !self.permissions.grants().is_empty();
-        let open = |tool: &ToolSpec| match tool.permission {
+        let is_open = |tool: &ToolSpec| match tool.permission {
             Permission::Read if tool.name == READ_MEDIA_FILE => {
                 readable && self.images == ImageOffering::Offered
             }
@@ -82,7 +82,7 @@ impl ToolSelection<'_> {
             CommandOffering::Offered => COMMANDS,
             CommandOffering::NotOffered => &[],
         };
-        let files = TOOLS.iter().filter(|tool| open(tool));
+        let files = TOOLS.iter().filter(|tool| is_open(tool));
         let mut offers = Vec::new();
         offers.extend(
             files
@@ -99,26 +99,26 @@ impl ToolSelection<'_> {
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {
-        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-        self.allowed.is_none_or(listed) && !listed(self.excluded)
+        let is_in = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.is_none_or(is_in) && !is_in(self.excluded)
     }
 
     fn offer(&self, tool: &ToolSpec) -> ToolOffer {
         let mut offer = tool.offer();
         if self.directories == DirectoryNaming::Named && !tool.parameters.is_empty() {
-            let reach = match tool.permission {
+            let restriction = match tool.permission {
                 Permission::Read => "Only in",
                 Permission::Write => "Writes only in",
             };
             let directories = self.directories(tool.permission);
-            offer.description = format!("{} {reach} {directories}.", offer.description);
+            offer.description = format!("{} {restriction} {directories}.", offer.description);
         }
         offer
     }
 
     fn directories(&self, wanted: Permission) -> String {
-        let open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
-        let mut roots = self.permissions.grants().iter().filter(open);
+        let is_open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
+        let mut roots = self.permissions.grants().iter().filter(is_open);
         let mut named: Vec<String> = roots
             .by_ref()
             .take(DIRECTORIES_NAMED_MAX)
@@ -146,8 +146,8 @@ pub fn is_own_tool(name: &str) -> bool {
 
 /// Returns whether a list of tools names one of `tools`.
 pub fn names_any(list: &[String], tools: &[ToolSpec]) -> bool {
-    let named = |entry: &String| tools.iter().any(|tool| names_tool(entry, tool));
-    list.iter().any(named)
+    let is_named = |entry: &String| tools.iter().any(|tool| names_tool(entry, tool));
+    list.iter().any(is_named)
 }
 
 /// Returns whether an entry of a list of tools names this one.

@@ -29,9 +29,9 @@ const WRITES_TWICE: &str = "
 - {text: done, repeat: true}
 ";
 /// End of the terminal's approval prompt.
-const OFFERED: &str = "[o]nce, this [s]ession, [a]lways";
+const APPROVAL_PROMPT: &str = "[o]nce, this [s]ession, [a]lways";
 /// File of persistent approvals, in the home directory.
-const KEPT: &str = ".massgen/consents.json";
+const APPROVALS_FILE: &str = ".massgen/consents.json";
 
 /// Returns a project with one agent that gives these replies, and an `ask` rule for `*.txt`.
 fn project(replies: &str) -> Project {
@@ -119,7 +119,7 @@ fn find_logs(dir: &Path, logs: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn a_person_is_asked_each_time_and_may_refuse() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output(APPROVAL_PROMPT);
     terminal.wait_for_output("a asks to use write_file:");
     terminal.wait_for_output("write `a.txt` in the workspace");
     terminal.wait_for_output("`ask: write_file(*.txt)`");
@@ -135,7 +135,7 @@ fn a_person_is_asked_each_time_and_may_refuse() {
     let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
-    assert!(!project.home(KEPT).exists());
+    assert!(!project.home(APPROVALS_FILE).exists());
 }
 
 #[test]
@@ -144,11 +144,11 @@ fn input_typed_before_an_approval_request_is_discarded() {
     let mut terminal = Terminal::open(project(&late), 100);
     terminal.wait_for_output("waiting for a");
     terminal.type_keys("a\ro\ro");
-    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output(APPROVAL_PROMPT);
     // Two answers at once: the second must not answer the next question.
     terminal.type_keys("o\rs\r");
     terminal.wait(
-        || count_shown(&terminal, OFFERED) == 2,
+        || count_shown(&terminal, APPROVAL_PROMPT) == 2,
         || "a second question".to_owned(),
     );
     terminal.type_keys("n\r");
@@ -156,20 +156,20 @@ fn input_typed_before_an_approval_request_is_discarded() {
     let project = terminal.wait_for_end(0);
     assert_eq!(read_agent_file(&project), "one");
     assert_eq!(approval_answers(&project), ["once", "no"]);
-    assert!(!project.home(KEPT).exists());
+    assert!(!project.home(APPROVALS_FILE).exists());
 }
 
 #[test]
 fn an_answer_for_the_session_or_for_always_spares_the_next_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output(APPROVAL_PROMPT);
     terminal.type_keys("s\r");
     terminal.wait_for_output("done: ");
     assert_eq!(count_shown(&terminal, "a asks to use"), 1);
-    let project_left = terminal.wait_for_end(0);
-    assert_eq!(read_agent_file(&project_left), "two");
-    assert!(!project_left.home(KEPT).exists());
-    drop(project_left);
+    let finished_project = terminal.wait_for_end(0);
+    assert_eq!(read_agent_file(&finished_project), "two");
+    assert!(!finished_project.home(APPROVALS_FILE).exists());
+    drop(finished_project);
 
     let replies = WRITES_TWICE.replace("path: a.txt", "path: \"{{cwd}}/out/a.txt\"");
     let rest = "permissions: {ask: ['write_file(*.txt)']}
@@ -180,16 +180,16 @@ orchestrator: {skip_coordination_rounds: true, context_paths: [{path: out, permi
         "- when: {system: the final agent}\n  calls: [{name: write_file",
     );
     let config = team(&[agent("a", keys, &replies)], rest);
-    let made = Project::new()
+    let project = Project::new()
         .config(&config)
         .dir("out")
         .env("TERM", "xterm")
         .env("NO_COLOR", "1");
-    let mut terminal = Terminal::open(made.args(["task"]), 100);
-    terminal.wait_for_output(OFFERED);
+    let mut terminal = Terminal::open(project.args(["task"]), 100);
+    terminal.wait_for_output(APPROVAL_PROMPT);
     terminal.type_keys("a\r");
     let project = terminal.wait_for_end(0);
-    let stored_rules = fs::read_to_string(project.home(KEPT)).unwrap();
+    let stored_rules = fs::read_to_string(project.home(APPROVALS_FILE)).unwrap();
     assert!(stored_rules.contains("out/a.txt"), "{stored_rules}");
     fs::remove_file(project.path("out/a.txt")).unwrap();
     let again = Terminal::open(project.retyped(["task"]), 100);
@@ -222,11 +222,11 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
 - {text: done, repeat: true}
 "#;
     let mut terminal = Terminal::open(project(replies), 100);
-    terminal.wait_for_output(OFFERED);
-    let written = terminal.all_output();
-    assert!(!written.contains("\u{1b}[2J\u{1b}]0;x"), "{written:?}");
-    assert!(!written.contains('\u{202e}'), "{written:?}");
-    assert!(written.contains(r"\u{1b}[2J"), "{written:?}");
+    terminal.wait_for_output(APPROVAL_PROMPT);
+    let output = terminal.all_output();
+    assert!(!output.contains("\u{1b}[2J\u{1b}]0;x"), "{output:?}");
+    assert!(!output.contains('\u{202e}'), "{output:?}");
+    assert!(output.contains(r"\u{1b}[2J"), "{output:?}");
     terminal.type_keys("n\r");
     let _project = terminal.wait_for_end(0);
 }
@@ -234,7 +234,7 @@ fn control_sequences_in_a_file_name_are_escaped_in_an_approval_request() {
 #[test]
 fn ctrl_c_ends_a_question() {
     let mut terminal = Terminal::open(project(WRITES_TWICE), 100);
-    terminal.wait_for_output(OFFERED);
+    terminal.wait_for_output(APPROVAL_PROMPT);
     terminal.type_keys(CTRL_C);
     terminal.wait_for_output("the question was withdrawn");
     terminal.wait_for_output("ended: ");
@@ -285,7 +285,10 @@ fn answer_request(mut stream: UnixStream, reply: &str) {
 }
 
 /// Runs a project whose approval requests are answered with `reply`.
-fn with_socket(replies: &str, reply: &'static str) -> (FinishedCommand, ApprovalServer) {
+fn run_with_approval_server(
+    replies: &str,
+    reply: &'static str,
+) -> (FinishedCommand, ApprovalServer) {
     let project = project(replies);
     let socket = project.home("ask.sock");
     let server = start_approval_server(&socket, reply);
@@ -297,7 +300,7 @@ fn with_socket(replies: &str, reply: &'static str) -> (FinishedCommand, Approval
 
 #[test]
 fn a_program_at_a_socket_answers() {
-    let (finished, server) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    let (finished, server) = run_with_approval_server(WRITES_TWICE, "{\"answer\": \"once\"}\n");
     assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
     assert_eq!(read_agent_file(finished.project()), "two");
     let requests = server.requests.lock().unwrap();
@@ -390,7 +393,7 @@ fn an_invalid_reply_of_an_approval_program_denies() {
         ("", "gave no answer"),
         ("{\"answer\": \"once\", \"extra\": 1}\n", "gave no answer"),
     ] {
-        let (finished, _answering) = with_socket(WRITES_TWICE, reply);
+        let (finished, _server) = run_with_approval_server(WRITES_TWICE, reply);
         assert_eq!(finished.code(), Some(0), "{}", finished.stderr());
         assert_eq!(read_agent_file(finished.project()), "", "{reply}");
         assert!(
@@ -439,18 +442,19 @@ fn a_missing_approval_socket_is_an_error_before_the_run() {
 #[test]
 fn a_run_without_an_approver_warns_at_the_start() {
     let warning = "no terminal to ask on";
-    let alone = project(WRITES_TWICE).success();
+    let without_approver = project(WRITES_TWICE).success();
     assert_eq!(
-        alone.stderr().matches(warning).count(),
+        without_approver.stderr().matches(warning).count(),
         1,
         "{}",
-        alone.stderr()
+        without_approver.stderr()
     );
-    let (answered, _answering) = with_socket(WRITES_TWICE, "{\"answer\": \"once\"}\n");
+    let (with_approver, _server) =
+        run_with_approval_server(WRITES_TWICE, "{\"answer\": \"once\"}\n");
     assert!(
-        !answered.stderr().contains(warning),
+        !with_approver.stderr().contains(warning),
         "{}",
-        answered.stderr()
+        with_approver.stderr()
     );
 }
 
@@ -478,8 +482,8 @@ fn questions_of_several_agents_queue() {
 - calls: [{name: new_answer, arguments: {content: done}}]
 - {calls: [{name: vote, arguments: {agent_id: agent1, reason: x}}], repeat: true}
 ";
-    let presents = format!("- {{when: {{system: the final agent}}, text: done}}\n{replies}");
-    let agents = ["a", "b", "c"].map(|id| agent(id, &format!("cwd: {id}"), presents.trim()));
+    let replies = format!("- {{when: {{system: the final agent}}, text: done}}\n{replies}");
+    let agents = ["a", "b", "c"].map(|id| agent(id, &format!("cwd: {id}"), replies.trim()));
     let project = Project::new().config(&team(&agents, rest)).args(["task"]);
     let socket = project.home("ask.sock");
     let server = start_approval_server(&socket, "{\"answer\": \"once\"}\n");
@@ -512,7 +516,7 @@ fn check_queue(reply: &'static str, asked: usize) {
     let project = Project::new().config(&team(&agents, rest)).args(["task"]);
     let socket = project.home("ask.sock");
     let logs = project.path(".massgen");
-    let answering = start_approval_server_with(&socket, move |_| {
+    let server = start_approval_server_with(&socket, move |_| {
         wait_until("the other request waits", Duration::from_mins(2), || {
             log_text_below(&logs).contains("\"type\":\"approval_queued\"")
         });
@@ -521,7 +525,7 @@ fn check_queue(reply: &'static str, asked: usize) {
     let finished = project
         .args(["--approval-socket", socket.to_str().unwrap()])
         .success();
-    assert_eq!(answering.requests.lock().unwrap().len(), asked);
+    assert_eq!(server.requests.lock().unwrap().len(), asked);
     let text = log_text(finished.project());
     let lines = text
         .lines()
@@ -545,12 +549,12 @@ fn a_socket_that_agents_could_replace_is_refused() {
     let rest = "orchestrator: {context_paths: [{path: out, permission: write}]}";
     let replies = "- {text: done, repeat: true}";
     let config = team(&[agent("a", "cwd: w", replies)], rest);
-    for named in ["out/ask.sock", "link.sock"] {
+    for socket in ["out/ask.sock", "link.sock"] {
         let project = Project::new().config(&config).dir("out");
         let _listening = UnixListener::bind(project.path("out/ask.sock")).unwrap();
         symlink(project.path("out/ask.sock"), project.path("link.sock")).unwrap();
         let finished = project
-            .args(["task", "--approval-socket", named])
+            .args(["task", "--approval-socket", socket])
             .failure(2);
         let stderr = finished.stderr();
         assert!(

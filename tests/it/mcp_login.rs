@@ -16,7 +16,7 @@ use crate::project::{FinishedCommand, Project, events, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
 /// File with the tokens, in the home directory.
-const KEPT: &str = ".massgen/mcp/credentials.json";
+const CREDENTIALS_FILE: &str = ".massgen/mcp/credentials.json";
 /// A browser that agrees to everything.
 const BROWSER: &str = "#!/usr/bin/python3\n\
     import sys, urllib.request\n\
@@ -42,7 +42,7 @@ pub(crate) const RUN: [&str; 3] = ["--config", "team.yaml", "task"];
 
 /// Returns whether the stored file contains `text`.
 fn is_kept(finished: &FinishedCommand, text: &str) -> bool {
-    let kept = fs::read_to_string(finished.project().home(KEPT));
+    let kept = fs::read_to_string(finished.project().home(CREDENTIALS_FILE));
     kept.is_ok_and(|kept| kept.contains(text))
 }
 
@@ -73,7 +73,7 @@ fn a_server_is_usable_after_sign_in() {
             .permissions()
             .mode()
     };
-    assert_eq!(mode(KEPT) & 0o777, 0o600);
+    assert_eq!(mode(CREDENTIALS_FILE) & 0o777, 0o600);
     assert_eq!(mode(".massgen/mcp") & 0o777, 0o700);
     assert_eq!(server.requests("POST /register").len(), 1);
 
@@ -273,7 +273,7 @@ fn without_a_browser_the_address_is_pasted() {
         .filter(|line| line.contains("paste the whole address"));
     assert_eq!(wrong.count(), 1, "{stderr_lines:#?}");
     assert!(
-        fs::read_to_string(project.home(KEPT))
+        fs::read_to_string(project.home(CREDENTIALS_FILE))
             .unwrap()
             .contains(TOKEN)
     );

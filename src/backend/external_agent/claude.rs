@@ -16,7 +16,7 @@ const HOOK_SECONDS_MAX: u64 = 600;
 /// The tool with which it writes its plan.
 const PLAN_TOOL: &str = "TodoWrite";
 /// The id of the interrupt, the only request that is sent in addition to turns.
-const INTERRUPT: &str = "interrupt";
+const INTERRUPT_ID: &str = "interrupt";
 
 /// A conversation with Claude Code.
 #[derive(Debug, Default)]
@@ -34,10 +34,10 @@ impl AgentProtocol for ClaudeCodeProtocol {
         });
         let servers = json!({"mcpServers": {SERVER: server}});
         let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
-        let (ours, socket) = (context.massgen.to_string(), context.socket.to_string());
+        let (massgen, socket) = (context.massgen.to_string(), context.socket.to_string());
         let hook = format!(
             "{} hook pre-tool-use --socket {}",
-            quoted(ours),
+            quoted(massgen),
             quoted(socket)
         );
         let hook = json!({"type": "command", "command": hook, "timeout": HOOK_SECONDS_MAX});
@@ -89,13 +89,13 @@ impl AgentProtocol for ClaudeCodeProtocol {
         match text_at(&message, "/type") {
             "assistant" => {
                 // Messages of its subagents are not the agent's own.
-                let is_below = message
+                let is_from_subagent = message
                     .get("parent_tool_use_id")
                     .is_some_and(Value::is_string);
                 let content = message
                     .pointer("/message/content")
                     .and_then(Value::as_array);
-                let content = content.into_iter().flatten().filter(|_| !is_below);
+                let content = content.into_iter().flatten().filter(|_| !is_from_subagent);
                 Ok(content.flat_map(decode_block).collect())
             }
             "result" => Ok(self.decode_turn_end(&message)),
@@ -106,7 +106,7 @@ impl AgentProtocol for ClaudeCodeProtocol {
     fn encode_cancel(&self) -> Vec<String> {
         let interrupt = json!({"subtype": "interrupt"});
         let request =
-            json!({"type": "control_request", "request_id": INTERRUPT, "request": interrupt});
+            json!({"type": "control_request", "request_id": INTERRUPT_ID, "request": interrupt});
         vec![request.to_string()]
     }
 
@@ -119,12 +119,13 @@ impl ClaudeCodeProtocol {
     /// Decodes the end of a turn. The reported cost is that of the whole process.
     fn decode_turn_end(&mut self, message: &Value) -> Vec<AgentEvent> {
         let usage = usage(message.get("usage").unwrap_or(&Value::Null));
-        let all = message
+        let process_cost = message
             .get("total_cost_usd")
             .and_then(Value::as_f64)
             .and_then(|dollars| Money::from_dollars(&format!("{dollars:.9}")));
-        let cost = all.map(|all| AgentEvent::Cost(all.saturating_sub(self.reported_cost)));
-        self.reported_cost = all.unwrap_or(self.reported_cost);
+        let cost = process_cost
+            .map(|process_cost| AgentEvent::Cost(process_cost.saturating_sub(self.reported_cost)));
+        self.reported_cost = process_cost.unwrap_or(self.reported_cost);
         let is_counted = usage != TokenUsage::default();
         let mut events: Vec<AgentEvent> = is_counted
             .then_some(AgentEvent::Usage(usage))
@@ -144,15 +145,15 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
     if message.get("is_error") != Some(&Value::Bool(true)) {
         return None;
     }
-    let words = match text_at(message, "/result") {
+    let text = match text_at(message, "/result") {
         "" => text_at(message, "/subtype"),
-        words => words,
+        text => text,
     };
-    let why = format!("Claude Code: {words}");
+    let why = format!("Claude Code: {text}");
     let status = message.get("api_error_status").and_then(Value::as_u64);
     let is_permanent =
         status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
-    if is_permanent || words.contains("/login") || words.contains("API key") {
+    if is_permanent || text.contains("/login") || text.contains("API key") {
         Some(ExternalAgentError::Permanent(why))
     } else {
         Some(ExternalAgentError::Transient(why))
@@ -195,9 +196,9 @@ fn usage(usage_counts: &Value) -> TokenUsage {
         count("cache_read_input_tokens"),
         count("cache_creation_input_tokens"),
     );
-    let fresh = count("input_tokens");
+    let uncached = count("input_tokens");
     TokenUsage {
-        input_tokens: fresh.saturating_add(cached).saturating_add(written),
+        input_tokens: uncached.saturating_add(cached).saturating_add(written),
         cached_tokens: cached,
         cache_write_tokens: written,
         output_tokens: count("output_tokens"),

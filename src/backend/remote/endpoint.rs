@@ -107,7 +107,7 @@ pub(crate) fn key(
             return Ok(Some(ApiKey { secret, origin }));
         }
     }
-    match config.vendor.key_need_at(base_url) {
+    match config.vendor.key_requirement_at(base_url) {
         KeyRequirement::Optional => Ok(None),
         KeyRequirement::Required => Err(missing_key_error(config.vendor, variables)),
     }

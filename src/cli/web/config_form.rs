@@ -119,7 +119,7 @@ fn vendor_json(server: &WebServer, vendor: &Vendor, env: &ConfigVariables) -> Va
         "models": models,
         "default_model": vendor.default_model,
         "is_program": matches!(vendor.connection, VendorConnection::ExternalAgent(_)),
-        "needs_key": vendor.key == KeyRequirement::Required,
+        "needs_key": vendor.key_requirement == KeyRequirement::Required,
         "variables": variables.collect::<Vec<_>>(),
     })
 }

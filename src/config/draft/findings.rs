@@ -132,10 +132,10 @@ fn missing_variables(
     let variable = |name: &str| env.get(name).map(str::to_owned);
     let endpoint = vendor.endpoint(answer(backend::BASE_URL.name()), variable);
     let url = endpoint.and_then(|endpoint| Url::parse(&endpoint).ok());
-    let (need, variables) = match &url {
-        Some(url) => (vendor.key_need_at(url), vendor.key_variables_at(url)),
-        None => (vendor.key, vendor.key_variables),
+    let (requirement, variables) = match &url {
+        Some(url) => (vendor.key_requirement_at(url), vendor.key_variables_at(url)),
+        None => (vendor.key_requirement, vendor.key_variables),
     };
     let is_set = |name: &&str| env.get_non_empty(name).is_some();
-    (need == KeyRequirement::Required && !variables.iter().any(is_set)).then_some(variables)
+    (requirement == KeyRequirement::Required && !variables.iter().any(is_set)).then_some(variables)
 }

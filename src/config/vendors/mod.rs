@@ -105,7 +105,7 @@ pub struct Vendor {
     /// The URL of requests, and how the key is sent.
     pub endpoint_style: EndpointStyle,
     /// Whether it requires a key.
-    pub key: KeyRequirement,
+    pub key_requirement: KeyRequirement,
     /// Environment variables that may hold the key, in order of precedence.
     pub key_variables: &'static [&'static str],
     /// The default model.
@@ -129,7 +129,7 @@ const CHAT: Vendor = Vendor {
     name: "",
     connection: VendorConnection::Remote(WireFormat::ChatCompletions),
     endpoint_style: EndpointStyle::Standard,
-    key: KeyRequirement::Required,
+    key_requirement: KeyRequirement::Required,
     key_variables: &[],
     default_model: None,
     base_url: None,
@@ -142,7 +142,7 @@ const CHAT: Vendor = Vendor {
 
 /// A server on the user's own machine or network.
 const LOCAL: Vendor = Vendor {
-    key: KeyRequirement::Optional,
+    key_requirement: KeyRequirement::Optional,
     is_local_server: true,
     ..CHAT
 };
@@ -590,11 +590,11 @@ impl Vendor {
     }
 
     /// Returns whether a request to `base_url` needs a key; servers on this machine do not.
-    pub fn key_need_at(&self, base_url: &Url) -> KeyRequirement {
+    pub fn key_requirement_at(&self, base_url: &Url) -> KeyRequirement {
         if is_this_machine(base_url) {
             KeyRequirement::Optional
         } else {
-            self.key
+            self.key_requirement
         }
     }
 }

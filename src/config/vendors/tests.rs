@@ -21,11 +21,11 @@ fn the_address_of_ollama_may_lack_parts() {
 }
 
 #[track_caller]
-fn check(vendor: &str, base_url: &str, variables: &[&str], need: KeyRequirement) {
+fn check(vendor: &str, base_url: &str, variables: &[&str], requirement: KeyRequirement) {
     let vendor = find_vendor(vendor).unwrap();
     let url = Url::parse(base_url).unwrap();
     assert_eq!(vendor.key_variables_at(&url), variables, "{base_url}");
-    assert_eq!(vendor.key_need_at(&url), need, "{base_url}");
+    assert_eq!(vendor.key_requirement_at(&url), requirement, "{base_url}");
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn a_chatcompletion_takes_the_key_of_the_host_it_goes_to() {
         ("http://[::1]:4000/v1", openai, Optional),
         ("http://10.0.0.7:4000/v1", openai, Required),
     ];
-    for (url, variables, need) in rows {
-        check("chatcompletion", url, variables, *need);
+    for (url, variables, requirement) in rows {
+        check("chatcompletion", url, variables, *requirement);
     }
 }
 
@@ -286,7 +286,7 @@ fn the_table_is_consistent() {
         );
         if let Some(url) = vendor.base_url {
             let url = Url::parse(url).unwrap();
-            let local = vendor.key_need_at(&url) == KeyRequirement::Optional;
+            let local = vendor.key_requirement_at(&url) == KeyRequirement::Optional;
             assert_eq!(
                 url.scheme(),
                 if local { "http" } else { "https" },

@@ -16,11 +16,11 @@ use crate::world::sys::state_files::file;
 /// Largest file of variables, in bytes.
 const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Variables that are specific to this machine and would be wrong in a container.
-const OF_THIS_MACHINE: &[&str] = &[
+const HOST_SPECIFIC_VARIABLES: &[&str] = &[
     "HOME", "HOSTNAME", "LOGNAME", "OLDPWD", "PATH", "PWD", "SHELL", "SHLVL", "TMPDIR", "USER",
 ];
 /// Prefixes of the names of such variables.
-const OF_THIS_MACHINE_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
+const HOST_SPECIFIC_PREFIXES: &[&str] = &["DBUS_", "LD_", "XDG_"];
 
 /// The user's home and environment, as a process of theirs sees them.
 #[derive(Clone, Copy, Debug)]
@@ -146,8 +146,8 @@ pub(super) fn container_path(rel: &str) -> Result<AbsPath> {
 }
 
 fn is_host_specific(name: &str) -> bool {
-    let mut prefixes = OF_THIS_MACHINE_PREFIXES.iter();
-    OF_THIS_MACHINE.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
+    let mut prefixes = HOST_SPECIFIC_PREFIXES.iter();
+    HOST_SPECIFIC_VARIABLES.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
 }
 
 /// Parses a file of variables: one `NAME=value` per line, with optional quotes around the value.

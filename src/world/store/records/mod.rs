@@ -193,7 +193,7 @@ impl Recorder {
         };
         self.log_streams(at);
         if !is_piece {
-            let event = without_streamed(event);
+            let event = without_streamed_text(event);
             self.faults
                 .note(self.log.append(&event, at, &self.redactor));
         }
@@ -289,7 +289,7 @@ impl EventSink for Recorder {
 }
 
 /// Returns `event` without the text that was already logged while it streamed.
-fn without_streamed(event: &Event) -> Cow<'_, Event> {
+fn without_streamed_text(event: &Event) -> Cow<'_, Event> {
     if let Event::Model(ModelEvent::Replied {
         agent,
         calls,
