@@ -28,8 +28,8 @@ pub(super) enum PatternFit {
 impl CommandPattern {
     /// Parses a pattern: words separated by spaces. A `*` alone matches any number of words, and a
     /// `*` within a word any string. The error gives the cause as the end of a sentence.
-    pub fn parse(written: &str) -> Result<Self, String> {
-        let words: Vec<String> = written.split_whitespace().map(str::to_owned).collect();
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         match words.len() {
             0 => Err("expected a command, such as `git push *`".to_owned()),
             1..=PATTERN_WORDS_MAX => Ok(Self(words)),
@@ -58,10 +58,10 @@ impl CommandPattern {
         // For each number of consumed command words, the pattern words that can be next.
         let mut reachable = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
         mark(&mut reachable, 0, 0);
-        for used in 0..=words.len() {
-            for at in 0..=self.0.len() {
-                if is_marked(&reachable, used, at) {
-                    self.advance(words, fit, used, at, &mut reachable);
+        for word_index in 0..=words.len() {
+            for pattern_index in 0..=self.0.len() {
+                if is_marked(&reachable, word_index, pattern_index) {
+                    self.advance(words, fit, word_index, pattern_index, &mut reachable);
                 }
             }
         }
@@ -73,59 +73,64 @@ impl CommandPattern {
         &self,
         words: &[ShellWord],
         fit: PatternFit,
-        used: usize,
-        at: usize,
+        word_index: usize,
+        pattern_index: usize,
         reachable: &mut [Vec<bool>],
     ) {
-        let (word, wanted) = (words.get(used), self.0.get(at));
-        let is_any = wanted.is_some_and(|wanted| wanted == "*");
+        let (word, pattern_word) = (words.get(word_index), self.0.get(pattern_index));
+        let is_any = pattern_word.is_some_and(|pattern_word| pattern_word == "*");
         if is_any {
-            mark(reachable, used, at + 1);
+            mark(reachable, word_index, pattern_index + 1);
             if word.is_some() {
-                mark(reachable, used + 1, at);
+                mark(reachable, word_index + 1, pattern_index);
             }
         }
         let Some(word) = word else {
             return;
         };
-        let Some(known) = word.known_text() else {
+        let Some(text) = word.known_text() else {
             if fit == PatternFit::Possible {
-                mark(reachable, used + 1, at);
-                mark(reachable, used, (at + 1).min(self.0.len()));
+                mark(reachable, word_index + 1, pattern_index);
+                mark(reachable, word_index, (pattern_index + 1).min(self.0.len()));
             }
             return;
         };
-        let Some(wanted) = wanted else {
+        let Some(pattern_word) = pattern_word else {
             return;
         };
-        if word_matches(wanted, &known, used, fit) {
-            mark(reachable, used + 1, at + 1);
+        if word_matches(pattern_word, &text, word_index, fit) {
+            mark(reachable, word_index + 1, pattern_index + 1);
         }
-        let is_option = known.starts_with('-');
-        if fit == PatternFit::Possible && used > 0 && is_option {
-            mark(reachable, used + 1, at);
-            mark(reachable, used + 2, at);
+        let is_option = text.starts_with('-');
+        if fit == PatternFit::Possible && word_index > 0 && is_option {
+            mark(reachable, word_index + 1, pattern_index);
+            mark(reachable, word_index + 2, pattern_index);
         }
     }
 }
 
 /// Returns whether one word matches. With [`PatternFit::Possible`] a program matches in any
 /// directory.
-fn word_matches(wanted: &str, known: &str, used: usize, fit: PatternFit) -> bool {
-    let is_program = used == 0 && fit == PatternFit::Possible && !wanted.contains('/');
-    let program = known.rsplit('/').next().filter(|_| is_program);
-    matches_wildcard(wanted, known)
-        || program.is_some_and(|program| matches_wildcard(wanted, program))
+fn word_matches(pattern_word: &str, text: &str, word_index: usize, fit: PatternFit) -> bool {
+    let is_program = word_index == 0 && fit == PatternFit::Possible && !pattern_word.contains('/');
+    let program = text.rsplit('/').next().filter(|_| is_program);
+    matches_wildcard(pattern_word, text)
+        || program.is_some_and(|program| matches_wildcard(pattern_word, program))
 }
 
-fn mark(reachable: &mut [Vec<bool>], used: usize, at: usize) {
-    if let Some(cell) = reachable.get_mut(used).and_then(|row| row.get_mut(at)) {
+fn mark(reachable: &mut [Vec<bool>], word_index: usize, pattern_index: usize) {
+    if let Some(cell) = reachable
+        .get_mut(word_index)
+        .and_then(|row| row.get_mut(pattern_index))
+    {
         *cell = true;
     }
 }
 
-fn is_marked(reachable: &[Vec<bool>], used: usize, at: usize) -> bool {
-    let row = reachable.get(used).and_then(|row| row.get(at));
+fn is_marked(reachable: &[Vec<bool>], word_index: usize, pattern_index: usize) -> bool {
+    let row = reachable
+        .get(word_index)
+        .and_then(|row| row.get(pattern_index));
     row.copied().unwrap_or_default()
 }
 

@@ -33,9 +33,9 @@ use crate::world::sandbox::{Sandbox, SandboxSpec};
 use crate::world::store::sandboxes::SandboxDirs;
 
 /// Parent of the directories that exist for the duration of a call, unless `TMPDIR` is set.
-const TEMPORARY: &str = "/tmp";
+const DEFAULT_TEMPORARY_DIRECTORY: &str = "/tmp";
 /// Name of the caller if none is given.
-const CALLER: &str = "tool";
+const DEFAULT_CALLER: &str = "tool";
 
 /// Isolation of a call's commands that the user chose.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +71,8 @@ impl CommandIsolation<'_> {
                 }
                 CommandIsolation::Pod(image) => {
                     let pod = commands.mode.pod().cloned();
-                    let new = || KubernetesConfig::of_image(image.to_owned());
-                    let mut pod = pod.unwrap_or_else(new);
+                    let default_pod = || KubernetesConfig::of_image(image.to_owned());
+                    let mut pod = pod.unwrap_or_else(default_pod);
                     image.clone_into(&mut pod.image);
                     commands.mode = ExecutionMode::Kubernetes(Box::new(pod));
                 }
@@ -103,7 +103,7 @@ impl CallEnvironment {
             CommandIsolation::Container(image) => {
                 let workspace = grants.base().to_abs();
                 let access = CallerAccess {
-                    caller: CALLER,
+                    caller: DEFAULT_CALLER,
                     grants: grants.grants(),
                     workspace: &workspace,
                 };
@@ -113,7 +113,7 @@ impl CallEnvironment {
             CommandIsolation::Pod(image) => {
                 let workspace = grants.base().to_abs();
                 let access = CallerAccess {
-                    caller: CALLER,
+                    caller: DEFAULT_CALLER,
                     grants: grants.grants(),
                     workspace: &workspace,
                 };
@@ -135,7 +135,7 @@ impl CallEnvironment {
         host: &Host,
         backend: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
     ) -> Result<Self> {
-        let temporary = host.env("TMPDIR").unwrap_or(TEMPORARY);
+        let temporary = host.env("TMPDIR").unwrap_or(DEFAULT_TEMPORARY_DIRECTORY);
         let temporary = AbsPath::resolve(&host.cwd, temporary);
         let call_directories = SandboxDirs::make_for_call(&temporary)?;
         let directories = AgentDirectories::prepare(&call_directories.caller()?)?;
@@ -219,7 +219,7 @@ pub(crate) fn build_call_pod(
     machine: &HostEnvironment,
 ) -> Result<AgentPod> {
     let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
-    let runner = EnvironmentSpec {
+    let spec = EnvironmentSpec {
         id: &id,
         config: &CommandLineConfig::default(),
         grants: access.grants,
@@ -227,7 +227,7 @@ pub(crate) fn build_call_pod(
     };
     let pod = KubernetesConfig::of_image(image.to_owned());
     let work = ContainerWork::Commands;
-    build_pod(runner, work, &pod, new_origin(state), machine)
+    build_pod(spec, work, &pod, new_origin(state), machine)
 }
 
 /// Returns the origin of a container that belongs to no run.

@@ -23,21 +23,21 @@ pub(crate) struct UsageSummary {
 impl UsageSummary {
     /// Sums up `totals`.
     pub(crate) fn from_totals(totals: &UsageTotals) -> Self {
-        let mut used = Self {
+        let mut summary = Self {
             total: totals.run(),
             ..Self::default()
         };
-        for (post, spent) in totals.entries() {
-            let sides = [
-                (&mut used.by_agent, post.agent.to_string()),
-                (&mut used.by_model, post.model.to_string()),
-                (&mut used.by_phase, post.phase.to_string()),
+        for (key, usage) in totals.entries() {
+            let breakdowns = [
+                (&mut summary.by_agent, key.agent.to_string()),
+                (&mut summary.by_model, key.model.to_string()),
+                (&mut summary.by_phase, key.phase.to_string()),
             ];
-            for (side, key) in sides {
-                let sum = side.entry(key).or_default();
-                *sum = sum.saturating_add(*spent);
+            for (breakdown, name) in breakdowns {
+                let sum = breakdown.entry(name).or_default();
+                *sum = sum.saturating_add(*usage);
             }
         }
-        used
+        summary
     }
 }

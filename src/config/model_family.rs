@@ -79,15 +79,15 @@ pub(super) fn find_family(model: &str) -> Option<&'static ModelFamily> {
 
 /// Returns whether the user has exported an endpoint of a backend type that is not the maker's own.
 fn names_other_server(backend_type: &str, env: &ConfigVariables) -> bool {
-    let named = || {
+    let other_server = || {
         let vendor = vendors::find_vendor(backend_type)?;
         let variable = vendor.base_url_variable?;
         let endpoint = env.get_non_empty(variable)?.trim();
-        let own = vendor.base_url?;
-        let other = !endpoint.is_empty() && endpoint.trim_end_matches('/') != own;
-        Some(other && env.is_exported(variable))
+        let own_url = vendor.base_url?;
+        let is_other = !endpoint.is_empty() && endpoint.trim_end_matches('/') != own_url;
+        Some(is_other && env.is_exported(variable))
     };
-    named().unwrap_or(false)
+    other_server().unwrap_or(false)
 }
 
 /// Returns whether `backend` asks the server of the maker after whom its type is named, where only
@@ -96,9 +96,9 @@ fn asks_maker(backend: &BackendConfig, env: &ConfigVariables) -> bool {
     let name = backend.vendor.name;
     let is_maker =
         OTHER_MAKERS.contains(&name) || FAMILIES.iter().any(|family| family.maker == name);
-    let own = backend.vendor.base_url.map(|url| url.trim_end_matches('/'));
+    let own_url = backend.vendor.base_url.map(|url| url.trim_end_matches('/'));
     let endpoint = backend.base_url.as_deref();
-    let is_own = endpoint.is_none_or(|url| Some(url.trim_end_matches('/')) == own);
+    let is_own = endpoint.is_none_or(|url| Some(url.trim_end_matches('/')) == own_url);
     is_maker && is_own && !names_other_server(name, env)
 }
 
@@ -150,9 +150,9 @@ pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Op
     if known.is_some() {
         return None;
     }
-    let near = nearest_model(&list, model)?;
+    let nearest = nearest_model(&list, model)?;
     Some(format!(
-        "{} is not a model that massgen knows (did you mean `{near}`?)",
+        "{} is not a model that massgen knows (did you mean `{nearest}`?)",
         quote(model)
     ))
 }
@@ -161,17 +161,17 @@ pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Op
 /// its beginning is missing. Other digits are another version and not a misspelling.
 fn nearest_model<'a>(list: &'a ModelList, model: &str) -> Option<&'a str> {
     let digits = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
-    let wanted = digits(model);
+    let model_digits = digits(model);
     let names = list.rows().iter().map(|row| row.name.as_str());
     let names: Vec<&str> = names
-        .filter(|name| find_family(name).is_some() && digits(name) == wanted)
+        .filter(|name| find_family(name).is_some() && digits(name) == model_digits)
         .collect();
-    let is_whole = |name: &&&str| {
+    let ends_with_model = |name: &&&str| {
         let start = name.strip_suffix(model);
         start.is_some_and(|start| start.ends_with('-'))
     };
-    let whole = names.iter().find(is_whole).copied();
-    whole.or_else(|| nearest(model, names.iter().copied()))
+    let whole_name = names.iter().find(ends_with_model).copied();
+    whole_name.or_else(|| nearest(model, names.iter().copied()))
 }
 
 /// Refuses several models in one value.
@@ -213,17 +213,17 @@ pub(super) fn unknown_model_error(model: Option<&str>) -> Error {
     let rows = rows.filter(|row| row.name.eq_ignore_ascii_case(model));
     let sellers: Vec<&str> = rows.filter_map(|row| row.vendor.as_deref()).collect();
     let after_path = model.rsplit_once('/').map(|(_, name)| name);
-    let near = after_path
+    let nearest = after_path
         .filter(|name| find_family(name).is_some())
         .or_else(|| nearest_model(&list, model));
-    match (sellers.as_slice(), near) {
+    match (sellers.as_slice(), nearest) {
         ([seller], _) => error.with_hint(format!("add `--backend {seller}`")),
         ([_, ..], _) => error.with_hint(format!(
             "add `--backend` with {}",
             list_names(&sellers, "or")
         )),
-        ([], Some(near)) => error
-            .with_hint(format!("did you mean `-m {}`?", quote_word(near)))
+        ([], Some(nearest)) => error
+            .with_hint(format!("did you mean `-m {}`?", quote_word(nearest)))
             .with_hint(BACKEND_HINT),
         ([], None) => error.with_hint(BACKEND_HINT),
     }

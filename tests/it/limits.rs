@@ -15,7 +15,7 @@ models:
     usd_per_million_tokens: {input: 0, output: 1000}
 ";
 /// Calls tools endlessly; each reply costs a dollar and makes one tool call.
-const WANDERS: &str = r#"
+const ENDLESS_CALLS: &str = r#"
 - calls: [{name: list_directory, arguments: {path: "."}}]
   usage: {output_tokens: 1000}
   repeat: true
@@ -32,7 +32,7 @@ fn agent(id: &str, limits: &str, replies: &str) -> String {
 
 /// Returns an agent with these limits that gives an answer, votes for `agent1`, and presents; each
 /// reply costs a dollar.
-fn commanding_agent(id: &str, limits: &str) -> String {
+fn answering_agent(id: &str, limits: &str) -> String {
     let script = format!(
         r#"
 - when: {{system: "the final agent"}}
@@ -66,7 +66,7 @@ fn events(finished: &FinishedCommand) -> Vec<Value> {
     lines.collect()
 }
 
-fn of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
+fn events_of_type<'e>(events: &'e [Value], wanted: &str) -> Vec<&'e Value> {
     let events = events.iter();
     events.filter(|event| event["type"] == wanted).collect()
 }
@@ -80,7 +80,7 @@ fn read_status(finished: &FinishedCommand) -> Value {
 
 #[test]
 fn tokens_and_costs_are_reported_by_agent_model_and_run() {
-    let agents = [commanding_agent("one", ""), commanding_agent("two", "")];
+    let agents = [answering_agent("one", ""), answering_agent("two", "")];
     let finished = project("", &agents).args(["go"]).success();
     let stderr = finished.stderr();
     let used = "used: one 0 tokens read, 3000 written, $3; two 0 tokens read, 2000 written, $2\n";
@@ -109,7 +109,7 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
     ];
     assert_eq!(rows, expected);
     let logged = events(&finished);
-    let costs = of_type(&logged, "model_request_finished");
+    let costs = events_of_type(&logged, "model_request_finished");
     let sum: f64 = costs
         .iter()
         .map(|event| event["cost_usd"].as_f64().unwrap())
@@ -119,7 +119,7 @@ fn tokens_and_costs_are_reported_by_agent_model_and_run() {
 
 #[test]
 fn a_script_reads_what_a_run_cost() {
-    let team = project("", &[commanding_agent("one", "")]);
+    let team = project("", &[answering_agent("one", "")]);
     let finished = team.args(["--automation", "go"]).success();
     let stdout = finished.stdout();
     assert!(stdout.contains("\nTOKENS: 1000\nCOST: 1\n"), "{stdout}");
@@ -127,7 +127,7 @@ fn a_script_reads_what_a_run_cost() {
 
 #[test]
 fn the_list_of_runs_shows_the_cost_that_the_run_has_shown() {
-    let team = format!("agents:\n{}", commanding_agent("one", ""));
+    let team = format!("agents:\n{}", answering_agent("one", ""));
     let prices = PRICES.replace("output: 1000", "output: 13.55");
     let project = Project::new().config(&team).file("prices.yaml", &prices);
     let finished = project.args(["--models", "prices.yaml", "go"]).success();
@@ -140,7 +140,7 @@ fn the_list_of_runs_shows_the_cost_that_the_run_has_shown() {
 
 #[test]
 fn without_prices_a_scripted_team_costs_nothing() {
-    let team = format!("agents:\n{}", commanding_agent("one", ""));
+    let team = format!("agents:\n{}", answering_agent("one", ""));
     let limit = ["--max-cost-usd", "0", "go"];
     let finished = Project::new().config(&team).args(limit).success();
     let stderr = finished.stderr();
@@ -171,7 +171,7 @@ fn uncounted_usage_makes_the_cost_a_lower_bound() {
 /// Runs two agents; a complete run costs five dollars: two to answer, two to vote, one to present.
 #[track_caller]
 fn check_run_limit(limits: &str, flags: &[&str], code: i32, answer: &str) -> FinishedCommand {
-    let agents = [commanding_agent("one", ""), commanding_agent("two", "")];
+    let agents = [answering_agent("one", ""), answering_agent("two", "")];
     let team = project(limits, &agents).args(flags).args(["go"]);
     let finished = team.failure(code);
     assert_eq!(finished.stdout(), answer, "{}", finished.stderr());
@@ -186,7 +186,7 @@ fn a_run_that_meets_its_limit_ends_with_the_best_answer() {
     let summary = format!("ended: {limit}; the best answer so far is one's (");
     assert!(stderr.contains(&summary), "{stderr}");
     let events = events(&finished);
-    let met = of_type(&events, "limit_met");
+    let met = events_of_type(&events, "limit_met");
     assert_eq!(met.len(), 1, "{met:?}");
     assert_eq!(
         (&met[0]["agent"], &met[0]["limit"]),
@@ -217,30 +217,36 @@ fn a_flag_replaces_the_limit_of_the_config() {
 #[test]
 fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
     const AGENTS: usize = 8;
-    let slow = WANDERS.replace("repeat: true", "repeat: true\n  delay_ms: 1500");
+    let slow = ENDLESS_CALLS.replace("repeat: true", "repeat: true\n  delay_ms: 1500");
     let agents: Vec<String> = (1..=AGENTS)
         .map(|n| agent(&format!("a{n}"), "", &slow))
         .collect();
     let team = project("max_cost_usd: 20", &agents).args(["go"]);
     let finished = team.failure(5);
     let events = events(&finished);
-    let (mut under_way, mut spent, mut most) = (0_usize, 0_usize, 0_usize);
+    let (mut under_way, mut dollars_spent, mut under_way_max) = (0_usize, 0_usize, 0_usize);
     for event in &events {
         match event["type"].as_str().unwrap() {
             "model_request_started" => {
-                assert!(spent < 20, "asked although {spent} dollars were spent");
+                assert!(
+                    dollars_spent < 20,
+                    "asked although {dollars_spent} dollars were spent"
+                );
                 under_way += 1;
-                most = most.max(under_way);
+                under_way_max = under_way_max.max(under_way);
             }
             "model_request_finished" => {
                 under_way -= 1;
-                spent += 1;
+                dollars_spent += 1;
             }
             _ => {}
         }
     }
-    assert_eq!(most, AGENTS, "all are asked at the same time");
-    assert!((20..20 + AGENTS).contains(&spent), "{spent}");
+    assert_eq!(under_way_max, AGENTS, "all are asked at the same time");
+    assert!(
+        (20..20 + AGENTS).contains(&dollars_spent),
+        "{dollars_spent}"
+    );
     let stderr = finished.stderr();
     assert!(
         stderr.contains("no agent answered: the run has spent $"),
@@ -251,19 +257,19 @@ fn a_limit_is_exceeded_by_no_more_than_the_requests_under_way() {
 #[test]
 fn an_agent_that_reaches_its_limit_stops_and_the_others_continue() {
     let agents = [
-        commanding_agent("frugal", ""),
-        agent("wild", "max_cost_usd: 3", WANDERS),
+        answering_agent("frugal", ""),
+        agent("wild", "max_cost_usd: 3", ENDLESS_CALLS),
     ];
     let finished = project("", &agents).args(["go"]).success();
     assert_eq!(finished.stdout(), "presented\n");
     let events = events(&finished);
-    let met = of_type(&events, "limit_met");
+    let met = events_of_type(&events, "limit_met");
     assert_eq!(met.len(), 1, "{met:?}");
     assert_eq!(met[0]["agent"], "wild");
-    let left = of_type(&events, "dropped_out");
+    let drop_outs = events_of_type(&events, "dropped_out");
     let reason = "it has spent $3 of at most $3 (`max_cost_usd`)";
     assert_eq!(
-        (&left[0]["agent"], &left[0]["reason"]),
+        (&drop_outs[0]["agent"], &drop_outs[0]["reason"]),
         (&"wild".into(), &reason.into())
     );
 }
@@ -271,8 +277,8 @@ fn an_agent_that_reaches_its_limit_stops_and_the_others_continue() {
 #[test]
 fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
     let agents = [
-        commanding_agent("one", "max_tokens_total: 2000"),
-        commanding_agent("two", ""),
+        answering_agent("one", "max_tokens_total: 2000"),
+        answering_agent("two", ""),
     ];
     let finished = project("", &agents).args(["go"]).failure(5);
     assert_eq!(finished.stdout(), "answer of one\n");
@@ -282,8 +288,8 @@ fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
     assert!(stderr.contains(summary), "{stderr}");
     // Control: with one token more it presents.
     let agents = [
-        commanding_agent("one", "max_tokens_total: 2001"),
-        commanding_agent("two", ""),
+        answering_agent("one", "max_tokens_total: 2001"),
+        answering_agent("two", ""),
     ];
     let finished = project("", &agents).args(["go"]).success();
     assert_eq!(finished.stdout(), "presented\n");
@@ -292,8 +298,8 @@ fn the_stored_answer_of_a_winner_that_may_not_present_is_the_result() {
 #[test]
 fn a_run_in_which_limits_left_no_answer_says_so() {
     let agents = [
-        agent("one", "max_cost_usd: 1", WANDERS),
-        agent("two", "max_cost_usd: 2", WANDERS),
+        agent("one", "max_cost_usd: 1", ENDLESS_CALLS),
+        agent("two", "max_cost_usd: 2", ENDLESS_CALLS),
     ];
     let finished = project("", &agents).args(["go"]).failure(5);
     let stderr = finished.stderr();
@@ -319,35 +325,35 @@ fn an_agent_without_tool_calls_left_decides_with_what_it_has() {
     let finished = team.args(["go"]).success();
     assert_eq!(finished.stdout(), "what I have\n");
     let events = events(&finished);
-    assert_eq!(of_type(&events, "tool_called").len(), 3);
-    let met = of_type(&events, "limit_met");
+    assert_eq!(events_of_type(&events, "tool_called").len(), 3);
+    let met = events_of_type(&events, "limit_met");
     let limit = "it has used all 3 tool calls (`max_tool_calls`)";
     assert_eq!((met.len(), &met[0]["limit"]), (1, &limit.into()));
 }
 
 #[test]
 fn a_run_without_tool_calls_left_ends() {
-    let wanders = agent("wild", "", WANDERS);
-    let answers = commanding_agent("able", "");
-    let team = project("max_tool_calls: 3", &[answers, wanders]);
+    let endless = agent("wild", "", ENDLESS_CALLS);
+    let answering = answering_agent("able", "");
+    let team = project("max_tool_calls: 3", &[answering, endless]);
     let finished = team.args(["go"]).failure(5);
     assert_eq!(finished.stdout(), "answer of able\n");
     let events = events(&finished);
-    assert_eq!(of_type(&events, "tool_called").len(), 3);
+    assert_eq!(events_of_type(&events, "tool_called").len(), 3);
     let stderr = finished.stderr();
     let summary = "ended: the run has used all 3 tool calls (`max_tool_calls`)";
     assert!(stderr.contains(summary), "{stderr}");
     // Control: answers and votes do not count as tool calls.
-    let able = [commanding_agent("one", ""), commanding_agent("two", "")];
-    let team = project("max_tool_calls: 0", &able).args(["go"]);
+    let agents = [answering_agent("one", ""), answering_agent("two", "")];
+    let team = project("max_tool_calls: 0", &agents).args(["go"]);
     assert_eq!(team.success().stdout(), "presented\n");
 }
 
 #[test]
 fn rounds_have_a_limit_of_requests() {
     let agents = [
-        commanding_agent("able", ""),
-        agent("wild", "max_steps_per_round: 3", WANDERS),
+        answering_agent("able", ""),
+        agent("wild", "max_steps_per_round: 3", ENDLESS_CALLS),
     ];
     let finished = project("max_steps_per_round: 50", &agents)
         .args(["go"])
@@ -370,7 +376,7 @@ fn check_presentation(replies: &str, presented: &str, refused: usize, warning: O
 "#,
         replies.trim()
     );
-    let agents = [agent("one", "", &script), commanding_agent("two", "")];
+    let agents = [agent("one", "", &script), answering_agent("two", "")];
     let finished = project("max_steps_per_round: 6", &agents)
         .args(["go"])
         .success();
@@ -569,7 +575,7 @@ fn a_run_with_an_unknown_price_ends_before_a_model_is_asked() {
 fn a_project_cannot_say_what_models_cost() {
     let team = format!(
         "agents:\n{}limits: {{max_cost_usd: 0.5}}\n",
-        agent("one", "", WANDERS)
+        agent("one", "", ENDLESS_CALLS)
     );
     let hostile = PRICES.replace("1000", "0");
     let project = Project::new()
@@ -722,7 +728,7 @@ fn an_abandoned_request_is_reported_with_unknown_cost() {
     #[track_caller]
     fn check(prices: &str, cost_usd: &str, is_complete: bool) {
         let slow = agent("b", "", "- {text: too late, delay_ms: 600000}");
-        let finished = project("", &[commanding_agent("a", ""), slow])
+        let finished = project("", &[answering_agent("a", ""), slow])
             .file("prices.yaml", prices)
             .args(["--orchestrator-timeout", "5", "--output-format", "json"])
             .args(["which?"])

@@ -10,8 +10,8 @@ use crate::project::{FinishedCommand, Project};
 
 const GOOGLE_KEY: &str = "AIza-of-the-tests";
 const XAI_KEY: &str = "xai-of-the-tests";
-const GOOGLES: &str = "It is forty-two, a page says.";
-const XAIS: &str = "Six times seven is 42.";
+const GOOGLE_ANSWER: &str = "It is forty-two, a page says.";
+const XAI_ANSWER: &str = "Six times seven is 42.";
 const PAGE: &str = "https://example.org/found";
 
 /// Plays both vendors' models: they search, the first one has something computed too, and then they
@@ -38,15 +38,15 @@ fn play_model(request: &ReceivedRequest) -> ScriptedResponse {
 /// arguments.
 fn next_call(body: &Value, tools: &[&str], answer: &str) -> Option<(String, Value)> {
     let text = body.to_string();
-    let offered = |name: &str| text.contains(&format!("\"name\":\"{name}\""));
+    let is_offered = |name: &str| text.contains(&format!("\"name\":\"{name}\""));
     // The final agent has all that it needs.
-    if !offered("new_answer") {
+    if !is_offered("new_answer") {
         return None;
     }
     for tool in tools {
         let query = format!("query of {tool}");
         if !text.contains(&query) {
-            assert!(offered(tool), "{text}");
+            assert!(is_offered(tool), "{text}");
             let parameter = match *tool {
                 "web_search" => "query",
                 _ => "task",
@@ -89,7 +89,11 @@ fn play_google(body: &Value) -> ScriptedResponse {
     // These models refuse Google's tools next to functions.
     assert!(!tools.to_string().contains("googleSearch"), "{tools}");
     assert!(!tools.to_string().contains("codeExecution"), "{tools}");
-    match next_call(body, &["web_search", "vendor_code_execution"], GOOGLES) {
+    match next_call(
+        body,
+        &["web_search", "vendor_code_execution"],
+        GOOGLE_ANSWER,
+    ) {
         Some((name, args)) => {
             let call = json!({"functionCall": {"name": name, "args": args}});
             stream_google_reply(json!([call]), Value::Null)
@@ -99,10 +103,10 @@ fn play_google(body: &Value) -> ScriptedResponse {
 }
 
 fn play_xai(body: &Value) -> ScriptedResponse {
-    for sent in ["search_parameters", "enable_web_search", "plugins"] {
-        assert_eq!(body[sent], Value::Null, "{body}");
+    for parameter in ["search_parameters", "enable_web_search", "plugins"] {
+        assert_eq!(body[parameter], Value::Null, "{body}");
     }
-    match next_call(body, &["web_search"], XAIS) {
+    match next_call(body, &["web_search"], XAI_ANSWER) {
         Some((name, arguments)) => stream_reply("", Some((&name, &arguments))),
         None => stream_reply("forty-two", None),
     }
@@ -163,34 +167,38 @@ fn a_vendors_tool_has_requests_of_its_own_where_it_cannot_be_combined() {
     );
     // What was found is a stranger's words, with its sources, and stays in its frame.
     let requests = endpoint.server.requests();
-    for (of, result) in [
+    for (agent, result) in [
         ("b", "Found by xAI."),
         ("a", "Found it."),
         ("a", "It printed 42."),
     ] {
-        let path = if of == "a" { "GenerateContent" } else { "chat" };
-        let read = requests
+        let path = if agent == "a" {
+            "GenerateContent"
+        } else {
+            "chat"
+        };
+        let agent_requests = requests
             .iter()
             .filter(|request| request.line.contains(path));
-        let mut read = read
+        let mut bodies = agent_requests
             .map(|request| request.json().to_string())
             .filter(|body| body.contains(result) && body.contains("<vendor_result>"));
-        let read = read.next_back().unwrap();
+        let body = bodies.next_back().unwrap();
         assert!(
-            result.contains("42") || read.contains(&format!("A page: {PAGE}")),
-            "{read}"
+            result.contains("42") || body.contains(&format!("A page: {PAGE}")),
+            "{body}"
         );
         assert_eq!(
-            read.matches("<vendor_result>").count(),
-            read.matches("</vendor_result>").count(),
-            "{read}"
+            body.matches("<vendor_result>").count(),
+            body.matches("</vendor_result>").count(),
+            "{body}"
         );
-        assert!(!read.contains("[massgen: obey]"), "{read}");
+        assert!(!body.contains("[massgen: obey]"), "{body}");
     }
     // All is charged to the agents.
-    let of_google = |request: &&ReceivedRequest| request.line.contains("GenerateContent");
-    let read = requests.iter().filter(of_google).count() * 100;
-    let charged = format!("a {read} tokens read");
+    let is_to_google = |request: &&ReceivedRequest| request.line.contains("GenerateContent");
+    let tokens_read = requests.iter().filter(is_to_google).count() * 100;
+    let charged = format!("a {tokens_read} tokens read");
     assert!(stderr.contains(&charged), "{charged}\n{stderr}");
 }
 
@@ -244,5 +252,5 @@ fn a_vendors_tool_that_a_rule_denies_is_not_asked() {
         "{}",
         finished.stderr()
     );
-    assert_eq!(finished.stdout().trim(), XAIS);
+    assert_eq!(finished.stdout().trim(), XAI_ANSWER);
 }
