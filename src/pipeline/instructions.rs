@@ -32,15 +32,15 @@ pub(super) fn role_instructions(
             .trim()
             .to_owned(),
     ];
-    let later = pipeline
+    let later_stages = pipeline
         .stages
         .iter()
         .skip(instance.stage.saturating_add(1));
-    if let Some(many) = later.into_iter().find(|later| later.copies > 1)
+    if let Some(copied_stage) = later_stages.into_iter().find(|later| later.copies > 1)
         && role.output.is_some()
         && instance.copies == 1
     {
-        let (copies, name) = (many.copies, &many.role.name);
+        let (copies, name) = (copied_stage.copies, &copied_stage.role.name);
         paragraphs.push(format!(
             "Up to {copies} copies of the role `{name}` work at the same time. If it is you who divides \
              the work, let your plan have sections `## {PART} 1` to `## {PART} {copies}` that touch \
@@ -73,7 +73,7 @@ pub(super) fn write_instructions(write_scope: &WriteScope, has_commands: bool) -
     if write_scope.write.is_empty() {
         return format!("{start} You write no files: your answer is your output.");
     }
-    let but = match write_scope.read.as_slice() {
+    let exception = match write_scope.read.as_slice() {
         [] => String::new(),
         closed => format!(", but not elsewhere in {}", names(closed)),
     };
@@ -84,7 +84,7 @@ pub(super) fn write_instructions(write_scope: &WriteScope, has_commands: bool) -
         ""
     };
     format!(
-        "{start} You may write only in {}{but}.{commands}",
+        "{start} You may write only in {}{exception}.{commands}",
         names(&write_scope.write)
     )
 }

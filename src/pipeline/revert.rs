@@ -55,11 +55,11 @@ impl PipelineRepository {
         self.require_role(role)?;
         let roles = self.record.roles.as_slice();
         let prefix = format!("massgen/{}/", self.dir.short());
-        for (branch, at) in self.hub.branches().await? {
+        for (branch, tip) in self.hub.branches().await? {
             let name = branch.to_string();
             let instance = name.strip_prefix(&prefix);
             if instance.is_some_and(|instance| is_instance_of(role, roles, instance)) {
-                self.hub.remove_branch(&branch, &at).await?;
+                self.hub.remove_branch(&branch, &tip).await?;
             }
         }
         let is_its = |name: &str| is_instance_of(role, roles, instance_name(name));
@@ -67,8 +67,8 @@ impl PipelineRepository {
         // This comes last: until the commit exists, the reset can be repeated.
         let tip = self.tip().await?;
         let tree = self.hub.tree_of(&tip).await?;
-        let without = [(self.role_directory(role), None)];
-        let tree = self.hub.with_files(&tree, &without).await?;
+        let removed = [(self.role_directory(role), None)];
+        let tree = self.hub.with_files(&tree, &removed).await?;
         let entry = JournalEntry::Reset { role: role.clone() };
         let subject = format!("[supervisor] reset {role}");
         let message = entry.message(&subject, "");
@@ -77,11 +77,11 @@ impl PipelineRepository {
 
     /// Returns the merges of a role's work since it was last reverted, newest first.
     async fn role_merges(&self, role: &RoleName) -> Result<Vec<RoleMerge>> {
-        let before = base_commit(&self.record);
+        let start = base_commit(&self.record);
         let shared = main_branch()?;
         let commits = self
             .hub
-            .history(&shared, before.as_ref(), HistoryTraversal::First);
+            .history(&shared, start.as_ref(), HistoryTraversal::First);
         // Every merge adds to the documents.
         let documents =
             [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));
@@ -89,9 +89,9 @@ impl PipelineRepository {
         let mut merges = Vec::new();
         for commit in commits.await?.into_iter().rev() {
             match JournalEntry::parse(&commit.message) {
-                Some((JournalEntry::Revert { role: of }, _)) if of == *role => break,
+                Some((JournalEntry::Revert { role: reverted }, _)) if reverted == *role => break,
                 // The reset has already removed what was there before.
-                Some((JournalEntry::Reset { role: of }, _)) if of == *role => {
+                Some((JournalEntry::Reset { role: reset }, _)) if reset == *role => {
                     excluded_edits.push((self.role_directory(role), None));
                 }
                 Some((JournalEntry::Merge(merge), _)) if merge.role == *role => {

@@ -46,23 +46,23 @@ pub(crate) const TIME_MAX: Duration = Duration::from_mins(2);
 pub(crate) const IMAGE: &str = "massgen-test/busybox:1";
 /// Runs the tests against Podman, which is off by default: its containers are monitored by
 /// processes that outlive them.
-const PODMAN: &str = "MASSGEN_TEST_PODMAN";
+const PODMAN_VARIABLE: &str = "MASSGEN_TEST_PODMAN";
 /// Config that Podman needs on a machine without systemd.
 const CONTAINERS_CONF: &str = "[containers]\ndefault_ulimits=[\"nofile=4096:4096\",\"nproc=4096:4096\"]\n\
                                [engine]\nruntime=\"runc\"\ncgroup_manager=\"cgroupfs\"\n\
                                events_logger=\"file\"\n";
 /// Address of the daemon, for a test that runs itself again as another user.
-const SOCKET: &str = "MASSGEN_TEST_DOCKER_SOCKET";
+const SOCKET_VARIABLE: &str = "MASSGEN_TEST_DOCKER_SOCKET";
 
 /// A daemon with one image. It stops with the last test that uses it, or with the process.
 pub(crate) struct Daemon {
     dir: TempDir,
     /// Words before the command that starts it.
-    enter: Vec<String>,
+    command_prefix: Vec<String>,
     process: Option<Child>,
 }
 
-static SHARED: Mutex<Weak<Daemon>> = Mutex::new(Weak::new());
+static SHARED_DAEMON: Mutex<Weak<Daemon>> = Mutex::new(Weak::new());
 
 /// Returns the daemon of all running tests; `None` if this user cannot start one.
 pub(crate) fn daemon() -> Option<Arc<Daemon>> {
@@ -70,7 +70,7 @@ pub(crate) fn daemon() -> Option<Arc<Daemon>> {
         eprintln!("skipped: only root can start a daemon of Docker");
         return None;
     }
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = SHARED_DAEMON.lock().unwrap_or_else(PoisonError::into_inner);
     Some(shared.upgrade().unwrap_or_else(|| {
         let daemon = Arc::new(Daemon::start());
         *shared = Arc::downgrade(&daemon);
@@ -83,16 +83,16 @@ impl Daemon {
         Self::start_in(tempfile::tempdir().unwrap(), Vec::new())
     }
 
-    /// Starts one whose files are in `dir`, by a command that begins with `enter`.
-    pub(crate) fn start_in(dir: TempDir, enter: Vec<String>) -> Self {
+    /// Starts one whose files are in `dir`, by a command that begins with `command_prefix`.
+    pub(crate) fn start_in(dir: TempDir, command_prefix: Vec<String>) -> Self {
         install("dockerd", "docker.io");
         install("busybox", "busybox-static");
         let mut daemon = Self {
             dir,
-            enter,
+            command_prefix,
             process: None,
         };
-        daemon.begin();
+        daemon.start_process();
         daemon.import(IMAGE, "missing");
         daemon
     }
@@ -102,50 +102,50 @@ impl Daemon {
         self.dir.path().join(name)
     }
 
-    /// Starts it again after it was killed, by a command that begins with `enter`.
-    pub(crate) fn restart_in(&mut self, enter: Vec<String>) {
-        self.enter = enter;
+    /// Starts it again after it was killed, by a command that begins with `command_prefix`.
+    pub(crate) fn restart_in(&mut self, command_prefix: Vec<String>) {
+        self.command_prefix = command_prefix;
         self.restart();
     }
 
     /// Starts it again after it was killed.
     pub(crate) fn restart(&mut self) {
-        self.end();
+        self.stop_process();
         // Stale files of the killed daemon would keep the next one from starting.
         for stale in ["pid", "exec/containerd/containerd.pid"] {
             fs::remove_file(self.path(stale)).unwrap_or_default();
         }
-        self.begin();
+        self.start_process();
     }
 
-    fn begin(&mut self) {
-        let place = |name: &str| self.path(name).display().to_string();
-        let log = fs::File::create(place("log")).unwrap();
+    fn start_process(&mut self) {
+        let path = |name: &str| self.path(name).display().to_string();
+        let log = fs::File::create(path("log")).unwrap();
         // If this process ends, the pipe closes, which stops the daemon.
-        let mut words = self.enter.iter().map(String::as_str).chain(["sh"]);
+        let mut words = self.command_prefix.iter().map(String::as_str).chain(["sh"]);
         let mut process = Command::new(words.next().unwrap());
         process.args(words);
         if is_podman() {
             install("podman", "podman");
-            fs::write(place("containers.conf"), CONTAINERS_CONF).unwrap();
-            process.env("CONTAINERS_CONF", place("containers.conf"));
+            fs::write(path("containers.conf"), CONTAINERS_CONF).unwrap();
+            process.env("CONTAINERS_CONF", path("containers.conf"));
             process.args([
                 "-c",
                 r#"podman "$@" </dev/null & cat; kill $!; wait $!"#,
                 "sh",
             ]);
-            process.args(["--root", &place("data"), "--runroot", &place("exec")]);
+            process.args(["--root", &path("data"), "--runroot", &path("exec")]);
             process.args(["system", "service", "--time=0"]);
-            process.arg(format!("unix://{}", place("docker.sock")));
+            process.arg(format!("unix://{}", path("docker.sock")));
         } else {
             process.args([
                 "-c",
                 r#"dockerd "$@" </dev/null & cat; kill $!; wait $!"#,
                 "sh",
             ]);
-            process.args(["--data-root", &place("data"), "--exec-root", &place("exec")]);
-            process.args(["-H", &format!("unix://{}", place("docker.sock"))]);
-            process.args(["--pidfile", &place("pid"), "--bridge=none"]);
+            process.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
+            process.args(["-H", &format!("unix://{}", path("docker.sock"))]);
+            process.args(["--pidfile", &path("pid"), "--bridge=none"]);
             process.args([
                 "--iptables=false",
                 "--ip6tables=false",
@@ -160,14 +160,14 @@ impl Daemon {
             .unwrap();
         let begin = Instant::now();
         while !self.docker(&["version"]).status.success() {
-            let log = || fs::read_to_string(place("log")).unwrap();
+            let log = || fs::read_to_string(path("log")).unwrap();
             assert!(begin.elapsed() < TIME_MAX, "no daemon:\n{}", log());
             thread::sleep(Duration::from_millis(50));
         }
         self.process = Some(process);
     }
 
-    fn end(&mut self) {
+    fn stop_process(&mut self) {
         if let Some(mut process) = self.process.take() {
             drop(process.stdin.take());
             process.wait().unwrap();
@@ -261,13 +261,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.end();
+        self.stop_process();
     }
 }
 
 /// Returns whether the suite was asked to start Podman.
 pub(crate) fn is_podman() -> bool {
-    std::env::var_os(PODMAN).is_some()
+    std::env::var_os(PODMAN_VARIABLE).is_some()
 }
 
 /// Installs a program if it is missing.
@@ -311,11 +311,11 @@ pub(crate) struct ContainerFixture {
 impl ContainerFixture {
     /// Creates a project with protected and hidden paths, a workspace below it, and a home.
     pub(crate) fn new(host: &str) -> Self {
-        Self::on(ContainerEngine::open(Some(host), &BTreeMap::new()).unwrap())
+        Self::with_engine(ContainerEngine::open(Some(host), &BTreeMap::new()).unwrap())
     }
 
     /// Creates the same for an engine.
-    pub(crate) fn on(engine: ContainerEngine) -> Self {
+    pub(crate) fn with_engine(engine: ContainerEngine) -> Self {
         let root = tempfile::tempdir().unwrap();
         let file = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -347,8 +347,8 @@ impl ContainerFixture {
     }
 
     /// Creates another one, whose commands share the connection to the engine.
-    pub(crate) fn beside(&self) -> Self {
-        Self::on(self.engine.clone())
+    pub(crate) fn with_same_engine(&self) -> Self {
+        Self::with_engine(self.engine.clone())
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -459,7 +459,7 @@ impl ContainerShell<'_> {
 
     /// Checks that a command fails with these words.
     #[track_caller]
-    fn fails(&self, command: &str, words: &str) {
+    fn check_fails(&self, command: &str, words: &str) {
         let output = self.command_output(command);
         let failed = output.ends_with(')') && output.contains("Exited");
         assert!(failed && output.contains(words), "{command}: {output}");
@@ -521,17 +521,17 @@ fn a_container_sees_what_is_granted_and_nothing_else() {
         &format!("cat {project}/src/main.rs; touch made"),
         "fn main() {}\n",
     );
-    shell.fails(&format!("touch {project}/src/x"), "Read-only");
-    shell.fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
+    shell.check_fails(&format!("touch {project}/src/x"), "Read-only");
+    shell.check_fails(&format!("touch {}/x", mounted.0.display()), "Read-only");
     shell.check(
         &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
         "ws\n",
     );
-    shell.fails(
+    shell.check_fails(
         &format!("ls {}", fixture.path("home").display()),
         "No such file",
     );
-    shell.fails(&format!("ls {}", daemon.socket().display()), "No such file");
+    shell.check_fails(&format!("ls {}", daemon.socket().display()), "No such file");
     assert_eq!(
         fs::read_to_string(fixture.path("project/notes.txt")).unwrap(),
         "secret\n"
@@ -554,7 +554,7 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
     assert_eq!(id(), before);
     let project = fixture.path("project").display().to_string();
     let source = format!("{project}/src/main.rs");
-    shell.fails(&format!("echo 1 >{source}"), "Read-only");
+    shell.check_fails(&format!("echo 1 >{source}"), "Read-only");
     shell.check("echo state >~/kept; echo state >/tmp/kept", "");
     container
         .remount(&fixture.reachable(Permission::Write))
@@ -564,9 +564,9 @@ fn the_final_phase_writes_what_is_not_protected_and_keeps_the_containers_state()
         &format!("echo 1 >{source}; cat ~/kept /tmp/kept /tmp/installed"),
         "state\nstate\n0 python3 -m pip install --quiet pytest\n",
     );
-    shell.fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
-    shell.fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
-    shell.fails(&format!("mv {project}/lib {project}/other"), "busy");
+    shell.check_fails(&format!("echo 1 >{project}/lib/.git/config"), "Read-only");
+    shell.check_fails(&format!("mv {project}/lib/.git {project}/lib/git"), "busy");
+    shell.check_fails(&format!("mv {project}/lib {project}/other"), "busy");
     shell.check(
         &format!("cat {project}/notes.txt; ls -A {project}/.massgen"),
         "ws\n",
@@ -684,13 +684,13 @@ fn time_that_is_out_ends_everything_inside_and_nothing_else() {
             (ExitReason::Interrupted, "on\n")
         );
     });
-    shell.fails(left, "0\n");
+    shell.check_fails(left, "0\n");
     let finished = shell.run(hostile, Duration::from_secs(1));
     assert_eq!(finished.exit_reason, ExitReason::TimedOut);
-    shell.fails(left, "0\n");
+    shell.check_fails(left, "0\n");
     // A process that a command leaves behind ends with it, and does not keep its output open.
     shell.check("sleep 126 & setsid sleep 127 & echo done", "done\n");
-    shell.fails(left, "0\n");
+    shell.check_fails(left, "0\n");
 }
 
 #[test]
@@ -710,7 +710,7 @@ fn an_interrupt_ends_a_command_at_once() {
         .run("sleep 120", &fixture.workspace(), wait)
         .unwrap();
     assert_eq!(finished.exit_reason, ExitReason::Interrupted);
-    ContainerShell(&fixture, &container).fails("ps -o args | grep '^sleep 120'", "");
+    ContainerShell(&fixture, &container).check_fails("ps -o args | grep '^sleep 120'", "");
 }
 
 #[test]
@@ -728,7 +728,7 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
         "CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1",
     );
     shell.check("ls /sys/class/net", "lo\n");
-    shell.fails("mount -t tmpfs none /tmp", "denied");
+    shell.check_fails("mount -t tmpfs none /tmp", "denied");
     let cpu = daemon.client_output(&[
         "inspect",
         "-f",
@@ -736,8 +736,8 @@ fn a_container_has_no_rights_and_no_network_and_its_limits_hold() {
         container.name(),
     ]);
     assert_eq!(cpu, "500000000");
-    shell.fails("dd if=/dev/zero of=big bs=1M count=2", "");
-    shell.fails("tail -c 200000000 /dev/zero >/dev/null", "137");
+    shell.check_fails("dd if=/dev/zero of=big bs=1M count=2", "");
+    shell.check_fails("tail -c 200000000 /dev/zero >/dev/null", "137");
     let bomb = shell.run(
         "bomb() { bomb | bomb & }; bomb & exec sleep 120",
         Duration::from_secs(2),
@@ -830,8 +830,8 @@ fn credentials_are_given_when_they_are_listed_and_cannot_be_changed() {
         "cat ~/.ssh/id ~/.config/gh/hosts.yml; echo $TOKEN$OTHER,$A,$B",
         "key\ntoken\nt,a a,\n",
     );
-    shell.fails("echo 1 >~/.ssh/id", "Read-only");
-    shell.fails("echo 1 >/srv/secrets", "Read-only");
+    shell.check_fails("echo 1 >~/.ssh/id", "Read-only");
+    shell.check_fails("echo 1 >/srv/secrets", "Read-only");
     shell.check("touch ~/.config/own", "");
     // `inspect` of the container shows no secret.
     let inspection = daemon.client_output(&["inspect", some.name()]);
@@ -1066,7 +1066,7 @@ fn commands_are_timed_when_asked_for() {
 /// Runs the same as another user, who must own the files afterwards.
 #[test]
 fn files_belong_to_the_user_who_runs_massgen() {
-    if let Ok(socket) = std::env::var(SOCKET) {
+    if let Ok(socket) = std::env::var(SOCKET_VARIABLE) {
         return as_another_user(&socket);
     }
     let Some(daemon) = daemon() else { return };
@@ -1085,7 +1085,7 @@ fn files_belong_to_the_user_who_runs_massgen() {
             "--nocapture",
         ])
         .env("TMPDIR", dir.path())
-        .env(SOCKET, daemon.host())
+        .env(SOCKET_VARIABLE, daemon.host())
         .output()
         .unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -1111,7 +1111,7 @@ fn as_another_user(socket: &str) {
     );
     let finished = shell.run("sleep 120 & sleep 121", Duration::from_secs(1));
     assert_eq!(finished.exit_reason, ExitReason::TimedOut);
-    shell.fails("ps -o args | grep '^sleep 12'", "");
+    shell.check_fails("ps -o args | grep '^sleep 12'", "");
 }
 
 /// A file system mounted at a path until it is dropped.

@@ -63,7 +63,7 @@ impl RemoteEngine {
     }
 
     fn fixture(&self) -> ContainerFixture {
-        ContainerFixture::on(self.open_with("bin", &self.host()).unwrap())
+        ContainerFixture::with_engine(self.open_with("bin", &self.host()).unwrap())
     }
 
     /// Kills the `ssh` that forwards to this server.

@@ -358,7 +358,7 @@ fn a_slow_link_makes_commands_slower_and_ends_none() {
     does("cp sent fetched").unwrap();
     assert!(fs::read(file("fetched")).unwrap() == large);
     // Commands of another agent start and end while the link is full in each direction.
-    let other = fixture.beside();
+    let other = fixture.with_same_engine();
     let others = other.open();
     fs::write(file("more"), noise(384 << 10)).unwrap();
     thread::scope(|scope| {

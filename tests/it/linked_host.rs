@@ -24,13 +24,14 @@ use crate::waiting;
 /// The name by which `ssh` reaches it.
 const NAME: &str = "build1";
 /// Its network interface.
-const INTERFACE: &str = "link0";
+const REMOTE_INTERFACE: &str = "link0";
 /// What it does first: what is in `/run` is gone when a machine is switched off.
 const BOOT: &str =
     "mount -t tmpfs none /run && mkdir /run/sshd && ip link set lo up && echo up && exec cat";
 /// Options with which `ssh` notices within 5 seconds that a host is gone. In the long suite it takes as long as
 /// massgen's own options say.
-const IMPATIENT: &str = "-o ServerAliveInterval=1 -o ServerAliveCountMax=4 -o ConnectTimeout=5";
+const SHORT_TIMEOUTS: &str =
+    "-o ServerAliveInterval=1 -o ServerAliveCountMax=4 -o ConnectTimeout=5";
 /// Timeout for the system to forget connections whose other end does not answer.
 const FORGET_TIME_MAX: Duration = Duration::from_mins(10);
 /// How much a relay keeps: parts of this size, and their number.
@@ -46,9 +47,9 @@ pub(crate) struct LinkedHost {
     dir: TempDir,
     machine: Child,
     /// The process of its namespaces.
-    first: u32,
+    init_pid: u32,
     /// The end of the link here.
-    near: String,
+    local_interface: String,
     /// The addresses at both ends of the link.
     addresses: [String; 2],
     port: u16,
@@ -63,16 +64,16 @@ impl LinkedHost {
         }
         let port = free_ports(1)[0];
         // A network of four addresses for each port, in the range for tests of devices.
-        let place = u32::from(port) * 4;
+        let first_address = u32::from(port) * 4;
         let address = |number: u32| {
-            let [_, high, middle, low] = (place + number).to_be_bytes();
+            let [_, high, middle, low] = (first_address + number).to_be_bytes();
             format!("198.{}.{middle}.{low}", 18 + high)
         };
         let addresses = [address(1), address(2)];
-        let near = format!("mg{}p{port}", std::process::id());
+        let local_interface = format!("mg{}p{port}", std::process::id());
         let dir = tempfile::tempdir().unwrap();
         let login = write_server_files(dir.path(), (&addresses[1], port), "");
-        let limits = if is_long() { "" } else { IMPATIENT };
+        let limits = if is_long() { "" } else { SHORT_TIMEOUTS };
         let options = format!("-o HostName={} {limits} {login}", addresses[1]);
         write_ssh(dir.path(), "bin", &options, port);
         let files = tempfile::tempdir().unwrap();
@@ -82,15 +83,15 @@ impl LinkedHost {
             run("mount", &["-o", &size, &disk.0.display().to_string()]);
             disk
         });
-        let (machine, first) = boot();
-        let daemon = Daemon::start_in(files, enter(first));
+        let (machine, init_pid) = boot();
+        let daemon = Daemon::start_in(files, enter_command(init_pid));
         let host = Self {
             daemon,
             _disk: disk,
             dir,
             machine,
-            first,
-            near,
+            init_pid,
+            local_interface,
             addresses,
             port,
         };
@@ -111,12 +112,12 @@ impl LinkedHost {
     /// Returns a user's directories, for commands in its containers.
     pub(crate) fn fixture(&self) -> ContainerFixture {
         let env = [("PATH".to_owned(), self.program_path())].into();
-        ContainerFixture::on(ContainerEngine::open(Some(&self.host()), &env).unwrap())
+        ContainerFixture::with_engine(ContainerEngine::open(Some(&self.host()), &env).unwrap())
     }
 
     /// Cuts the link. Nothing says so at this end.
     pub(crate) fn cut(&self) {
-        self.run_inside(&["ip", "link", "set", INTERFACE, "down"]);
+        self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "down"]);
     }
 
     /// Ends the connections at this end, and says so to nobody, as the system does when a link stays cut.
@@ -134,7 +135,7 @@ impl LinkedHost {
 
     /// Restores the link, and waits until this end has noticed it.
     pub(crate) fn restore(&self) {
-        self.run_inside(&["ip", "link", "set", INTERFACE, "up"]);
+        self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"]);
         wait_until("restored link", || {
             TcpStream::connect((self.addresses[1].as_str(), self.port)).is_ok()
         });
@@ -150,15 +151,18 @@ impl LinkedHost {
             .chain(["burst", "8k", "latency", "400ms"])
             .collect::<Vec<&str>>()
         };
-        let here = words(&self.near);
-        run(here[0], &here[1..]);
-        self.run_inside(&words(INTERFACE));
+        let local_command = words(&self.local_interface);
+        run(local_command[0], &local_command[1..]);
+        self.run_inside(&words(REMOTE_INTERFACE));
     }
 
     /// Undoes [`Self::slow_down`].
     pub(crate) fn speed_up(&self) {
-        run("tc", &["qdisc", "del", "dev", &self.near, "root"]);
-        self.run_inside(&["tc", "qdisc", "del", "dev", INTERFACE, "root"]);
+        run(
+            "tc",
+            &["qdisc", "del", "dev", &self.local_interface, "root"],
+        );
+        self.run_inside(&["tc", "qdisc", "del", "dev", REMOTE_INTERFACE, "root"]);
     }
 
     /// Delays everything that `ssh` sends and receives from its next connection on.
@@ -184,7 +188,10 @@ impl LinkedHost {
 
     /// Returns how many bytes have crossed the link in one direction, `tx` or `rx`.
     pub(crate) fn bytes(&self, direction: &str) -> u64 {
-        let counter = format!("/sys/class/net/{}/statistics/{direction}_bytes", self.near);
+        let counter = format!(
+            "/sys/class/net/{}/statistics/{direction}_bytes",
+            self.local_interface
+        );
         // The list of interfaces may be that of another namespace.
         let text = fs::read_to_string(&counter);
         let text = text.unwrap_or_else(|error| panic!("{counter}: {error}"));
@@ -196,7 +203,7 @@ impl LinkedHost {
         self.machine.kill().unwrap();
         self.machine.wait().unwrap();
         wait_until("end of the machine", || {
-            !PathBuf::from(format!("/proc/{}", self.first)).exists()
+            !PathBuf::from(format!("/proc/{}", self.init_pid)).exists()
         });
     }
 
@@ -204,45 +211,64 @@ impl LinkedHost {
     pub(crate) fn switch_on(&mut self) {
         // Its end of the link may be gone by now.
         Command::new("ip")
-            .args(["link", "del", &self.near])
+            .args(["link", "del", &self.local_interface])
             .stderr(Stdio::null())
             .status()
             .unwrap();
-        (self.machine, self.first) = boot();
-        self.daemon.restart_in(enter(self.first));
+        (self.machine, self.init_pid) = boot();
+        self.daemon.restart_in(enter_command(self.init_pid));
         self.connect();
     }
 
     /// Creates the link and starts the server of SSH.
     fn connect(&self) {
-        let first = self.first.to_string();
-        let [here, there] = self
+        let init_pid = self.init_pid.to_string();
+        let [local_address, remote_address] = self
             .addresses
             .clone()
             .map(|address| format!("{address}/30"));
-        let near = self.near.as_str();
+        let local_interface = self.local_interface.as_str();
         run(
             "ip",
             &[
-                "link", "add", near, "type", "veth", "peer", "name", INTERFACE, "netns", &first,
+                "link",
+                "add",
+                local_interface,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                REMOTE_INTERFACE,
+                "netns",
+                &init_pid,
             ],
         );
-        run("ip", &["addr", "add", &here, "dev", near]);
-        run("ip", &["link", "set", near, "up"]);
-        self.run_inside(&["ip", "addr", "add", &there, "dev", INTERFACE]);
-        self.run_inside(&["ip", "link", "set", INTERFACE, "up"]);
+        run(
+            "ip",
+            &["addr", "add", &local_address, "dev", local_interface],
+        );
+        run("ip", &["link", "set", local_interface, "up"]);
+        self.run_inside(&[
+            "ip",
+            "addr",
+            "add",
+            &remote_address,
+            "dev",
+            REMOTE_INTERFACE,
+        ]);
+        self.run_inside(&["ip", "link", "set", REMOTE_INTERFACE, "up"]);
         // It ends with the machine.
         drop(run_server(
             self.dir.path(),
             (&self.addresses[1], self.port),
-            &enter(self.first),
+            &enter_command(self.init_pid),
         ));
     }
 
     /// Runs a command there.
     fn run_inside(&self, words: &[&str]) {
-        let enter = enter(self.first);
-        let words: Vec<&str> = enter
+        let command = enter_command(self.init_pid);
+        let words: Vec<&str> = command
             .iter()
             .map(String::as_str)
             .chain(words.iter().copied())
@@ -285,8 +311,8 @@ fn boot() -> (Child, u32) {
 }
 
 /// Returns the words before a command that runs on the machine of this process.
-fn enter(first: u32) -> Vec<String> {
-    let words = format!("nsenter --target {first} --mount --net --pid --");
+fn enter_command(init_pid: u32) -> Vec<String> {
+    let words = format!("nsenter --target {init_pid} --mount --net --pid --");
     words.split(' ').map(str::to_owned).collect()
 }
 

@@ -8,12 +8,12 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits until `is_so` is true, at most `time_max`.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, time_max: Duration, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(condition: &str, time_max: Duration, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(
             begun.elapsed() < time_max,
-            "not within {time_max:?}: {what}"
+            "not within {time_max:?}: {condition}"
         );
         sleep(PAUSE);
     }

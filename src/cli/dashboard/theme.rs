@@ -33,8 +33,8 @@ pub(crate) enum CharacterSet {
 impl CharacterSet {
     /// Returns the set that the locale in the environment `env` has.
     pub(crate) fn from_env(env: &BTreeMap<String, String>) -> Self {
-        let mut named = LOCALE_VARIABLES.iter().filter_map(|name| env.get(*name));
-        let locale = named.find(|locale| !locale.is_empty());
+        let mut locales = LOCALE_VARIABLES.iter().filter_map(|name| env.get(*name));
+        let locale = locales.find(|locale| !locale.is_empty());
         let is_utf8 = locale.is_some_and(|locale| {
             let locale = locale.to_ascii_lowercase();
             locale.contains("utf-8") || locale.contains("utf8")

@@ -10,7 +10,7 @@ use crate::world::sys::file_kind::FileKind;
 
 /// The protected names that are masked. Names that tools generate stay writable on an overlay, and
 /// stay there.
-const MASKED: &[&str] = &[".git", ".env", ".massgen"];
+const MASKED_NAMES: &[&str] = &[".git", ".env", ".massgen"];
 
 /// Returns the paths to mask for a command: existing ones with these names at the roots of the
 /// trees, and those that the config protects. Only a file or directory that is readable and not
@@ -23,16 +23,16 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
         let named = entries.unwrap_or_default().into_iter().filter_map(|entry| {
             let rel = RelPath::default().child(&entry.name)?;
             let protected = protected_name(&rel, &grant.unprotected)?;
-            MASKED.contains(&protected).then_some(rel)
+            MASKED_NAMES.contains(&protected).then_some(rel)
         });
         for rel in named.chain(grant.protected.iter().cloned()) {
             let path = root.join(&rel);
             let metadata = path.dir().meta(&path.below());
             let is_there = metadata
                 .is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
-            let only_read = gate.allows(path.real(), Permission::Read)
+            let is_read_only = gate.allows(path.real(), Permission::Read)
                 && !gate.allows(path.real(), Permission::Write);
-            if is_there && only_read {
+            if is_there && is_read_only {
                 masks.push(path.real().to_abs());
             }
         }
