@@ -38,7 +38,7 @@ const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
 
 /// Reason why a path cannot be passed to a tool.
-const NO_TEXT: &str = "its path is not UTF-8";
+const NOT_UTF8: &str = "its path is not UTF-8";
 
 /// The check runner of a run. Clones share its state.
 #[derive(Clone, Debug)]
@@ -100,36 +100,36 @@ impl CheckRunner {
     pub async fn run_checks(
         &self,
         agent: &AgentId,
-        examined: CheckTarget,
+        check_target: CheckTarget,
         deadline: &RunDeadline,
         events: &Sender<Event>,
     ) -> CheckResults {
-        let subject = match examined {
+        let subject = match check_target {
             CheckTarget::Answer(_) => CheckedTree::Answer,
             CheckTarget::Delivery => CheckedTree::Delivery,
         };
         let mut findings = Vec::new();
         let mut changes = None;
         for check in &self.0.checks {
-            let begins = Event::Delivery(DeliveryEvent::Checking {
+            let check_started = Event::Delivery(DeliveryEvent::Checking {
                 agent: agent.clone(),
                 check: check.name.clone(),
             });
-            emit(events, begins).await;
+            emit(events, check_started).await;
             let started = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
-            let bench = self.open_environment(agent, examined.clone()).await;
-            if let (None, Ok(bench)) = (&changes, &bench) {
-                changes = bench.changed_counts().await;
+            let environment = self.open_environment(agent, check_target.clone()).await;
+            if let (None, Ok(environment)) = (&changes, &environment) {
+                changes = environment.changed_counts().await;
             }
-            let (verdict, tail) = match &bench {
-                Ok(bench) => bench.run_check(check, deadline).await,
+            let (verdict, tail) = match &environment {
+                Ok(environment) => environment.run_check(check, deadline).await,
                 Err(error) => {
                     let why = single_line(&format!("{error:#}"), TAIL_CHARS_MAX);
                     (CheckVerdict::NotRun { why }, String::new())
                 }
             };
-            drop(bench);
+            drop(environment);
             self.clear_overlays().await;
             let finding = CheckResult {
                 check: check.name.clone(),
@@ -138,12 +138,12 @@ impl CheckRunner {
                 tail,
                 elapsed_ms: milliseconds(started.elapsed()),
             };
-            let ended = Event::Delivery(DeliveryEvent::Checked {
+            let check_ended = Event::Delivery(DeliveryEvent::Checked {
                 agent: agent.clone(),
                 subject,
                 finding: finding.clone(),
             });
-            emit(events, ended).await;
+            emit(events, check_ended).await;
             findings.push(finding);
         }
         CheckResults {
@@ -164,7 +164,7 @@ impl CheckRunner {
     async fn open_environment(
         &self,
         agent: &AgentId,
-        examined: CheckTarget,
+        check_target: CheckTarget,
     ) -> Result<CheckEnvironment> {
         let candidate = self
             .0
@@ -208,14 +208,16 @@ impl CheckRunner {
         let left_out = candidate.left_out.clone();
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
-            let users = GatePolicy::single_call(target.clone());
-            let users = policy.overlay.is_some().then_some(users);
+            let user_policy = GatePolicy::single_call(target.clone());
+            let user_policy = policy.overlay.is_some().then_some(user_policy);
             let gate = Gate::open(manager.clone(), policy)?;
             let mut user_trees = None;
-            if let CheckTarget::Answer(Some(snapshot)) = examined {
+            if let CheckTarget::Answer(Some(snapshot)) = check_target {
                 let copied = copy_snapshot(&gate, &snapshot, &target, left_out)?;
-                let users = users.map(|users| Gate::open(manager, users)).transpose()?;
-                user_trees = users.map(|users| (users, copied));
+                let user_gate = user_policy
+                    .map(|user_policy| Gate::open(manager, user_policy))
+                    .transpose()?;
+                user_trees = user_gate.map(|user_gate| (user_gate, copied));
             }
             Ok(CheckEnvironment {
                 gate,
@@ -231,11 +233,11 @@ impl CheckRunner {
 impl CheckEnvironment {
     /// Returns how much the answer would change in the user's trees.
     async fn changed_counts(&self) -> Option<ChangeCounts> {
-        let (users, copied) = self.user_trees.clone()?;
+        let (user_gate, copied) = self.user_trees.clone()?;
         let gate = self.gate.clone();
         let counting = move || {
             let paths = copied.iter().map(|change| &change.path);
-            diffstat(&users, &gate, paths)
+            diffstat(&user_gate, &gate, paths)
         };
         tokio::task::spawn_blocking(counting).await.ok()
     }
@@ -256,7 +258,7 @@ impl CheckEnvironment {
             Err(error) => return not_run(error.to_string()),
         };
         let _ends = interrupt.on_drop();
-        let (gate, ending) = (self.gate.clone(), interrupt.clone());
+        let (gate, interrupt_at_deadline) = (self.gate.clone(), interrupt.clone());
         let work = move || match gate.check(call) {
             Ok(permitted) => run_check(permitted, &interrupt),
             Err(denial) => Err(denial.reason),
@@ -265,7 +267,7 @@ impl CheckEnvironment {
         let done = tokio::select! {
             done = &mut working => done,
             _ = deadline.wait() => {
-                ending.raise();
+                interrupt_at_deadline.raise();
                 working.await
             }
         };
@@ -289,7 +291,7 @@ fn copy_snapshot(
     left_out: Vec<&'static str>,
 ) -> Result<Vec<FileChange>> {
     let call =
-        copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NO_TEXT))?;
+        copy_all_call(&snapshot.to_abs(), target, left_out).ok_or_else(|| check_error(NOT_UTF8))?;
     let permitted = gate
         .check(call)
         .map_err(|denial| check_error(&denial.reason))?;
@@ -303,7 +305,7 @@ fn copy_snapshot(
 fn user_path(path: &RealPath) -> Result<UserPath> {
     let text = path.as_path().to_str();
     text.and_then(|text| UserPath::parse(text).ok())
-        .ok_or_else(|| check_error(NO_TEXT))
+        .ok_or_else(|| check_error(NOT_UTF8))
 }
 
 fn check_error(why: &str) -> Error {

@@ -25,7 +25,7 @@ const RUNS_DEFAULT: usize = 100;
 /// Maximum number of runs that are listed.
 const RUNS_MAX: usize = 500;
 /// Number of digits in the name of a run that are its date and time.
-const MOMENT_DIGITS: usize = 14;
+const TIME_DIGITS: usize = 14;
 /// Maximum length of a task in the list, in characters.
 pub(super) const TASK_CHARS_MAX: usize = 500;
 /// Milliseconds in a second.
@@ -53,8 +53,8 @@ pub(super) async fn info(State(server): State<WebServer>) -> JsonReply {
     }))
 }
 
-fn team_json(named: &NamedTeam) -> Value {
-    let config = &named.team.config;
+fn team_json(team: &NamedTeam) -> Value {
+    let config = &team.team.config;
     let agents = config
         .agents
         .iter()
@@ -66,8 +66,8 @@ fn team_json(named: &NamedTeam) -> Value {
     let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
     let stages = stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
     json!({
-        "id": named.name,
-        "name": named.name,
+        "id": team.name,
+        "name": team.name,
         "agents": agents.collect::<Vec<_>>(),
         "max_cost_usd": config.limits.cost.map(|cost| cost.to_string()),
         "max_tokens_total": config.limits.tokens,
@@ -93,13 +93,13 @@ pub(super) async fn runs(
 
 /// Returns the newest runs and pipelines, at most `limit`.
 fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
-    let mut all = runs::list(&server.logs_directory())?;
-    all.retain(RunDir::has_log);
+    let mut runs = runs::list(&server.logs_directory())?;
+    runs.retain(RunDir::has_log);
     let pipelines = ListedPipelines::read(server, limit)?;
     let deliveries = DeliveriesByRun::list(&deliveries_directory(server.host()))?;
     let mut sessions = BTreeSet::new();
     let mut rows = Vec::new();
-    for run in all.iter().take(limit) {
+    for run in runs.iter().take(limit) {
         let mut row = run_json(server, run, &deliveries, &mut sessions);
         if let Some(pipeline) = pipelines.of_run(&run.name())
             && let Some(fields) = row.as_object_mut()
@@ -111,17 +111,17 @@ fn list_runs(server: &WebServer, limit: usize) -> Result<Value> {
         rows.push(row);
     }
     rows.extend(pipelines.rows(server, &rows, &deliveries));
-    rows.sort_by_key(|row| Reverse(moment(row)));
-    let has_more = all.len() > limit || rows.len() > limit;
+    rows.sort_by_key(|row| Reverse(time_digits(row)));
+    let has_more = runs.len() > limit || rows.len() > limit;
     rows.truncate(limit);
     Ok(json!({"runs": rows, "has_more": has_more}))
 }
 
-/// Returns the date and time in the name of a run or pipeline.
-fn moment(row: &Value) -> String {
+/// Returns the digits of the date and time in the name of a run or pipeline.
+fn time_digits(row: &Value) -> String {
     let name = row.get("id").and_then(Value::as_str).unwrap_or_default();
     let digits = name.chars().filter(char::is_ascii_digit);
-    digits.take(MOMENT_DIGITS).collect()
+    digits.take(TIME_DIGITS).collect()
 }
 
 /// Returns a row of the list. `sessions` are those of newer runs.

@@ -55,24 +55,24 @@ pub(super) fn split_reverted(
     let reverted: BTreeMap<String, RevertedChange> = reverted
         .map(|change| (display_path(&change.path, cwd), change))
         .collect();
-    let (mut again, mut others) = (ReappliedFiles::default(), Vec::new());
-    let mut named = BTreeSet::new();
+    let (mut reapplied, mut others) = (ReappliedFiles::default(), Vec::new());
+    let mut named_paths = BTreeSet::new();
     for file in files {
         let Some(change) = reverted.get(&file.path) else {
             others.push(file.clone());
             continue;
         };
-        if !named.insert(&file.path) {
+        if !named_paths.insert(&file.path) {
             return Err(named_twice(&file.path));
         }
         match file.selection(|| delivered.offered_difference(change))? {
             FileReviewSelection::Whole(DeliveryChoice::Apply) if !file.names_hunks() => {
-                again.add_as_before(change);
+                reapplied.add_as_before(change);
             }
             selection @ (FileReviewSelection::Whole(_) | FileReviewSelection::Hunks(_)) => {
-                again.add(change, selection);
+                reapplied.add(change, selection);
             }
         }
     }
-    Ok((again, others))
+    Ok((reapplied, others))
 }

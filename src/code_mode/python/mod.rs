@@ -33,11 +33,11 @@ pub(super) fn lint_python(libraries: PythonLibraries, program: &str) -> Result<(
         imported: BTreeMap::new(),
         findings: Vec::new(),
     };
-    for placed in &nodes {
-        linter.check_import(placed.node);
+    for node_with_parent in &nodes {
+        linter.check_import(node_with_parent.node);
     }
-    for placed in &nodes {
-        linter.check_use(*placed);
+    for node_with_parent in &nodes {
+        linter.check_use(*node_with_parent);
     }
     let mut findings = linter.findings;
     if findings.is_empty() {
@@ -76,9 +76,9 @@ impl<'p> PythonLinter<'_, 'p> {
                     self.check_module(name, module);
                     let first = module.split('.').next().unwrap_or(module);
                     let alias = part.child_by_field_name("alias");
-                    let (bound, full) =
+                    let (bound_name, full_name) =
                         alias.map_or((first, first), |alias| (self.text(alias), module));
-                    self.imported.insert(bound, full.to_owned());
+                    self.imported.insert(bound_name, full_name.to_owned());
                 }
             }
             "import_from_statement" => {
@@ -89,10 +89,10 @@ impl<'p> PythonLinter<'_, 'p> {
                 self.check_module(from, module);
                 for part in node.children_by_field_name("name", &mut cursor) {
                     let name = part.child_by_field_name("name").unwrap_or(part);
-                    let bound = part.child_by_field_name("alias").unwrap_or(name);
+                    let bound_name = part.child_by_field_name("alias").unwrap_or(name);
                     self.check_member(name, module, self.text(name));
-                    let full = format!("{module}.{}", self.text(name));
-                    self.imported.insert(self.text(bound), full);
+                    let full_name = format!("{module}.{}", self.text(name));
+                    self.imported.insert(self.text(bound_name), full_name);
                 }
             }
             _ => {}
@@ -108,20 +108,20 @@ impl<'p> PythonLinter<'_, 'p> {
 
     /// Checks a member of a module that is imported or accessed.
     fn check_member(&mut self, node: Node<'_>, module: &str, member: &str) {
-        let full = format!("{module}.{member}");
+        let full_name = format!("{module}.{member}");
         let is_special = member.starts_with("__") && member.ends_with("__");
-        if let Some(instead) = member_advice(&full) {
-            self.refuse(node, format!("{} is closed", excerpt(&full)), instead);
+        if let Some(instead) = member_advice(&full_name) {
+            self.refuse(node, format!("{} is closed", excerpt(&full_name)), instead);
         } else if member.starts_with('_') && !is_special && is_importable(self.libraries, module) {
             let message = format!("{} is private to its module", excerpt(member));
             self.refuse(node, message, INTERNAL_ADVICE);
         }
     }
 
-    fn check_use(&mut self, placed: NodeWithParent<'_>) {
-        let node = placed.node;
+    fn check_use(&mut self, node_with_parent: NodeWithParent<'_>) {
+        let node = node_with_parent.node;
         match node.kind() {
-            "identifier" if is_value(placed) => {
+            "identifier" if is_value(node_with_parent) => {
                 let name = self.text(node);
                 if let Some(instead) = name_advice(name) {
                     self.refuse(node, format!("{} is closed", excerpt(name)), instead);
@@ -160,15 +160,15 @@ impl<'p> PythonLinter<'_, 'p> {
         let name = function
             .child_by_field_name("attribute")
             .unwrap_or(function);
-        let full = match self.object_name(function) {
+        let full_name = match self.object_name(function) {
             Some((object, member)) => Some(format!("{object}.{member}")),
             None => self.imported.get(self.text(function)).cloned(),
         };
         let is_method = function.kind() == "attribute"
-            && full.is_none()
+            && full_name.is_none()
             && self.libraries > PythonLibraries::Standard;
-        let advice = match full {
-            Some(full) => function_advice(&full),
+        let advice = match full_name {
+            Some(full_name) => function_advice(&full_name),
             None if is_method => method_advice(self.text(name)),
             None => None,
         };
@@ -200,14 +200,14 @@ impl<'p> PythonLinter<'_, 'p> {
 
 /// Returns whether an identifier stands for a value: it is neither an attribute nor the name of a
 /// keyword argument or method, and no part of an import.
-fn is_value(placed: NodeWithParent<'_>) -> bool {
-    let Some(parent) = placed.parent else {
+fn is_value(node_with_parent: NodeWithParent<'_>) -> bool {
+    let Some(parent) = node_with_parent.parent else {
         return true;
     };
-    let is = |field: &str| parent.child_by_field_name(field) == Some(placed.node);
+    let is_field = |field: &str| parent.child_by_field_name(field) == Some(node_with_parent.node);
     match parent.kind() {
-        "attribute" => !is("attribute"),
-        "keyword_argument" | "function_definition" => !is("name"),
+        "attribute" => !is_field("attribute"),
+        "keyword_argument" | "function_definition" => !is_field("name"),
         "dotted_name" | "aliased_import" => false,
         _ => true,
     }
