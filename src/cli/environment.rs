@@ -104,8 +104,8 @@ fn require_inside(file: &AbsPath) -> Result<()> {
     let Some(folder) = file.parent() else {
         return Ok(());
     };
-    let (leads_to, folder) = (locate(file)?.into_real(), locate(&folder)?.into_real());
-    if leads_to.is_within(&folder) {
+    let (target, folder) = (locate(file)?.into_real(), locate(&folder)?.into_real());
+    if target.is_within(&folder) {
         return Ok(());
     }
     let message = format!("`{file}` is a symlink to a file outside its directory");
@@ -196,10 +196,10 @@ fn unexpanded_warning(
     location: &DotenvLocation,
     assignments: &[DotenvAssignment],
 ) -> Option<String> {
-    let unfilled = assignments
+    let unexpanded = assignments
         .iter()
         .filter(|assignment| assignment.value.contains("${"));
-    let names: Vec<&String> = unfilled.map(|assignment| &assignment.name).collect();
+    let names: Vec<&String> = unexpanded.map(|assignment| &assignment.name).collect();
     if names.is_empty() {
         return None;
     }

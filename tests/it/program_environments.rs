@@ -21,10 +21,10 @@ use crate::terminal::{CTRL_D, Terminal};
 use crate::waiting::wait_until;
 
 /// Timeout for a program to write its file.
-const LEAVES_WITHIN: Duration = Duration::from_mins(2);
+const REPORT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Variables that change what a program runs, loads, asks or trusts.
-const HARMFUL: [&str; 36] = [
+const HARMFUL_VARIABLES: [&str; 36] = [
     "ALL_PROXY",
     "BASH_ENV",
     "BROWSER",
@@ -74,16 +74,16 @@ fn report_line(name: &str) -> String {
 /// Adds all those variables to the `.env` of `project`.
 fn with_harmful_env(project: Project) -> Project {
     let line = |name: &&str| format!("{name}='/{CANARY}/{name}'\n");
-    let lines: String = HARMFUL.iter().map(line).collect();
+    let lines: String = HARMFUL_VARIABLES.iter().map(line).collect();
     project.file(".env", format!("{lines}DOCKER_HOST=tcp://127.0.0.1:9\n"))
 }
 
 /// Returns all texts that were recorded below a directory of the project's.
-fn recorded_marks(finished: &FinishedCommand) -> String {
+fn recorded_reports(finished: &FinishedCommand) -> String {
     let logs = finished.project().path(".massgen/massgen_logs");
-    let mut cat = Command::new("grep");
-    let found = cat.args(["-rahs", "-e", "-is-safe", "-e", "-is-deceived"]);
-    String::from_utf8_lossy(&found.arg(logs).output().unwrap().stdout).into_owned()
+    let mut grep = Command::new("grep");
+    let grep = grep.args(["-rahs", "-e", "-is-safe", "-e", "-is-deceived"]);
+    String::from_utf8_lossy(&grep.arg(logs).output().unwrap().stdout).into_owned()
 }
 
 /// A server whose tool reports what its own shell sees.
@@ -145,7 +145,7 @@ fn run(project: Project, env: &str) -> FinishedCommand {
 #[test]
 fn harmful_variables_of_a_project_reach_no_process_of_an_agent() {
     let finished = run(with_harmful_env(Project::new()), "{}");
-    let marks = recorded_marks(&finished);
+    let marks = recorded_reports(&finished);
     for name in ["command", "server", "hook", "check"] {
         assert!(
             marks.contains(&format!("{name}-is-safe")),
@@ -157,7 +157,7 @@ fn harmful_variables_of_a_project_reach_no_process_of_an_agent() {
     // Control: the variables of a named config are visible.
     let named = run(Project::new(), &format!("{{LD_AUDIT: '/{CANARY}'}}"));
     assert!(
-        recorded_marks(&named).contains("command-is-deceived"),
+        recorded_reports(&named).contains("command-is-deceived"),
         "{}",
         named.stderr()
     );
@@ -172,7 +172,8 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
                 || name.starts_with("SSL_")
                 || name.to_lowercase().ends_with("proxy")
         };
-        let (own, others): (Vec<&str>, Vec<&str>) = HARMFUL.iter().partition(|name| own(name));
+        let (own, others): (Vec<&str>, Vec<&str>) =
+            HARMFUL_VARIABLES.iter().partition(|name| own(name));
         let steps = |names: Vec<&str>, expected| -> Vec<_> {
             names
                 .into_iter()
@@ -187,17 +188,17 @@ fn an_external_agent_sees_nothing_of_a_strangers_variables() {
         let own = steps(own, "");
         let finished = check_with(with_harmful_env(external_agent_project()), (kind, ""), &own);
         assert!(!finished.stdout().contains(CANARY));
-        let mut found = Command::new("grep");
-        let found = found
+        let mut grep = Command::new("grep");
+        let grep = grep
             .args(["-rqs", CANARY])
             .arg(finished.project().path(".massgen"));
-        assert!(!found.status().unwrap().success(), "{kind}");
+        assert!(!grep.status().unwrap().success(), "{kind}");
     }
 }
 
-/// Installs a program that writes what it sees to the file `seen` in the home, and then acts as a
-/// pager.
-fn leaving_team(project: &Project) -> String {
+/// Returns the script of a program that writes its environment to the file `seen` in the home, and
+/// then acts as a pager.
+fn reporting_script(project: &Project) -> String {
     let seen = project.home("seen");
     format!(
         "#!/bin/sh\nenv > {0}.new\nmv {0}.new {0}\ncat\n",
@@ -205,12 +206,12 @@ fn leaving_team(project: &Project) -> String {
     )
 }
 
-/// Checks that the program of [`leaving_team`] was started with the user's home and none of the
+/// Checks that the program of [`reporting_script`] was started with the user's home and none of the
 /// attacker's variables.
 #[track_caller]
-fn expect_safe(project: &Project) {
+fn check_reported_environment(project: &Project) {
     let seen = project.home("seen");
-    wait_until("a program leaves what it sees", LEAVES_WITHIN, || {
+    wait_until("a program leaves what it sees", REPORT_TIME_MAX, || {
         seen.exists()
     });
     let seen = fs::read_to_string(seen).unwrap();
@@ -232,7 +233,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
          - calls: [{{name: new_answer, arguments: {{content: done}}}}]\n  repeat: true\n"
     );
     let project = Project::new().config(&team(&[agent("a", "cwd: w", &writes)], ""));
-    let script = leaving_team(&project);
+    let script = reporting_script(&project);
     let project = with_harmful_env(project).file("pager", script);
     make_executable(&project, "pager");
     let pager = project.path("pager");
@@ -247,7 +248,7 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
     terminal.wait_for_output("1 file delivered");
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys("/diff\r");
-    expect_safe(terminal.project());
+    check_reported_environment(terminal.project());
     terminal.wait_for_prompt(&[">"]);
     terminal.type_keys(CTRL_D);
     let _ended = terminal.wait_for_end(0);
@@ -257,14 +258,14 @@ fn the_pager_sees_nothing_of_a_strangers_variables() {
 fn the_browser_sees_nothing_of_a_strangers_variables() {
     let server = OauthServer::start(OauthBehaviour::default());
     let project = with_harmful_env(login_project(&server.url(), ""));
-    let script = leaving_team(&project);
+    let script = reporting_script(&project);
     let project = project.file("bin/xdg-open", script);
     make_executable(&project, "bin/xdg-open");
     let project = project.args(LOGIN);
     let mut login = project.command();
     let login = login.stdin(Stdio::null()).stdout(Stdio::null());
     let mut login = login.stderr(Stdio::null()).spawn().unwrap();
-    expect_safe(&project);
+    check_reported_environment(&project);
     login.kill().unwrap();
     login.wait().unwrap();
 }
@@ -351,7 +352,7 @@ fn run_program(project: Project, language: &str) -> FinishedCommand {
 #[test]
 fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
     let finished = run_program(with_harmful_env(Project::new()), "python");
-    let marks = recorded_marks(&finished);
+    let marks = recorded_reports(&finished);
     assert!(
         marks.contains("program-is-safe"),
         "{marks}\n{}",
@@ -368,7 +369,7 @@ fn a_program_of_an_agent_sees_nothing_of_a_strangers_variables() {
 
 #[test]
 fn an_approval_program_gets_no_variables_of_the_project() {
-    let question = |project: Project, content: &str| {
+    let send_question = |project: Project, content: &str| {
         let calls = calls_of(&[("write_file", json!({"path": "a.txt", "content": content}))]);
         let replies = format!(
             "{calls}- calls: [{{name: new_answer, arguments: {{content: done}}}}]\n- text: done\n  repeat: true\n"
@@ -396,10 +397,10 @@ fn an_approval_program_gets_no_variables_of_the_project() {
         received
     };
     let content = "${LD_PRELOAD} $PAGER {{PAGER}}";
-    let received = question(with_harmful_env(Project::new()), content);
+    let received = send_question(with_harmful_env(Project::new()), content);
     assert!(!received.contains(CANARY), "{received}");
     // The control: the content of the call is shown.
-    let received = question(Project::new(), CANARY);
+    let received = send_question(Project::new(), CANARY);
     assert!(received.contains(CANARY), "{received}");
 }
 
@@ -409,7 +410,7 @@ fn an_approval_program_gets_no_variables_of_the_project() {
 fn an_editor_that_a_project_names_is_not_started() {
     let answers = "- {calls: [{name: new_answer, arguments: {content: done}}], repeat: true}";
     let project = Project::new().config(&team(&[agent("a", "", answers)], ""));
-    let script = leaving_team(&project);
+    let script = reporting_script(&project);
     let project = project.file("editor", script);
     make_executable(&project, "editor");
     let editor = project.path("editor").display().to_string();

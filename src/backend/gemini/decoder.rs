@@ -293,7 +293,7 @@ fn finish_reason(response: &Value) -> Option<FinishReason> {
         return Some(FinishReason::Known(StopReason::Filtered));
     }
     let reason = text("/candidates/0/finishReason")?;
-    let explained = match text("/candidates/0/finishMessage") {
+    let reason_and_message = match text("/candidates/0/finishMessage") {
         Some(message) => format!("{reason}: {message}"),
         None => reason.to_owned(),
     };
@@ -302,9 +302,9 @@ fn finish_reason(response: &Value) -> Option<FinishReason> {
         "STOP" => FinishReason::Known(StopReason::Done),
         "MAX_TOKENS" => FinishReason::Known(StopReason::Length),
         filtered if FILTERED.contains(&filtered) => FinishReason::Known(StopReason::Filtered),
-        failed if FAILED.contains(&failed) => FinishReason::Failed(explained),
-        "OTHER" => FinishReason::Other(explained),
-        _ => FinishReason::Unknown(explained),
+        failed if FAILED.contains(&failed) => FinishReason::Failed(reason_and_message),
+        "OTHER" => FinishReason::Other(reason_and_message),
+        _ => FinishReason::Unknown(reason_and_message),
     })
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::world::git::hub::{Hub, parse_id};
 use crate::world::git::object::ObjectId;
-use crate::world::git::tree::{ABSENT, FILE, index_row};
+use crate::world::git::tree::{ABSENT_MODE, FILE_MODE, index_row};
 use crate::world::git::{GitOutput, nul_separated};
 use crate::world::sys::state_files::access::make_accessible;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
@@ -261,8 +261,8 @@ impl Checkout {
         let nothing = parse_id(&self.ask(&arguments).await?)?;
         let rows = nested.iter().map(|dir| {
             let inside = [dir, KNOWN_INSIDE].concat();
-            let inside = index_row(FILE, &nothing, &inside);
-            [index_row(ABSENT, &nothing, dir), inside].concat()
+            let inside = index_row(FILE_MODE, &nothing, &inside);
+            [index_row(ABSENT_MODE, &nothing, dir), inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
         self.hub.fill_index(&self.dir, &self.index, &rows).await

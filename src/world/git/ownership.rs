@@ -31,21 +31,21 @@ impl FoundRepository<'_> {
     /// Returns why the repository does not belong to the directory; `None` if it does: it is inside
     /// the directory, or names the directory itself.
     pub(super) fn foreign_reason(&self) -> Result<Option<String>> {
-        let dot = self.root.join(DOT_GIT);
-        if file::is_link(&dot) {
+        let dot_git = self.root.join(DOT_GIT);
+        if file::is_link(&dot_git) {
             return Ok(Some(format!("its `{DOT_GIT}` is a symlink")));
         }
         let elsewhere = || Some(format!("its `{DOT_GIT}` points to `{}`", self.common));
-        let is_inside = file::kind(&dot).is_ok_and(|kind| kind.is_dir());
+        let is_inside = file::kind(&dot_git).is_ok_and(|kind| kind.is_dir());
         let belongs = if is_inside {
-            is_same_dir(&dot, self.git_dir)? && is_same_dir(&dot, self.common)?
+            is_same_dir(&dot_git, self.git_dir)? && is_same_dir(&dot_git, self.common)?
         } else if is_same_dir(self.git_dir, self.common)? {
             match &self.worktree {
-                Some(named) => file::exists(named) && is_same_dir(named, self.root)?,
+                Some(worktree) => file::exists(worktree) && is_same_dir(worktree, self.root)?,
                 None => false,
             }
         } else {
-            self.is_listed(&dot)?
+            self.is_listed(&dot_git)?
         };
         if !belongs {
             return Ok(elsewhere());
@@ -56,21 +56,25 @@ impl FoundRepository<'_> {
     }
 
     /// Returns whether the shared repository lists this working tree as one of its own.
-    fn is_listed(&self, dot: &AbsPath) -> Result<bool> {
-        let above = self.git_dir.parent().unwrap_or_else(AbsPath::top);
+    fn is_listed(&self, dot_git: &AbsPath) -> Result<bool> {
+        let parent = self.git_dir.parent().unwrap_or_else(AbsPath::top);
         let list = self.common.join("worktrees");
-        if !file::exists(&list) || !is_same_dir(&above, &list)? {
+        if !file::exists(&list) || !is_same_dir(&parent, &list)? {
             return Ok(false);
         }
-        let named = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?
+        let listed_text = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?
             .and_then(|bytes| String::from_utf8(bytes).ok());
-        let named = named.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
-        let above = named.as_ref().and_then(AbsPath::parent);
-        let is_dot = named.is_some_and(|named| named.as_path().ends_with(DOT_GIT));
-        let Some(above) = above.filter(|above| is_dot && file::exists(above)) else {
+        let listed_path = listed_text.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
+        let listed_parent = listed_path.as_ref().and_then(AbsPath::parent);
+        let is_dot_git = listed_path.is_some_and(|path| path.as_path().ends_with(DOT_GIT));
+        let Some(listed_parent) = listed_parent.filter(|parent| is_dot_git && file::exists(parent))
+        else {
             return Ok(false);
         };
-        is_same_dir(&above, &dot.parent().unwrap_or_else(AbsPath::top))
+        is_same_dir(
+            &listed_parent,
+            &dot_git.parent().unwrap_or_else(AbsPath::top),
+        )
     }
 }
 

@@ -12,13 +12,13 @@ use crate::world::git::object::ObjectId;
 use crate::world::sys::state_files::dir::StagingDirectory;
 
 /// The mode of a file that is not executable.
-pub(super) const FILE: &str = "100644";
+pub(super) const FILE_MODE: &str = "100644";
 /// The mode by which `git update-index --index-info` removes a path from the index.
-pub(super) const ABSENT: &str = "0";
+pub(super) const ABSENT_MODE: &str = "0";
 /// The prefix of the modes of files; symlinks and directories have others.
-const FILES: &[u8] = b"100";
+const FILE_MODE_PREFIX: &[u8] = b"100";
 /// The mode of a directory.
-const DIRECTORY: &[u8] = b"040000";
+const DIRECTORY_MODE: &[u8] = b"040000";
 
 /// A file to be put into a tree, or, without content, a path to be removed: a file, or a directory
 /// with everything in it.
@@ -41,7 +41,7 @@ impl Hub {
                 Some(content) => {
                     let arguments = ["hash-object", "-w", "--stdin"];
                     let object = parse_id(&self.ask(&arguments, &[], content).await?)?;
-                    rows.extend(index_row(FILE, &object, path));
+                    rows.extend(index_row(FILE_MODE, &object, path));
                 }
                 None => rows.extend(self.removals(tree, path).await?),
             }
@@ -64,7 +64,7 @@ impl Hub {
         bytes_max: u64,
     ) -> Result<Option<Vec<u8>>> {
         let entry = self.entry(tree, path).await?;
-        let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILES)) else {
+        let Some(entry) = entry.filter(|entry| entry.mode.starts_with(FILE_MODE_PREFIX)) else {
             return Ok(None);
         };
         let arguments = ["cat-file", "blob", entry.object.as_str()];
@@ -89,7 +89,7 @@ impl Hub {
         let below = names.iter().map(|name| [path, b"/", name].concat());
         let paths = [path.to_owned()].into_iter().chain(below);
         // Any object of the repository is accepted here.
-        let rows = paths.map(|path| index_row(ABSENT, tree, &path));
+        let rows = paths.map(|path| index_row(ABSENT_MODE, tree, &path));
         Ok(rows.collect::<Vec<_>>().concat())
     }
 
@@ -104,17 +104,17 @@ impl Hub {
     }
 
     async fn directory(&self, tree: &ObjectId, dir: &[u8]) -> Result<Option<ObjectId>> {
-        let mut at = tree.clone();
+        let mut current = tree.clone();
         for name in dir.split(|byte| *byte == b'/') {
             if name.is_empty() {
                 continue;
             }
-            match self.find_entry(&at, name).await? {
-                Some(entry) if entry.mode == DIRECTORY => at = entry.object,
+            match self.find_entry(&current, name).await? {
+                Some(entry) if entry.mode == DIRECTORY_MODE => current = entry.object,
                 _ => return Ok(None),
             }
         }
-        Ok(Some(at))
+        Ok(Some(current))
     }
 
     async fn entry(&self, tree: &ObjectId, path: &RelPath) -> Result<Option<TreeEntry>> {
@@ -146,11 +146,11 @@ impl Hub {
         Ok(rows.find_map(|row| {
             // `MODE TYPE OBJECT`, a tab, and the name.
             let tab = row.iter().position(|byte| *byte == b'\t')?;
-            let (about, found) = row.split_at_checked(tab)?;
-            if found.strip_prefix(b"\t") != Some(name) {
+            let (fields, tab_and_name) = row.split_at_checked(tab)?;
+            if tab_and_name.strip_prefix(b"\t") != Some(name) {
                 return None;
             }
-            let mut words = about.split(|byte| *byte == b' ');
+            let mut words = fields.split(|byte| *byte == b' ');
             let (mode, object) = (words.next()?.to_owned(), words.nth(1)?);
             let object = ObjectId::parse(std::str::from_utf8(object).ok()?)?;
             Some(TreeEntry { mode, object })
@@ -160,6 +160,6 @@ impl Hub {
 
 /// Formats a row of `git update-index -z --index-info`.
 pub(super) fn index_row(mode: &str, object: &ObjectId, path: &[u8]) -> Vec<u8> {
-    let about = format!("{mode} {object}\t");
-    [about.as_bytes(), path, b"\0"].concat()
+    let fields = format!("{mode} {object}\t");
+    [fields.as_bytes(), path, b"\0"].concat()
 }

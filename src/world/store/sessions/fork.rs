@@ -21,22 +21,22 @@ const SESSION_MAX: TreeLimits = TreeLimits {
     depth: 67,
 };
 
-/// Creates a session with the same turns next to `of`.
-pub(super) fn fork(of: &SessionDir) -> Result<SessionDir> {
-    let _lock = of.lock()?;
-    let parent = of.dir.parent();
+/// Creates a session with the same turns next to `original`.
+pub(super) fn fork(original: &SessionDir) -> Result<SessionDir> {
+    let _lock = original.lock()?;
+    let parent = original.dir.parent();
     let sessions = parent.ok_or_else(|| Error::bug("a session has no directory above it"))?;
     let staging = StagingDirectory::new(&sessions)?;
     tree::copy(
-        &of.dir,
+        &original.dir,
         staging.path(),
         CopyMethod::Shared,
         SESSION_MAX,
         &[],
     )?;
     let before = SessionIdentity {
-        dir: of.dir.clone(),
-        id: of.id(),
+        dir: original.dir.clone(),
+        id: original.id(),
     };
     let staged = SessionDir {
         dir: staging.path().clone(),
@@ -92,20 +92,20 @@ impl SessionOrigin {
     }
 }
 
-/// Rewrites the identity in the `staged` files from `of` to `session`, and seals the directory. The
-/// summary records the `origin` of the session.
+/// Rewrites the identity in the `staged` files from `original` to `session`, and seals the directory.
+/// The summary records the `origin` of the session.
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
-    of: &SessionIdentity,
+    original: &SessionIdentity,
     session: &SessionDir,
     origin: SessionOrigin,
 ) -> Result<()> {
-    let reworded = |path: &AbsPath| -> Result<()> {
-        let text = rewrite_paths(&read_text(path)?, &of.dir, &session.dir.to_string());
+    let rewrite = |path: &AbsPath| -> Result<()> {
+        let text = rewrite_paths(&read_text(path)?, &original.dir, &session.dir.to_string());
         file::replace(path, text.as_bytes(), FileDurability::Power)
     };
     for turn in staged.saved_turns() {
-        reworded(&turn.join(ANSWER))?;
+        rewrite(&turn.join(ANSWER))?;
         let mut metadata = TurnMetadata::read(&turn)?;
         metadata.session_id = session.id();
         if origin == SessionOrigin::Imported {
@@ -122,8 +122,13 @@ pub(super) fn rewrite_identity(
     }
     let summary = staged.dir.join(SUMMARY);
     if file::kind(&summary).is_ok() {
-        reworded(&summary)?;
-        let note_line = format!("\n{} from {} as {}\n", origin.word(), of.id, session.id());
+        rewrite(&summary)?;
+        let note_line = format!(
+            "\n{} from {} as {}\n",
+            origin.word(),
+            original.id,
+            session.id()
+        );
         file::append(&summary, note_line.as_bytes())?;
     }
     DirectorySeal::write(&staged.dir)
