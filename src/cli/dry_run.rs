@@ -39,7 +39,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
             let seconds = config.timeouts.orchestrator_seconds;
             format!(
                 "limits of the pipeline: {}\ntimeout of each stage: {seconds} s\n",
-                limits(&config.limits)
+                describe_budget(&config.limits)
             )
         }
         None => describe_team(prepared)?,
@@ -78,13 +78,13 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let team = team.with_memory(memory);
     let mut text = String::new();
     for (agent, member) in config.agents.iter().zip(&team.members) {
-        heading(&mut text, agent, member);
-        prices(&mut text, agent, &prepared.models);
-        resources(&mut text, agent, member);
+        push_heading(&mut text, agent, member);
+        push_prices(&mut text, agent, &prepared.models);
+        push_resources(&mut text, agent, member);
         for phase in [Phase::Coordination, Phase::Final] {
-            permissions(&mut text, member, phase);
+            push_permissions(&mut text, member, phase);
         }
-        first_request(&mut text, &team, member, &task);
+        push_first_request(&mut text, &team, member, &task);
     }
     for notice in team.skill_notices() {
         push_line(&mut text, notice);
@@ -102,7 +102,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     }
     push_line(
         &mut text,
-        &format!("limits of the run: {}", limits(&config.limits)),
+        &format!("limits of the run: {}", describe_budget(&config.limits)),
     );
     let seconds = config.timeouts.orchestrator_seconds;
     push_line(&mut text, &format!("timeout of the run: {seconds} s"));
@@ -110,15 +110,18 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
 }
 
 /// Appends the limits, commands, servers, instructions and skills of an agent.
-fn resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
-    push_line(text, &format!("  limits: {}", limits(&agent.limits)));
+fn push_resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
+    push_line(
+        text,
+        &format!("  limits: {}", describe_budget(&agent.limits)),
+    );
     if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
         push_line(text, &format!("  commands: {}", describe_limits(commands)));
     }
     for server in &agent.servers {
         push_line(text, &describe_server(server));
     }
-    instructions(text, member);
+    push_instructions(text, member);
     for skill in &member.skills().skills {
         let file = escape_name(&skill.file);
         push_line(text, &format!("  skill: {} ({file})", skill.name));
@@ -140,7 +143,7 @@ fn push_line(text: &mut String, line: &str) {
     writeln!(text, "{line}").unwrap_or_default();
 }
 
-fn heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
+fn push_heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
     let backend = &agent.backend;
     let vendor = backend.vendor.name;
     let model = if backend.model == vendor {
@@ -171,7 +174,7 @@ fn describe_server(server: &ServerConfig) -> String {
             .map(|tool| format!("  tool: {tool}, {permission}"));
         return lines.collect::<Vec<_>>().join("\n");
     }
-    let reached = match &server.link {
+    let endpoint = match &server.link {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
@@ -182,12 +185,12 @@ fn describe_server(server: &ServerConfig) -> String {
         ServerTransport::Program(_) | ServerTransport::Remote(_) => "",
     };
     format!(
-        "  server: {name} ({reached}, {permission}{location}); its tools are known once it is started"
+        "  server: {name} ({endpoint}, {permission}{location}); its tools are known once it is started"
     )
 }
 
 /// Appends the prices of the agent's models.
-fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
+fn push_prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
     for backend in agent.backend.with_subagent() {
         let price = match models.price(&model_query(backend)) {
             None => "not known".to_owned(),
@@ -203,7 +206,7 @@ fn prices(text: &mut String, agent: &AgentConfig, models: &ModelList) {
 }
 
 /// Appends the files with instructions that the agent is given, and those that are not used.
-fn instructions(text: &mut String, member: &TeamMember) {
+fn push_instructions(text: &mut String, member: &TeamMember) {
     for file in &member.instructions().files {
         let size = describe_size(file.size_bytes, file.is_truncated);
         push_line(text, &format!("  instructions: {} ({size})", file.path));
@@ -213,36 +216,41 @@ fn instructions(text: &mut String, member: &TeamMember) {
     }
 }
 
-fn limits(limits: &BudgetLimits) -> String {
+fn describe_budget(limits: &BudgetLimits) -> String {
     let tokens = |count| format!("{count} tokens");
     let calls = |count| format!("{count} tool calls");
-    let set = [
+    let descriptions = [
         limits.cost.map(|dollars| format!("${dollars}")),
         limits.tokens.map(tokens),
         limits.tool_calls.map(calls),
     ];
-    let set: Vec<String> = set.into_iter().flatten().collect();
-    if set.is_empty() {
+    let descriptions: Vec<String> = descriptions.into_iter().flatten().collect();
+    if descriptions.is_empty() {
         "none".to_owned()
     } else {
-        set.join(", ")
+        descriptions.join(", ")
     }
 }
 
-fn permissions(text: &mut String, member: &TeamMember, phase: Phase) {
+fn push_permissions(text: &mut String, member: &TeamMember, phase: Phase) {
     let manager = grants::permission_manager(&member.grants, phase);
     push_line(text, &format!("  {phase} phase"));
     if manager.grants().is_empty() {
         push_line(text, "    no file access");
     }
     for grant in manager.grants() {
-        let may = [Permission::Write, Permission::Read]
+        let permission = [Permission::Write, Permission::Read]
             .into_iter()
             .find(|wanted| manager.allows(&grant.root, *wanted));
-        let may = may.map_or_else(|| "nothing".to_owned(), |may| may.to_string());
+        let permission =
+            permission.map_or_else(|| "nothing".to_owned(), |permission| permission.to_string());
         push_line(
             text,
-            &format!("    {may:<6} {}{}", grant.root, grant_exceptions(grant)),
+            &format!(
+                "    {permission:<6} {}{}",
+                grant.root,
+                grant_exceptions(grant)
+            ),
         );
     }
 }
@@ -269,7 +277,7 @@ fn grant_exceptions(grant: &Grant) -> String {
     format!("  ({})", notes.join(", "))
 }
 
-fn first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, task: &TaskPrompt) {
+fn push_first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, task: &TaskPrompt) {
     let system = team.system_prompt(member, Phase::Coordination);
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();

@@ -97,11 +97,11 @@ pub fn first_difference(
     replayed: &[ComparedEvent],
     record: RecordCompleteness,
 ) -> Option<ReplayDifference> {
-    let compared = match record {
+    let count = match record {
         RecordCompleteness::Complete => recorded.len().max(replayed.len()),
         RecordCompleteness::Interrupted => recorded.len(),
     };
-    let mut indexes = 0..compared;
+    let mut indexes = 0..count;
     let index = indexes.find(|index| recorded.get(*index) != replayed.get(*index))?;
     Some(ReplayDifference {
         event_number: index.saturating_add(1),
@@ -123,13 +123,13 @@ pub enum RecordCompleteness {
 /// run.
 fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
-    let counts = match &mut event {
+    let is_compared = match &mut event {
         Event::Run(event) => clean_run_event(event, names),
         Event::Coordination(event) => clean_coordination_event(event, names),
         Event::Delivery(event) => clean_delivery_event(event, names),
         Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => false,
     };
-    counts.then_some(event)
+    is_compared.then_some(event)
 }
 
 fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {

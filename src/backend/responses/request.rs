@@ -21,24 +21,24 @@ pub(super) fn request_body(
 ) -> Map<String, Value> {
     let mut tools: Vec<Value> = request.tools.iter().map(encode_tool).collect();
     tools.extend(parameters.tools.iter().cloned());
-    let mut frame = Map::new();
-    frame.insert("model".to_owned(), json!(model));
-    frame.insert("stream".to_owned(), json!(true));
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("stream".to_owned(), json!(true));
     for (name, value) in parameters.fields(tools.len()) {
-        frame.insert(name.clone(), value.clone());
+        body.insert(name.clone(), value.clone());
     }
     let mut input = Vec::new();
     match parameters.system {
         SystemPlace::Instructions => {
-            frame.insert("instructions".to_owned(), json!(&*request.system));
+            body.insert("instructions".to_owned(), json!(&*request.system));
         }
         SystemPlace::Input => input.push(json!({"role": "system", "content": &*request.system})),
     }
     if !tools.is_empty() {
-        frame.insert("tools".to_owned(), tools.into());
+        body.insert("tools".to_owned(), tools.into());
     }
-    frame.insert("input".to_owned(), input.into());
-    frame
+    body.insert("input".to_owned(), input.into());
+    body
 }
 
 /// Encodes a tool. Strict mode, which is the API's default, would make every optional parameter
@@ -71,11 +71,11 @@ pub(super) fn encode_message(message: &ChatMessage) -> Vec<Value> {
             "type": "function_call_output", "call_id": call_id, "output": content,
         })],
         ChatMessage::Images { text, images } => {
-            let shown = images
+            let image_parts = images
                 .iter()
                 .map(|image| json!({"type": "input_image", "image_url": image.data_url()}));
             let text_part = json!({"type": "input_text", "text": text});
-            let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
+            let content: Vec<Value> = std::iter::once(text_part).chain(image_parts).collect();
             vec![json!({"role": "user", "content": content})]
         }
         ChatMessage::Files { text, files } => {

@@ -37,17 +37,17 @@ const READING_TIME_MAX: Duration = Duration::from_hours(2);
 /// The largest answer to a piece, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Script that keeps a piece with a number of bytes.
-const KEEPING: &str = "{ head -c \"$2\" >\"$1\" || cat >/dev/null; }; [ $(($(wc -c <\"$1\"))) = \"$2\" ] && echo massgen 0";
+const KEEP_SCRIPT: &str = "{ head -c \"$2\" >\"$1\" || cat >/dev/null; }; [ $(($(wc -c <\"$1\"))) = \"$2\" ] && echo massgen 0";
 /// Script that unpacks an archive with a number of bytes. All of its input is read, also if that
 /// fails: some versions of Kubernetes wait forever for a program that leaves some.
-const UNPACKING: &str = "umask 0; if head -c \"$2\" >\"$1\"; then e=$(tar -xpof \"$1\" -C / 2>&1); s=$?; else cat \
+const UNPACK_SCRIPT: &str = "umask 0; if head -c \"$2\" >\"$1\"; then e=$(tar -xpof \"$1\" -C / 2>&1); s=$?; else cat \
                          >/dev/null; s=1; e='the disk of the pod is full'; fi; rm -f \"$1\"; printf \
                          'massgen %s\\n%s' $s \"$e\"";
 /// Script that unpacks what was kept in pieces.
-const UNPACKING_PIECES: &str = "n=0; while [ $n -lt \"$2\" ]; do cat \"$1.$n\"; rm -f \"$1.$n\"; \
+const UNPACK_PIECES_SCRIPT: &str = "n=0; while [ $n -lt \"$2\" ]; do cat \"$1.$n\"; rm -f \"$1.$n\"; \
                                 n=$((n + 1)); done | (umask 0; tar -xpof - -C /)";
 /// Script that packs a path, whose owner can read everything in it then.
-const PACKING: &str = "cd -- \"$1\" || exit 1\nfind \"./$2\" -type d ! -perm -500 -exec chmod u+rx {} \\; -o \
+const PACK_SCRIPT: &str = "cd -- \"$1\" || exit 1\nfind \"./$2\" -type d ! -perm -500 -exec chmod u+rx {} \\; -o \
                        -type f ! -perm -400 -exec chmod u+r {} + 2>/dev/null\nexec tar -cf - -- \"$2\"";
 
 /// The files of one pod.
@@ -84,7 +84,7 @@ impl PodFiles<'_> {
             limit,
             part: Cursor::default(),
             status: None,
-            until: Instant::now() + READING_TIME_MAX,
+            deadline: Instant::now() + READING_TIME_MAX,
             fault: None,
         }
     }
@@ -103,14 +103,14 @@ impl PodFiles<'_> {
         let program = [&program, arguments, &[length.as_str()]].concat();
         let mut attempt = 1_usize;
         let answer = loop {
-            let sent = self.instance.exec(
+            let execution = self.instance.exec(
                 &self.pod.cluster,
                 container,
                 &program,
                 piece,
                 ANSWER_BYTES_MAX,
             );
-            match self.pod.cluster.block_on(limit.watch(sent))? {
+            match self.pod.cluster.block_on(limit.watch(execution))? {
                 Err(PodFault::Remote(_)) if attempt < ATTEMPTS_MAX => {
                     attempt = attempt.saturating_add(1);
                 }
@@ -163,13 +163,13 @@ impl RemoteContainer for PodFiles<'_> {
     }
 
     fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
-        let swept = self.pod.sweep(&self.instance, container_of(user), None);
-        match swept {
+        let result = self.pod.sweep(&self.instance, container_of(user), None);
+        match result {
             Err(PodFault::Remote(why)) if self.pod.end_processes(&self.instance) => {
                 let why = format!("its processes cannot be killed: {why}");
                 Err(TransferFault::Gone(why))
             }
-            swept => Ok(swept?),
+            result => Ok(result?),
         }
     }
 
@@ -180,7 +180,7 @@ impl RemoteContainer for PodFiles<'_> {
         limit: &TransferLimit<'_>,
     ) -> Result<ExitReason, TransferFault> {
         let mut command = self.command(container_of(helper.user), helper.program);
-        let ending = async {
+        let exit_status = async {
             loop {
                 if let Some(status) = command.read().await?.status {
                     return Ok::<i32, PodFault>(status);
@@ -190,7 +190,7 @@ impl RemoteContainer for PodFiles<'_> {
         let status = self
             .pod
             .cluster
-            .block_on(limit.watch(async { timeout(time_max, ending).await }))?;
+            .block_on(limit.watch(async { timeout(time_max, exit_status).await }))?;
         match status {
             Ok(status) => Ok(ExitReason::Exited(status?)),
             Err(_) => Ok(ExitReason::TimedOut),
@@ -213,7 +213,7 @@ impl RemoteContainer for PodFiles<'_> {
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
         let parent = path.parent().unwrap_or_else(AbsPath::top);
         let name = path.below(&parent).map(|name| name.to_string());
-        let program = shell_script(PACKING, [parent.to_string(), name.unwrap_or_default()]);
+        let program = shell_script(PACK_SCRIPT, [parent.to_string(), name.unwrap_or_default()]);
         Ok(Box::new(self.reader(
             PodContainer::Commands,
             program,
@@ -249,7 +249,7 @@ impl RemoteContainer for PodFiles<'_> {
         if writer.pieces_sent == 0 {
             return self.send_piece(
                 container,
-                UNPACKING,
+                UNPACK_SCRIPT,
                 &[&writer.archive_path],
                 &writer.piece,
                 limit,
@@ -260,7 +260,7 @@ impl RemoteContainer for PodFiles<'_> {
             (writer.archive_path.clone(), writer.pieces_sent.to_string());
         let helper = HelperCommand {
             user: owner,
-            program: shell_script(UNPACKING_PIECES, [archive_path, pieces_sent]),
+            program: shell_script(UNPACK_PIECES_SCRIPT, [archive_path, pieces_sent]),
         };
         let exit_reason = self.run(helper, UNPACKING_TIME_MAX, limit)?;
         if exit_reason == ExitReason::Exited(0) {
@@ -294,8 +294,13 @@ impl PieceWriter<'_> {
     fn keep_piece(&mut self) -> Result<(), TransferFault> {
         let piece_path = format!("{}.{}", self.archive_path, self.pieces_sent);
         let piece = std::mem::take(&mut self.piece);
-        self.files
-            .send_piece(self.container, KEEPING, &[&piece_path], &piece, self.limit)?;
+        self.files.send_piece(
+            self.container,
+            KEEP_SCRIPT,
+            &[&piece_path],
+            &piece,
+            self.limit,
+        )?;
         self.pieces_sent = self.pieces_sent.saturating_add(1);
         Ok(())
     }
@@ -325,14 +330,14 @@ struct PodReader<'r> {
     limit: &'r TransferLimit<'r>,
     part: Cursor<Vec<u8>>,
     status: Option<i32>,
-    until: Instant,
+    deadline: Instant,
     fault: Option<TransferFault>,
 }
 
 impl PodReader<'_> {
     /// Reads the next part.
     fn read_part(&mut self) -> Result<(), TransferFault> {
-        let step = self.limit.wait(self.until, self.command.read());
+        let step = self.limit.wait(self.deadline, self.command.read());
         let PodOutputPart { stdout, status, .. } = self.pod.cluster.block_on(step)??;
         self.part = Cursor::new(stdout);
         self.status = status;
