@@ -26,7 +26,7 @@ use massgen::sandbox_policy::network::NetworkAccess;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use massgen::sandbox_policy::{OverlayLayer, SandboxPolicy};
 use massgen::tools::call::BackgroundCommandId;
-use massgen::world::sandbox::background::{AT_ONCE_MAX, BackgroundCommands, BackgroundStartError};
+use massgen::world::sandbox::background::{BackgroundCommands, BackgroundStartError, RUNNING_MAX};
 use massgen::world::sandbox::disk_watch::DiskShortage;
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason, Sandbox};
@@ -555,7 +555,7 @@ fn background_commands_are_few_and_end_together() {
         let time = unique_sleep();
         let background = BackgroundCommands::default();
         let sleep = format!("trap '' TERM; sleep {time}");
-        for _ in 0..AT_ONCE_MAX {
+        for _ in 0..RUNNING_MAX {
             start(&background, fixture, &sleep).unwrap();
         }
         let refused = start(&background, fixture, &sleep);

@@ -57,7 +57,7 @@ impl StdioProxy {
             stream.map_or(Ok(()), reject_directory)?;
         }
         let interrupt = CommandInterrupt::new()?;
-        let (copy_guard, copies) = channel(1);
+        let (copy_guard, all_copied) = channel(1);
         let copier = StdioCopier {
             copy_guard,
             interrupt: interrupt.clone(),
@@ -89,7 +89,7 @@ impl StdioProxy {
         };
         let proxy = Self {
             terminal: terminal.map(|(terminal, _)| terminal),
-            copies,
+            copies: all_copied,
             interrupt,
         };
         Ok((
