@@ -53,7 +53,7 @@ const WORKERS_MAX: usize = 8;
 pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
 
 /// Name of the directory to which a user may copy the files of an answer.
-const FILES_COPY: &str = "massgen_files";
+const COPY_DIRECTORY: &str = "massgen_files";
 
 /// Everything that a run needs, checked.
 #[derive(Debug)]
@@ -87,9 +87,9 @@ pub(crate) fn run(
     report: Option<&mut JsonReport>,
 ) -> Result<ExitStatus> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(execute_task(host, arguments, output, report));
+    let result = runtime.block_on(execute_task(host, arguments, output, report));
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 async fn execute_task(
@@ -188,10 +188,15 @@ fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
     let source = files
         .below(cwd)
         .map_or_else(|| files.to_string(), |below| below.to_string());
-    let numbered = (2_u32..).map(|number| format!("{FILES_COPY}_{number}"));
-    let mut names = std::iter::once(FILES_COPY.to_owned()).chain(numbered);
+    let numbered = (2_u32..).map(|number| format!("{COPY_DIRECTORY}_{number}"));
+    let mut names = std::iter::once(COPY_DIRECTORY.to_owned()).chain(numbered);
     let unused = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);
-    let words = ["cp", "-r", &source, unused.as_deref().unwrap_or(FILES_COPY)];
+    let words = [
+        "cp",
+        "-r",
+        &source,
+        unused.as_deref().unwrap_or(COPY_DIRECTORY),
+    ];
     shell_line(&words.map(str::to_owned))
 }
 
@@ -212,14 +217,14 @@ pub(crate) fn reject_parking(arguments: &RunArguments) -> Result<()> {
 /// `--session-id` may name one. The last interrupted run goes before a pipeline that began earlier,
 /// or on which another process works.
 fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
-    let Some(wanted) = requested_session(&arguments.session) else {
+    let Some(session) = requested_session(&arguments.session) else {
         return Ok(None);
     };
     if !arguments.task.is_empty() || arguments.dry_run {
         return Ok(None);
     }
-    if wanted != LAST {
-        return pipeline::run::find_resumed(Some(wanted), host);
+    if session != LAST {
+        return pipeline::run::find_resumed(Some(session), host);
     }
     let Some(last) = pipeline::run::find_resumed(None, host)? else {
         return Ok(None);
@@ -297,19 +302,19 @@ async fn prepare(
     let loaded = environment::load(host);
     let host = loaded.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
-    let warned = mentions::mention_warnings(&prompt);
-    let all = loaded.warnings.iter().chain(&warned);
-    all.for_each(|warning| output.warning(warning));
+    let mention_warnings = mentions::mention_warnings(&prompt);
+    let warnings = loaded.warnings.iter().chain(&mention_warnings);
+    warnings.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
     report_interrupted_run(&host, arguments, output)?;
     let mut continued = match (requested_session(&arguments.session), &arguments.config) {
-        (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, &host)?),
+        (Some(session), None) => Some(ContinuedSession::find_without_config(session, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
-    let remembered = continued
+    let remembered_file = continued
         .as_ref()
         .map(|continued| continued.team_file(&host));
-    let remembered = remembered.transpose()?.flatten();
+    let remembered_file = remembered_file.transpose()?.flatten();
     let mut opened = opened_earlier(continued.as_ref(), &host, output)?;
     let opens_nothing =
         arguments.cwd_context.is_none() && prompt.mentions.is_empty() && opened.is_empty();
@@ -318,7 +323,7 @@ async fn prepare(
     } else {
         WorkspaceMode::Given
     };
-    let chosen = choose_team(&host, arguments, remembered, workspaces, output).await?;
+    let chosen = choose_team(&host, arguments, remembered_file, workspaces, output).await?;
     let mut config = chosen.config;
     if chosen.file.is_none() && opens_nothing {
         output.note(
@@ -327,25 +332,25 @@ async fn prepare(
         );
     }
     let located_by_config = match (requested_session(&arguments.session), &arguments.config) {
-        (Some(wanted), Some(_)) => Some(wanted),
+        (Some(session), Some(_)) => Some(session),
         (Some(_), None) => None,
         (None, _) => config.session_id.as_deref(),
     };
-    if let Some(wanted) = located_by_config {
+    if let Some(session) = located_by_config {
         let sessions = config
             .orchestrator
             .session_storage
             .resolve(&host.state_parent, None);
-        continued = Some(ContinuedSession::find(wanted, &sessions)?);
+        continued = Some(ContinuedSession::find(session, &sessions)?);
         opened = opened_earlier(continued.as_ref(), &host, output)?;
     }
     let turn = continued
         .as_ref()
         .map_or(1, |continued| continued.session_dir.next_turn());
-    let listed = &config.orchestrator.context_paths;
-    reject_broad_mentions(&prompt, listed, &host)?;
+    let context_paths = &config.orchestrator.context_paths;
+    reject_broad_mentions(&prompt, context_paths, &host)?;
     if let Some(access) = arguments.cwd_context {
-        reject_broad_cwd(access.into(), listed, &host)?;
+        reject_broad_cwd(access.into(), context_paths, &host)?;
         open_path(&mut opened, &host.cwd, access.into(), turn);
     }
     open_mentions(&mut opened, &prompt, turn);
@@ -385,16 +390,16 @@ fn report_interrupted_run(
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let (Some(wanted), Some(InterruptedRun { run, metadata, .. })) = (
+    let (Some(requested), Some(InterruptedRun { run, metadata, .. })) = (
         requested_session(&arguments.session),
         find_interrupted_run(arguments, host)?,
     ) else {
         return Ok(());
     };
     let session = metadata.session_id;
-    let meant = ContinuedSession::find_without_config(wanted, host);
-    let meant = meant.ok().map(|meant| meant.session_dir.id());
-    if meant.as_ref() == Some(&session) {
+    let requested = ContinuedSession::find_without_config(requested, host);
+    let requested_id = requested.ok().map(|session| session.session_dir.id());
+    if requested_id.as_ref() == Some(&session) {
         let note =
             "the last run was interrupted; to resume it, run `massgen --continue` without a task";
         output.note(note);
@@ -406,9 +411,9 @@ fn report_interrupted_run(
     let error = Error::new(ErrorKind::Usage, message)
         .with_hint("resume that run first, without a task: massgen --continue")
         .with_hint(format!("or remove it: massgen sessions delete {session}"));
-    Err(match meant {
-        Some(meant) => error.with_hint(format!(
-            "or continue the session before it: massgen --session-id {meant} \"…\""
+    Err(match requested_id {
+        Some(requested_id) => error.with_hint(format!(
+            "or continue the session before it: massgen --session-id {requested_id} \"…\""
         )),
         None => error,
     })
@@ -446,8 +451,8 @@ fn opened_earlier(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<OpenedPath>> {
-    let before = continued.map(|continued| continued.opened_paths(host));
-    let (opened, warnings) = before.transpose()?.unwrap_or_default();
+    let earlier = continued.map(|continued| continued.opened_paths(host));
+    let (opened, warnings) = earlier.transpose()?.unwrap_or_default();
     for warning in warnings {
         output.warning(&warning);
     }

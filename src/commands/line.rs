@@ -1,9 +1,9 @@
 //! A parsed command line: its simple commands, and how each is reached. Whatever is known only at
 //! run time is marked as unknown, never guessed.
 
-use crate::commands::syntax_nodes::NOT;
 use std::fmt;
 
+use crate::commands::syntax_nodes::NOT;
 use crate::text::single_line;
 
 /// The longest part of a command that messages quote, in characters.
@@ -113,9 +113,9 @@ impl SimpleCommand {
         let words: Vec<ShellWord> = words.into_iter().skip(negations).collect();
         let assignments = words.iter().take_while(|word| word.sets_variable()).count();
         let mut words = words.into_iter();
-        let set = words.by_ref().take(assignments);
+        let assigned = words.by_ref().take(assignments);
         Self {
-            assignments: set.collect(),
+            assignments: assigned.collect(),
             words: words.collect(),
             ..Self::default()
         }

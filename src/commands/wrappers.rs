@@ -47,15 +47,15 @@ struct WrapperProgram {
     names: &'static [&'static str],
     style: WrapperStyle,
     /// Short options that take a value.
-    letters: &'static str,
+    value_letters: &'static str,
     /// Long options that take a value in the next word.
-    long: &'static [&'static str],
+    value_options: &'static [&'static str],
     /// The number of operands before the command.
     operands: usize,
     /// Short and long options whose value is a command line.
-    script: (&'static str, &'static [&'static str]),
+    script_options: (&'static str, &'static [&'static str]),
     /// Short options with which it runs nothing.
-    asks: &'static str,
+    query_letters: &'static str,
 }
 
 /// How a program runs others.
@@ -67,7 +67,7 @@ enum WrapperStyle {
     Words,
     /// Like `Words`, and its input gives further arguments, or the replacement of a placeholder in
     /// them.
-    Given,
+    WithInput,
     /// Like `Instead`, and the command may be the first one in braces, with a name before them.
     Coprocess,
     /// It is a shell: `-c`, a file, or its input.
@@ -85,11 +85,11 @@ enum WrapperStyle {
 const BASE: WrapperProgram = WrapperProgram {
     names: &[],
     style: WrapperStyle::Instead,
-    letters: "",
-    long: &[],
+    value_letters: "",
+    value_options: &[],
     operands: 0,
-    script: ("", &[]),
-    asks: "",
+    script_options: ("", &[]),
+    query_letters: "",
 };
 
 static WRAPPERS: &[WrapperProgram] = &[
@@ -119,15 +119,15 @@ static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &["compgen"],
         style: WrapperStyle::Words,
-        letters: "oAGWFCXPS",
-        script: ("C", &[]),
+        value_letters: "oAGWFCXPS",
+        script_options: ("C", &[]),
         operands: usize::MAX,
         ..BASE
     },
     WrapperProgram {
         names: &["entr", "tsp"],
         style: WrapperStyle::Words,
-        letters: "LNE",
+        value_letters: "LNE",
         ..BASE
     },
     WrapperProgram {
@@ -137,52 +137,52 @@ static WRAPPERS: &[WrapperProgram] = &[
     },
     WrapperProgram {
         names: &["prlimit"],
-        letters: "po",
-        long: &["pid", "output"],
+        value_letters: "po",
+        value_options: &["pid", "output"],
         ..BASE
     },
     WrapperProgram {
         names: &["mapfile", "readarray"],
         style: WrapperStyle::Words,
-        letters: "dnOsuCc",
-        script: ("C", &[]),
+        value_letters: "dnOsuCc",
+        script_options: ("C", &[]),
         operands: usize::MAX,
         ..BASE
     },
     WrapperProgram {
         names: &["command"],
-        asks: "vV",
+        query_letters: "vV",
         ..BASE
     },
     WrapperProgram {
         names: &["exec"],
-        letters: "a",
+        value_letters: "a",
         ..BASE
     },
     WrapperProgram {
         names: &["env"],
-        letters: "uCS",
-        long: &["unset", "chdir"],
-        script: ("S", &["split-string"]),
+        value_letters: "uCS",
+        value_options: &["unset", "chdir"],
+        script_options: ("S", &["split-string"]),
         ..BASE
     },
     WrapperProgram {
         names: &["timeout"],
-        letters: "ks",
-        long: &["kill-after", "signal"],
+        value_letters: "ks",
+        value_options: &["kill-after", "signal"],
         operands: 1,
         ..BASE
     },
     WrapperProgram {
         names: &["nice"],
-        letters: "n",
-        long: &["adjustment"],
+        value_letters: "n",
+        value_options: &["adjustment"],
         ..BASE
     },
     WrapperProgram {
         names: &["ionice"],
-        letters: "cn",
-        long: &["class", "classdata"],
+        value_letters: "cn",
+        value_options: &["class", "classdata"],
         ..BASE
     },
     WrapperProgram {
@@ -192,21 +192,21 @@ static WRAPPERS: &[WrapperProgram] = &[
     },
     WrapperProgram {
         names: &["stdbuf"],
-        letters: "ioe",
-        long: &["input", "output", "error"],
+        value_letters: "ioe",
+        value_options: &["input", "output", "error"],
         ..BASE
     },
     WrapperProgram {
         names: &["time"],
-        letters: "fo",
-        long: &["format", "output"],
+        value_letters: "fo",
+        value_options: &["format", "output"],
         ..BASE
     },
     WrapperProgram {
         names: &["xargs"],
-        style: WrapperStyle::Given,
-        letters: "adEILnPs",
-        long: &[
+        style: WrapperStyle::WithInput,
+        value_letters: "adEILnPs",
+        value_options: &[
             "arg-file",
             "delimiter",
             "max-args",
@@ -219,31 +219,31 @@ static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &["strace", "ltrace"],
         style: WrapperStyle::Words,
-        letters: "abeEIlnoOpPsSuX",
+        value_letters: "abeEIlnoOpPsSuX",
         ..BASE
     },
     WrapperProgram {
         names: &["flock"],
         style: WrapperStyle::Words,
-        letters: "wEc",
-        long: &["timeout", "wait", "conflict-exit-code"],
+        value_letters: "wEc",
+        value_options: &["timeout", "wait", "conflict-exit-code"],
         operands: 1,
-        script: ("c", &["command"]),
+        script_options: ("c", &["command"]),
         ..BASE
     },
     WrapperProgram {
         names: &["script"],
         style: WrapperStyle::Words,
-        letters: "cEIOBTmo",
-        script: ("c", &["command"]),
+        value_letters: "cEIOBTmo",
+        script_options: ("c", &["command"]),
         operands: usize::MAX,
         ..BASE
     },
     WrapperProgram {
         names: &["sudo", "doas", "run0"],
         style: WrapperStyle::Words,
-        letters: "ughpCrtTDRU",
-        long: &[
+        value_letters: "ughpCrtTDRU",
+        value_options: &[
             "user",
             "group",
             "host",
@@ -259,8 +259,8 @@ static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &["pkexec", "unshare", "nsenter", "setpriv"],
         style: WrapperStyle::Words,
-        letters: "StG",
-        long: &["user", "target", "reuid", "regid", "groups"],
+        value_letters: "StG",
+        value_options: &["user", "target", "reuid", "regid", "groups"],
         ..BASE
     },
     WrapperProgram {
@@ -271,18 +271,18 @@ static WRAPPERS: &[WrapperProgram] = &[
     },
     WrapperProgram {
         names: &["su"],
-        letters: "cgGsw",
-        long: &["group", "supp-group", "shell", "whitelist-environment"],
-        script: ("c", &["command", "session-command"]),
+        value_letters: "cgGsw",
+        value_options: &["group", "supp-group", "shell", "whitelist-environment"],
+        script_options: ("c", &["command", "session-command"]),
         operands: usize::MAX,
         ..BASE
     },
     WrapperProgram {
         names: &["runuser"],
         style: WrapperStyle::Words,
-        letters: "cgGsuw",
-        long: &["user", "group", "supp-group", "shell"],
-        script: ("c", &["command", "session-command"]),
+        value_letters: "cgGsuw",
+        value_options: &["user", "group", "supp-group", "shell"],
+        script_options: ("c", &["command", "session-command"]),
         ..BASE
     },
     WrapperProgram {
@@ -290,8 +290,8 @@ static WRAPPERS: &[WrapperProgram] = &[
             "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "fish",
         ],
         style: WrapperStyle::Shell,
-        letters: "oO",
-        long: &["rcfile", "init-file"],
+        value_letters: "oO",
+        value_options: &["rcfile", "init-file"],
         ..BASE
     },
     WrapperProgram {
@@ -302,15 +302,15 @@ static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &["watch"],
         style: WrapperStyle::Joined,
-        letters: "nq",
-        long: &["interval", "equexit"],
+        value_letters: "nq",
+        value_options: &["interval", "equexit"],
         ..BASE
     },
     WrapperProgram {
         names: &["parallel"],
         style: WrapperStyle::JoinedWithMore,
-        letters: "jIaNnsLdEPS",
-        long: &[
+        value_letters: "jIaNnsLdEPS",
+        value_options: &[
             "jobs", "arg-file", "max-args", "delay", "timeout", "results", "joblog", "colsep",
         ],
         ..BASE
@@ -318,7 +318,7 @@ static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &["trap"],
         style: WrapperStyle::First,
-        asks: "lp",
+        query_letters: "lp",
         ..BASE
     },
     WrapperProgram {
@@ -342,19 +342,19 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
     if wrapper.style == WrapperStyle::Find {
         return find_commands(words);
     }
-    let rest = WrapperArguments::parse(wrapper, words);
-    if let Some(script) = &rest.script {
+    let arguments = WrapperArguments::parse(wrapper, words);
+    if let Some(script) = &arguments.script {
         return joined_script(std::slice::from_ref(script));
     }
-    if rest
+    if arguments
         .letters
         .chars()
-        .any(|letter| wrapper.asks.contains(letter))
+        .any(|letter| wrapper.query_letters.contains(letter))
     {
         return WrappedCommand::Nothing;
     }
-    match (wrapper.style, rest.words) {
-        (WrapperStyle::Shell, words) => shell_script(command, &rest.letters, words, is_fed),
+    match (wrapper.style, arguments.words) {
+        (WrapperStyle::Shell, words) => shell_script(command, &arguments.letters, words, is_fed),
         (_, []) | (WrapperStyle::Find, _) => WrappedCommand::Nothing,
         (WrapperStyle::Instead, words) => WrappedCommand::Only(words.to_vec()),
         (WrapperStyle::Coprocess, words) => {
@@ -364,8 +364,10 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
             WrappedCommand::Only(inner.to_vec())
         }
         (WrapperStyle::Words, words) => WrappedCommand::Commands(vec![words.to_vec()]),
-        (WrapperStyle::Given, words) => match rest.mark {
-            Some(mark) => WrappedCommand::Commands(vec![replace_placeholders(words, &mark)]),
+        (WrapperStyle::WithInput, words) => match arguments.placeholder {
+            Some(placeholder) => {
+                WrappedCommand::Commands(vec![replace_placeholders(words, &placeholder)])
+            }
             None => WrappedCommand::WithExtraArguments(words.to_vec()),
         },
         (WrapperStyle::First, [first, ..]) => joined_script(std::slice::from_ref(first)),
@@ -395,53 +397,53 @@ struct WrapperArguments<'a> {
     script: Option<ShellWord>,
     /// The placeholder that `xargs` replaces with its input, if it does not append the input to the
     /// words.
-    mark: Option<String>,
+    placeholder: Option<String>,
     /// The words after options and operands.
     words: &'a [ShellWord],
 }
 
 impl<'a> WrapperArguments<'a> {
     fn parse(wrapper: &WrapperProgram, words: &'a [ShellWord]) -> Self {
-        let mut rest = Self {
+        let mut arguments = Self {
             letters: String::new(),
             script: None,
-            mark: None,
+            placeholder: None,
             words,
         };
         let mut operands = wrapper.operands;
-        while let Some((first, after)) = rest.words.split_first() {
+        while let Some((first, after)) = arguments.words.split_first() {
             let value = first.known_text().unwrap_or_default();
             let is_option = value.len() > 1 && value.starts_with(['-', '+']);
             if value == "--" {
-                rest.words = after.get(operands..).unwrap_or_default();
+                arguments.words = after.get(operands..).unwrap_or_default();
                 break;
             }
             if is_option {
-                rest.words = after;
-                rest.option(wrapper, &value);
+                arguments.words = after;
+                arguments.option(wrapper, &value);
             } else if operands > 0 {
                 operands = operands.saturating_sub(1);
-                rest.words = after;
+                arguments.words = after;
             } else {
                 break;
             }
         }
-        rest
+        arguments
     }
 
     /// Consumes an option, and its value if that is the next word.
     fn option(&mut self, wrapper: &WrapperProgram, written: &str) {
         if let Some(long) = written.strip_prefix("--") {
             let (name, value) = long.split_once('=').unwrap_or((long, ""));
-            let is_script = wrapper.script.1.contains(&name);
-            if wrapper.style == WrapperStyle::Given && name == "replace" {
-                self.mark = Some(placeholder(value));
+            let is_script = wrapper.script_options.1.contains(&name);
+            if wrapper.style == WrapperStyle::WithInput && name == "replace" {
+                self.placeholder = Some(placeholder_or_default(value));
             }
             if is_script && long.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
                 self.script = self.next();
-            } else if wrapper.long.contains(&long) {
+            } else if wrapper.value_options.contains(&long) {
                 let _value = self.next();
             }
             return;
@@ -449,12 +451,13 @@ impl<'a> WrapperArguments<'a> {
         let mut letters = written.chars().skip(1);
         while let Some(letter) = letters.next() {
             self.letters.push(letter);
-            let is_mark = wrapper.style == WrapperStyle::Given && matches!(letter, 'I' | 'i');
-            if is_mark && letter == 'i' {
-                self.mark = Some(placeholder(&letters.collect::<String>()));
+            let names_placeholder =
+                wrapper.style == WrapperStyle::WithInput && matches!(letter, 'I' | 'i');
+            if names_placeholder && letter == 'i' {
+                self.placeholder = Some(placeholder_or_default(&letters.collect::<String>()));
                 return;
             }
-            if !wrapper.letters.contains(letter) {
+            if !wrapper.value_letters.contains(letter) {
                 continue;
             }
             let attached: String = letters.by_ref().collect();
@@ -463,15 +466,15 @@ impl<'a> WrapperArguments<'a> {
             } else {
                 Some(ShellWord::literal(&attached))
             };
-            if is_mark {
-                self.mark = Some(placeholder(
+            if names_placeholder {
+                self.placeholder = Some(placeholder_or_default(
                     &value
                         .as_ref()
                         .map(ShellWord::display_text)
                         .unwrap_or_default(),
                 ));
             }
-            if wrapper.script.0.contains(letter) {
+            if wrapper.script_options.0.contains(letter) {
                 self.script = value;
             }
         }
@@ -485,21 +488,21 @@ impl<'a> WrapperArguments<'a> {
 }
 
 /// The placeholder that `find` and `xargs` replace by default.
-const MARK: &str = "{}";
+const DEFAULT_PLACEHOLDER: &str = "{}";
 
 /// Returns the placeholder that an option of `xargs` names.
-fn placeholder(named: &str) -> String {
-    Some(named)
-        .filter(|named| !named.is_empty())
-        .unwrap_or(MARK)
+fn placeholder_or_default(name: &str) -> String {
+    Some(name)
+        .filter(|name| !name.is_empty())
+        .unwrap_or(DEFAULT_PLACEHOLDER)
         .to_owned()
 }
 
 /// Marks each placeholder in the words as unknown.
-fn replace_placeholders(words: &[ShellWord], mark: &str) -> Vec<ShellWord> {
+fn replace_placeholders(words: &[ShellWord], placeholder: &str) -> Vec<ShellWord> {
     words
         .iter()
-        .map(|word| word.clone().with_placeholders(mark))
+        .map(|word| word.clone().with_placeholders(placeholder))
         .collect()
 }
 
@@ -574,7 +577,7 @@ fn find_commands(words: &[ShellWord]) -> WrappedCommand {
                 .take_while(|word| !is(word, &[";", "+"]))
                 .cloned()
                 .collect();
-            commands.push(replace_placeholders(&command, MARK));
+            commands.push(replace_placeholders(&command, DEFAULT_PLACEHOLDER));
         }
     }
     if commands.is_empty() {

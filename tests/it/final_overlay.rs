@@ -19,7 +19,7 @@ use crate::scripted_team::{agent, team};
 use crate::waiting::wait_until;
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// The final phase only, with everything open.
 const WRITE_HERE: &str = "orchestrator:
@@ -107,7 +107,7 @@ fn workspace_dir(project: &Project) -> PathBuf {
 /// Starts a run, and returns it with its workspace when its command has created `begun` there.
 fn start_run(project: &Project) -> (Child, PathBuf) {
     let run = project.command().spawn().unwrap();
-    wait_until("there is a workspace", PATIENCE, || {
+    wait_until("there is a workspace", WAIT_TIME_MAX, || {
         project.path(".massgen/workspaces").is_dir()
             && fs::read_dir(project.path(".massgen/workspaces"))
                 .unwrap()
@@ -115,7 +115,7 @@ fn start_run(project: &Project) -> (Child, PathBuf) {
                 > 0
     });
     let workspace = workspace_dir(project);
-    wait_until("the command runs", PATIENCE, || {
+    wait_until("the command runs", WAIT_TIME_MAX, || {
         workspace.join("begun").exists()
     });
     (run, workspace)
@@ -163,7 +163,7 @@ const IN_TURNS: &str = r#"
 "#;
 
 #[track_caller]
-fn delivered_in_turns(finished: &FinishedCommand) {
+fn check_turns(finished: &FinishedCommand) {
     let stderr = finished.stderr();
     assert!(finished.stdout().contains("each saw the other"), "{stderr}");
 }
@@ -175,7 +175,7 @@ fn tools_and_commands_see_each_others_files() {
             continue;
         }
         let finished = project(&level.to_string(), IN_TURNS).success();
-        delivered_in_turns(&finished);
+        check_turns(&finished);
         assert!(
             !finished.stderr().contains("a copy of"),
             "{}",
@@ -197,7 +197,7 @@ fn where_no_overlay_can_be_mounted_a_copy_is_used() {
     let project = project("namespaces", IN_TURNS);
     give_to_others(&project);
     let finished = project.success();
-    delivered_in_turns(&finished);
+    check_turns(&finished);
     let message = "the final agent works on a copy of";
     assert!(finished.stderr().contains(message), "{}", finished.stderr());
     let _delivered = finished
@@ -338,7 +338,7 @@ fn a_run_that_is_killed_leaves_the_users_tree_as_it_was_and_nothing_mounted() {
         assert_ne!(processes_holding(&project), Vec::<String>::new());
         run.kill().unwrap();
         run.wait().unwrap();
-        wait_until("everything has ended", PATIENCE, || {
+        wait_until("everything has ended", WAIT_TIME_MAX, || {
             processes_holding(&project).is_empty()
         });
         assert_eq!(tree(&project.path("")), before, "{choice}");
@@ -545,7 +545,7 @@ fn commands_in_a_container_see_the_overlay_at_the_path_of_the_tree() {
         .env("DOCKER_HOST", daemon.host())
         .args(["--config", "team.yaml", "build"]);
     let finished = project.success();
-    delivered_in_turns(&finished);
+    check_turns(&finished);
     let _delivered = finished
         .has_file("src/tool.txt", "of a tool\n")
         .has_file("src/new.txt", "of a command\n")

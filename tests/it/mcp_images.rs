@@ -17,7 +17,7 @@ pub(crate) const DATA: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAABCAIAAA";
 /// Rest of an image of that size.
 pub(crate) const REST: &str = "CUgoPjAAAAFUlEQVR4AQEKAPX/AAAAAAAAAAAAAAAKAAEHJylUAAAAAElFTkSuQmCC";
 /// Timeout for a run to reach the state that a test needs.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// One wire format: its vendor, a reply that makes a call, and the format of an image.
 pub(crate) struct WireFormatCase {
@@ -284,11 +284,11 @@ fn a_resumed_run_shows_the_same_images() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut broken = quiet.spawn().unwrap();
-    wait_until("the second request", PATIENCE, || {
+    wait_until("the second request", WAIT_TIME_MAX, || {
         endpoint.server.requests().len() == 2
     });
     // The run asks the model again without waiting for its log.
-    wait_until("the record of the first result", PATIENCE, || {
+    wait_until("the record of the first result", WAIT_TIME_MAX, || {
         let runs = std::fs::read_dir(project.path(".massgen/massgen_logs")).unwrap();
         let mut logs = runs.map(|run| run.unwrap().path().join("turn_1/events.jsonl"));
         let read = |log| std::fs::read_to_string(log).unwrap_or_default();

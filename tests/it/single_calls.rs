@@ -21,7 +21,7 @@ use crate::waiting::wait_until;
 use massgen::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Sandbox of a command, and how its write path is staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,7 +377,7 @@ fn at_level_landlock_commands_of_a_single_call_change_nothing_of_the_users() {
 
 /// Kills a call once `is_so` is true.
 fn kill_when(mut call: Child, what: &str, is_so: impl FnMut() -> bool) {
-    wait_until(what, PATIENCE, is_so);
+    wait_until(what, WAIT_TIME_MAX, is_so);
     call.kill().unwrap();
     call.wait().unwrap();
 }
@@ -410,7 +410,7 @@ fn a_call_that_is_killed_while_its_command_runs_has_changed_nothing() {
         );
         assert_eq!(fs::read_dir(project.path("tmp")).unwrap().count(), 1);
         // The next call removes what that one left, and works.
-        wait_until("nothing is left behind", PATIENCE, || {
+        wait_until("nothing is left behind", WAIT_TIME_MAX, || {
             call(&project, setup, "echo y > new");
             fs::read_dir(project.path("tmp")).unwrap().count() == 0
         });
@@ -485,7 +485,7 @@ fn files_that_the_user_saves_while_a_command_runs_are_kept() {
         let begun = command(&project, setup, line)
             .stdout(Stdio::piped())
             .spawn();
-        wait_until("the command runs", PATIENCE, || {
+        wait_until("the command runs", WAIT_TIME_MAX, || {
             exists_in(&project, "ws/begun")
         });
         fs::write(project.path("src/app/main.py"), "user\n").unwrap();
@@ -525,7 +525,7 @@ fn links_and_pipes_that_the_user_makes_while_a_command_runs_stay() {
         let begun = command(&project, setup, &line)
             .stdout(Stdio::piped())
             .spawn();
-        wait_until("the command has changed them", PATIENCE, || {
+        wait_until("the command has changed them", WAIT_TIME_MAX, || {
             exists_in(&project, "ws/changed")
         });
         let linked = ["app/main.py", "new", "link", "old"];

@@ -16,7 +16,7 @@ const PDF: &[u8] = b"%PDF-1.7\n1 0 obj\n";
 const WAV: &[u8] = b"RIFF\x24\0\0\0WAVEfmt ";
 const MP4: &[u8] = b"\0\0\0\x18ftypisom\0\0\x02\0isommp42";
 /// Timeout for a run to reach the state that a test needs.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// Starts an endpoint whose model answers at once.
 fn model(wire: &'static WireFormatCase) -> Endpoint {
@@ -282,7 +282,7 @@ fn a_resumed_run_has_the_same_files() {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     let mut broken = quiet.spawn().unwrap();
-    wait_until("the first request and its record", PATIENCE, || {
+    wait_until("the first request and its record", WAIT_TIME_MAX, || {
         silent.server.requests().len() == 1 && logged_events(&project).lines().count() > 1
     });
     broken.kill().unwrap();

@@ -50,20 +50,20 @@ pub(super) fn request_body(
     request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
     let tools: Vec<Value> = request.tools.iter().map(encode_tool).collect();
-    let mut frame = Map::new();
-    frame.insert("model".to_owned(), json!(model));
-    frame.insert("stream".to_owned(), json!(true));
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("stream".to_owned(), json!(true));
     for (name, value) in parameters {
         if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&name.as_str()) {
-            frame.insert(name.clone(), value.clone());
+            body.insert(name.clone(), value.clone());
         }
     }
     if !tools.is_empty() {
-        frame.insert("tools".to_owned(), tools.into());
+        body.insert("tools".to_owned(), tools.into());
     }
     let system = json!({"role": "system", "content": &*request.system});
-    frame.insert("messages".to_owned(), json!([system]));
-    frame
+    body.insert("messages".to_owned(), json!([system]));
+    body
 }
 
 fn encode_tool(offer: &ToolOffer) -> Value {
@@ -109,11 +109,11 @@ pub(super) fn encode_message(message: &ChatMessage, policy: ReasoningEchoPolicy)
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
         ChatMessage::Images { text, images } => {
-            let shown = images
+            let image_parts = images
                 .iter()
                 .map(|image| json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
             let text_part = json!({"type": "text", "text": text});
-            let content: Vec<Value> = std::iter::once(text_part).chain(shown).collect();
+            let content: Vec<Value> = std::iter::once(text_part).chain(image_parts).collect();
             json!({"role": "user", "content": content})
         }
         ChatMessage::Files { text, files } => {

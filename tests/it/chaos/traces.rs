@@ -10,7 +10,7 @@ use crate::chaos::fixture::ChaosFixture;
 use crate::waiting::wait_until;
 
 /// Timeout of everything; what takes longer never happens.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_TIME_MAX: Duration = Duration::from_mins(2);
 
 /// A process, as described in `/proc`.
 pub(super) struct Process {
@@ -141,7 +141,7 @@ pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
             return;
         }
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < WAIT_TIME_MAX,
             "level {}: {left:#?}",
             fixture.level
         );
@@ -154,7 +154,7 @@ pub(super) fn await_end_of_all(fixture: &ChaosFixture) {
 pub(super) fn check_nothing_left(fixture: &ChaosFixture) {
     await_end_of_all(fixture);
     // Another process may have got the number of one that has ended.
-    wait_until("no control groups", PATIENCE, || {
+    wait_until("no control groups", WAIT_TIME_MAX, || {
         control_groups(fixture).is_empty()
     });
     for dir in ["tmp", "project/.massgen/sandboxes"] {
