@@ -234,11 +234,11 @@ pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
 /// Returns the config of all other requests to its model.
 #[must_use]
 pub fn without_separate_tools(config: &BackendConfig) -> BackendConfig {
-    let mut others = config.clone();
+    let mut remaining_config = config.clone();
     for tool in separate_tools(config) {
-        others.parameters.shift_remove(tool.key());
+        remaining_config.parameters.shift_remove(tool.key());
     }
-    others
+    remaining_config
 }
 
 impl ModelApi {

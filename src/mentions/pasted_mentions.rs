@@ -24,14 +24,14 @@ impl PastedMentions {
         if pasted.is_empty() {
             return Self::default();
         }
-        let named: BTreeSet<AbsPath> = pasted
+        let pasted_paths: BTreeSet<AbsPath> = pasted
             .iter()
             .flat_map(|text| occurrences(text, lookup))
             .map(|occurrence| occurrence.mention.path)
             .collect();
         let asks_to_write = pasted.iter().any(|text| text.contains(WRITE_SUFFIX));
         Self::find_closed(line, lookup, &|mention| {
-            named.contains(&mention.path)
+            pasted_paths.contains(&mention.path)
                 || asks_to_write && mention.permission == Permission::Write
         })
     }
@@ -60,13 +60,13 @@ impl PastedMentions {
     /// which opens nothing when the line is read now or recalled from the history later.
     pub fn escape(&self, line: &str) -> String {
         let mut escaped = String::with_capacity(line.len().saturating_add(self.0.len()));
-        let mut done = 0;
+        let mut copied_length = 0;
         for MentionOccurrence { at, .. } in &self.0 {
-            escaped.push_str(line.get(done..*at).unwrap_or_default());
+            escaped.push_str(line.get(copied_length..*at).unwrap_or_default());
             escaped.push('\\');
-            done = *at;
+            copied_length = *at;
         }
-        escaped.push_str(line.get(done..).unwrap_or_default());
+        escaped.push_str(line.get(copied_length..).unwrap_or_default());
         escaped
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Endpoint, ReceivedRequest, ScriptedResponse};
 use crate::openai_wire::{completed_event, stream_answer};
-use crate::program_fixture::environment_of_tables;
+use crate::program_fixture::pandas_environment;
 use crate::project::{FinishedCommand, Project, make_program};
 use crate::scripted_team::{FINAL, agent, team};
 
@@ -185,7 +185,7 @@ fn a_missing_language_is_an_error_before_any_model_is_asked() {
 
 #[test]
 fn a_missing_library_is_an_error_before_any_model_is_asked() {
-    let tables = environment_of_tables();
+    let tables = pandas_environment();
     for (path, is_there) in [("/usr/bin".into(), false), (tables.join("bin"), true)] {
         let keys = "cwd: w1\nenable_code_based_tools: true\ncode_libraries: pandas";
         let rest = "orchestrator: {skip_coordination_rounds: true}\n";

@@ -65,7 +65,7 @@ pub(crate) fn parse_cases(table: &str) -> Vec<ProgramCase> {
             let mut parts = title.split(" | ").map(str::to_owned);
             ProgramCase {
                 name: parts.next().unwrap(),
-                dialect: dialect_named(&parts.next().unwrap()),
+                dialect: parse_dialect(&parts.next().unwrap()),
                 rest: parts.collect(),
                 text: format!("{}\n", text.trim_end()),
             }
@@ -73,7 +73,7 @@ pub(crate) fn parse_cases(table: &str) -> Vec<ProgramCase> {
         .collect()
 }
 
-fn dialect_named(name: &str) -> ProgramDialect {
+fn parse_dialect(name: &str) -> ProgramDialect {
     match name {
         "python" => PYTHON,
         "pandas" => PANDAS,
@@ -83,7 +83,7 @@ fn dialect_named(name: &str) -> ProgramDialect {
 }
 
 /// Returns the virtual environment in which `pandas` is installed.
-pub(crate) fn environment_of_tables() -> PathBuf {
+pub(crate) fn pandas_environment() -> PathBuf {
     Path::new(&installed_servers()).join("tables")
 }
 
@@ -200,7 +200,7 @@ impl ProgramFixture {
             ("SECRET_KEY".to_owned(), CANARY.to_owned()),
         ]);
         if dialect == PANDAS {
-            let tables = environment_of_tables().display().to_string();
+            let tables = pandas_environment().display().to_string();
             env.insert("PATH".to_owned(), format!("{tables}/bin:/usr/bin:/bin"));
             env.insert("VIRTUAL_ENV".to_owned(), tables);
         }

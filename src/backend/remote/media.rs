@@ -91,8 +91,8 @@ impl MediaClient {
         if media.image.is_none() && media.audio.is_none() {
             return Ok(None);
         }
-        let of_vendor = media.vendor.map(|vendor| vendor_config(config, vendor));
-        let config = of_vendor.as_ref().unwrap_or(config);
+        let other_vendor_config = media.vendor.map(|vendor| vendor_config(config, vendor));
+        let config = other_vendor_config.as_ref().unwrap_or(config);
         let model = |name: &String| {
             let config = BackendConfig {
                 model: name.clone(),
@@ -155,23 +155,23 @@ impl MediaClient {
 
     /// Returns the response if it reports success, before its body is read.
     async fn send(&self, url: Url, body: &Value) -> std::result::Result<Response, BackendError> {
-        let faults = &self.errors;
+        let errors = &self.errors;
         let limits = response_limits();
         let client = self
             .http
             .client_for(&url)
-            .map_err(|error| faults.client_setup_failed(&error))?;
+            .map_err(|error| errors.client_setup_failed(&error))?;
         let request = client.post(url).headers(self.headers.clone());
-        let sent = request.body(body.to_string()).send();
-        let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
+        let reply = request.body(body.to_string()).send();
+        let response = wait_for_vendor(reply, limits.first_byte, errors).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let refusal = limited_body(response, faults, limits);
+        let refusal = limited_body(response, errors, limits);
         let refusal = collect_body(refusal, REFUSAL_BYTES_MAX).await;
-        Err(faults.http_status_error(status, &headers, &refusal.unwrap_or_default()))
+        Err(errors.http_status_error(status, &headers, &refusal.unwrap_or_default()))
     }
 
     async fn read_body(&self, response: Response) -> std::result::Result<Vec<u8>, BackendError> {

@@ -65,9 +65,9 @@ impl RecordedRunSummary {
     fn from_status(status: &Value) -> Self {
         let text = |pointer: &str| status.pointer(pointer)?.as_str().map(str::to_owned);
         let agents = status.get("agents").and_then(Value::as_object);
-        let spent = status.pointer("/token_usage/run");
+        let usage = status.pointer("/token_usage/run");
         let is_interrupted = text("/finish_reason").as_deref() == Some("interrupted");
-        let tokens = |name: &str| spent.and_then(|spent| spent.get(name)?.as_u64());
+        let tokens = |name: &str| usage.and_then(|usage| usage.get(name)?.as_u64());
         Self {
             started: text("/meta/start_time"),
             task: text("/meta/question").unwrap_or_default(),
@@ -81,7 +81,7 @@ impl RecordedRunSummary {
             winner: text("/results/winner").filter(|_| !is_interrupted),
             input_tokens: tokens("input_tokens").unwrap_or_default(),
             output_tokens: tokens("output_tokens").unwrap_or_default(),
-            cost_usd: spent.and_then(|spent| Money::deserialize(spent.get("cost_usd")?).ok()),
+            cost_usd: usage.and_then(|usage| Money::deserialize(usage.get("cost_usd")?).ok()),
             seconds: status
                 .pointer("/meta/elapsed_seconds")
                 .and_then(Value::as_f64),

@@ -135,7 +135,7 @@ fn changes_in_a_partial_inventory_are_unlisted() {
     let ground = Ground::new();
     let gate = ground.gate(None, Vec::new());
     let root = gate.writable_tree(&ground.layer().root).unwrap();
-    let of = |names: &[&str]| {
+    let inventory_of = |names: &[&str]| {
         let mut inventory = TreeInventory::default();
         for name in names {
             let path = root.join(&RelPath::new(name).unwrap());
@@ -162,14 +162,14 @@ fn changes_in_a_partial_inventory_are_unlisted() {
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
     };
     let partial = |names: &[&str]| {
-        let mut inventory = of(names);
+        let mut inventory = inventory_of(names);
         inventory.add_partial(root.real());
         inventory
     };
-    check(of(&all[..1]), of(&all), &["created"]);
-    check(of(&all), of(&all[..1]), &["deleted"]);
-    check(partial(&all[..1]), of(&all), &["unlisted"]);
-    check(of(&all), partial(&all[..1]), &["unlisted"]);
+    check(inventory_of(&all[..1]), inventory_of(&all), &["created"]);
+    check(inventory_of(&all), inventory_of(&all[..1]), &["deleted"]);
+    check(partial(&all[..1]), inventory_of(&all), &["unlisted"]);
+    check(inventory_of(&all), partial(&all[..1]), &["unlisted"]);
 }
 
 #[test]
