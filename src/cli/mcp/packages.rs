@@ -129,9 +129,7 @@ fn install_missing(
 
 /// Adds what to do to an error that quotes the refusal of a registry or of a proxy.
 fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
-    let message = error.to_string();
-    let mut words = message.split(|c: char| !c.is_ascii_alphanumeric());
-    if !words.any(|word| matches!(word, "403" | "E403")) {
+    if !quotes_refusal(&error.to_string()) {
         return error;
     }
     let download = match registry {
@@ -148,6 +146,23 @@ fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
             "or download it yourself with `{download}`, and write its absolute path instead of the \
              package in `args` of the server"
         ))
+}
+
+/// Returns whether `message` quotes the HTTP status 403, as npm, pip and proxies write it. The same
+/// digits in versions, ports and counts are no status.
+fn quotes_refusal(message: &str) -> bool {
+    let is_mark = |c: char| !c.is_ascii_alphanumeric();
+    let words = message
+        .split_whitespace()
+        .map(|word| word.trim_matches(is_mark));
+    let words: Vec<&str> = words.collect();
+    let is_status = |pair: &[&str]| {
+        matches!(
+            pair,
+            ["403", "Forbidden" | "Client"] | ["error" | "code" | "status" | "response", "403"]
+        )
+    };
+    words.contains(&"E403") || words.windows(2).any(is_status)
 }
 
 /// The installation of one package.
@@ -303,14 +318,25 @@ mod tests {
             "`npm`: exit status 1: npm error code E403",
             "Tunnel connection failed: 403 Forbidden",
             "HTTP error 403 while getting x",
+            "Proxy response (403) !== 200",
         ] {
             let shown = hints(refused, PackageRegistry::Npm);
             assert!(shown.starts_with("first; 403 means"), "{shown}");
             assert!(shown.contains("npm pack PACKAGE"), "{shown}");
         }
-        let shown = hints("403", PackageRegistry::Python);
+        let client_error = "403 Client Error: Forbidden for url: https://example.org/x";
+        let shown = hints(client_error, PackageRegistry::Python);
         assert!(shown.contains("pip download"), "{shown}");
-        assert_eq!(hints("404 Not Found", PackageRegistry::Npm), "first");
-        assert_eq!(hints("port 4403", PackageRegistry::Npm), "first");
+        for other in [
+            "404 Not Found",
+            "port 4403",
+            "connection to 127.0.0.1:403 refused",
+            "no version 1.403.0 of x",
+            "npm error notarget x@403",
+            "npm error integrity sha512-a/E403+b",
+            "added 403 packages",
+        ] {
+            assert_eq!(hints(other, PackageRegistry::Npm), "first", "{other}");
+        }
     }
 }
