@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::args::ConfigCommand;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::execution::require_agent_scripts;
-use crate::cli::missing_files::{MissingFile, missing_files};
+use crate::cli::missing_files::{MissingFile, MissingFileKind, missing_files};
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::skills::describe_configured;
 use crate::cli::team_file::TeamFile;
@@ -29,8 +29,8 @@ struct ConfigCheckReport {
     json: Value,
     /// Whether the config is valid, and a run in this directory would be refused nevertheless.
     has_obstacle: bool,
-    /// The number of files that the config names and that do not exist.
-    missing_files: usize,
+    /// The files and programs that the config names and that do not exist.
+    missing: Vec<MissingFile>,
 }
 
 /// Runs a `massgen config` subcommand.
@@ -101,7 +101,7 @@ impl ConfigCheckReport {
             Ok(Ok(loaded)) => match require_parts(&loaded.config, host) {
                 Ok(()) => Self::from_loaded(&loaded)
                     .with_obstacle(&loaded.config, host)
-                    .with_missing_files(&loaded.config)
+                    .with_missing_files(&loaded.config, host)
                     .with_skills(&loaded.config, host),
                 Err(error) => Self::from_error(&error),
             },
@@ -114,7 +114,7 @@ impl ConfigCheckReport {
                     text: invalid.render(),
                     json: invalid.to_json(),
                     has_obstacle: false,
-                    missing_files: 0,
+                    missing: Vec::new(),
                 }
             }
             Err(error) => Self::from_error(&error),
@@ -128,7 +128,7 @@ impl ConfigCheckReport {
             text: loaded.render(),
             json: loaded.to_json(),
             has_obstacle: false,
-            missing_files: 0,
+            missing: Vec::new(),
         }
     }
 
@@ -149,30 +149,46 @@ impl ConfigCheckReport {
         self
     }
 
-    /// Adds which files of servers and tools do not exist. That is no finding about the config
-    /// itself, because it may be meant for another machine.
-    fn with_missing_files(mut self, config: &Config) -> Self {
-        let missing = missing_files(config);
+    /// Adds which files and programs of servers and tools do not exist. That is no finding about
+    /// the config itself, because it may be meant for another machine.
+    fn with_missing_files(mut self, config: &Config, host: &Host) -> Self {
+        self.missing = missing_files(config, host.env("PATH").unwrap_or_default());
         for MissingFile {
+            kind,
             subject,
             file,
             hint,
-        } in &missing
+        } in &self.missing
         {
             let space = if self.text.is_empty() { "" } else { "\n\n" };
-            let file = escape_name(file);
+            let (noun, file) = (kind.noun(), escape_name(file));
             let warning =
-                format!("warning: `{subject}`: file `{file}` not found\n  = hint: {hint}");
+                format!("warning: `{subject}`: {noun} `{file}` not found\n  = hint: {hint}");
             self.text = format!("{}{space}{warning}", self.text);
         }
-        if let Value::Object(fields) = &mut self.json
-            && !missing.is_empty()
-        {
-            let files = missing.iter().map(|missing| missing.file.as_str());
-            fields.insert("missing_files".to_owned(), files.collect());
+        if let Value::Object(fields) = &mut self.json {
+            for kind in MissingFileKind::ALL {
+                let missing = self.missing.iter().filter(|missing| missing.kind == kind);
+                let files: Vec<&str> = missing.map(|missing| missing.file.as_str()).collect();
+                if !files.is_empty() {
+                    fields.insert(format!("missing_{}s", kind.noun()), Value::from(files));
+                }
+            }
         }
-        self.missing_files = missing.len();
         self
+    }
+
+    /// Returns how many files and programs are missing, such as `2 files and 1 program`.
+    fn count_missing(&self) -> String {
+        let counts = MissingFileKind::ALL.map(|kind| {
+            let missing = self.missing.iter().filter(|missing| missing.kind == kind);
+            (missing.count(), kind.noun())
+        });
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, noun)| count_noun(count, noun))
+            .collect();
+        counts.join(" and ")
     }
 
     /// Adds the skills that the config offers to agents.
@@ -194,7 +210,7 @@ impl ConfigCheckReport {
             text: error_text(error),
             json: unreadable_file_json(error),
             has_obstacle: false,
-            missing_files: 0,
+            missing: Vec::new(),
         }
     }
 
@@ -209,11 +225,8 @@ impl ConfigCheckReport {
             (0, 0) if self.has_obstacle => {
                 "ok, but a run in this directory would be refused".to_owned()
             }
-            (0, 0) if self.missing_files > 0 => {
-                format!(
-                    "ok, but {} not found",
-                    count_noun(self.missing_files, "file")
-                )
+            (0, 0) if !self.missing.is_empty() => {
+                format!("ok, but {} not found", self.count_missing())
             }
             (0, 0) => "ok".to_owned(),
             (errors, warnings) => {

@@ -1,5 +1,5 @@
-//! Finds files that the servers and tools of a config name and that do not exist. Nothing is
-//! started.
+//! Finds files and programs that the servers and tools of a config name and that do not exist.
+//! Nothing is started.
 
 use std::path::Path;
 use std::ptr;
@@ -12,6 +12,7 @@ use crate::config::servers::{
 use crate::config::storage_path::StoragePath;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
+use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files::{first_file, inspect};
 
 /// What the paths of files in MassGen's package begin with.
@@ -21,25 +22,76 @@ const SCRIPT_EXTENSIONS: &[&str] = &["py", "js", "mjs", "cjs", "ts", "mts", "sh"
 /// Characters of arguments that are not plain paths: placeholders, URLs and command lines.
 const NOT_IN_PATHS: &[char] = &['$', '{', ':', ' ', '\n', '@'];
 
-/// A file that does not exist.
+/// A file or program that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MissingFile {
+    /// What it is.
+    pub(crate) kind: MissingFileKind,
     /// The tools or the server that need it.
     pub(crate) subject: String,
-    /// Its path as written.
+    /// Its path or name as written.
     pub(crate) file: String,
     /// What to do.
     pub(crate) hint: &'static str,
 }
 
-/// Returns the missing files of all servers of `config`, each once.
-pub(crate) fn missing_files(config: &Config) -> Vec<MissingFile> {
+/// What a missing file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissingFileKind {
+    /// A file that a tool consists of, or the script of a server.
+    File,
+    /// The program of a server.
+    Program,
+}
+
+impl MissingFileKind {
+    /// All kinds.
+    pub(crate) const ALL: [Self; 2] = [Self::File, Self::Program];
+
+    /// Returns its noun.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// Returns the missing files of all servers of `config`, and their missing programs, which are
+/// looked up in the directories of `path`; each once.
+pub(crate) fn missing_files(config: &Config, path: &str) -> Vec<MissingFile> {
     let mut missing: Vec<MissingFile> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
-        let found = missing_file(server, config).filter(|file| !missing.contains(file));
-        missing.extend(found);
+        let found = missing_file(server, config).into_iter();
+        for file in found.chain(missing_program(server, path)) {
+            if !missing.contains(&file) {
+                missing.push(file);
+            }
+        }
     }
     missing
+}
+
+/// Returns the program of an MCP server, unless a run will find it. Programs in containers, those
+/// of packages that massgen installs, and those in directories that a run determines are not looked
+/// up.
+fn missing_program(server: &ServerConfig, path: &str) -> Option<MissingFile> {
+    let ServerTransport::Program(program) = &server.link else {
+        return None;
+    };
+    let name = program.command.first()?;
+    let is_relative_path = name.contains('/') && !name.starts_with('/');
+    let is_looked_up = program.interface == ProgramInterface::Mcp
+        && program.place == ProgramPlace::Sandbox
+        && program.package.is_none()
+        && !program.env.contains_key(SEARCH_PATH)
+        && !is_relative_path;
+    (is_looked_up && find_program(&program.command, path, None).is_err()).then(|| MissingFile {
+        kind: MissingFileKind::Program,
+        subject: subject(server),
+        file: name.clone(),
+        hint: PROGRAM_HINT,
+    })
 }
 
 /// Returns the first file of a server of `config`, or of the user's own tools, that does not exist.
@@ -72,12 +124,17 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
         }
     };
     Some(MissingFile {
+        kind: MissingFileKind::File,
         subject: subject(server),
         file: file.to_owned(),
         hint,
     })
 }
 
+/// The variable with the directories of programs.
+const SEARCH_PATH: &str = "PATH";
+/// What to do about a missing program.
+const PROGRAM_HINT: &str = "install it, or set its absolute path in `command`";
 /// What to do about a missing file of a tool.
 const TOOL_HINT: &str = "correct the path; a relative one starts in the directory of the config";
 

@@ -593,6 +593,73 @@ fn a_check_names_files_of_tools_and_servers_that_are_not_there() {
 }
 
 #[test]
+fn a_check_names_programs_of_servers_that_are_not_there() {
+    let team = |servers: &str| {
+        format!(
+            "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: w\n      \
+             replies: [{{text: done}}]\n      mcp_servers: [{servers}]\n"
+        )
+    };
+    let own = |command: &str| {
+        format!("{{name: own, command: {command}, security: {{level: permissive}}}}")
+    };
+    let servers = format!(
+        "{{name: s, command: fastmcp, args: [gone.py]}}, {}",
+        own("/nowhere/server")
+    );
+    let checked = Project::new()
+        .file("gone.yaml", team(&servers))
+        .file("shell.yaml", team("{name: s, command: bash}"))
+        .file("own.yaml", team(&own("/bin/sh")))
+        .file("package.yaml", team("{name: s, command: uvx, args: [x]}"))
+        .file(
+            "path.yaml",
+            team("{name: s, command: fastmcp, env: {PATH: /opt/x/bin}}"),
+        )
+        .file(
+            "container.yaml",
+            team("{name: s, command: fastmcp, run_in: container}").replace(
+                "cwd: w",
+                "cwd: w\n      enable_mcp_command_line: true\n      \
+                 command_line_execution_mode: docker",
+            ),
+        )
+        .args(["config", "check", "gone.yaml"])
+        .success();
+    let stdout = checked.stdout();
+    let hint = "  = hint: install it, or set its absolute path in `command`\n";
+    for expected in [
+        "warning: `s`: file `gone.py` not found\n".to_owned(),
+        format!("warning: `s`: program `fastmcp` not found\n{hint}"),
+        format!("warning: `own`: program `/nowhere/server` not found\n{hint}"),
+        "gone.yaml: ok, but 1 file and 2 programs not found\n".to_owned(),
+    ] {
+        assert!(stdout.contains(&expected), "{expected}: {stdout}");
+    }
+    let json = checked.then(["config", "check", "--json", "gone.yaml"]);
+    let json = json.success();
+    let report: serde_json::Value = serde_json::from_str(json.stdout()).unwrap();
+    let missing = serde_json::json!(["fastmcp", "/nowhere/server"]);
+    assert_eq!(report["missing_programs"], missing, "{report}");
+    assert_eq!(report["missing_files"], serde_json::json!(["gone.py"]));
+    assert_eq!(report["warning_count"], 0, "{report}");
+    // Programs that exist, one that massgen installs, one that another `PATH` finds, and one in a
+    // container.
+    let files = [
+        "shell.yaml",
+        "own.yaml",
+        "package.yaml",
+        "path.yaml",
+        "container.yaml",
+    ];
+    let checked = json.then([["config", "check"].as_slice(), &files].concat());
+    let checked = checked.success();
+    let stdout = checked.stdout();
+    assert!(!stdout.contains("program `"), "{stdout}");
+    assert!(stdout.contains("shell.yaml: ok\n"), "{stdout}");
+}
+
+#[test]
 fn configs_are_checked_one_after_another() {
     let typed = |arguments: &[&str]| {
         let project = Project::new().file("bad.yaml", BAD_CONFIG);
