@@ -6,17 +6,20 @@ use serde_json::json;
 use crate::cli::args::session::SessionArguments;
 use crate::cli::args::{RunArguments, SessionsCommand};
 use crate::cli::continued_session::default_sessions;
+use crate::cli::logs::logs_directory;
+use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::prune;
 use crate::cli::run::run as begin;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
+use crate::resume::{InterruptedRun, find_interrupted};
 use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::reject_symlinks;
 use crate::world::store::sessions::import::import;
-use crate::world::store::sessions::turn::PreviousTurn;
+use crate::world::store::sessions::turn::{PreviousTurn, TurnMetadata};
 use crate::world::store::sessions::{SessionDir, find, list};
 
 /// Maximum length of a task on one line, in characters.
@@ -125,36 +128,13 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
         output.note(&format!("no sessions in `{sessions}`"));
     }
     for session in all {
-        let last = session.last_turn();
-        let line = match (&last, form) {
+        let interrupted = interrupted_turn(&session, host);
+        let line = match (session.last_turn(), form) {
             (Ok(last), ReportFormat::Json) => {
-                let row = json!({
-                    "id": session.id(),
-                    "dir": session.dir().to_string(),
-                    "turns": last.as_ref().map_or(0, |last| last.turn),
-                    "running": session.is_running(),
-                    "used": last.as_ref().map(|last| &last.timestamp),
-                    "task": last.as_ref().map(|last| &last.task),
-                    "config": last.as_ref().and_then(|last| last.config.as_ref()),
-                });
-                format!("{row}\n")
+                json_row(&session, last.as_ref(), interrupted.as_ref())
             }
             (Ok(last), ReportFormat::Text) => {
-                let used = last
-                    .as_ref()
-                    .and_then(|last| LocalDateTime::parse(&last.timestamp));
-                let used = if session.is_running() {
-                    "running".to_owned()
-                } else {
-                    used.map_or_else(|| "-".to_owned(), |used| used.list_format())
-                };
-                format!(
-                    "{}  {used:<19}  {:>9}  {}\n",
-                    session.id(),
-                    turns(last.as_ref().map_or(0, |last| last.turn)),
-                    last.as_ref()
-                        .map_or_else(String::new, |last| single_line(&last.task, TASK_CHARS_MAX)),
-                )
+                text_row(&session, last.as_ref(), interrupted.as_ref())
             }
             (Err(error), _) => {
                 output.warning(&format!("{error:#}"));
@@ -167,6 +147,63 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
         }
     }
     Ok(())
+}
+
+/// Returns the last turn of a session, if it was interrupted and can be resumed. The records of
+/// runs are read only if the session has a turn without a result; without readable records, nothing
+/// is known about it.
+fn interrupted_turn(session: &SessionDir, host: &Host) -> Option<InterruptedRun> {
+    if session.is_running() || !session.has_unsaved_turn() {
+        return None;
+    }
+    find_interrupted(&logs_directory(host), Some(&session.id()), |_| true).unwrap_or_default()
+}
+
+fn json_row(
+    session: &SessionDir,
+    last: Option<&TurnMetadata>,
+    interrupted: Option<&InterruptedRun>,
+) -> String {
+    let row = json!({
+        "id": session.id(),
+        "dir": session.dir().to_string(),
+        "turns": last.map_or(0, |last| last.turn),
+        "running": session.is_running(),
+        "interrupted": interrupted.is_some(),
+        "used": last.map(|last| &last.timestamp),
+        "task": last.map(|last| &last.task),
+        "config": last.and_then(|last| last.config.as_ref()),
+    });
+    format!("{row}\n")
+}
+
+fn text_row(
+    session: &SessionDir,
+    last: Option<&TurnMetadata>,
+    interrupted: Option<&InterruptedRun>,
+) -> String {
+    let used = last.and_then(|last| LocalDateTime::parse(&last.timestamp));
+    let used = if session.is_running() {
+        "running".to_owned()
+    } else if interrupted.is_some() {
+        "interrupted".to_owned()
+    } else {
+        used.map_or_else(|| "-".to_owned(), |used| used.list_format())
+    };
+    let (count, task) = match (interrupted, last) {
+        (Some(InterruptedRun { run, turn, .. }), _) => {
+            let status = run.state().status_file;
+            (*turn, RecordedRunSummary::read(run, status.as_ref()).task)
+        }
+        (None, Some(last)) => (last.turn, last.task.clone()),
+        (None, None) => (0, String::new()),
+    };
+    let task = single_line(&task, TASK_CHARS_MAX);
+    format!(
+        "{}  {used:<19}  {:>9}  {task}\n",
+        session.id(),
+        turns(count)
+    )
 }
 
 fn turns(count: u32) -> String {

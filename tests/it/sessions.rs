@@ -745,6 +745,32 @@ fn a_task_is_not_given_to_an_older_session_than_the_one_that_was_interrupted() {
 }
 
 #[test]
+fn a_session_whose_first_turn_was_interrupted_is_not_listed_as_empty() {
+    let (listed, id) = after_a_killed_run();
+    let (broken, other): (Vec<&str>, Vec<&str>) = listed
+        .stdout()
+        .lines()
+        .partition(|line| line.starts_with(&id));
+    let [broken] = broken[..] else {
+        panic!("{broken:?}");
+    };
+    assert!(broken.contains("  interrupted  "), "{broken}");
+    assert!(broken.ends_with("1 turn  Begin anew"), "{broken}");
+    let [other] = other[..] else {
+        panic!("{other:?}");
+    };
+    assert!(!other.contains("interrupted"), "{other}");
+    assert!(other.contains("1 turn  Choose"), "{other}");
+    let listed = listed.then(["sessions", "list", "--json"]).success();
+    for line in listed.stdout().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let is_broken = row["id"] == id.as_str();
+        assert_eq!(row["interrupted"], is_broken, "{row}");
+        assert_eq!(row["turns"], i32::from(!is_broken), "{row}");
+    }
+}
+
+#[test]
 fn a_state_directory_that_cannot_be_read_is_not_called_empty() {
     for arguments in [
         &["sessions", "list"][..],

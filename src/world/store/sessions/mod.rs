@@ -140,6 +140,12 @@ impl SessionDir {
         last.saturating_add(1)
     }
 
+    /// Returns whether its last turn has no result: it is running, or was interrupted or aborted.
+    pub fn has_unsaved_turn(&self) -> bool {
+        let last = self.numbers().pop();
+        last.is_none_or(|turn| !is_saved(&self.turn_dir(turn)))
+    }
+
     /// Returns whether a turn of it is running.
     pub fn is_running(&self) -> bool {
         dir::is_locked(&self.dir)
@@ -233,8 +239,6 @@ impl SessionDir {
             .numbers()
             .into_iter()
             .map(|number| self.turn_dir(number));
-        let is_saved =
-            |dir: &AbsPath| file::is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok();
         dirs.filter(is_saved).collect()
     }
 
@@ -250,4 +254,9 @@ impl SessionDir {
     fn turn_dir(&self, turn: u32) -> AbsPath {
         self.dir.join(format!("{TURN_PREFIX}{turn}"))
     }
+}
+
+/// Returns whether the turn in `dir` has ended with a result.
+fn is_saved(dir: &AbsPath) -> bool {
+    file::is_directory(dir) && file::kind(&dir.join(METADATA)).is_ok()
 }
