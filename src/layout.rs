@@ -126,14 +126,21 @@ mod tests {
     use super::*;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
     use crate::dotenv::ConfigVariables;
+    use crate::spending::models::ModelList;
 
     fn plan(edit: impl FnOnce(&mut Config)) -> RunLayout {
         let options = TeamOptions {
             backend: Some("grok"),
             ..TeamOptions::default()
         };
-        let mut config =
-            team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
+        let known = ModelList::with_user_rows(Vec::new());
+        let mut config = team_from_options(
+            &options,
+            &ConfigVariables::default(),
+            &known,
+            WorkspaceMode::None,
+        )
+        .unwrap();
         edit(&mut config);
         RunLayout::plan(&config, &AbsPath::new("/p").unwrap(), RunName::new(0xab))
     }

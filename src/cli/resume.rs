@@ -117,8 +117,9 @@ async fn resumed_request(
     let arguments = &merge_arguments(arguments, &metadata.cli_args)?;
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
-    let chosen = choose_resumed_team(unfinished, &manifest, &host, arguments, output).await?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
+    let chosen =
+        choose_resumed_team(unfinished, &manifest, &host, arguments, &models, output).await?;
     let team = ResumedTeam {
         host,
         config: chosen.config,
@@ -341,6 +342,7 @@ async fn choose_resumed_team(
     manifest: &ReplayManifest,
     host: &Host,
     arguments: &RunArguments,
+    models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
     let workspaces = if manifest.workspaces.is_empty() {
@@ -356,7 +358,9 @@ async fn choose_resumed_team(
                 file: Some(file),
             })
         }
-        (_, Some(_)) | (None, None) => choose_team(host, arguments, None, workspaces, output).await,
+        (_, Some(_)) | (None, None) => {
+            choose_team(host, arguments, None, workspaces, models, output).await
+        }
     }
 }
 

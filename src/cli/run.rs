@@ -323,7 +323,16 @@ async fn prepare(
     } else {
         WorkspaceMode::Given
     };
-    let chosen = choose_team(&host, arguments, remembered_file, workspaces, output).await?;
+    let models = model_list(&host, arguments.models.as_deref(), output)?;
+    let chosen = choose_team(
+        &host,
+        arguments,
+        remembered_file,
+        workspaces,
+        &models,
+        output,
+    )
+    .await?;
     let mut config = chosen.config;
     if chosen.file.is_none() && opens_nothing {
         output.note(
@@ -355,7 +364,6 @@ async fn prepare(
     }
     open_mentions(&mut opened, &prompt, turn);
     apply_flags(&mut config, arguments, output);
-    let models = model_list(&host, arguments.models.as_deref(), output)?;
     if let Some(access) = arguments.cwd_context {
         open_cwd(&mut config, &host, access.into());
     }

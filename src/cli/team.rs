@@ -18,19 +18,22 @@ use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
+use crate::spending::models::ModelList;
 use crate::text::count_noun;
 use crate::world::io::http::HttpClient;
 
 /// Chooses the team of a run. The command line takes precedence over the config of an earlier turn.
-/// `workspaces` controls what agents get if no config describes it.
+/// `workspaces` controls what agents get if no config describes it, and `models` are the known
+/// models.
 pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
     remembered: Option<TeamFile>,
     workspaces: WorkspaceMode,
+    models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    match configured_team(host, arguments, remembered, workspaces, output)? {
+    match configured_team(host, arguments, remembered, workspaces, models, output)? {
         Some(team) => Ok(team),
         None => detect_team(host, workspaces, output).await,
     }
@@ -62,14 +65,15 @@ pub(crate) fn configured_team(
     arguments: &RunArguments,
     remembered: Option<TeamFile>,
     workspaces: WorkspaceMode,
+    models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     if let Some(described) = quick_team(arguments) {
         let variables = host.config_variables();
-        let config = team_from_options(&described, &variables, workspaces)?;
+        let config = team_from_options(&described, &variables, models, workspaces)?;
         for agent in &config.agents {
             let warning = contradicting_backend_warning(&agent.backend, &variables)
-                .or_else(|| misspelling_warning(&agent.backend, &variables));
+                .or_else(|| misspelling_warning(&agent.backend, &variables, models));
             if let Some(warning) = warning {
                 output.warning(&warning);
             }

@@ -7,7 +7,7 @@ use crate::config::keys::nearest;
 use crate::config::vendors;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
-use crate::spending::models::{ModelList, ModelQuery, PricingVendor};
+use crate::spending::models::{KnownModel, ModelList, ModelQuery, PricingVendor};
 use crate::text::list_names;
 use crate::text::shell_words::quote_word;
 
@@ -135,13 +135,16 @@ pub fn contradicting_backend_warning(
     ))
 }
 
-/// Returns the warning about a model that massgen does not know, and whose name is nearly that of a
+/// Returns the warning about a model that is not in `list`, and whose name is nearly that of a
 /// known one of the same maker.
-pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Option<String> {
+pub fn misspelling_warning(
+    backend: &BackendConfig,
+    env: &ConfigVariables,
+    list: &ModelList,
+) -> Option<String> {
     let model = backend.model.as_str();
     let family = find_family(model)
         .filter(|family| family.maker == backend.vendor.name && asks_maker(backend, env))?;
-    let list = ModelList::with_user_rows(Vec::new());
     let known = list.find(&ModelQuery {
         backend: family.maker,
         seller: PricingVendor::Vendor(family.maker),
@@ -150,7 +153,7 @@ pub fn misspelling_warning(backend: &BackendConfig, env: &ConfigVariables) -> Op
     if known.is_some() {
         return None;
     }
-    let nearest = nearest_model(&list, model)?;
+    let nearest = nearest_model(list, model)?;
     Some(format!(
         "{} is not a model that massgen knows (did you mean `{nearest}`?)",
         quote(model)
@@ -197,8 +200,9 @@ pub fn reject_model_lists(models: &[String]) -> Result<()> {
         .with_hint(format!("repeat the option for each model: {flags}")))
 }
 
-/// Returns the error that a model's name does not show its maker, or that there is no model.
-pub(super) fn unknown_model_error(model: Option<&str>) -> Error {
+/// Returns the error that a model's name does not show its maker, or that there is no model. `list`
+/// may have the sellers of the model, or one with a similar name.
+pub(super) fn unknown_model_error(model: Option<&str>, list: &ModelList) -> Error {
     let usage = |message: &str| Error::new(ErrorKind::Usage, message);
     let Some(model) = model else {
         return usage("neither a model nor a backend type is given").with_hint(BACKEND_HINT);
@@ -208,14 +212,21 @@ pub(super) fn unknown_model_error(model: Option<&str>) -> Error {
         quote(model)
     );
     let error = usage(&message);
-    let list = ModelList::with_user_rows(Vec::new());
     let rows = list.rows().iter();
     let rows = rows.filter(|row| row.name.eq_ignore_ascii_case(model));
-    let sellers: Vec<&str> = rows.filter_map(|row| row.vendor.as_deref()).collect();
+    let rows: Vec<&KnownModel> = rows.collect();
+    let mut sellers: Vec<&str> = Vec::new();
+    for seller in rows.iter().filter_map(|row| row.vendor.as_deref()) {
+        if !sellers.contains(&seller) {
+            sellers.push(seller);
+        }
+    }
     let after_path = model.rsplit_once('/').map(|(_, name)| name);
     let nearest = after_path
         .filter(|name| find_family(name).is_some())
-        .or_else(|| nearest_model(&list, model));
+        .or_else(|| nearest_model(list, model))
+        // A row without a vendor is a model that the user has named.
+        .filter(|_| rows.is_empty());
     match (sellers.as_slice(), nearest) {
         ([seller], _) => error.with_hint(format!("add `--backend {seller}`")),
         ([_, ..], _) => error.with_hint(format!(
@@ -232,10 +243,30 @@ pub(super) fn unknown_model_error(model: Option<&str>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spending::models::ModelRowOrigin;
+    use crate::spending::price::ModelPrice;
+
+    /// Returns a row of the user's list.
+    fn own_row(name: &str, vendor: Option<&str>) -> KnownModel {
+        KnownModel {
+            vendor: vendor.map(str::to_owned),
+            name: name.to_owned(),
+            context_tokens: None,
+            output_tokens_max: None,
+            price: ModelPrice::default(),
+            origin: ModelRowOrigin::User,
+        }
+    }
 
     #[track_caller]
     fn check(model: &str, expected: &[&str]) {
-        let error = unknown_model_error(Some(model));
+        check_with(&[], model, expected);
+    }
+
+    #[track_caller]
+    fn check_with(own: &[KnownModel], model: &str, expected: &[&str]) {
+        let list = ModelList::with_user_rows(own.to_vec());
+        let error = unknown_model_error(Some(model), &list);
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert_eq!(error.hints(), expected, "{model}");
     }
@@ -255,6 +286,24 @@ mod tests {
         check("deepseek-chat", &["add `--backend deepseek`"]);
         check("qwen3:8b", &[BACKEND_HINT]);
         check("", &[BACKEND_HINT]);
+    }
+
+    #[test]
+    fn models_of_the_users_list_are_known() {
+        let own = [
+            own_row("gpt5", None),
+            own_row("house-1", Some("groq")),
+            own_row("deepseek-chat", Some("deepseek")),
+            own_row("claude-house-1", None),
+        ];
+        check_with(&own, "gpt5", &[BACKEND_HINT]);
+        check_with(&own, "house-1", &["add `--backend groq`"]);
+        check_with(&own, "deepseek-chat", &["add `--backend deepseek`"]);
+        check_with(
+            &own,
+            "claud-house-1",
+            &["did you mean `-m claude-house-1`?", BACKEND_HINT],
+        );
     }
 
     #[test]

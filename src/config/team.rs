@@ -26,6 +26,7 @@ use crate::permissions::guard::FolderGuard;
 use crate::permissions::history::ReadBeforeDelete;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::spending::limits::BudgetLimits;
+use crate::spending::models::ModelList;
 use crate::text::list_names;
 
 /// The maximum number of agents in an automatic team: each of them costs the user money.
@@ -76,10 +77,11 @@ pub struct DetectedTeam {
 }
 
 /// Returns the team that the command line describes. Without `--backend`, the name of a model
-/// determines its vendor.
+/// determines its vendor; `known` are the models that the error about another name suggests.
 pub fn team_from_options(
     options: &TeamOptions<'_>,
     env: &ConfigVariables,
+    known: &ModelList,
     workspaces: WorkspaceMode,
 ) -> Result<Config> {
     reject_model_lists(options.models)?;
@@ -87,18 +89,18 @@ pub fn team_from_options(
     match options.models {
         [] => agents.push(agent(
             QUICK_ID,
-            quick_backend(options, env, None)?,
+            quick_backend(options, env, known, None)?,
             1,
             workspaces,
         )?),
         [model] => {
-            let backend = quick_backend(options, env, Some(model))?;
+            let backend = quick_backend(options, env, known, Some(model))?;
             agents.push(agent(QUICK_ID, backend, 1, workspaces)?);
         }
         models => {
             let mut names: Vec<String> = Vec::new();
             for (number, model) in (1..).zip(models) {
-                let backend = quick_backend(options, env, Some(model))?;
+                let backend = quick_backend(options, env, known, Some(model))?;
                 let maker = find_family(model).map_or(backend.vendor.name, |family| family.maker);
                 let name = unused_name(maker, &names);
                 agents.push(agent(&name, backend, number, workspaces)?);
@@ -124,6 +126,7 @@ pub(super) fn unused_name(name: &str, names: &[String]) -> String {
 fn quick_backend(
     quick: &TeamOptions<'_>,
     env: &ConfigVariables,
+    known: &ModelList,
     model: Option<&str>,
 ) -> Result<BackendConfig> {
     let family = model.and_then(find_family);
@@ -131,7 +134,7 @@ fn quick_backend(
         (Some(name), _, _) => supported_vendor(name)?,
         (None, Some(_), _) => supported_vendor("chatcompletion")?,
         (None, None, Some(family)) => supported_vendor(family.backend_type(env))?,
-        (None, None, None) => return Err(unknown_model_error(model)),
+        (None, None, None) => return Err(unknown_model_error(model, known)),
     };
     let model = model.or(vendor.default_model).ok_or_else(|| {
         let message = format!("`{}` has no default model", vendor.name);
@@ -413,6 +416,10 @@ fn config(agents: Vec<AgentConfig>) -> Config {
 mod tests {
     use super::*;
 
+    fn built_in_models() -> ModelList {
+        ModelList::with_user_rows(Vec::new())
+    }
+
     fn quick_of(
         model: Option<&str>,
         backend: Option<&str>,
@@ -426,7 +433,7 @@ mod tests {
             system_message: Some("be brief"),
         };
         let env = ConfigVariables::default();
-        let config = team_from_options(&options, &env, WorkspaceMode::None)?;
+        let config = team_from_options(&options, &env, &built_in_models(), WorkspaceMode::None)?;
         let agent = &config.agents[0];
         assert_eq!(agent.id.as_str(), "agent1");
         assert_eq!(agent.system_message.as_deref(), Some("be brief"));
@@ -458,7 +465,7 @@ mod tests {
         };
         let agents = |workspaces| {
             let env = ConfigVariables::default();
-            let config = team_from_options(&options, &env, workspaces).unwrap();
+            let config = team_from_options(&options, &env, &built_in_models(), workspaces).unwrap();
             let describe = |agent: &AgentConfig| {
                 let has = |something: bool| if something { "+" } else { "-" };
                 format!(
@@ -664,7 +671,8 @@ mod tests {
             let variables = [("OPENAI_BASE_URL", endpoint), ("OPENAI_API_KEY", "k")];
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
             let env = ConfigVariables::from_iter(variables);
-            let config = team_from_options(&options, &env, WorkspaceMode::None).unwrap();
+            let config =
+                team_from_options(&options, &env, &built_in_models(), WorkspaceMode::None).unwrap();
             assert_eq!(config.agents[0].backend.vendor.name, expected, "{endpoint}");
             let detected = team_from_environment(&env, &[], WorkspaceMode::None).unwrap();
             assert_eq!(

@@ -974,6 +974,39 @@ fn a_misspelled_model_is_named_with_the_known_one() {
 }
 
 #[test]
+fn a_model_of_the_users_list_is_not_called_misspelled() {
+    let own = "models:\n  - name: gpt-5-mni\n    vendor: openai\n    \
+               usd_per_million_tokens: {input: 1, output: 2}\n";
+    let dry_run = |project: Project, words: &[&str]| {
+        let project = project.env("OPENAI_API_KEY", "k");
+        project.args(["--dry-run", "task"]).args(words).success()
+    };
+    let listed = Project::new().home_file(".massgen/models.yaml", own);
+    let finished = dry_run(listed, &["-m", "gpt-5-mni"]);
+    assert_eq!(warnings(&finished), [""; 0]);
+    let named = Project::new().file("own.yaml", own);
+    let finished = dry_run(named, &["-m", "gpt-5-mni", "--models", "own.yaml"]);
+    assert_eq!(warnings(&finished), [""; 0]);
+    // The list is read once, and is about its own models only.
+    let listed = Project::new()
+        .home_file(".massgen/models.yaml", own)
+        .file(".massgen/models.yaml", own);
+    let finished = dry_run(listed, &["-m", "gpt-5-nni"]);
+    let found = warnings(&finished);
+    let [ignored, misspelled] = found[..] else {
+        panic!("{}", finished.stderr());
+    };
+    assert!(
+        ignored.contains("ignoring `.massgen/models.yaml`"),
+        "{ignored}"
+    );
+    assert!(
+        misspelled.contains("(did you mean `gpt-5-mni`?)"),
+        "{misspelled}"
+    );
+}
+
+#[test]
 fn a_model_of_another_maker_than_the_backend_is_named() {
     let with = |words: &[&str]| {
         Project::new()

@@ -21,6 +21,7 @@ use massgen::orchestrator::execution::{RunExecution, RunRequest, ShutdownSignal}
 use massgen::orchestrator::record_context::RunInvocation;
 use massgen::orchestrator::snapshots::SnapshotMode;
 use massgen::path::AbsPath;
+use massgen::spending::models::ModelList;
 use massgen::world::store::diagnostic_log::LogDetail;
 use massgen::world::store::event_log;
 use massgen::world::store::redact::Redactor;
@@ -57,8 +58,14 @@ fn run(dir: &TempDir, backend: impl Backend + 'static, stop: ShutdownSignal) -> 
         models: &["m".to_owned()],
         ..TeamOptions::default()
     };
-    let mut config: Config =
-        team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
+    let known = ModelList::with_user_rows(Vec::new());
+    let mut config: Config = team_from_options(
+        &options,
+        &ConfigVariables::default(),
+        &known,
+        WorkspaceMode::None,
+    )
+    .unwrap();
     config.orchestrator.coordination = CoordinationMode::Skip;
     let model = AvailableModel {
         price: None,

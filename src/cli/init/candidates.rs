@@ -3,6 +3,8 @@
 
 use crate::cli::args::init::InitArguments;
 use crate::cli::init::found::{FoundLogin, describe_program};
+use crate::cli::model_prices::model_list;
+use crate::cli::output::CliOutput;
 use crate::cli::run::call_runtime;
 use crate::cli::team::local_servers;
 use crate::config::draft::first_team::TeamCandidate;
@@ -22,6 +24,7 @@ use crate::world::exec::agent_launcher::find_program;
 pub(super) fn agents_from_flags(
     arguments: &InitArguments,
     host: &Host,
+    output: &mut CliOutput<'_>,
 ) -> Result<Vec<TeamCandidate>> {
     let InitArguments {
         model: models,
@@ -48,7 +51,8 @@ pub(super) fn agents_from_flags(
         system_message: None,
     };
     let env = host.config_variables();
-    let team = team_from_options(&options, &env, WorkspaceMode::Given)?;
+    let known = model_list(host, None, output)?;
+    let team = team_from_options(&options, &env, &known, WorkspaceMode::Given)?;
     let agents = team.agents.iter();
     Ok(agents
         .map(|agent| TeamCandidate::from_agent(agent, &env))

@@ -87,7 +87,7 @@ fn team_from_flags(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<FirstTeam> {
-    let named = agents_from_flags(arguments, host)?;
+    let named = agents_from_flags(arguments, host, output)?;
     let agents = if named.is_empty() {
         let logins = find_logins(host);
         let candidates = find_candidates(host, &logins)?;
@@ -125,7 +125,7 @@ fn ask_team(
     host: &Host,
     dialogue: &mut InitDialogue<'_, '_>,
 ) -> Result<FirstTeam> {
-    let named = agents_from_flags(arguments, host)?;
+    let named = agents_from_flags(arguments, host, dialogue.output)?;
     let agents = if named.is_empty() {
         let logins = find_logins(host);
         dialogue.ask_agents(&find_candidates(host, &logins)?, &logins)?

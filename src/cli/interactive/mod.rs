@@ -78,7 +78,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     }
     recover(host, &mut output)?;
     let state = SessionState::open(host, arguments, &mut output)?;
-    state.require_model(&mut output).await?;
+    state.require_model().await?;
     let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));
     let editor = PromptEditor::start(EditorConfig {

@@ -25,6 +25,7 @@ use crate::mentions::opened_paths::{OpenedPath, open_mentions, open_path};
 use crate::orchestrator::approvals::SessionApprovals;
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
+use crate::spending::models::ModelList;
 use crate::text::join_with_commas;
 use crate::world::diagnostics::telemetry::settings::TelemetrySettings;
 use crate::world::store::sessions::{OpenSession, SessionDir, find};
@@ -36,6 +37,8 @@ pub(crate) struct SessionState {
     pub(crate) host: Host,
     arguments: RunArguments,
     telemetry: Option<TelemetrySettings>,
+    /// The known models, as they were read last.
+    models: ModelList,
     /// The approvals that the user gave.
     consents: SessionApprovals,
     /// The team; one that is built from keys and local servers is known from the first turn on.
@@ -90,6 +93,7 @@ impl SessionState {
         }
         let host = loaded.host;
         let mut state = Self {
+            models: model_list(&host, arguments.models.as_deref(), output)?,
             host,
             arguments: arguments.clone(),
             telemetry,
@@ -108,12 +112,11 @@ impl SessionState {
 
     /// Checks that every model of the team can be used, or without a config that there is one. A
     /// user without any reads what to do before the first question, not after the first prompt.
-    pub(crate) async fn require_model(&self, output: &mut CliOutput<'_>) -> Result<()> {
+    pub(crate) async fn require_model(&self) -> Result<()> {
         let Some(team) = &self.team else {
             return require_available_model(&self.host.config_variables()).await;
         };
-        let models = model_list(&self.host, self.arguments.models.as_deref(), output)?;
-        connect_all(&team.config, &models, &self.host).map(drop)
+        connect_all(&team.config, &self.models, &self.host).map(drop)
     }
 
     fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
@@ -129,7 +132,8 @@ impl SessionState {
             .as_ref()
             .map(|continued| continued.team_file(host));
         let remembered = remembered.transpose()?.flatten();
-        let mut team = configured_team(host, arguments, remembered, WorkspaceMode::Given, output)?;
+        let mode = WorkspaceMode::Given;
+        let mut team = configured_team(host, arguments, remembered, mode, &self.models, output)?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
                 return Err(
@@ -258,7 +262,7 @@ impl SessionState {
         for agent in meant {
             model.clone_into(&mut agent.backend.model);
             let warning = foreign_model_warning(&agent.backend, &variables)
-                .or_else(|| misspelling_warning(&agent.backend, &variables));
+                .or_else(|| misspelling_warning(&agent.backend, &variables, &self.models));
             warnings.extend(warning.filter(|warning| !warnings.contains(warning)));
         }
         Ok(warnings)
@@ -360,6 +364,7 @@ impl SessionState {
         }
         reject_broad_mention(&prompt)?;
         self.recover_missing_session(output);
+        self.models = model_list(&self.host, self.arguments.models.as_deref(), output)?;
         let team = self.team(output).await?;
         let listed = &team.config.orchestrator.context_paths;
         reject_broad_mentions(&prompt, listed, &self.host)?;
@@ -373,7 +378,7 @@ impl SessionState {
         Ok(PreparedRun {
             config,
             file: team.file,
-            models: model_list(&self.host, self.arguments.models.as_deref(), output)?,
+            models: self.models.clone(),
             prompt,
             opened: self.opened.clone(),
             continued: self
@@ -397,6 +402,7 @@ impl SessionState {
             &self.arguments,
             None,
             WorkspaceMode::Given,
+            &self.models,
             output,
         )
         .await?;

@@ -29,6 +29,7 @@ use crate::cli::web::web_run_registry::WebRunRegistry;
 use crate::config::team::{DEMO_HINT, WorkspaceMode};
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
+use crate::spending::models::ModelList;
 use crate::world::io::web_browser::WebBrowser;
 use crate::world::store::redact::Redactor;
 
@@ -88,8 +89,8 @@ async fn serve(
         output.warning(warning);
     }
     let host = loaded.host;
-    let teams = load_teams(arguments, &host, output).await?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
+    let teams = load_teams(arguments, &host, &models, output).await?;
     let secrets = teams
         .iter()
         .flat_map(|named| secret_values(&named.team.config, &host));
@@ -140,6 +141,7 @@ async fn serve(
 async fn load_teams(
     arguments: &WebArguments,
     host: &Host,
+    models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<NamedTeam>> {
     let mut teams: Vec<NamedTeam> = Vec::new();
@@ -158,7 +160,7 @@ async fn load_teams(
         });
     }
     if teams.is_empty() && !arguments.read_only {
-        let found = default_team(host, output).await?;
+        let found = default_team(host, models, output).await?;
         teams.extend(found.map(|team| {
             let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
             NamedTeam {
@@ -172,9 +174,13 @@ async fn load_teams(
 
 /// Returns the team that a run would use. If no model is available, it warns and returns `None`:
 /// the page can still show runs and write configs.
-async fn default_team(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<ChosenTeam>> {
+async fn default_team(
+    host: &Host,
+    models: &ModelList,
+    output: &mut CliOutput<'_>,
+) -> Result<Option<ChosenTeam>> {
     let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::Given);
-    let configured = configured_team(host, &flags, None, workspaces, output)?;
+    let configured = configured_team(host, &flags, None, workspaces, models, output)?;
     if configured.is_some() {
         return Ok(configured);
     }

@@ -95,6 +95,7 @@ mod tests {
     use super::*;
     use crate::config::team::{TeamOptions, WorkspaceMode, team_from_options};
     use crate::dotenv::ConfigVariables;
+    use crate::spending::models::ModelList;
 
     #[track_caller]
     fn check(backend: &str, base_url: Option<&str>, expected: &str) {
@@ -104,8 +105,14 @@ mod tests {
             base_url,
             system_message: None,
         };
-        let config =
-            team_from_options(&options, &ConfigVariables::default(), WorkspaceMode::None).unwrap();
+        let known = ModelList::with_user_rows(Vec::new());
+        let config = team_from_options(
+            &options,
+            &ConfigVariables::default(),
+            &known,
+            WorkspaceMode::None,
+        )
+        .unwrap();
         let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
         assert_eq!(found, Some(expected), "{backend} {base_url:?}");
     }
