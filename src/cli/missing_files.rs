@@ -82,7 +82,7 @@ fn missing_program(server: &ServerConfig, path: &str) -> Option<MissingFile> {
     let name = program.command.first()?;
     let is_relative_path = name.contains('/') && !name.starts_with('/');
     let is_looked_up = program.interface == ProgramInterface::Mcp
-        && program.place == ProgramPlace::Sandbox
+        && program.run_in == ProgramPlace::Sandbox
         && program.package.is_none()
         && !program.env.contains_key(SEARCH_PATH)
         && !is_relative_path;

@@ -290,6 +290,42 @@ fn with_a_config_each_agents_key_is_needed() {
 }
 
 #[test]
+fn a_problem_of_several_agents_is_one_finding() {
+    let team = "agents:\n  \
+        - {id: a, backend: {type: claude_code, cwd: w1}}\n  \
+        - {id: b, backend: {type: scripted, replies: [{text: hi}]}}\n  \
+        - {id: c, backend: {type: claude_code, cwd: w2}}\n  \
+        - {id: d, backend: {type: scripted, replies: [{text: hi}]}}\n  \
+        - {id: e, backend: {type: claude_code, cwd: w3, command: [/nowhere/claude]}}\n";
+    let project = of_team(doctor_project().file("team.yaml", team));
+    let finished = project.failure(3);
+    let report: Value = serde_json::from_str(finished.stdout()).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let of_agents = |finding: &&Value| finding["subject"].as_str().unwrap().starts_with("agent");
+    let shown: Vec<String> = findings
+        .iter()
+        .filter(of_agents)
+        .map(|finding| {
+            let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+            format!(
+                "{} {}: {}",
+                text("verdict"),
+                text("subject"),
+                text("message")
+            )
+        })
+        .collect();
+    let expected = [
+        "missing agents a, c: program `claude` not found",
+        "ok agent b: scripted with scripted replies",
+        "ok agent d: scripted with scripted replies",
+        "missing agent e: program `/nowhere/claude` not found",
+        "warning agents a, c, e: `claude_code` has no API key and no token",
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
 fn a_config_that_cannot_be_run_is_missing() {
     let broken = of_team(doctor_project().file("team.yaml", "agents: []\nmodle: x\n")).failure(3);
     let found = finding_about(&broken, "config", "team.yaml");

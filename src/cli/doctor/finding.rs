@@ -133,6 +133,19 @@ impl DoctorFinding {
         self
     }
 
+    /// Returns whether it says the same about another subject.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let said = |finding: &Self| (finding.area, finding.verdict);
+        said(self) == said(other) && self.message == other.message && self.remedy == other.remedy
+    }
+
+    /// Changes the subject.
+    #[must_use]
+    pub(crate) fn with_subject(mut self, subject: impl Into<String>) -> Self {
+        self.subject = subject.into();
+        self
+    }
+
     /// Returns the verdict.
     pub(crate) fn verdict(&self) -> FindingLevel {
         self.verdict

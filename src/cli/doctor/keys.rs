@@ -58,34 +58,55 @@ fn variable_source(variable: &str, loaded_environment: &LoadedEnvironment) -> St
     }
 }
 
-/// Reports the credentials of each agent's models.
+/// Reports the credentials of each agent's models; agents with the same problem share a finding.
 pub(crate) fn team_keys(
     config: &Config,
     loaded_environment: &LoadedEnvironment,
 ) -> Vec<DoctorFinding> {
     let agents = config.agents.iter();
-    let findings = agents.map(|agent| {
-        let subject = format!("agent {}", agent.id.as_str());
-        match backend_credentials(&agent.backend, loaded_environment) {
+    let key_findings = agents.map(|agent| {
+        let id = agent.id.as_str();
+        let finding = match backend_credentials(&agent.backend, loaded_environment) {
             Ok(credentials) => {
-                DoctorArea::Keys.finding(FindingLevel::Ok, subject, credentials.join("; "))
+                DoctorArea::Keys.finding(FindingLevel::Ok, id, credentials.join("; "))
             }
-            Err(error) => DoctorArea::Keys.error_finding(subject, &error),
-        }
+            Err(error) => DoctorArea::Keys.error_finding(id, &error),
+        };
+        (id, finding)
     });
-    findings.chain(signed_out_programs(config)).collect()
+    merge_problems(key_findings.chain(signed_out_programs(config)))
+}
+
+/// Merges the problems that several agents have, and names these agents in one finding.
+fn merge_problems<'a>(
+    findings: impl Iterator<Item = (&'a str, DoctorFinding)>,
+) -> Vec<DoctorFinding> {
+    let mut merged: Vec<(Vec<&str>, DoctorFinding)> = Vec::new();
+    for (agent, finding) in findings {
+        let is_problem = finding.verdict() != FindingLevel::Ok;
+        let mut earlier = merged.iter_mut();
+        match earlier.find(|(_, shared)| is_problem && shared.says_the_same(&finding)) {
+            Some((agents, _)) => agents.push(agent),
+            None => merged.push((vec![agent], finding)),
+        }
+    }
+    let merged = merged.into_iter().map(|(agents, finding)| {
+        let noun = if agents.len() == 1 { "agent" } else { "agents" };
+        finding.with_subject(format!("{noun} {}", agents.join(", ")))
+    });
+    merged.collect()
 }
 
 /// Reports the agents whose programs have nothing to sign in with.
-fn signed_out_programs(config: &Config) -> impl Iterator<Item = DoctorFinding> {
+fn signed_out_programs(config: &Config) -> impl Iterator<Item = (&str, DoctorFinding)> {
     let agents = config.agents.iter();
     agents.filter_map(|agent| {
         let program = agent.backend.external_agent.as_ref()?;
         (!program.may_sign_in()).then(|| {
-            let subject = format!("agent {}", agent.id.as_str());
+            let id = agent.id.as_str();
             let message = format!("`{}` has no API key and no token", program.vendor);
-            let finding = DoctorArea::Keys.finding(FindingLevel::Warning, subject, message);
-            finding.with_remedy(SIGN_IN_HINT)
+            let finding = DoctorArea::Keys.finding(FindingLevel::Warning, id, message);
+            (id, finding.with_remedy(SIGN_IN_HINT))
         })
     })
 }
