@@ -63,14 +63,9 @@ pub(crate) fn path_list(mentions: &[&Mention]) -> String {
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().enumerate();
     let missing = missing.map(|(index, mention)| {
-        let path = &mention.path;
-        match mention.found {
-            LookupResult::Unreadable => format!("mentioned path `{path}` cannot be read"),
-            LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
-                let near = (index < LOOKUPS_MAX).then(|| nearest_path(path)).flatten();
-                missing_path_warning(path, near.as_deref())
-            }
-        }
+        let is_looked_up = index < LOOKUPS_MAX && mention.found != LookupResult::Unreadable;
+        let near = is_looked_up.then(|| nearest_path(&mention.path)).flatten();
+        missing_warning(mention, near.as_deref())
     });
     let words = prompt.words.iter().take(LOOKUPS_MAX);
     let misspelled = words.filter_map(|mention| {
@@ -83,6 +78,16 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
         .chain(prompt.suggestions.iter().cloned())
         .chain(closed_note("standard input", &piped))
         .collect()
+}
+
+/// Returns the warning about a mention that is missing or unreadable; a missing one may mean `near`.
+pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
+    match mention.found {
+        LookupResult::Unreadable => format!("mentioned path `{}` cannot be read", mention.path),
+        LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
+            missing_path_warning(&mention.path, near)
+        }
+    }
 }
 
 fn missing_path_warning(path: &AbsPath, near: Option<&str>) -> String {

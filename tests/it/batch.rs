@@ -700,6 +700,36 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
 }
 
 #[test]
+fn a_missing_mention_in_a_task_names_no_other_file() {
+    let project = Project::new()
+        .file("secret/key.txt", "CANARY-SECRET")
+        .file("app/notes.txt", "own");
+    let missing = project.path("secret/kee.txt");
+    let text = format!("Fix @{} and @notse", missing.display());
+    let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
+    let team = "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: workspace\n      \
+                replies: [{text: done, repeat: true}]\n";
+    let finished = project
+        .file("team.yaml", team)
+        .file("tasks.jsonl", format!("{task}\n"))
+        .args(RUN)
+        .success();
+    let batch = batch_dir(finished.project());
+    let output = fs::read_to_string(batch.join("cells/c0/output.txt")).unwrap();
+    assert!(
+        output.contains("secret/kee.txt` does not exist"),
+        "{output}"
+    );
+    assert!(!contains_word(&batch, "key.txt"), "{output}");
+    assert!(!contains_word(&batch, "did you mean"), "{output}");
+    // The user who types the same is told what it probably means.
+    let typed = finished.then(["--config", "team.yaml", "--dry-run", &text]);
+    let typed = typed.success();
+    let stderr = typed.stderr();
+    assert!(stderr.contains("(did you mean `key.txt`?)"), "{stderr}");
+}
+
+#[test]
 fn a_batch_that_was_copied_is_ignored() {
     let finished = project(1).args(RUN).success();
     let batch = batch_dir(finished.project());

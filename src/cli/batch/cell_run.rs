@@ -16,7 +16,6 @@ use crate::cli::execution::{
     OutputMode, UserPresence, environment_secrets, execute_and_show, run_request, secret_values,
 };
 use crate::cli::interrupts::parked_before_run;
-use crate::cli::mentions;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::resume::{ResumedTeam, build_resumed_request};
@@ -318,9 +317,9 @@ fn new_request(
     let TaskMentions {
         prompt,
         mut opened,
-        closed,
+        warnings,
     } = mentioned;
-    for warning in mentions::mention_warnings(&prompt).iter().chain(&closed) {
+    for warning in &warnings {
         output.warning(warning);
     }
     let permission = shared_permission(config, &host.cwd);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::batch::copy_access::is_listed_for_all;
-use crate::cli::mentions::{lookup, parse, path_list};
+use crate::cli::mentions::{lookup, missing_warning, parse, path_list};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
@@ -48,8 +48,8 @@ pub(super) struct TaskMentions {
     pub(super) prompt: ParsedPrompt,
     /// What the mentions open, for reading.
     pub(super) opened: Vec<OpenedPath>,
-    /// The warning about mentions that open nothing.
-    pub(super) closed: Option<String>,
+    /// The warnings about mentions that name or open nothing.
+    pub(super) warnings: Vec<String>,
 }
 
 impl MentionScope {
@@ -122,10 +122,22 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
         }
     }
     TaskMentions {
-        closed: closed_warning(&found.mentions()),
+        warnings: mention_warnings(&prompt, &found.mentions()),
         prompt,
         opened,
     }
+}
+
+/// Returns the warnings about the mentions of `prompt`, and about the `closed` ones. They suggest
+/// no similar names: the text may be a stranger's, who could learn from the output of a cell what
+/// lies outside of what its agents may read.
+fn mention_warnings(prompt: &ParsedPrompt, closed: &[&Mention]) -> Vec<String> {
+    let missing = prompt.missing.iter();
+    missing
+        .map(|mention| missing_warning(mention, None))
+        .chain(prompt.suggestions.iter().cloned())
+        .chain(closed_warning(closed))
+        .collect()
 }
 
 /// Returns the warning about mentions that open nothing.
