@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 # The most lines of the list. Fewer lines name whole modules instead of single functions.
-LINES_MAX = 800
+LINES_MAX = 1200
 
 DEMO = ["--config", "@examples/basic/offline_demo", "Write a program that greets my project"]
 COMMANDS = [["--version"], DEMO, ["sandbox", "--", "true"]]
