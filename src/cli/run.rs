@@ -311,28 +311,20 @@ async fn prepare(
         (Some(session), None) => Some(ContinuedSession::find_without_config(session, &host)?),
         (_, Some(_)) | (None, None) => None,
     };
-    let remembered_file = continued
-        .as_ref()
-        .map(|continued| continued.team_file(&host));
-    let remembered_file = remembered_file.transpose()?.flatten();
+    let session_file = match &continued {
+        Some(session) => session.team_file(&host)?,
+        None => None,
+    };
     let mut opened = opened_earlier(continued.as_ref(), &host, output)?;
     let opens_nothing =
         arguments.cwd_context.is_none() && prompt.mentions.is_empty() && opened.is_empty();
-    let workspaces = if opens_nothing {
+    let mode = if opens_nothing {
         WorkspaceMode::None
     } else {
         WorkspaceMode::Given
     };
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    let chosen = choose_team(
-        &host,
-        arguments,
-        remembered_file,
-        workspaces,
-        &models,
-        output,
-    )
-    .await?;
+    let chosen = choose_team(&host, arguments, session_file, mode, &models, output).await?;
     let mut config = chosen.config;
     if chosen.file.is_none() && opens_nothing {
         output.note(

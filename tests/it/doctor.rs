@@ -320,7 +320,7 @@ fn a_problem_of_several_agents_is_one_finding() {
         "ok agent b: scripted with scripted replies",
         "ok agent d: scripted with scripted replies",
         "missing agent e: program `/nowhere/claude` not found",
-        "warning agents a, c, e: `claude_code` has no API key and no token",
+        "warning agents a, c: `claude_code` has no API key and no token",
     ];
     assert_eq!(shown, expected);
 }
