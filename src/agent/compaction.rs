@@ -1,6 +1,6 @@
 //! Compacts a conversation that exceeds its model's context: first removes images, then cuts older
 //! tool results, then replaces earlier steps by a summary. massgen's own messages are kept whole:
-//! they contain the task with its files, and the others' answers. Pure.
+//! they contain the task with its files, and the others' answers.
 
 use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;

@@ -1,5 +1,5 @@
 //! Batches of tasks: the task file, what follows from the end of an attempt at a cell, the results
-//! and their tables. Pure.
+//! and their tables.
 
 pub mod task;
 pub mod result;

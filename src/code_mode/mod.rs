@@ -1,5 +1,5 @@
 //! Programs that models write instead of single calls (`execute_code`): the checks before one runs,
-//! and the package `workspace_tools` through which it calls tools. Pure: nothing here runs anything
+//! and the package `workspace_tools` through which it calls tools. Nothing here runs anything
 //! or grants any access. The gate decides about each call that a program makes.
 
 pub mod lint;

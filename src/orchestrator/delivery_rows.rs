@@ -1,5 +1,5 @@
 //! The rows of a delivery: the outcome of each of the user's files in the final phase, from the
-//! changes and denials of all its steps. Pure.
+//! changes and denials of all its steps.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The user's messages in a recorded run: what they were, and before which request of which
-//! conversation each agent read them. Pure, except that each conversation is taken once.
+//! conversation each agent read them. Each conversation is taken once.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

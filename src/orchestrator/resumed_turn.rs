@@ -1,5 +1,5 @@
-//! Initial state of a resumed turn, reconstructed from its event log. Pure: it asks no model and
-//! repeats nothing.
+//! Initial state of a resumed turn, reconstructed from its event log. It asks no model
+//! and repeats nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;

@@ -1,5 +1,5 @@
 //! What an agent has seen and made, and the rule based on it that no file is deleted or overwritten
-//! unread. Pure: the caller reports what happened and to which version of a file.
+//! unread. The caller reports what happened and to which version of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;

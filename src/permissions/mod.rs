@@ -1,5 +1,4 @@
-//! Decides about every access: pure, total, and the only place that does. No IO, no clock, no
-//! async.
+//! Decides about every access: total, and the only place that does. No IO, no clock, no async.
 
 pub mod domains;
 pub mod folded;

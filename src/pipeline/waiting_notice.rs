@@ -1,4 +1,4 @@
-//! What the user reads about a message that waits: which stage it waits for. Pure.
+//! What the user reads about a message that waits: which stage it waits for.
 
 use crate::agent::user_messages::UserMessage;
 use crate::id::AgentId;

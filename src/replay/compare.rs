@@ -1,5 +1,5 @@
 //! Compares two runs: they are the same if they made the same decisions in the same order, each by
-//! an agent that had been shown the same answers and messages of the user before. Pure. Times,
+//! an agent that had been shown the same answers and messages of the user before. Times,
 //! tokens, tool calls and deliveries do not count.
 
 use std::collections::BTreeMap;

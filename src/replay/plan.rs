@@ -1,5 +1,5 @@
 //! Derives from the events of a recorded run how to replay it: the order of each coordination, and
-//! how many replies each agent got in each conversation. Pure.
+//! how many replies each agent got in each conversation.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! The tools as models know them: each call as a type, which paths it touches and how. Pure: a
+//! The tools as models know them: each call as a type, which paths it touches and how. A
 //! [`call::ToolCall`] describes what a model asked for, not whether it is allowed.
 
 pub mod arguments;

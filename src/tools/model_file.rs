@@ -1,5 +1,5 @@
 //! Documents, recordings and videos that models accept: of a type detected from their bytes,
-//! whatever they are called, and within the vendors' limits. Pure.
+//! whatever they are called, and within the vendors' limits.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Tool calls that a model writes as text, as models of small local servers do whose templates the
 //! server cannot parse. A text is a call only if all of it is one call of a tool that is offered,
-//! with arguments that the tool takes. Pure.
+//! with arguments that the tool takes.
 
 use serde_json::{Map, Value};
 

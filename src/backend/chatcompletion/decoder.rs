@@ -1,5 +1,5 @@
 //! Decodes Chat Completions replies: turns each piece of JSON that a vendor sends into events.
-//! Pure; it accepts every shape that vendors are known to send, because none of them follows the
+//! It accepts every shape that vendors are known to send, because none of them follows the
 //! specification exactly.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The reasoning of a reply that the vendor wants back in later requests: how it is collected, and
-//! when it is sent. Pure.
+//! when it is sent.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Decodes `generateContent` replies: each `GenerateContentResponse` becomes events. Pure.
+//! Decodes `generateContent` replies: each `GenerateContentResponse` becomes events.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
 //! Assembles a reply's content from the pieces that stream in: the events to emit immediately, the
-//! calls, and the blocks that go back to the vendor. Pure.
+//! calls, and the blocks that go back to the vendor.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Decodes Messages replies: turns each event that the vendor sends into massgen's events. Pure;
-//! unknown event types are skipped, because the vendor adds some without notice.
+//! Decodes Messages replies: turns each event that the vendor sends into massgen's events.
+//! Unknown event types are skipped, because the vendor adds some without notice.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Converts the request parameters of a config to those of the Messages API. Pure.
+//! Converts the request parameters of a config to those of the Messages API.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! Decodes Responses replies: turns each event of a stream, or a whole reply, into events. Pure.
+//! Decodes Responses replies: turns each event of a stream, or a whole reply, into events.
 //! Event types that are not named here carry nothing that the items do not carry too.
 
 use serde_json::{Value, json};

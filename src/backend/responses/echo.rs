@@ -1,5 +1,5 @@
 //! Prepares the output items of a reply for later requests: in their order, in a form that the
-//! vendor accepts if it has stored nothing. Pure.
+//! vendor accepts if it has stored nothing.
 //!
 //! Reasoning goes back with the item that it led to; the vendor rejects it alone.
 

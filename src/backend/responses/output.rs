@@ -1,4 +1,4 @@
-//! Assembles the output items of one reply from what a vendor streams. Pure.
+//! Assembles the output items of one reply from what a vendor streams.
 //!
 //! An item is announced, arrives in pieces, arrives whole, and arrives once more with the whole
 //! reply. Servers omit some of these; an item still counts once.

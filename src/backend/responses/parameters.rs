@@ -1,4 +1,4 @@
-//! Converts the request parameters of a config to those of the Responses API. Pure. Keys that the
+//! Converts the request parameters of a config to those of the Responses API. Keys that the
 //! API does not know under any name pass through unchanged.
 
 use serde_json::{Map, Value, json};

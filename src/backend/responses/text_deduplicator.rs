@@ -1,5 +1,5 @@
 //! Deduplicates the texts of a reply. A text may arrive in pieces, whole, or both; it is emitted
-//! once. Pure.
+//! once.
 
 use std::collections::BTreeSet;
 

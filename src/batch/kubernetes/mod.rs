@@ -1,5 +1,5 @@
 //! Batches as Jobs of Kubernetes: what the user chooses for them, their manifests, what a cluster
-//! shows of them, and why it refuses something. Pure.
+//! shows of them, and why it refuses something.
 
 pub mod settings;
 pub mod names;

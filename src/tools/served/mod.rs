@@ -1,5 +1,5 @@
 //! The tools of MCP servers as values: their names, who may use which, and what a call requests.
-//! Pure: it starts no server. What a server reports about itself is data: it is bounded and
+//! Nothing here starts a server. What a server reports about itself is data: it is bounded and
 //! sanitized, and never changes what an agent may do.
 
 pub mod arguments;
