@@ -47,13 +47,14 @@ impl ChecklistRule {
         }
         let strictness = self.effective_threshold(answers_given, answers_max);
         let passing = passing_score(strictness);
-        let below: Vec<usize> = (1..)
+        let low_criteria: Vec<usize> = (1..)
             .zip(scores)
             .filter(|(_, score)| **score < passing)
             .map(|(criterion, _)| criterion)
             .collect();
-        let met = self.criteria.saturating_sub(below.len());
-        (met < required_count(strictness, self.criteria)).then_some(ScoreFault::BelowBar(below))
+        let met = self.criteria.saturating_sub(low_criteria.len());
+        (met < required_count(strictness, self.criteria))
+            .then_some(ScoreFault::BelowBar(low_criteria))
     }
 
     /// Returns the threshold, adjusted to the answers that the voter has left.

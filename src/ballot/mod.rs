@@ -418,8 +418,8 @@ impl Ballot {
         else {
             return refuse(BallotRefusal::UnknownCandidate { candidates });
         };
-        let replaced = ordinal.is_some_and(|ordinal| ordinal != answer.ordinal);
-        if known_answers < self.answers || replaced {
+        let is_replaced = ordinal.is_some_and(|ordinal| ordinal != answer.ordinal);
+        if known_answers < self.answers || is_replaced {
             return refuse(BallotRefusal::Outdated);
         }
         if let Some(refusal) = self.score_refusal(index, scores) {
@@ -459,27 +459,27 @@ impl Ballot {
     fn advance(&mut self) -> Vec<BallotEffect> {
         let undecided =
             |voter: &&BallotVoter| matches!(voter.state, VoterState::Working | VoterState::Waiting);
-        let open: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
-        let only_answer_waits = match open.as_slice() {
+        let open_voters: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
+        let only_answer_waits = match open_voters.as_slice() {
             [voter] => voter.state == VoterState::Waiting && self.candidates().count() == 1,
             _ => false,
         };
-        if open.is_empty() || only_answer_waits {
+        if open_voters.is_empty() || only_answer_waits {
             return vec![self.close()];
         }
         let owes_answer =
             |voter: &&BallotVoter| voter.state == VoterState::Working && voter.latest.is_none();
-        if open.iter().any(owes_answer) {
+        if open_voters.iter().any(owes_answer) {
             return Vec::new();
         }
-        let ready: BTreeSet<AgentNumber> = open
+        let ready_agents: BTreeSet<AgentNumber> = open_voters
             .iter()
-            .filter(|voter| !self.would_be_too_far_ahead(voter, &open))
+            .filter(|voter| !self.would_be_too_far_ahead(voter, &open_voters))
             .map(|voter| voter.agent)
             .collect();
         let mut effects = Vec::new();
         for voter in &mut self.voters {
-            if voter.state == VoterState::Waiting && ready.contains(&voter.agent) {
+            if voter.state == VoterState::Waiting && ready_agents.contains(&voter.agent) {
                 voter.state = VoterState::Working;
                 effects.push(BallotEffect::Judge(voter.agent));
             }
@@ -490,8 +490,8 @@ impl Ballot {
     /// Returns whether one more answer of `voter` would be too many, compared with those in `open`.
     /// It never is for the agent with the fewest answers, so that one of them can always continue.
     fn would_be_too_far_ahead(&self, voter: &BallotVoter, open: &[&BallotVoter]) -> bool {
-        let others = open.iter().filter(|other| other.agent != voter.agent);
-        let fewest = others.map(|other| other.answers).min();
+        let other_voters = open.iter().filter(|other| other.agent != voter.agent);
+        let fewest = other_voters.map(|other| other.answers).min();
         let (Some(lead_max), Some(fewest)) = (self.rules.answer_lead_max, fewest) else {
             return false;
         };
@@ -547,13 +547,13 @@ pub fn count_votes(
     candidates: impl Iterator<Item = AgentNumber>,
     votes: impl Iterator<Item = AgentNumber>,
 ) -> Vec<(AgentNumber, u32)> {
-    let mut counted: Vec<(AgentNumber, u32)> = candidates.map(|agent| (agent, 0)).collect();
+    let mut vote_counts: Vec<(AgentNumber, u32)> = candidates.map(|agent| (agent, 0)).collect();
     for vote in votes {
-        if let Some((_, count)) = counted.iter_mut().find(|(agent, _)| *agent == vote) {
+        if let Some((_, count)) = vote_counts.iter_mut().find(|(agent, _)| *agent == vote) {
             *count = count.saturating_add(1);
         }
     }
-    counted
+    vote_counts
 }
 
 /// Returns the candidate with the most votes; in a tie, the first in order.
@@ -573,11 +573,11 @@ fn word_overlap(one: &str, other: &str) -> f64 {
     };
     let (one, other) = (words(one), words(other));
     let size = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    let all = one.union(&other).count();
-    if all == 0 {
+    let union_size = one.union(&other).count();
+    if union_size == 0 {
         0.0
     } else {
-        size(one.intersection(&other).count()) / size(all)
+        size(one.intersection(&other).count()) / size(union_size)
     }
 }
 

@@ -35,12 +35,12 @@ impl DeliveryPlan {
         for entry in &self.entries {
             parents.extend(ancestors(entry));
         }
-        let replaced = replaced_directories(self);
+        let directories = replaced_directories(self);
         let is_item = |(_, entry): &(usize, &DeliveryEntry)| {
             let only_directory =
                 !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
             let is_implied = only_directory && parents.contains(&rooted_path(entry));
-            let makes_way = ancestors(entry).any(|above| replaced.contains(&above));
+            let makes_way = ancestors(entry).any(|above| directories.contains(&above));
             entry.conflict.is_none() && !is_implied && !makes_way
         };
         let items = self.entries.iter().enumerate().filter(is_item);
@@ -51,7 +51,7 @@ impl DeliveryPlan {
 /// Resolves `wanted`, one choice for each entry: nothing that conflicts is applied, no directory is
 /// removed while something in it stays, and nothing is created in a directory that is not.
 pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
-    let wanted = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Leave);
+    let choice_at = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Leave);
     let mut choices: Vec<DeliveryChoice> = plan
         .entries
         .iter()
@@ -60,19 +60,19 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
             if entry.conflict.is_some() {
                 DeliveryChoice::Leave
             } else {
-                wanted(index)
+                choice_at(index)
             }
         })
         .collect();
     // What a file replaces is removed if the file is applied.
-    let replaced = replaced_directories(plan);
-    let applied: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
+    let directories = replaced_directories(plan);
+    let applied_paths: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
         .map(rooted_path)
-        .filter(|path| replaced.contains(path))
+        .filter(|path| directories.contains(path))
         .collect();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
-        if entry.conflict.is_none() && ancestors(entry).any(|above| replaced.contains(&above)) {
-            let is_replaced = ancestors(entry).any(|above| applied.contains(&above));
+        if entry.conflict.is_none() && ancestors(entry).any(|above| directories.contains(&above)) {
+            let is_replaced = ancestors(entry).any(|above| applied_paths.contains(&above));
             *choice = if is_replaced {
                 DeliveryChoice::Apply
             } else {
@@ -128,10 +128,10 @@ fn with_choice<'a>(
 
 /// Returns the directories that a file or a symlink is to replace.
 fn replaced_directories(plan: &DeliveryPlan) -> BTreeSet<RootedPath> {
-    let replaced = plan.entries.iter().filter(|entry| {
+    let replacing_entries = plan.entries.iter().filter(|entry| {
         entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_absent()
     });
-    replaced.map(rooted_path).collect()
+    replacing_entries.map(rooted_path).collect()
 }
 
 fn rooted_path(entry: &DeliveryEntry) -> RootedPath {
@@ -144,8 +144,8 @@ fn rooted_path(entry: &DeliveryEntry) -> RootedPath {
 /// Returns the paths above `entry`, up to the root.
 fn ancestors(entry: &DeliveryEntry) -> impl Iterator<Item = RootedPath> + use<> {
     let root = entry.root;
-    let above = std::iter::successors(entry.rel.parent(), RelPath::parent);
-    above.map(move |rel| RootedPath { root, rel })
+    let ancestors = std::iter::successors(entry.rel.parent(), RelPath::parent);
+    ancestors.map(move |rel| RootedPath { root, rel })
 }
 
 #[cfg(test)]

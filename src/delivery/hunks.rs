@@ -67,10 +67,12 @@ pub fn hunks_in_context(diff: &LineDiff<'_>, context_lines: usize) -> Vec<DiffHu
         .chunk_by(|part, next| next.old.start.saturating_sub(part.old.end) <= between_max);
     let hunk = |group: &[ReplacedLines]| {
         let (first, last) = (group.first()?, group.last()?);
-        let before = context_lines.min(first.old.start);
-        let after = context_lines.min(diff.old_lines().len().saturating_sub(last.old.end));
-        let old = first.old.start.saturating_sub(before)..last.old.end.saturating_add(after);
-        let new = first.new.start.saturating_sub(before)..last.new.end.saturating_add(after);
+        let lines_before = context_lines.min(first.old.start);
+        let lines_after = context_lines.min(diff.old_lines().len().saturating_sub(last.old.end));
+        let old =
+            first.old.start.saturating_sub(lines_before)..last.old.end.saturating_add(lines_after);
+        let new =
+            first.new.start.saturating_sub(lines_before)..last.new.end.saturating_add(lines_after);
         let mut lines = Vec::new();
         let mut add = |side: LineSide, texts: &[&str], range: Range<usize>| {
             let texts = texts.get(range).unwrap_or_default().iter();
@@ -136,8 +138,8 @@ pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<Strin
     let mut text = String::new();
     let (mut old_end, mut new_end) = (0, 0);
     for hunk in choices.iter().chain([&end]) {
-        let before = old.get(old_end..hunk.old.start)?;
-        if new.get(new_end..hunk.new.start)? != before {
+        let unchanged_lines = old.get(old_end..hunk.old.start)?;
+        if new.get(new_end..hunk.new.start)? != unchanged_lines {
             return None;
         }
         let lines = if hunk.is_taken {
@@ -145,7 +147,7 @@ pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<Strin
         } else {
             old.get(hunk.old.clone())?
         };
-        text.extend(before.iter().chain(lines).copied());
+        text.extend(unchanged_lines.iter().chain(lines).copied());
         (old_end, new_end) = (hunk.old.end, hunk.new.end);
     }
     Some(text)

@@ -64,9 +64,9 @@ impl<'t> LineDiff<'t> {
 
     /// Returns how many lines were added and removed.
     pub fn counts(&self) -> (usize, usize) {
-        let added = self.replaced.iter().map(|part| part.new.len()).sum();
-        let removed = self.replaced.iter().map(|part| part.old.len()).sum();
-        (added, removed)
+        let added_lines = self.replaced.iter().map(|part| part.new.len()).sum();
+        let removed_lines = self.replaced.iter().map(|part| part.old.len()).sum();
+        (added_lines, removed_lines)
     }
 }
 

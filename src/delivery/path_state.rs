@@ -82,8 +82,8 @@ impl RegularFileState {
             (Some(one), Some(two)) => one == two,
             (None, _) | (_, None) => true,
         };
-        let rest = |file: &RegularFileState| (file.size_bytes, file.modified_ns, file.mode);
-        same_inode && rest(self) == rest(other)
+        let metadata_of = |file: &RegularFileState| (file.size_bytes, file.modified_ns, file.mode);
+        same_inode && metadata_of(self) == metadata_of(other)
     }
 }
 

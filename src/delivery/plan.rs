@@ -176,9 +176,9 @@ impl DeliveryPlan {
 
     /// Returns every path in it, including those that may not be changed.
     pub fn paths(&self) -> BTreeSet<AbsPath> {
-        let refused = self.refused.iter().map(|refusal| refusal.path.to_abs());
+        let refused_paths = self.refused.iter().map(|refusal| refusal.path.to_abs());
         let entries = self.entries.iter().map(|entry| self.path(entry));
-        entries.chain(refused).collect()
+        entries.chain(refused_paths).collect()
     }
 
     /// Returns whether there is nothing to decide and nothing to report.
@@ -191,10 +191,10 @@ impl DeliveryPlan {
     pub fn order(&self) -> Vec<usize> {
         let is_removed =
             |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
-        let all = || 0..self.entries.len();
-        let removed = all().rev().filter(is_removed);
-        removed
-            .chain(all().filter(|index| !is_removed(index)))
+        let indexes = || 0..self.entries.len();
+        let removals = indexes().rev().filter(is_removed);
+        removals
+            .chain(indexes().filter(|index| !is_removed(index)))
             .collect()
     }
 }

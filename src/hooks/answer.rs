@@ -169,8 +169,10 @@ fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
 
 fn parse_decision(word: &str) -> Option<HookDecision> {
     use HookDecision::{Allow, Ask, Defer, Deny};
-    let all = [Allow, Ask, Defer, Deny];
-    all.into_iter().find(|decision| decision.name() == word)
+    let decisions = [Allow, Ask, Defer, Deny];
+    decisions
+        .into_iter()
+        .find(|decision| decision.name() == word)
 }
 
 /// Trims and truncates a hook's text and escapes its control characters. Returns `None` if it is

@@ -42,8 +42,8 @@ impl ToolMatcher {
             (Ok(_), Ok(anchored)) => Ok(Self::Named(anchored)),
             (Err(error), _) | (_, Err(error)) => {
                 let text = error.to_string();
-                let last = text.lines().last().unwrap_or_default();
-                Err(last.trim_start_matches("error: ").to_owned())
+                let last_line = text.lines().last().unwrap_or_default();
+                Err(last_line.trim_start_matches("error: ").to_owned())
             }
         }
     }

@@ -134,8 +134,8 @@ pub fn build_request(
         "phase": phase,
         "round": round,
     });
-    let both = [common, subject.fields()].into_iter();
-    let fields = both.filter_map(|value| match value {
+    let objects = [common, subject.fields()].into_iter();
+    let fields = objects.filter_map(|value| match value {
         Value::Object(fields) => Some(fields),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             None

@@ -95,8 +95,8 @@ impl HookVerdict {
 
     /// Replaces a milder decision with a stricter one.
     fn decide(&mut self, decision: HookDecision, why: String) {
-        let known = self.decision.as_ref().map(|(known, _)| *known);
-        if known.is_none_or(|known| known < decision) {
+        let current_decision = self.decision.as_ref().map(|(known, _)| *known);
+        if current_decision.is_none_or(|known| known < decision) {
             self.decision = Some((decision, why));
         }
     }

@@ -395,8 +395,8 @@ impl<'b> MarkdownWriter<'b> {
     }
 
     fn image(&mut self, tag: &StartTag<()>) {
-        let text = attribute(tag, b"alt").unwrap_or_default();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let alt_text = attribute(tag, b"alt").unwrap_or_default();
+        let text = alt_text.split_whitespace().collect::<Vec<_>>().join(" ");
         let address = attribute(tag, b"src").and_then(|src| self.address(&src));
         if let (false, Some(address)) = (text.is_empty(), address) {
             self.push_text(&format!("![{text}]({address})"));

@@ -137,15 +137,15 @@ pub enum MarkdownSpan {
 
 /// Parses `CommonMark` with tables, task lists and strikethrough, as on GitHub.
 pub fn parse(text: &str) -> Vec<MarkdownBlock> {
-    let (text, rest) = text.split_at(text.floor_char_boundary(MARKDOWN_BYTES_MAX));
+    let (text, later_text) = text.split_at(text.floor_char_boundary(MARKDOWN_BYTES_MAX));
     let mut tree = TreeBuilder::default();
     for event in Parser::new_ext(text, OPTIONS) {
         tree.add(event);
     }
     let mut blocks = tree.finish();
-    if !rest.is_empty() {
+    if !later_text.is_empty() {
         let spans = vec![MarkdownSpan::Text {
-            text: rest.to_owned(),
+            text: later_text.to_owned(),
         }];
         blocks.push(MarkdownBlock::Paragraph { spans });
     }

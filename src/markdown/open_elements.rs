@@ -92,8 +92,8 @@ impl TextConcealment {
     fn of_child(self, tag: &StartTag<()>, believes_aria: bool) -> Self {
         let has = |name: &[u8]| tag.attributes.contains_key(name);
         let value = |name: &[u8]| {
-            let value = tag.attributes.get(name)?;
-            Some(String::from_utf8_lossy(&value.value))
+            let attribute = tag.attributes.get(name)?;
+            Some(String::from_utf8_lossy(&attribute.value))
         };
         let style = value(b"style").map(|style| InlineStyle::parse(&style));
         let style = style.unwrap_or_default();
@@ -124,25 +124,29 @@ struct InlineStyle {
 impl InlineStyle {
     /// Reads the declarations of a `style` attribute. Of several, one that hides the text counts.
     fn parse(style: &str) -> Self {
-        let mut read = Self::default();
+        let mut inline_style = Self::default();
         for declaration in without_comments(style).split(';') {
             let Some((property, value)) = declaration.split_once(':') else {
                 continue;
             };
-            let value = value.split('!').next().unwrap_or_default();
-            let value = value.trim().to_ascii_lowercase();
+            let value = value
+                .split('!')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase();
             let (slot, is_shown) = match property.trim().to_ascii_lowercase().as_str() {
-                "display" => (&mut read.is_displayed, Some(value != "none")),
-                "visibility" => (&mut read.is_visible, visibility(&value)),
-                "font-size" => (&mut read.has_size, has_size(&value)),
-                "font" => (&mut read.has_size, has_size_in_font(&value)),
+                "display" => (&mut inline_style.is_displayed, Some(value != "none")),
+                "visibility" => (&mut inline_style.is_visible, visibility(&value)),
+                "font-size" => (&mut inline_style.has_size, has_size(&value)),
+                "font" => (&mut inline_style.has_size, has_size_in_font(&value)),
                 _ => continue,
             };
             if let Some(is_shown) = is_shown {
                 *slot = Some(slot.unwrap_or(true) && is_shown);
             }
         }
-        read
+        inline_style
     }
 }
 
@@ -345,11 +349,11 @@ impl OpenElements {
         is_wall: impl Fn(&OpenElement) -> bool,
     ) -> Option<usize> {
         let innermost_first = self.elements.iter().enumerate().rev();
-        for (index, open) in innermost_first {
-            if is_wanted(open) {
+        for (index, element) in innermost_first {
+            if is_wanted(element) {
                 return Some(index);
             }
-            if is_wall(open) {
+            if is_wall(element) {
                 return None;
             }
         }

@@ -143,19 +143,19 @@ fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
 /// Returns where a bare name may end: before a space, before a separator, at the end of the text.
 fn bare_name_ends(after: &str) -> Vec<usize> {
     let mut ends = Vec::new();
-    let mut previous = None;
+    let mut previous_character = None;
     for (at, c) in after.char_indices() {
         if is_space(c) {
             ends.push(at);
             return ends;
         }
-        if may_end_name(previous, c) {
+        if may_end_name(previous_character, c) {
             ends.push(at);
         }
-        if previous.is_none() && !ends.is_empty() || ends.len() == ENDS_MAX {
+        if previous_character.is_none() && !ends.is_empty() || ends.len() == ENDS_MAX {
             return ends;
         }
-        previous = Some(c);
+        previous_character = Some(c);
     }
     ends.push(after.len());
     ends
@@ -163,8 +163,8 @@ fn bare_name_ends(after: &str) -> Vec<usize> {
 
 /// Returns whether `:w` is a separate word, given the text `rest` after it.
 fn is_separate_suffix(rest: &str) -> bool {
-    let next = rest.trim_start_matches(TRIMMED).chars().next();
-    next.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
+    let next_character = rest.trim_start_matches(TRIMMED).chars().next();
+    next_character.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
 }
 
 fn is_space(c: char) -> bool {

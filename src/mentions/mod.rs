@@ -67,9 +67,11 @@ pub struct MentionLookup<'a> {
 
 impl std::fmt::Debug for MentionLookup<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = formatter.debug_struct("MentionLookup");
-        shown.field("base", self.base).field("home", &self.home);
-        shown.finish_non_exhaustive()
+        let mut debug_struct = formatter.debug_struct("MentionLookup");
+        debug_struct
+            .field("base", self.base)
+            .field("home", &self.home);
+        debug_struct.finish_non_exhaustive()
     }
 }
 
@@ -145,13 +147,13 @@ impl ParsedPrompt {
 pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPrompt {
     let mut reader = MentionParser::new(lookup);
     reader.read(&task.typed);
-    let mut cleaned = reader.cleaned;
+    let mut typed_text = reader.cleaned;
     let mut piped = MentionList::default();
     if let Some(text) = &task.piped {
-        if !cleaned.is_empty() {
-            cleaned.push_str(PIPED_GAP);
+        if !typed_text.is_empty() {
+            typed_text.push_str(PIPED_GAP);
         }
-        cleaned.push_str(text);
+        typed_text.push_str(text);
         let mut reader = MentionParser::new(lookup);
         reader.lookups_left = PIPED_MENTIONS_MAX;
         reader.read(text);
@@ -160,7 +162,7 @@ pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPromp
     ParsedPrompt {
         original_prompt: task.full_text(),
         suggestions: suggestions(&reader.mentions.list, lookup.base),
-        cleaned_prompt: cleaned,
+        cleaned_prompt: typed_text,
         mentions: reader.mentions.list,
         missing: reader.missing.list,
         words: reader.words.list,
@@ -203,9 +205,9 @@ struct MentionList {
 
 impl MentionList {
     fn add(&mut self, new: Mention) {
-        let known = self.index_by_path.get(&new.path).copied();
-        if let Some(old) = known.and_then(|index| self.list.get_mut(index)) {
-            old.permission = old.permission.max(new.permission);
+        let known_index = self.index_by_path.get(&new.path).copied();
+        if let Some(known_mention) = known_index.and_then(|index| self.list.get_mut(index)) {
+            known_mention.permission = known_mention.permission.max(new.permission);
         } else {
             self.index_by_path.insert(new.path.clone(), self.list.len());
             self.list.push(new);
@@ -259,9 +261,10 @@ impl<'a> MentionParser<'a> {
                 continue;
             }
             self.cleaned.push_str(text);
-            let before = PrecedingText::from_previous(text.chars().next_back().or(previous));
+            let preceding_text =
+                PrecedingText::from_previous(text.chars().next_back().or(previous));
             let at = prompt.len().saturating_sub(after.len()).saturating_sub(1);
-            if let Some(after) = self.mention(before, at, after) {
+            if let Some(after) = self.mention(preceding_text, at, after) {
                 rest = after;
                 previous = None;
             } else {
@@ -339,10 +342,10 @@ impl<'a> MentionParser<'a> {
     /// already.
     fn push_path(&mut self, path: &AbsPath, rest: &str) {
         let path = path.to_string();
-        let quoted = ['"', '\'', '`']
+        let is_quoted = ['"', '\'', '`']
             .iter()
             .any(|quote| self.cleaned.ends_with(*quote) && rest.starts_with(*quote));
-        if path.contains(char::is_whitespace) && !quoted {
+        if path.contains(char::is_whitespace) && !is_quoted {
             self.cleaned.push('"');
             self.cleaned.push_str(&path);
             self.cleaned.push('"');

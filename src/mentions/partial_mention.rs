@@ -24,11 +24,11 @@ pub struct PartialMention<'l> {
 /// Returns the mention that ends at `cursor`, a position in `line` in bytes. There is none in an
 /// e-mail address, after a backslash, or after a closing quote.
 pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
-    let before = line.get(..cursor)?;
-    let signs = before.rmatch_indices('@').take(SIGNS_MAX);
+    let text_before_cursor = line.get(..cursor)?;
+    let signs = text_before_cursor.rmatch_indices('@').take(SIGNS_MAX);
     for (start, _) in signs {
-        let name = before.get(start.saturating_add(1)..)?;
-        if name.len() > USER_PATH_BYTES_MAX || !may_begin_after(before.get(..start)?) {
+        let name = text_before_cursor.get(start.saturating_add(1)..)?;
+        if name.len() > USER_PATH_BYTES_MAX || !may_begin_after(text_before_cursor.get(..start)?) {
             continue;
         }
         match name.strip_prefix('"') {
@@ -63,9 +63,9 @@ fn unquoted_mention(start: usize, name: &str) -> PartialMention<'_> {
 
 /// Returns whether a mention may begin after `text`.
 fn may_begin_after(text: &str) -> bool {
-    let previous = text.chars().next_back();
-    PrecedingText::from_previous(previous) == PrecedingText::Gap
-        && !matches!(previous, Some('\\' | '@'))
+    let previous_character = text.chars().next_back();
+    PrecedingText::from_previous(previous_character) == PrecedingText::Gap
+        && !matches!(previous_character, Some('\\' | '@'))
 }
 
 /// Returns the mention of `name` as it is typed, in quotes if it needs them; `None` if no mention

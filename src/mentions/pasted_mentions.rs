@@ -43,31 +43,32 @@ impl PastedMentions {
         lookup: MentionLookup<'_>,
         is_closed: &dyn Fn(&Mention) -> bool,
     ) -> Self {
-        let mut found = occurrences(text, lookup);
-        found.retain(|occurrence| is_closed(&occurrence.mention));
-        Self(found)
+        let mut list = occurrences(text, lookup);
+        list.retain(|occurrence| is_closed(&occurrence.mention));
+        Self(list)
     }
 
     /// Returns the mentions, each path and permission once.
     pub fn mentions(&self) -> Vec<&Mention> {
         let mut seen = BTreeSet::new();
-        let all = self.0.iter().map(|occurrence| &occurrence.mention);
-        all.filter(|mention| seen.insert((&mention.path, mention.permission)))
+        let mentions = self.0.iter().map(|occurrence| &occurrence.mention);
+        mentions
+            .filter(|mention| seen.insert((&mention.path, mention.permission)))
             .collect()
     }
 
     /// Returns `line`, in which they were found, with a backslash before each of them: plain text,
     /// which opens nothing when the line is read now or recalled from the history later.
     pub fn escape(&self, line: &str) -> String {
-        let mut escaped = String::with_capacity(line.len().saturating_add(self.0.len()));
+        let mut escaped_line = String::with_capacity(line.len().saturating_add(self.0.len()));
         let mut copied_length = 0;
         for MentionOccurrence { at, .. } in &self.0 {
-            escaped.push_str(line.get(copied_length..*at).unwrap_or_default());
-            escaped.push('\\');
+            escaped_line.push_str(line.get(copied_length..*at).unwrap_or_default());
+            escaped_line.push('\\');
             copied_length = *at;
         }
-        escaped.push_str(line.get(copied_length..).unwrap_or_default());
-        escaped
+        escaped_line.push_str(line.get(copied_length..).unwrap_or_default());
+        escaped_line
     }
 }
 

@@ -20,8 +20,8 @@ impl DomainPattern {
     pub fn parse(written: &str) -> Option<Self> {
         let text = written
             .strip_prefix('*')
-            .filter(|rest| rest.starts_with('.'));
-        let text = text.unwrap_or(written);
+            .filter(|rest| rest.starts_with('.'))
+            .unwrap_or(written);
         let (dot, name) = match text.strip_prefix('.') {
             Some(name) => (".", name),
             None => ("", text),
@@ -48,9 +48,9 @@ impl HostName {
         let name = written.to_ascii_lowercase();
         let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_byte);
-        let last = name.rsplit('.').next().unwrap_or_default();
+        let last_label = name.rsplit('.').next().unwrap_or_default();
         let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
-        (is_name && !is_number(last)).then_some(Self(name))
+        (is_name && !is_number(last_label)).then_some(Self(name))
     }
 
     /// Returns the name.

@@ -27,8 +27,8 @@ impl FoldedPath {
 /// Returns `path` relative to `root`, in its own spelling; `None` if it is not below `root`.
 pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
-    let mut above = root.iter();
-    let is_below = above.all(|wanted| {
+    let mut root_names = root.iter();
+    let is_below = root_names.all(|wanted| {
         names
             .next()
             .is_some_and(|name| fold_name(name) == fold_name(wanted))
@@ -61,19 +61,19 @@ impl NestedGrant {
         let pairs = grants.iter().zip(roots).enumerate();
         let inside =
             pairs.filter(|(_, (other, folded))| other.root != grant.root && folded.is_within(root));
-        let nested = inside.map(|(index, (other, folded))| Self {
+        let nested_grants = inside.map(|(index, (other, folded))| Self {
             index,
             scope: other.scope,
             below: folded.0.iter().skip(root.0.len()).cloned().collect(),
         });
-        nested.collect()
+        nested_grants.collect()
     }
 
     /// Returns whether it covers `rel`, a path below the root of the outer grant.
     pub(crate) fn reaches(&self, rel: &RelPath) -> bool {
         let mut names = rel.names();
-        let mut wanted = self.below.iter();
-        wanted.all(|wanted| names.next().is_some_and(|name| fold_name(name) == *wanted))
+        let mut wanted_names = self.below.iter();
+        wanted_names.all(|wanted| names.next().is_some_and(|name| fold_name(name) == *wanted))
             && (self.scope == GrantScope::Tree || names.next().is_none())
     }
 }

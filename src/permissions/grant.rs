@@ -148,9 +148,9 @@ impl Grant {
 /// Adds `new` to `grants`. A grant with the same root, scope and kind is raised to the higher
 /// permission and never lowered; its exceptions are kept.
 pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
-    let same =
+    let is_same =
         |old: &&mut Grant| old.root == new.root && old.scope == new.scope && old.kind == new.kind;
-    match grants.iter_mut().find(same) {
+    match grants.iter_mut().find(is_same) {
         Some(old) => old.permission = old.permission.max(new.permission),
         None => grants.push(new),
     }
@@ -161,13 +161,13 @@ pub fn merge(grants: &mut Vec<Grant>, new: Grant) {
 pub fn inherit_exceptions(grants: &mut [Grant]) {
     let is_context =
         |grant: &Grant| grant.kind == GrantKind::Context && grant.scope == GrantScope::Tree;
-    let outer: Vec<Grant> = grants
+    let contexts: Vec<Grant> = grants
         .iter()
         .filter(|grant| is_context(grant))
         .cloned()
         .collect();
     for inner in grants.iter_mut().filter(|grant| is_context(grant)) {
-        for outer in outer.iter().filter(|outer| outer.root != inner.root) {
+        for outer in contexts.iter().filter(|outer| outer.root != inner.root) {
             let inside =
                 |rel: &RelPath| below_folded(outer.root.join(rel).as_path(), inner.root.as_path());
             let is_closed = |rel: &RelPath| !rel.is_root();

@@ -129,19 +129,19 @@ impl AccessHistory {
     /// Records that `from` and everything below it was moved to `to`.
     pub fn record_move(&mut self, from: &RealPath, to: &RealPath) {
         for versions in [&mut self.seen_versions, &mut self.own_versions] {
-            let moved: Vec<(RealPath, FileFingerprint)> = versions
+            let moved_versions: Vec<(RealPath, FileFingerprint)> = versions
                 .iter()
                 .filter_map(|(path, version)| Some((to.join(&path.below(from)?), *version)))
                 .collect();
             versions.retain(|path, _| !path.is_within(from));
-            versions.extend(moved);
+            versions.extend(moved_versions);
         }
-        let unread = self.moved_unread.iter();
-        let moved: Vec<RealPath> = unread
+        let unread_paths = self.moved_unread.iter();
+        let moved_paths: Vec<RealPath> = unread_paths
             .filter_map(|path| Some(to.join(&path.below(from)?)))
             .collect();
         self.moved_unread.retain(|path| !path.is_within(from));
-        self.moved_unread.extend(moved);
+        self.moved_unread.extend(moved_paths);
     }
 
     /// Returns the version in which the agent itself last left `path`; it may have been changed
@@ -165,14 +165,14 @@ impl AccessHistory {
 
 /// Returns whether a file is generated, judging only by the names below its grant's root.
 pub fn is_generated(rel: &RelPath) -> bool {
-    let named = |name: &OsStr| {
+    let is_generated_name = |name: &OsStr| {
         let name = name.to_string_lossy();
         GENERATED_NAMES.contains(&name.as_ref())
             || GENERATED_SUFFIXES
                 .iter()
                 .any(|suffix| name.ends_with(suffix))
     };
-    rel.names().any(named)
+    rel.names().any(is_generated_name)
 }
 
 #[cfg(test)]

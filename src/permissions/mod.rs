@@ -194,7 +194,8 @@ impl PathPermissionManager {
     /// to allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
         let reached = self.most_specific(path);
-        let inside = reached.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());
+        let inside =
+            most_specific.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());
         inside.unwrap_or_default()
     }
 

@@ -84,12 +84,12 @@ impl PathGlob {
         while names.last() == Some(&ANY_DEPTH) {
             names.pop();
         }
-        let plain = if text.starts_with('/') {
+        let plain_count = if text.starts_with('/') {
             names.iter().take_while(|name| !has_meta(name)).count()
         } else {
             0
         };
-        let (prefix, rest) = names.split_at_checked(plain).unwrap_or_default();
+        let (prefix, rest) = names.split_at_checked(plain_count).unwrap_or_default();
         let prefix = text
             .starts_with('/')
             .then(|| AbsPath::top().join(prefix.join("/")));
@@ -143,14 +143,14 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
     if rest.is_empty() {
         return Ok(None);
     }
-    let folded: Vec<String> = rest
+    let folded_names: Vec<String> = rest
         .split('/')
         .map(|name| match name {
             ANY_DEPTH => name.to_owned(),
             name => fold_name(OsStr::new(name)).into_owned(),
         })
         .collect();
-    let built = GlobBuilder::new(&folded.join("/"))
+    let built = GlobBuilder::new(&folded_names.join("/"))
         .literal_separator(true)
         .build();
     match built {
@@ -254,8 +254,8 @@ impl PathRule {
     /// Returns the single path that the rule applies to, along with everything below it; `None` if
     /// the glob could match several.
     pub fn single_path(&self) -> Option<AbsPath> {
-        let plain = !has_meta(&self.stored.rest);
-        plain.then(|| self.stored.anchor.join(&self.stored.rest))
+        let is_plain = !has_meta(&self.stored.rest);
+        is_plain.then(|| self.stored.anchor.join(&self.stored.rest))
     }
 
     fn matches_at(&self, path: &Path) -> bool {
@@ -280,13 +280,13 @@ impl PathRule {
         let Some(glob) = &self.glob else {
             return true;
         };
-        let mut seen = String::new();
+        let mut prefix = String::new();
         names.any(|name| {
-            if !seen.is_empty() {
-                seen.push('/');
+            if !prefix.is_empty() {
+                prefix.push('/');
             }
-            seen.push_str(&fold_name(name));
-            glob.is_match(&seen)
+            prefix.push_str(&fold_name(name));
+            glob.is_match(&prefix)
         })
     }
 }
@@ -319,10 +319,10 @@ pub fn remaining_permission(
     ruling: RuleAction,
     path: &RealPath,
 ) -> Option<Permission> {
-    let matching = rules
+    let matching_rules = rules
         .iter()
         .filter(|rule| rule.action() == ruling && rule.matches(path));
-    matching
+    matching_rules
         .map(PathRule::ceiling)
         .min()
         .unwrap_or(Some(Permission::Write))

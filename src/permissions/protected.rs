@@ -62,19 +62,19 @@ const SECRETS: &[&str] = &[
 /// Returns the first protected name between a context path's root and `rel`, as spelled in
 /// [`PROTECTED`]. `unprotected` lists the names that the context path removes from that list.
 pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static str> {
-    let open = |found: &&str| {
+    let is_open = |found: &&str| {
         unprotected
             .iter()
             .any(|name| name.eq_ignore_ascii_case(found))
     };
     let mut parent = Cow::Borrowed("");
     for name in rel.names() {
-        let folded = fold_name(name);
-        let found = protected_entry(&parent, &folded).filter(|found| !open(found));
-        if found.is_some() {
-            return found;
+        let folded_name = fold_name(name);
+        let entry = protected_entry(&parent, &folded_name).filter(|found| !is_open(found));
+        if entry.is_some() {
+            return entry;
         }
-        parent = folded;
+        parent = folded_name;
     }
     None
 }
@@ -93,23 +93,23 @@ pub fn is_within(rel: &RelPath, directory: &RelPath) -> bool {
 /// Returns whether a file of this name holds secrets by convention (`.env*`, private keys,
 /// `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
-    let folded = fold_name(name);
-    let is_env = folded.starts_with(".env.") && !ENV_SAMPLES.contains(&folded.as_ref());
-    let extension = Path::new(folded.as_ref())
+    let folded_name = fold_name(name);
+    let is_env = folded_name.starts_with(".env.") && !ENV_SAMPLES.contains(&folded_name.as_ref());
+    let extension = Path::new(folded_name.as_ref())
         .extension()
         .and_then(OsStr::to_str);
     let is_key = matches!(extension, Some("pem" | "key"));
-    is_env || is_key || SECRETS.contains(&folded.as_ref())
+    is_env || is_key || SECRETS.contains(&folded_name.as_ref())
 }
 
 /// Returns the entry of [`PROTECTED`] that `name` in the directory `parent` matches.
 fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
     let dotenv = name.starts_with(".env.") && !ENV_SAMPLES.contains(&name);
-    let short = name.contains('~');
+    let has_tilde = name.contains('~');
     let names = |entry: &&str| {
         entry.eq_ignore_ascii_case(name)
             || (dotenv && *entry == ".env")
-            || (short && is_short_name(name, entry))
+            || (has_tilde && is_short_name(name, entry))
             || names_both(entry, parent, name)
     };
     PROTECTED.iter().copied().find(names)
@@ -138,14 +138,14 @@ pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
         Some((before, _)) if !before.is_empty() => before,
         _ => &name,
     };
-    let mut folded = String::new();
+    let mut folded_name = String::new();
     for c in before_stream.chars().filter(|c| !is_ignorable(*c)) {
         // Names that differ only in case or by a ligature have the same capitals.
         let capitals = c.to_lowercase().flat_map(char::to_uppercase);
-        folded.extend(capitals.flat_map(char::to_lowercase));
+        folded_name.extend(capitals.flat_map(char::to_lowercase));
     }
-    folded.truncate(folded.trim_end_matches([' ', '.']).len());
-    Cow::Owned(folded)
+    folded_name.truncate(folded_name.trim_end_matches([' ', '.']).len());
+    Cow::Owned(folded_name)
 }
 
 /// Returns whether a character has the Unicode property `Default_Ignorable_Code_Point`.

@@ -425,12 +425,12 @@ fn ceiling_of_path_rules(subject: &RuleSubject<'_>, ruling: RuleAction) -> Permi
 /// Returns the protected name on the path. A granted file is its own root, so its protected name is
 /// the root's last component.
 fn protected_below(subject: &RuleSubject<'_>) -> Option<&'static str> {
-    let open = &subject.grant.unprotected;
+    let unprotected = &subject.grant.unprotected;
     match subject.grant.scope {
-        GrantScope::Tree => protected_name(subject.rel, open),
+        GrantScope::Tree => protected_name(subject.rel, unprotected),
         GrantScope::File => {
             let name = subject.grant.root.name()?;
-            protected_name(&RelPath::default().child(name)?, open)
+            protected_name(&RelPath::default().child(name)?, unprotected)
         }
     }
 }

@@ -90,8 +90,9 @@ pub fn find_interrupted(
 
 /// Returns whether a run with this `status.json` ended because the user stopped it.
 fn was_stopped(status_file: Option<&Value>) -> bool {
-    let reason = status_file.and_then(|file| file.get("finish_reason"));
-    let reason = reason.and_then(|reason| ExitStatus::deserialize(reason).ok());
+    let reason = status_file
+        .and_then(|file| file.get("finish_reason"))
+        .and_then(|reason| ExitStatus::deserialize(reason).ok());
     reason == Some(ExitStatus::Interrupted)
 }
 
@@ -116,9 +117,11 @@ impl ResumeState {
     /// [`ResumeState::discard_end`].
     pub fn read(run: &RunDir) -> Result<Self> {
         let manifest = run.manifest()?;
-        let last = manifest.temp_workspaces.first().and_then(AbsPath::new);
-        let last = last.as_ref().and_then(|path| path.as_path().file_name());
-        let name = last
+        let last_workspace = manifest.temp_workspaces.first().and_then(AbsPath::new);
+        let last_name = last_workspace
+            .as_ref()
+            .and_then(|path| path.as_path().file_name());
+        let name = last_name
             .and_then(|name| RunName::parse(name.to_str()?))
             .ok_or_else(|| resume_error(run, "its records do not contain its name"))?;
         let mut reopened = EventLog::reopen(&run.events_file())?;
@@ -180,7 +183,7 @@ fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
         matches!(event, Event::Run(RunEvent::RunEnded { status, .. })
             if *status == ExitStatus::Interrupted)
     };
-    let ended = events.iter().rposition(is_stopped)?;
+    let stop = events.iter().rposition(is_stopped)?;
     let last_attempt = events
         .iter()
         .rposition(|(event, _)| matches!(event, Event::Run(RunEvent::RunStarted { .. })));
@@ -191,7 +194,7 @@ fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
             || matches!(event, Event::Delivery(DeliveryEvent::FinalAnswer { .. }))
     };
     let first = events.iter().skip(begin).position(follows);
-    Some(first.map_or(ended, |first| begin.saturating_add(first)))
+    Some(first.map_or(stop, |first| begin.saturating_add(first)))
 }
 
 fn resume_error(run: &RunDir, why: &str) -> Error {
@@ -238,8 +241,8 @@ fn coordinations<'e>(
             is_open = false;
         }
     }
-    if let Some(last) = coordinations.back_mut().filter(|_| is_open) {
-        last.ending = RecordedEnding::Closed;
+    if let Some(coordination) = coordinations.back_mut().filter(|_| is_open) {
+        coordination.ending = RecordedEnding::Closed;
     }
     coordinations
 }

@@ -220,8 +220,8 @@ pub fn merged_copies<'a>(
     iteration: u32,
     role: &RoleName,
 ) -> Vec<u32> {
-    let all = effective_merges(entries).into_iter();
-    let its = all.filter(|(merge, _)| merge.iteration == iteration && merge.role == *role);
+    let merges = effective_merges(entries).into_iter();
+    let its = merges.filter(|(merge, _)| merge.iteration == iteration && merge.role == *role);
     its.map(|(merge, _)| merge.copy).collect()
 }
 
@@ -235,15 +235,16 @@ fn effective_merges<'a>(
         match entry {
             JournalEntry::Merge(merge) => effective.push((merge, text)),
             JournalEntry::Reset { role } => {
-                let mut newest = effective.iter().rev();
-                let newest = newest
+                let newest_iteration = effective
+                    .iter()
+                    .rev()
                     .find(|(merge, _)| merge.role == *role)
                     .map(|(merge, _)| merge.iteration);
                 let is_its = |(merge, _): &(&MergeEntry, &str)| {
-                    merge.role == *role && Some(merge.iteration) == newest
+                    merge.role == *role && Some(merge.iteration) == newest_iteration
                 };
-                let first = effective.iter().position(is_its);
-                effective.truncate(first.unwrap_or(effective.len()));
+                let first_index = effective.iter().position(is_its);
+                effective.truncate(first_index.unwrap_or(effective.len()));
             }
             JournalEntry::Start
             | JournalEntry::Begin { .. }

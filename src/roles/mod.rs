@@ -215,9 +215,9 @@ impl PipelineSpec {
         let Some(stage) = self.stage(number) else {
             return Vec::new();
         };
-        let earlier = self.stages.iter().take(number);
+        let earlier_stages = self.stages.iter().take(number);
         match &stage.role.reads {
-            RoleReadAccess::AllEarlier => earlier.collect(),
+            RoleReadAccess::AllEarlier => earlier_stages.collect(),
             RoleReadAccess::Only(names) => {
                 let is_named = |other: &&PipelineStage| names.contains(&other.role.name);
                 self.stages.iter().filter(is_named).collect()

@@ -87,8 +87,8 @@ pub fn next_stage_where(
     let count = ends.map_or(pipeline.stages.len(), |ends| ends.saturating_add(1));
     let find_from = |from: usize| {
         let mut stages = pipeline.stages.iter().enumerate().take(count).skip(from);
-        let found = stages.find(|(number, stage)| is_meant(*number, stage));
-        found.map(|(number, _)| number)
+        let first_match = stages.find(|(number, stage)| is_meant(*number, stage));
+        first_match.map(|(number, _)| number)
     };
     let (iteration, from) = last.map_or((1, 0), |(iteration, stage)| {
         (iteration, stage.saturating_add(1))

@@ -25,41 +25,47 @@ pub struct OpenQuestion {
 /// Returns the parts of a plan in the order of their numbers, each with its heading. Empty if the
 /// plan has none.
 pub fn plan_parts(plan: &str) -> Vec<String> {
-    let mut numbered: Vec<(u32, String)> = Vec::new();
+    let mut numbered_sections: Vec<(u32, String)> = Vec::new();
     for section in sections(plan) {
         let number = section.heading.strip_prefix(PART).and_then(part_number);
         let Some(number) = number else {
             continue;
         };
-        match numbered.iter_mut().find(|(known, _)| *known == number) {
+        match numbered_sections
+            .iter_mut()
+            .find(|(known, _)| *known == number)
+        {
             Some((_, text)) => text.push_str(section.whole),
-            None => numbered.push((number, section.whole.to_owned())),
+            None => numbered_sections.push((number, section.whole.to_owned())),
         }
     }
-    numbered.sort_by_key(|(number, _)| *number);
-    numbered.into_iter().map(|(_, text)| text).collect()
+    numbered_sections.sort_by_key(|(number, _)| *number);
+    numbered_sections
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect()
 }
 
 /// Returns the role's review of its own work at the end of its answer.
 pub fn self_review(answer: &str) -> Option<&str> {
-    let mut found = sections(answer);
-    found.retain(|section| section.heading.eq_ignore_ascii_case(SELF_REVIEW));
-    let body = found.last()?.body.trim();
+    let mut reviews = sections(answer);
+    reviews.retain(|section| section.heading.eq_ignore_ascii_case(SELF_REVIEW));
+    let body = reviews.last()?.body.trim();
     (!body.is_empty()).then_some(body)
 }
 
 /// Returns the open questions that an answer lists: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
-    let all = sections(answer);
+    let answer_sections = sections(answer);
     let is_open_questions =
         |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
-    let Some(section) = all.iter().find(is_open_questions) else {
+    let Some(section) = answer_sections.iter().find(is_open_questions) else {
         return Vec::new();
     };
     let mut questions: Vec<OpenQuestion> = Vec::new();
     for line in section.body.lines() {
-        let bare = line.trim();
-        let assumed = bare.trim_start_matches(['-', '*', ' ']);
+        let trimmed_line = line.trim();
+        let assumed = trimmed_line.trim_start_matches(['-', '*', ' ']);
         if let Some(assumption) = strip_assumption(assumed) {
             if let Some(last) = questions.last_mut() {
                 assumption.clone_into(&mut last.assumption);
@@ -96,38 +102,38 @@ struct MarkdownHeading<'a> {
 /// Returns the sections of `text`. A section ends at the next heading of its level or a higher one.
 fn sections(text: &str) -> Vec<MarkdownSection<'_>> {
     let headings = headings(text);
-    let mut found = Vec::new();
+    let mut markdown_sections = Vec::new();
     for (at, heading) in headings.iter().enumerate() {
-        let mut later = headings.iter().skip(at.saturating_add(1));
-        let next = later.find(|later| later.level <= heading.level);
-        let end = next.map_or(text.len(), |next| next.start);
+        let mut later_headings = headings.iter().skip(at.saturating_add(1));
+        let next_heading = later_headings.find(|later| later.level <= heading.level);
+        let end = next_heading.map_or(text.len(), |next| next.start);
         if let (Some(body), Some(whole)) =
             (text.get(heading.end..end), text.get(heading.start..end))
         {
-            found.push(MarkdownSection {
+            markdown_sections.push(MarkdownSection {
                 heading: heading.text,
                 body,
                 whole,
             });
         }
     }
-    found
+    markdown_sections
 }
 
 /// Returns the headings of `text`, except in fenced code.
 fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
-    let mut found = Vec::new();
+    let mut headings = Vec::new();
     let mut start: usize = 0;
     let mut is_fenced = false;
     for line in text.split_inclusive('\n') {
         let end = start.saturating_add(line.len());
-        let bare = line.trim();
-        let words = bare.trim_start_matches('#');
-        let level = bare.len().saturating_sub(words.len());
-        if bare.starts_with("```") {
+        let trimmed_line = line.trim();
+        let words = trimmed_line.trim_start_matches('#');
+        let level = trimmed_line.len().saturating_sub(words.len());
+        if trimmed_line.starts_with("```") {
             is_fenced = !is_fenced;
         } else if !is_fenced && level > 0 && words.starts_with(' ') {
-            found.push(MarkdownHeading {
+            headings.push(MarkdownHeading {
                 level,
                 text: words.trim(),
                 start,
@@ -136,7 +142,7 @@ fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
         }
         start = end;
     }
-    found
+    headings
 }
 
 /// Parses the number after the word for a part: ` 2: the parser`.

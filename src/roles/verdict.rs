@@ -17,9 +17,9 @@ impl RoleVerdict {
     /// possibly with emphasis marks around it; a text that merely mentions the word does not count.
     pub fn parse(answer: &str) -> Self {
         let mut lines = answer.lines().map(str::trim);
-        let first = lines.find(|line| !line.is_empty()).unwrap_or_default();
+        let first_line = lines.find(|line| !line.is_empty()).unwrap_or_default();
         let is_mark = |c: char| matches!(c, '*' | '_' | '`' | '#' | '.' | '!' | ' ');
-        if first.trim_matches(is_mark) == SATISFIED {
+        if first_line.trim_matches(is_mark) == SATISFIED {
             RoleVerdict::Satisfied
         } else {
             RoleVerdict::Feedback(answer.trim().to_owned())

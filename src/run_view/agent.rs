@@ -189,8 +189,8 @@ impl ReplyTail {
             .saturating_add(u64::try_from(text.len()).unwrap_or(u64::MAX));
         self.text.push_str(text);
         if self.text.len() > REPLY_TAIL_BYTES_MAX {
-            let start = self.text.len().saturating_sub(REPLY_TAIL_BYTES_KEPT);
-            let start = self.text.ceil_char_boundary(start);
+            let excess = self.text.len().saturating_sub(REPLY_TAIL_BYTES_KEPT);
+            let start = self.text.ceil_char_boundary(excess);
             self.text.drain(..start);
         }
     }
@@ -665,10 +665,10 @@ impl AgentView {
             ),
         };
         self.transcript.push(kind, &summary, at);
-        let mut running = self.calls.iter_mut().rev();
-        let ended = running
+        let mut newest_first = self.calls.iter_mut().rev();
+        let ended_call = newest_first
             .find(|call| call.call_id == *call_id && call.outcome == ToolCallOutcome::Running);
-        if let Some(call) = ended {
+        if let Some(call) = ended_call {
             call.outcome = outcome;
             call.elapsed_ms = Some(*elapsed_ms);
         }
@@ -678,9 +678,9 @@ impl AgentView {
     /// Ends the current activity: it runs the last call that has not ended, as a program whose own call
     /// waited, or waits for its model again, or does nothing.
     fn resume_calls(&mut self, at: EventPosition) {
-        let mut running = self.calls.iter().rev();
-        let next = running.find(|call| call.outcome == ToolCallOutcome::Running);
-        match next.map(|call| call.tool.clone()) {
+        let mut newest_first = self.calls.iter().rev();
+        let running_call = newest_first.find(|call| call.outcome == ToolCallOutcome::Running);
+        match running_call.map(|call| call.tool.clone()) {
             Some(tool) => self.set_activity(AgentActivity::RunningTool(tool), at),
             None => self.end_activity(at),
         }

@@ -44,8 +44,8 @@ pub(super) fn apply(pending: &mut Vec<PendingApproval>, event: &ToolEvent, at: E
             && known.effects == *effects
     };
     if answer.is_some() {
-        if let Some(answered) = pending.iter().position(is_same) {
-            pending.remove(answered);
+        if let Some(index) = pending.iter().position(is_same) {
+            pending.remove(index);
         }
     } else {
         pending.push(PendingApproval {

@@ -148,8 +148,8 @@ impl BallotView {
     /// Returns the agents whose current answer fails a required check, in the order of the config.
     pub fn failing_agents(&self) -> Vec<&AgentId> {
         let fails = |agent: &&AgentId| {
-            let mut current = self.current_answers();
-            current.any(|answer| answer.agent == **agent && answer.fails_checks())
+            let mut current_answers = self.current_answers();
+            current_answers.any(|answer| answer.agent == **agent && answer.fails_checks())
         };
         self.order.iter().filter(fails).collect()
     }
@@ -170,8 +170,8 @@ impl BallotView {
                 plan,
             } => {
                 self.void_votes(std::slice::from_ref(agent));
-                for earlier in &mut self.answers {
-                    earlier.is_replaced |= earlier.agent == *agent;
+                for answer in &mut self.answers {
+                    answer.is_replaced |= answer.agent == *agent;
                 }
                 push_bounded(
                     &mut self.answers,
@@ -251,13 +251,13 @@ impl BallotView {
         };
         let winner_votes = votes_of(winner);
         let failing = self.failing_agents();
-        let others = votes.iter().filter(|count| count.agent != *winner);
-        let rivals: Vec<&VotesForAgent> = others
+        let other_counts = votes.iter().filter(|count| count.agent != *winner);
+        let rivals: Vec<&VotesForAgent> = other_counts
             .clone()
             .filter(|other| other.count >= winner_votes)
             .collect();
         let is_failing = |other: &&VotesForAgent| failing.contains(&&other.agent);
-        if others.count() == 0 {
+        if other_counts.count() == 0 {
             WinnerReason::OnlyAnswer
         } else if !failing.contains(&winner) && rivals.iter().any(is_failing) {
             WinnerReason::PassedChecks

@@ -205,8 +205,8 @@ impl RunView {
 
     /// Returns the sections that changed after the event with the number `seq`, in order.
     pub fn sections_changed_after(&self, seq: u64) -> impl Iterator<Item = ViewSection> + '_ {
-        let changed = self.changed.iter();
-        changed.filter_map(move |(section, last)| (*last > seq).then_some(*section))
+        let changes = self.changed.iter();
+        changes.filter_map(move |(section, last)| (*last > seq).then_some(*section))
     }
 
     /// Returns the number of the event that changed a section last; `None` for one that never
@@ -310,10 +310,10 @@ impl RunView {
         if self.timeline.close_all(at) {
             self.mark_changed(ViewSection::Timeline, at);
         }
-        let mut previous = std::mem::take(&mut self.agents);
+        let mut previous_agents = std::mem::take(&mut self.agents);
         for id in agents {
-            let known = previous.iter().position(|agent| agent.id == *id);
-            let agent = known.map(|index| previous.swap_remove(index));
+            let position = previous_agents.iter().position(|agent| agent.id == *id);
+            let agent = position.map(|index| previous_agents.swap_remove(index));
             let mut agent = agent.unwrap_or_else(|| AgentView::new(id.clone()));
             agent.start_attempt(at);
             self.agents.push(agent);
@@ -390,13 +390,13 @@ impl RunView {
         reason = "events that are not named change nothing here"
     )]
     fn apply_delivery_event(&mut self, event: &DeliveryEvent, at: EventPosition) {
-        let before = self.run.phase;
+        let phase_before = self.run.phase;
         self.run.phase = match event {
             DeliveryEvent::FinalStarted { .. } => RunPhase::Presenting,
             DeliveryEvent::FinalAnswer { .. } => RunPhase::Delivering,
-            _ => before,
+            _ => phase_before,
         };
-        if self.run.phase != before {
+        if self.run.phase != phase_before {
             self.mark_changed(ViewSection::Run, at);
         }
         if self.delivery.apply(event) {

@@ -137,8 +137,8 @@ impl PipelineStages {
         let is_begun = |known: &&mut StageView| {
             known.iteration == stage.iteration && known.stage == stage.stage
         };
-        if let Some(known) = self.last_stage(&stage.role).filter(is_begun) {
-            known.progress = StageProgress::Working;
+        if let Some(known_stage) = self.last_stage(&stage.role).filter(is_begun) {
+            known_stage.progress = StageProgress::Working;
             return;
         }
         if self.stages.len() == STAGES_MAX {

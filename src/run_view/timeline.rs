@@ -164,9 +164,9 @@ impl TimelineLane {
     /// Ends what is open. A wait that took some time becomes a span; what else ends has an event of
     /// its own, with the exact time.
     fn close(&mut self, at: EventPosition) {
-        let ended = self.open.take();
+        let ended_span = self.open.take();
         let is_kept = |open: &OpenSpan| open.kind.is_wait() && open.from_ms < at.elapsed_ms;
-        if let Some(wait) = ended.filter(is_kept) {
+        if let Some(wait) = ended_span.filter(is_kept) {
             self.push(TimelineSpan {
                 kind: wait.kind,
                 from_ms: wait.from_ms,
@@ -201,12 +201,12 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
             label: single_line(label, LABEL_CHARS_MAX),
         })
     };
-    let ended =
+    let span_until_now =
         |kind, elapsed_ms: u64, label: &str| span(kind, now.saturating_sub(elapsed_ms), now, label);
     match event {
         Event::Model(ModelEvent::ModelRequestFinished {
             model, elapsed_ms, ..
-        }) => ended(SpanKind::Model, *elapsed_ms, model),
+        }) => span_until_now(SpanKind::Model, *elapsed_ms, model),
         Event::Model(
             ModelEvent::Retrying {
                 reason, wait_ms, ..
@@ -226,7 +226,7 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
             } else {
                 SpanKind::Tool
             };
-            ended(kind, *elapsed_ms, tool)
+            span_until_now(kind, *elapsed_ms, tool)
         }
         Event::Tool(
             ToolEvent::ToolCalled {
@@ -239,23 +239,27 @@ fn span_of(event: &Event, now: u64) -> Option<TimelineSpan> {
                 denied: Some(_),
                 ..
             },
-        ) => ended(SpanKind::Denied, 0, tool),
-        Event::Tool(ToolEvent::NativeToolCall { tool, .. }) => ended(SpanKind::Tool, 0, tool),
+        ) => span_until_now(SpanKind::Denied, 0, tool),
+        Event::Tool(ToolEvent::NativeToolCall { tool, .. }) => {
+            span_until_now(SpanKind::Tool, 0, tool)
+        }
         Event::Subagent(
             event @ SubagentEvent::SubagentFinished {
                 subagent,
                 elapsed_ms,
                 ..
             },
-        ) if event.is_preparation() => ended(SpanKind::Model, *elapsed_ms, subagent.as_str()),
+        ) if event.is_preparation() => {
+            span_until_now(SpanKind::Model, *elapsed_ms, subagent.as_str())
+        }
         Event::Delivery(DeliveryEvent::Checked { finding, .. }) => {
-            ended(SpanKind::Check, finding.elapsed_ms, &finding.check)
+            span_until_now(SpanKind::Check, finding.elapsed_ms, &finding.check)
         }
         Event::Coordination(CoordinationEvent::Answered { label, .. }) => {
-            ended(SpanKind::Answer, 0, &label.to_string())
+            span_until_now(SpanKind::Answer, 0, &label.to_string())
         }
         Event::Coordination(CoordinationEvent::Voted { label, .. }) => {
-            ended(SpanKind::Vote, 0, &label.to_string())
+            span_until_now(SpanKind::Vote, 0, &label.to_string())
         }
         Event::Run(_)
         | Event::Model(_)

@@ -79,11 +79,11 @@ impl Transcript {
     /// Appends a streamed piece to the reply of the same kind, or begins one.
     pub(super) fn append(&mut self, kind: EntryKind, text: &str, at: EventPosition) {
         if self.is_open
-            && let Some(last) = self.entries.back_mut()
-            && last.kind == kind
-            && last.text.len().saturating_add(text.len()) <= ENTRY_BYTES_MAX
+            && let Some(last_entry) = self.entries.back_mut()
+            && last_entry.kind == kind
+            && last_entry.text.len().saturating_add(text.len()) <= ENTRY_BYTES_MAX
         {
-            last.text.push_str(text);
+            last_entry.text.push_str(text);
             self.bytes = self.bytes.saturating_add(text.len());
             self.drop_oldest();
         } else {

@@ -85,25 +85,25 @@ impl BudgetLedger {
 
     /// Returns whether the money that the run shares with others covers a further request.
     pub fn is_covered(&self) -> bool {
-        let spent = self.totals.run().known_cost();
+        let run_cost = self.totals.run().known_cost();
         let shared = self.shared.as_ref();
-        shared.is_none_or(|shared| shared.covers(spent))
+        shared.is_none_or(|shared| shared.covers(run_cost))
     }
 
     /// Checks whether `agent` may ask its model once more.
     pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let refused = |(reached, novelty), agent| Err(refusal(agent, reached, novelty));
+        let refuse = |(reached, novelty), agent| Err(refusal(agent, reached, novelty));
         if let Some(reached) = self.run.tool_call_limit {
-            return refused((reached, RefusalNovelty::Known), None);
+            return refuse((reached, RefusalNovelty::Known), None);
         }
         let reached = self.run.limits.reached_by(&self.totals.run());
         if let Some(reached) = record_limit(&mut self.run.request_limit, reached) {
-            return refused(reached, None);
+            return refuse(reached, None);
         }
         let tracked = self.agents.entry(agent.clone()).or_default();
         let reached = tracked.limits.reached_by(&self.totals.agent(agent));
         match record_limit(&mut tracked.request_limit, reached) {
-            Some(reached) => refused(reached, Some(agent)),
+            Some(reached) => refuse(reached, Some(agent)),
             None => Ok(()),
         }
     }
@@ -160,10 +160,10 @@ impl BudgetLedger {
         agent: &AgentId,
         cost: Option<Money>,
     ) -> Option<String> {
-        let all = self.limits_of(agent);
+        let agent_limits = self.limits_of(agent);
         let is_cost_unknown = cost.is_none();
-        let cost = is_cost_unknown && all.iter().any(|limits| limits.cost.is_some());
-        let tokens = all.iter().any(|limits| limits.tokens.is_some());
+        let cost = is_cost_unknown && agent_limits.iter().any(|limits| limits.cost.is_some());
+        let tokens = agent_limits.iter().any(|limits| limits.tokens.is_some());
         let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
             .iter()
             .filter_map(|(is_set, name)| is_set.then_some(*name))

@@ -131,8 +131,8 @@ impl BudgetLimits {
         let cost = self
             .cost
             .filter(|max| spent.known_cost() > Money::ZERO && spent.known_cost() >= *max);
-        let used = spent.usage.total_tokens();
-        let tokens = self.tokens.filter(|max| used >= *max);
+        let used_tokens = spent.usage.total_tokens();
+        let tokens = self.tokens.filter(|max| used_tokens >= *max);
         match (cost, tokens) {
             (Some(max), _) => Some(ReachedLimit::Cost {
                 spent: spent.known_cost(),
@@ -140,7 +140,7 @@ impl BudgetLimits {
                 origin: self.origin(&max, self.whole.and_then(|whole| whole.cost)),
             }),
             (None, Some(max)) => Some(ReachedLimit::Tokens {
-                used,
+                used: used_tokens,
                 max,
                 origin: self.origin(&max, self.whole.and_then(|whole| whole.tokens)),
             }),

@@ -41,11 +41,11 @@ pub enum UsageReport {
 /// Parses a token count as others write it; `None` if it is not a count. One that exceeds the
 /// type's range becomes its maximum, so that it reaches every limit.
 pub fn token_count(value: &Value) -> Option<u64> {
-    let written = value.as_number()?;
-    if let Some(count) = written.as_u64() {
+    let number = value.as_number()?;
+    if let Some(count) = number.as_u64() {
         return Some(count);
     }
-    let digits = format!("{:.0}", written.as_f64()?);
+    let digits = format!("{:.0}", number.as_f64()?);
     let is_count = digits.bytes().all(|byte| byte.is_ascii_digit());
     is_count.then(|| digits.parse().unwrap_or(u64::MAX))
 }

@@ -114,8 +114,8 @@ impl Serialize for Money {
 impl<'de> Deserialize<'de> for Money {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
-        let written = format!("{dollars:.12}");
-        let digits = written.replacen('.', "", 1);
+        let decimal = format!("{dollars:.12}");
+        let digits = decimal.replacen('.', "", 1);
         digits.parse().map(Self).map_err(serde::de::Error::custom)
     }
 }

@@ -34,20 +34,20 @@ impl ModelPrice {
 
     /// Returns the cost of a request with this `usage`.
     pub fn cost(&self, usage: &TokenUsage) -> Money {
-        let mut reached = self
+        let mut reached_rates = self
             .long_request_rates
             .iter()
             .rev()
             .filter(|(above, _)| usage.input_tokens > *above);
-        let rates = reached.next().map_or(&self.rates, |(_, rates)| rates);
+        let rates = reached_rates.next().map_or(&self.rates, |(_, rates)| rates);
         let cached = usage.cached_tokens.min(usage.input_tokens);
-        let rest = usage.input_tokens.saturating_sub(cached);
-        let written = usage.cache_write_tokens.min(rest);
-        let read = rest.saturating_sub(written);
+        let uncached_tokens = usage.input_tokens.saturating_sub(cached);
+        let written_tokens = usage.cache_write_tokens.min(uncached_tokens);
+        let plain_tokens = uncached_tokens.saturating_sub(written_tokens);
         [
-            rates.input.saturating_mul(read),
+            rates.input.saturating_mul(plain_tokens),
             rates.cached.saturating_mul(cached),
-            rates.cache_write.saturating_mul(written),
+            rates.cache_write.saturating_mul(written_tokens),
             rates.output.saturating_mul(usage.output_tokens),
         ]
         .into_iter()

@@ -71,7 +71,7 @@ pub(super) fn replace_hidden(
     mut write: impl FnMut(&mut String, char),
 ) -> Cow<'_, str> {
     let mut out = String::new();
-    let mut copied = 0;
+    let mut copied_length = 0;
     for (at, c) in hidden_characters(text) {
         let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
         let end = at.saturating_add(c.len_utf8());
@@ -80,14 +80,14 @@ pub(super) fn replace_hidden(
         if is_layout(c, after, layout) || is_needed(before, c, after) {
             continue;
         }
-        out.push_str(text.get(copied..at).unwrap_or_default());
+        out.push_str(text.get(copied_length..at).unwrap_or_default());
         write(&mut out, c);
-        copied = end;
+        copied_length = end;
     }
-    if copied == 0 {
+    if copied_length == 0 {
         return Cow::Borrowed(text);
     }
-    out.push_str(text.get(copied..).unwrap_or_default());
+    out.push_str(text.get(copied_length..).unwrap_or_default());
     Cow::Owned(out)
 }
 

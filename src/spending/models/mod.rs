@@ -140,9 +140,9 @@ fn is_name_or_variant(row: &str, name: &str) -> bool {
     let Some((beginning, rest)) = name.split_at_checked(row.len()) else {
         return false;
     };
-    let same = |a: u8, b: u8| fold_byte(a) == fold_byte(b);
+    let is_same_letter = |a: u8, b: u8| fold_byte(a) == fold_byte(b);
     let mut pairs = row.bytes().zip(beginning.bytes());
-    pairs.all(|(a, b)| same(a, b)) && (rest.is_empty() || is_version_suffix(rest))
+    pairs.all(|(a, b)| is_same_letter(a, b)) && (rest.is_empty() || is_version_suffix(rest))
 }
 
 fn fold_byte(byte: u8) -> u8 {
@@ -156,9 +156,10 @@ fn fold_byte(byte: u8) -> u8 {
 /// `claude-opus-4-1` is not a `claude-opus-4`.
 fn is_version_suffix(rest: &str) -> bool {
     let is_build = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let known = |part: &str| matches!(part, "latest" | "preview" | "exp") || is_build(part);
+    let is_known_suffix =
+        |part: &str| matches!(part, "latest" | "preview" | "exp") || is_build(part);
     rest.strip_prefix('-')
-        .is_some_and(|rest| rest.split('-').all(known))
+        .is_some_and(|rest| rest.split('-').all(is_known_suffix))
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ pub fn table_date() -> &'static str {
 pub(super) fn rows() -> Vec<KnownModel> {
     let mut rows: Vec<KnownModel> = Vec::new();
     for fields in lines() {
-        if let [LONGER, above, prices @ ..] = fields.as_slice() {
-            let long_request_rates = above.parse().ok().zip(rates(prices));
+        if let [LONGER, threshold, prices @ ..] = fields.as_slice() {
+            let long_request_rates = threshold.parse().ok().zip(rates(prices));
             if let Some(row) = rows.last_mut() {
                 row.price.long_request_rates.extend(long_request_rates);
             }
