@@ -142,8 +142,8 @@ impl ModelSession {
 
     /// Returns whether the agent may call a tool once more; if so, the call is counted.
     pub(super) async fn may_call_tool(&self) -> bool {
-        let called = self.budget.ledger().may_call_tool(&self.agent);
-        let Err(refusal) = called else {
+        let permission = self.budget.ledger().may_call_tool(&self.agent);
+        let Err(refusal) = permission else {
             return true;
         };
         self.report_limit(refusal).await;

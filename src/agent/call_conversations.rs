@@ -135,8 +135,9 @@ impl CallConversations {
     }
 
     fn recorded_subagent(&self, call_id: &str, subagent: &SubagentId) -> Option<&RecordedSubagent> {
-        let mut recorded = self.recorded.iter();
-        recorded.find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
+        let mut recorded_subagents = self.recorded.iter();
+        recorded_subagents
+            .find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
     }
 
     /// Like [`Self::run`], until `cancelled` is complete.
@@ -241,8 +242,8 @@ impl CallConversations {
         events: Sender<Event>,
     ) -> ModelSession {
         let abandoned = recorded.as_ref().map_or(0, |memory| memory.models_left);
-        let last = setup.models.len().saturating_sub(1);
-        let models = setup.models.iter().skip(abandoned.min(last));
+        let last_model = setup.models.len().saturating_sub(1);
+        let models = setup.models.iter().skip(abandoned.min(last_model));
         let mut session = ModelSession {
             agent: self.agent.clone(),
             models: models
@@ -344,11 +345,11 @@ fn for_subagent(model: &AvailableModel, task: &SubagentTask) -> AvailableModel {
 
 /// Lets a subagent work until it replies without a call. `answer` is the last text of its model.
 async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEnd {
-    let failed = |reason: String| (SubagentStatus::Failed, Some(reason));
+    let failure = |reason: String| (SubagentStatus::Failed, Some(reason));
     for _ in 0..session.steps_max {
         let reply = match session.step().await {
             Ok(reply) => reply,
-            Err(fault) => return failed(fault.message),
+            Err(fault) => return failure(fault.message),
         };
         let has_text = !reply.text.trim().is_empty();
         if has_text {
@@ -358,7 +359,7 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEn
             return if has_text {
                 (SubagentStatus::Completed, None)
             } else {
-                failed("its last reply has no text".to_owned())
+                failure("its last reply has no text".to_owned())
             };
         }
         let calls = reply.calls.into_iter().map(|request| {
@@ -372,7 +373,7 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEn
         let calls = calls.collect();
         session.execute_calls(calls).await;
     }
-    failed(match session.steps_max {
+    failure(match session.steps_max {
         1 => "its only reply calls a tool instead of giving a result".to_owned(),
         steps => format!("no result after {steps} requests (`max_steps_per_round`)"),
     })

@@ -98,7 +98,7 @@ impl FileToolCall {
 
 /// Returns the first calls that were denied within an executed one.
 fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
-    let all = match observation.outcome {
+    let denials = match observation.outcome {
         ActionOutcome::Denied => &[],
         ActionOutcome::Done | ActionOutcome::Failed => observation.denials.as_slice(),
     };
@@ -106,7 +106,8 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
         rule: denial.rule.to_owned(),
         reason: truncate(&denial.to_string(), SHOWN_CHARS_MAX),
     };
-    all.iter()
+    denials
+        .iter()
         .take(NESTED_REFUSALS_MAX)
         .map(nested_refusal)
         .collect()
@@ -137,7 +138,7 @@ impl ModelSession {
     /// Executes `calls`, adds one result for each in their order, and returns their effects. No
     /// call begins after the deadline.
     pub async fn execute_calls(&mut self, calls: Vec<FileToolCall>) -> ToolEffects {
-        let (calls, too_many) = self.within_limits(calls).await;
+        let (calls, excess_calls) = self.within_limits(calls).await;
         let mut effects = ToolEffects::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
@@ -162,7 +163,7 @@ impl ModelSession {
         for call in too_late {
             self.add_call_result(&call.request.id, prompts::tools_closed());
         }
-        for call in too_many {
+        for call in excess_calls {
             // A subagent decides nothing; it ends with a text, as a final agent does.
             let phase = match self.call_scope {
                 Some(_) => Phase::Final,
@@ -186,8 +187,8 @@ impl ModelSession {
             }
             within = within.saturating_add(1);
         }
-        let too_many = calls.split_off(within);
-        (calls, too_many)
+        let excess_calls = calls.split_off(within);
+        (calls, excess_calls)
     }
 
     /// Returns whether the call `id` may be executed. A recorded call was counted when it was
@@ -221,11 +222,11 @@ impl ModelSession {
         call: FileToolCall,
     ) -> (CallRequest, ToolResultContent, ToolEffects) {
         let FileToolCall { request, call } = call;
-        let recorded = self.recorded.as_ref().and_then(|recorded| {
+        let recorded_result = self.recorded.as_ref().and_then(|recorded| {
             let result = recorded.result_of(&request.id)?.clone();
             Some((result, recorded.effects_of(&request.id, self.phase)))
         });
-        let (result, effects) = match recorded {
+        let (result, effects) = match recorded_result {
             Some((result, persistence))
                 if persistence == EffectPersistence::Present
                     || has_lasting_outside_effects(&call) =>
@@ -344,7 +345,7 @@ impl ModelSession {
         };
         // Emitted before the call runs: it may take long, and massgen may be killed meanwhile.
         self.emit_tool_called(request, None, None).await;
-        let started = Instant::now();
+        let start = Instant::now();
         let plan = permitted.plan().cloned();
         let subagents = self.subagent_call();
         let vendor_tools = asks_vendor.then(|| self.vendor_tool_call());
@@ -376,7 +377,7 @@ impl ModelSession {
         if let Some(plan) = plan.filter(|_| observation.outcome == ActionOutcome::Done) {
             self.update_plan(Some(&request.id), plan).await;
         }
-        let finished = Event::Tool(ToolEvent::ToolFinished {
+        let finish_event = Event::Tool(ToolEvent::ToolFinished {
             agent: self.agent.clone(),
             call_id: request.id.clone(),
             tool: request.name.clone(),
@@ -386,9 +387,9 @@ impl ModelSession {
             images: observation.images.clone(),
             summary,
             refused: nested_refusals(&observation),
-            elapsed_ms: milliseconds(started.elapsed()),
+            elapsed_ms: milliseconds(start.elapsed()),
         });
-        self.emit(finished).await;
+        self.emit(finish_event).await;
         let Observation {
             content,
             images,

@@ -23,29 +23,29 @@ pub(super) fn compact(
     messages: &mut Vec<ChatMessage>,
     recent_share: Option<f64>,
 ) -> Option<String> {
-    let all = messages.len();
-    let images = replace_images_by_notes(messages, all);
+    let message_count = messages.len();
+    let images = replace_images_by_notes(messages, message_count);
     if images > 0 {
         return Some(count_noun(images, "image"));
     }
-    let before = total_bytes(messages);
+    let bytes_before = total_bytes(messages);
     let recent = recent_start(messages, recent_steps(messages, recent_share));
     let older = truncate_results(messages, recent);
-    if is_shorter(before, total_bytes(messages)) {
+    if is_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the middle of {}",
             count_noun(older, "older tool result")
         ));
     }
     let steps = summarise(messages, recent);
-    if is_shorter(before, total_bytes(messages)) {
+    if is_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the wording of {}",
             count_noun(steps, "earlier step")
         ));
     }
-    let newest = truncate_results(messages, all);
-    is_shorter(before, total_bytes(messages))
+    let newest = truncate_results(messages, message_count);
+    is_shorter(bytes_before, total_bytes(messages))
         .then(|| format!("the middle of {}", count_noun(newest, "new tool result")))
 }
 
@@ -65,9 +65,9 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
     let replies = messages
         .iter()
         .filter(|message| matches!(message, ChatMessage::Assistant { .. }));
-    let all = u32::try_from(replies.count()).unwrap_or(u32::MAX);
-    let least = f64::from(all) * share;
-    let count = (1..=all).find(|count| f64::from(*count) >= least);
+    let reply_count = u32::try_from(replies.count()).unwrap_or(u32::MAX);
+    let least = f64::from(reply_count) * share;
+    let count = (1..=reply_count).find(|count| f64::from(*count) >= least);
     count
         .and_then(|count| usize::try_from(count).ok())
         .unwrap_or(1)
@@ -80,8 +80,8 @@ fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
         .enumerate()
         .rev()
         .filter(|(_, message)| matches!(message, ChatMessage::Assistant { .. }));
-    let first = replies.nth(steps.saturating_sub(1));
-    first.map_or(0, |(position, _)| position)
+    let first_recent = replies.nth(steps.saturating_sub(1));
+    first_recent.map_or(0, |(position, _)| position)
 }
 
 /// Cuts the results of calls before the message at `end`. Returns how many it cut.

@@ -59,8 +59,8 @@ impl ModelSession {
             return Vec::new();
         };
         let gate = gate.without_hooks();
-        let read = move || TaskImages::read(&gate, &files);
-        let Ok(task) = tokio::task::spawn_blocking(read).await else {
+        let read_images = move || TaskImages::read(&gate, &files);
+        let Ok(task) = tokio::task::spawn_blocking(read_images).await else {
             return Vec::new();
         };
         self.show_task_images(task)
@@ -80,8 +80,8 @@ impl ModelSession {
         let mut task = TaskImages::default();
         for url in urls {
             let download = fetcher.fetch_file(url.clone(), bytes_max).await;
-            let added = download.and_then(|bytes| task.add_downloaded(&bytes));
-            task.record(url.to_string(), added);
+            let addition = download.and_then(|bytes| task.add_downloaded(&bytes));
+            task.record(url.to_string(), addition);
         }
         self.show_task_images(task)
     }
@@ -107,14 +107,14 @@ impl ModelSession {
         for message in std::mem::take(&mut self.pending_images) {
             self.conversation.push(message);
         }
-        let first = first_kept_message(self.conversation.messages());
-        self.remove_images_before(first, "older image").await;
+        let first_kept = first_kept_message(self.conversation.messages());
+        self.remove_images_before(first_kept, "older image").await;
     }
 
     /// Removes all images; returns whether there were any.
     pub(super) async fn drop_images(&mut self) -> bool {
-        let all = self.conversation.messages().len();
-        self.remove_images_before(all, "image").await
+        let message_count = self.conversation.messages().len();
+        self.remove_images_before(message_count, "image").await
     }
 
     /// Removes the images before the message at `end`, and reports them as `noun`; returns whether
@@ -154,8 +154,8 @@ impl TaskImages {
         let mut task = Self::default();
         for file in files {
             let path = file.to_string();
-            let added = task.read_image(gate, &path);
-            task.record(path, added);
+            let addition = task.read_image(gate, &path);
+            task.record(path, addition);
         }
         task
     }
@@ -173,8 +173,10 @@ impl TaskImages {
     /// Adds the image whose file was read from a server.
     fn add_downloaded(&mut self, bytes: &[u8]) -> Result<(), String> {
         let image = ModelImage::from_bytes(bytes).map_err(|rejection| rejection.to_string())?;
-        let added = self.images.add(image.base64());
-        added.map(|_| ()).map_err(|rejection| rejection.to_string())
+        let addition = self.images.add(image.base64());
+        addition
+            .map(|_| ())
+            .map_err(|rejection| rejection.to_string())
     }
 
     fn read_image(&mut self, gate: &Gate, path: &str) -> Result<(), String> {
@@ -183,8 +185,10 @@ impl TaskImages {
         let permitted = gate.check(call).map_err(|denial| denial.reason)?;
         let observation = exec::run(permitted);
         let image = observation.images.first().ok_or(observation.content)?;
-        let added = self.images.add(image.base64());
-        added.map(|_| ()).map_err(|rejection| rejection.to_string())
+        let addition = self.images.add(image.base64());
+        addition
+            .map(|_| ())
+            .map_err(|rejection| rejection.to_string())
     }
 }
 

@@ -40,8 +40,8 @@ impl ModelSession {
     /// Returns what has media made for a call. Its recorded conversations are not replayed: a
     /// record does not hold the content, which is kept next to it.
     pub(super) fn media_call(&self) -> MediaCall {
-        let recorded = self.recorded.iter().flat_map(|memory| &memory.subagents);
-        let completed = recorded.filter(|known| {
+        let recorded_subagents = self.recorded.iter().flat_map(|memory| &memory.subagents);
+        let completed = recorded_subagents.filter(|known| {
             let is_completed = |ending: &SubagentEnding| ending.status == SubagentStatus::Completed;
             known.subagent.as_str() == NAME && known.ending.as_ref().is_some_and(is_completed)
         });
@@ -98,8 +98,8 @@ impl MediaCall {
             seconds_max: MEDIA_SECONDS_MAX,
             limit: "the limit of a request for media",
         };
-        let running = self.conversations.run_until(call_id, setup, cancelled);
-        let report = running.await;
+        let conversation_run = self.conversations.run_until(call_id, setup, cancelled);
+        let report = conversation_run.await;
         report.into_answer()?;
         let nothing = || "the reply holds no content".to_owned();
         let content = request.take_content().ok_or_else(nothing)?;

@@ -76,11 +76,18 @@ impl MessageReader {
     /// Returns the recorded messages that are due now.
     fn next_recorded(&mut self) -> Option<Vec<NumberedMessage>> {
         let steps = self.steps;
-        let due = |shown: &mut ShownMessages| shown.after_steps <= steps;
-        let shown = self.recorded.pop_front_if(due)?;
-        let last = shown.numbers.iter().max().copied().unwrap_or_default();
-        self.seen = self.seen.max(usize::try_from(last).unwrap_or(usize::MAX));
-        let messages = shown.numbers.iter();
+        let is_due = |shown: &mut ShownMessages| shown.after_steps <= steps;
+        let shown_messages = self.recorded.pop_front_if(is_due)?;
+        let last_number = shown_messages
+            .numbers
+            .iter()
+            .max()
+            .copied()
+            .unwrap_or_default();
+        self.seen = self
+            .seen
+            .max(usize::try_from(last_number).unwrap_or(usize::MAX));
+        let messages = shown_messages.numbers.iter();
         Some(
             messages
                 .filter_map(|number| self.view.get(*number))
@@ -90,11 +97,16 @@ impl MessageReader {
 
     /// Returns the messages for `agent` that have arrived since.
     fn next_new(&mut self, agent: &AgentId) -> Vec<NumberedMessage> {
-        let new = self.view.unread(agent, self.seen);
+        let new_messages = self.view.unread(agent, self.seen);
         // One that arrives meanwhile is found the next time.
-        let last = new.last().map(|last| last.number).unwrap_or_default();
-        self.seen = self.seen.max(usize::try_from(last).unwrap_or(usize::MAX));
-        new
+        let last_number = new_messages
+            .last()
+            .map(|last| last.number)
+            .unwrap_or_default();
+        self.seen = self
+            .seen
+            .max(usize::try_from(last_number).unwrap_or(usize::MAX));
+        new_messages
     }
 }
 
@@ -105,8 +117,8 @@ impl ModelSession {
             self.add_messages(&messages).await;
         }
         if !self.follows_recording() {
-            let new = self.messages.next_new(&self.agent);
-            self.add_messages(&new).await;
+            let new_messages = self.messages.next_new(&self.agent);
+            self.add_messages(&new_messages).await;
         }
     }
 

@@ -157,11 +157,11 @@ impl ModelSession {
     /// Replaces the agent's plan, by the call `call_id` or because an external agent reports it. A
     /// plan that is the same as before is not emitted again.
     async fn update_plan(&self, call_id: Option<&str>, plan: TaskPlan) {
-        let previous = {
+        let previous_plan = {
             let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
             current.replace(plan.clone())
         };
-        if call_id.is_some() || previous.as_ref() != Some(&plan) {
+        if call_id.is_some() || previous_plan.as_ref() != Some(&plan) {
             self.emit(ToolEvent::PlanUpdated {
                 agent: self.agent.clone(),
                 call_id: call_id.map(str::to_owned),

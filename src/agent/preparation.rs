@@ -80,7 +80,7 @@ impl PreparationConversations {
         };
         let never = CancellationToken::new();
         // Boxed, because the types of nested futures would become too deep for the compiler.
-        let running = self.0.run(PREPARATION_CALL, setup, &never).boxed();
-        running.await.into_answer()
+        let conversation_run = self.0.run(PREPARATION_CALL, setup, &never).boxed();
+        conversation_run.await.into_answer()
     }
 }

@@ -175,8 +175,8 @@ impl RecordedConversation {
     /// Returns whether tools whose names begin with `prefix` were executed and have to be executed again.
     pub fn repeats_calls_of(&self, prefix: &str) -> bool {
         let is_executed = |call: &CallRequest| {
-            let recorded = self.calls.get(&call.id);
-            call.name.starts_with(prefix) && matches!(recorded, Some(RecordedCall::Ended(_)))
+            let recorded_call = self.calls.get(&call.id);
+            call.name.starts_with(prefix) && matches!(recorded_call, Some(RecordedCall::Ended(_)))
         };
         self.effects == EffectPersistence::Gone
             && self.replies.iter().any(|reply| match reply {

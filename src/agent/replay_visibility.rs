@@ -79,17 +79,19 @@ impl VisibilityCursor {
             return AnswerVisibility::All;
         }
         let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;
-        let Some(shown) = self.timeline.shown.pop_front_if(is_due) else {
+        let Some(shown_answers) = self.timeline.shown.pop_front_if(is_due) else {
             return AnswerVisibility::Before(0);
         };
         tokio::select! {
-            _ = answers.wait_for(|answers| answers.visible_length(&shown.labels).is_some()) => {}
+            _ = answers.wait_for(|answers| answers.visible_length(&shown_answers.labels).is_some()) => {}
             _ = self.awaited.wait_for(|awaited| *awaited == Some(me)) => {}
             () = self.divergence.cancelled() => {}
         }
         // Checked again: the answers are added to the log before the author's successor is awaited,
         // and both can happen between two checks.
-        let end = answers.borrow_and_update().visible_length(&shown.labels);
+        let end = answers
+            .borrow_and_update()
+            .visible_length(&shown_answers.labels);
         if end.is_none() {
             self.divergence.cancel();
         }

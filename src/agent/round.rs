@@ -43,16 +43,16 @@ impl AnswerLog {
     /// Returns the new answers for `me`, who has seen the first `seen` and now sees those before
     /// `end`: the latest of each other agent. No agent is shown an answer of its own.
     fn unseen_by(&self, me: AgentNumber, seen: usize, end: usize) -> Vec<AnswerView> {
-        let new = self.answers.get(seen..end).unwrap_or_default();
+        let new_answers = self.answers.get(seen..end).unwrap_or_default();
         let is_latest = |index: usize, answer: &AnswerView| {
-            let mut later = new.iter().skip(index.saturating_add(1));
-            !later.any(|later| later.label.agent == answer.label.agent)
+            let mut later_answers = new_answers.iter().skip(index.saturating_add(1));
+            !later_answers.any(|later| later.label.agent == answer.label.agent)
         };
-        let shown = new
+        let shown_answers = new_answers
             .iter()
             .enumerate()
             .filter(|(index, answer)| answer.label.agent != me && is_latest(*index, answer));
-        shown.map(|(_, answer)| answer.clone()).collect()
+        shown_answers.map(|(_, answer)| answer.clone()).collect()
     }
 
     /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at
@@ -60,14 +60,14 @@ impl AnswerLog {
     fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
         let mut authors = BTreeSet::new();
         let unseen = self.answers.iter().skip(seen);
-        let shown = unseen.take_while(|answer| {
+        let shown_answers = unseen.take_while(|answer| {
             let author = answer.label.agent;
             if author != me {
                 authors.insert(author);
             }
             authors.len() <= shown_max
         });
-        seen.saturating_add(shown.count())
+        seen.saturating_add(shown_answers.count())
     }
 
     /// Returns how many answers an agent sees that is shown the answers with these labels; `None`
@@ -87,8 +87,8 @@ impl AnswerLog {
     /// Returns how many answers `me` sees after the first `seen`: every agent knows its own.
     fn visible_with_own(&self, me: AgentNumber, seen: usize) -> usize {
         let unseen = self.answers.iter().skip(seen);
-        let own = unseen.take_while(|answer| answer.label.agent == me);
-        seen.saturating_add(own.count())
+        let own_answers = unseen.take_while(|answer| answer.label.agent == me);
+        seen.saturating_add(own_answers.count())
     }
 }
 
@@ -240,9 +240,9 @@ struct RoundState {
 
 impl RoundState {
     fn start(soft: Option<Duration>, grace: Duration) -> Self {
-        let started = Instant::now();
+        let start = Instant::now();
         Self {
-            started,
+            started: start,
             soft,
             grace,
             is_finish_requested: false,
@@ -374,8 +374,8 @@ impl RoundLoop {
             .limits
             .new_answers_max
             .filter(|_| !is_outdated);
-        let remaining = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
-        let unseen = self.take_unseen_answers(remaining).await;
+        let answers_left = shown_max.map(|max| max.saturating_sub(self.round.answers_shown));
+        let unseen = self.take_unseen_answers(answers_left).await;
         self.round.answers_shown = if is_outdated {
             0
         } else {
@@ -406,11 +406,11 @@ impl RoundLoop {
     /// number, and marks them as seen.
     async fn take_unseen_answers(&mut self, shown_max: Option<usize>) -> Vec<AnswerView> {
         let me = self.coordinator.me;
-        let next = self.session.next_reply_source();
+        let reply_source = self.session.next_reply_source();
         let end = match &mut self.coordinator.visibility {
             Some(cursor) => {
                 cursor
-                    .visible_answers(me, self.steps, next, &mut self.coordinator.answers)
+                    .visible_answers(me, self.steps, reply_source, &mut self.coordinator.answers)
                     .await
             }
             None => AnswerVisibility::All,
@@ -517,11 +517,11 @@ impl RoundLoop {
                 Some(())
             }
             SubmissionResponse::Judge { recorded } => {
-                let counted = recorded.map_or_else(
+                let confirmation = recorded.map_or_else(
                     || prompts::vote_counted().to_owned(),
                     prompts::answer_accepted,
                 );
-                self.reply(id, counted);
+                self.reply(id, confirmation);
                 let unseen = self.take_unseen_answers(None).await;
                 self.session
                     .add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
@@ -554,12 +554,18 @@ impl RoundLoop {
 
     async fn submit(&self, submission: AgentSubmission) -> SubmissionResponse {
         let (response, responded) = oneshot::channel();
-        let queued = QueuedSubmission {
+        let queued_submission = QueuedSubmission {
             agent: self.coordinator.me,
             submission,
             response,
         };
-        if self.coordinator.submissions.send(queued).await.is_err() {
+        if self
+            .coordinator
+            .submissions
+            .send(queued_submission)
+            .await
+            .is_err()
+        {
             return SubmissionResponse::Closed;
         }
         responded.await.unwrap_or(SubmissionResponse::Closed)

@@ -54,6 +54,6 @@ impl ModelSession {
 
 /// Returns the current version of `tool` from `offers`, or `tool` itself if it is not there.
 fn current_offer(offers: &[ToolOffer], tool: &ToolOffer) -> ToolOffer {
-    let known = offers.iter().find(|one| one.name == tool.name);
-    known.unwrap_or(tool).clone()
+    let recorded_offer = offers.iter().find(|one| one.name == tool.name);
+    recorded_offer.unwrap_or(tool).clone()
 }

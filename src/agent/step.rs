@@ -137,7 +137,7 @@ impl ModelSession {
     }
 
     async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {
-        let mut before = String::new();
+        let mut earlier_text = String::new();
         for _ in 0..PAUSES_MAX {
             let streamed = if let Some(recalled) = self.next_recorded_reply() {
                 recalled?
@@ -148,19 +148,19 @@ impl ModelSession {
             };
             let is_paused = streamed.stop == StopReason::Paused && streamed.reply.calls.is_empty();
             let mut reply = self.append_reply(streamed);
-            reply.text.insert_str(0, &before);
+            reply.text.insert_str(0, &earlier_text);
             if !is_paused {
                 return Ok(reply);
             }
-            before = reply.text;
+            earlier_text = reply.text;
         }
         Err(permanent_error("the vendor paused its reply too often"))
     }
 
     /// Returns the next recorded reply, or the recorded failure.
     fn next_recorded_reply(&mut self) -> Option<Result<StreamedReply, BackendError>> {
-        let next = self.recorded.as_mut()?.replies.pop_front()?;
-        Some(match next {
+        let next_reply = self.recorded.as_mut()?.replies.pop_front()?;
+        Some(match next_reply {
             RecordedReply::Failed(reason) => Err(permanent_error(&reason)),
             RecordedReply::Whole {
                 text,
@@ -239,13 +239,13 @@ impl ModelSession {
 
     /// Switches to the next model, or returns the error if there is none.
     async fn fall_back(&mut self, fault: BackendError) -> Result<(), BackendError> {
-        let [failed, next, ..] = self.models.as_slice() else {
+        let [failed_model, next_model, ..] = self.models.as_slice() else {
             return Err(fault);
         };
         self.emit(ModelEvent::ModelFallback {
             agent: self.agent.clone(),
-            from: Arc::clone(&failed.name),
-            to: Arc::clone(&next.name),
+            from: Arc::clone(&failed_model.name),
+            to: Arc::clone(&next_model.name),
             reason: fault.message,
         })
         .await;

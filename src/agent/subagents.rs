@@ -88,16 +88,16 @@ impl SubagentSetup {
             .started_ids
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = tasks.iter().find(|task| started_ids.contains(&task.id)) {
+        if let Some(known_task) = tasks.iter().find(|task| started_ids.contains(&task.id)) {
             return Err(format!(
                 "you have started `{}` before: give the subagent another `id`",
-                known.id
+                known_task.id
             ));
         }
-        let before = started_ids.len();
-        if before.saturating_add(tasks.len()) > SUBAGENTS_MAX {
+        let count_before = started_ids.len();
+        if count_before.saturating_add(tasks.len()) > SUBAGENTS_MAX {
             return Err(format!(
-                "you may start {SUBAGENTS_MAX} subagents and have started {before}: do the rest \
+                "you may start {SUBAGENTS_MAX} subagents and have started {count_before}: do the rest \
                  yourself"
             ));
         }
@@ -143,12 +143,12 @@ impl SubagentCall {
         } = spec;
         let (tools, commands) = self.offers(&gate);
         let choices = self.setup.choices.as_deref();
-        let chosen = self.chosen_model(&task);
-        let program = chosen.and_then(|model| self.setup.programs.get(&*model.name));
+        let chosen_model = self.chosen_model(&task);
+        let program = chosen_model.and_then(|model| self.setup.programs.get(&*model.name));
         // A program has tools of its own instead.
         let commands = program.is_none().then_some(commands);
         ConversationSetup {
-            models: self.models(chosen, program, &gate),
+            models: self.models(chosen_model, program, &gate),
             system: subagent_system(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
@@ -169,8 +169,8 @@ impl SubagentCall {
         let named = self.conversations.models.first()?;
         let named = &named.subagents;
         let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
-        let chosen = task.agent.as_deref().and_then(is_chosen);
-        chosen.or_else(|| {
+        let chosen_model = task.agent.as_deref().and_then(is_chosen);
+        chosen_model.or_else(|| {
             let turn = self.setup.number_before(&task.id);
             named.get(turn.checked_rem(named.len())?)
         })
@@ -185,11 +185,11 @@ impl SubagentCall {
         program: Option<&AgentLaunchSetup>,
         gate: &Gate,
     ) -> Vec<AvailableModel> {
-        let Some(chosen) = chosen else {
+        let Some(chosen_model) = chosen else {
             return self.conversations.models.clone();
         };
         let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
-        let models = chosen.models.iter().cloned();
+        let models = chosen_model.models.iter().cloned();
         match &launch {
             Some(launch) => models.map(|model| model.with_launcher(launch)).collect(),
             None => models.collect(),
@@ -241,10 +241,10 @@ impl SubagentRunner for SubagentCall {
             });
             // One that works long keeps no other from starting.
             let running = running.buffer_unordered(self.setup.limits.concurrent_max);
-            let mut ended: Vec<(usize, SubagentReport)> =
+            let mut reports: Vec<(usize, SubagentReport)> =
                 cancel_when(cancelled, token, Box::pin(running.collect())).await;
-            ended.sort_by_key(|(index, _)| *index);
-            ended.into_iter().map(|(_, report)| report).collect()
+            reports.sort_by_key(|(index, _)| *index);
+            reports.into_iter().map(|(_, report)| report).collect()
         }
         .boxed()
     }

@@ -30,7 +30,7 @@ impl ModelSession {
             return Vec::new();
         };
         let (name, input) = (Arc::clone(&model.name), model.file_input);
-        let mut collected = ModelFileCollector::default();
+        let mut collector = ModelFileCollector::default();
         let (mut sources, mut warnings) = (Vec::new(), Vec::new());
         for file in files {
             let (class, source) = (file.class, &file.source);
@@ -50,11 +50,11 @@ impl ModelSession {
                     bytes.and_then(|bytes| parse_download(class, url, &bytes))
                 }
             };
-            let added = read.and_then(|content| {
-                let added = collected.add(content);
+            let addition = read.and_then(|content| {
+                let added = collector.add(content);
                 added.map_err(|rejection| rejection.to_string())
             });
-            match added {
+            match addition {
                 Ok(()) => sources.push(source.to_string()),
                 Err(reason) => warnings.push(format!(
                     "`{source}` is not sent to {}: {reason}",
@@ -62,7 +62,7 @@ impl ModelSession {
                 )),
             }
         }
-        let files = collected.into_files();
+        let files = collector.into_files();
         if !files.is_empty() {
             self.conversation.push(ChatMessage::Files {
                 text: task_files_heading(&sources),
@@ -141,14 +141,14 @@ pub(super) fn replace_files_by_notes(
         let ChatMessage::Files { text, files } = message else {
             continue;
         };
-        let before = files.len();
+        let count_before = files.len();
         files.retain(&is_kept);
-        let removed = before.saturating_sub(files.len());
-        if removed == 0 {
+        let removed_count = count_before.saturating_sub(files.len());
+        if removed_count == 0 {
             continue;
         }
-        file_count = file_count.saturating_add(removed);
-        let note = omitted_files_note(removed);
+        file_count = file_count.saturating_add(removed_count);
+        let note = omitted_files_note(removed_count);
         if files.is_empty() {
             *message = ChatMessage::User(note.into());
         } else {

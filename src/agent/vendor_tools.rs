@@ -74,11 +74,11 @@ impl Backend for CountingBackend {
         if self.was_sent.swap(true, Ordering::Relaxed)
             && let Err(message) = self.count.add()
         {
-            let refused = BackendError {
+            let refusal = BackendError {
                 kind: BackendErrorKind::Permanent,
                 message,
             };
-            return stream::once(ready(Err(refused))).boxed();
+            return stream::once(ready(Err(refusal))).boxed();
         }
         self.backend.ask(request)
     }
@@ -156,8 +156,8 @@ impl VendorToolCall {
             seconds_max: VENDOR_REQUEST_SECONDS_MAX,
             limit: "the limit of a request for a vendor's tool",
         };
-        let running = self.conversations.run_until(call_id, setup, cancelled);
-        running.await.into_answer()
+        let conversation_run = self.conversations.run_until(call_id, setup, cancelled);
+        conversation_run.await.into_answer()
     }
 }
 

@@ -149,10 +149,10 @@ impl Conversation {
 
     /// Changes earlier messages, and returns what `change` returns.
     pub fn rewrite<T>(&mut self, change: impl FnOnce(&mut Vec<ChatMessage>) -> T) -> T {
-        let changed = change(&mut self.messages);
+        let change_result = change(&mut self.messages);
         self.bytes = self.messages.iter().map(ChatMessage::bytes).sum();
         self.version = ConversationVersion::default();
-        changed
+        change_result
     }
 
     /// Removes the echoes, which only the wire format used so far can interpret.

@@ -54,21 +54,21 @@ fn objection(source: &ProgramSource<'_>, node: Node<'_>) -> Option<LintFinding> 
     match node.kind() {
         "package_clause" => {
             let name = source.text(node.named_child(0)?);
-            let found = format!("the package is called {}", excerpt(name));
-            (name != "main").then(|| LintFinding::at_node(node, found, "write `package main`"))
+            let finding = format!("the package is called {}", excerpt(name));
+            (name != "main").then(|| LintFinding::at_node(node, finding, "write `package main`"))
         }
         "import_spec" => {
             let literal = node.child_by_field_name("path")?;
             let path = source.text(literal).trim_matches(['"', '`']);
-            let found = format!("the package {} is not open to programs", excerpt(path));
+            let finding = format!("the package {} is not open to programs", excerpt(path));
             let is_listed = PACKAGES.contains(&path) || path == PACKAGE;
-            (!is_listed).then(|| LintFinding::at_node(literal, found, import_advice(path)))
+            (!is_listed).then(|| LintFinding::at_node(literal, finding, import_advice(path)))
         }
         "selector_expression" => {
             let field = node.child_by_field_name("field")?;
-            let found = format!("{} is closed", excerpt(source.text(node)));
+            let finding = format!("{} is closed", excerpt(source.text(node)));
             let is_closed = FROM_FILES.contains(&source.text(field));
-            is_closed.then(|| LintFinding::at_node(field, found, FILE_ADVICE))
+            is_closed.then(|| LintFinding::at_node(field, finding, FILE_ADVICE))
         }
         _ => None,
     }

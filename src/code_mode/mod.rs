@@ -92,14 +92,14 @@ pub fn lint_program(
     program: &str,
     commands: CommandOffering,
 ) -> Result<(), LintRefusal> {
-    let (judged, recommends) = match dialect {
+    let (lint_result, recommends) = match dialect {
         ProgramDialect::Python(libraries) => (
             python::lint_python(libraries, program),
             python::forbidden_names::COMMAND_ADVICE,
         ),
         ProgramDialect::Go => (go::lint_go(program), go::COMMAND_ADVICE),
     };
-    judged.map_err(|mut refusal| {
+    lint_result.map_err(|mut refusal| {
         let recommending = |finding: &&mut LintFinding| finding.instead == recommends;
         if commands == CommandOffering::NotOffered {
             for finding in refusal.findings.iter_mut().filter(recommending) {

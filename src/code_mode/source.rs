@@ -29,17 +29,17 @@ pub(super) struct ProgramSource<'p> {
 impl<'p> ProgramSource<'p> {
     /// Parses a program.
     pub(super) fn parse(text: &'p str, grammar: &Grammar) -> Result<Self, LintRefusal> {
-        let refused = |found: &str, instead: &str| {
+        let refuse = |found: &str, instead: &str| {
             LintRefusal::from(LintFinding::for_whole_program(found, instead))
         };
         if text.len() > PROGRAM_BYTES_MAX {
-            let found = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
-            return Err(refused(&found, "divide the work into several programs"));
+            let finding = format!("the program is longer than {PROGRAM_BYTES_MAX} bytes");
+            return Err(refuse(&finding, "divide the work into several programs"));
         }
         if text.contains('\0') {
-            return Err(refused("the program holds a NUL byte", "write it without"));
+            return Err(refuse("the program holds a NUL byte", "write it without"));
         }
-        let not_read = || refused("the program cannot be parsed", "write it more simply");
+        let not_read = || refuse("the program cannot be parsed", "write it more simply");
         let mut parser = Parser::new();
         parser.set_language(grammar).map_err(|_| not_read())?;
         let tree = parse_bounded(&mut parser, text.as_bytes(), REPORTS_MAX);
@@ -49,7 +49,7 @@ impl<'p> ProgramSource<'p> {
         };
         let nodes = source.nodes();
         if nodes.len() > NODES_MAX {
-            return Err(refused("the program is too large", "divide the work"));
+            return Err(refuse("the program is too large", "divide the work"));
         }
         let broken = nodes
             .iter()
@@ -92,11 +92,11 @@ impl<'p> ProgramSource<'p> {
     }
 
     fn syntax_error(&self, node: Node<'_>) -> LintFinding {
-        let found = if node.is_missing() {
+        let finding = if node.is_missing() {
             format!("`{}` is missing", node.kind())
         } else {
             format!("{} is not valid syntax", excerpt(self.text(node)))
         };
-        LintFinding::at_node(node, found, "correct it")
+        LintFinding::at_node(node, finding, "correct it")
     }
 }

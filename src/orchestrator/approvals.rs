@@ -88,7 +88,7 @@ impl ApprovalBroker {
         stop: &CancellationToken,
         recorded_events: &[Event],
     ) -> Self {
-        let mut recorded = BTreeMap::new();
+        let mut answers = BTreeMap::new();
         for event in recorded_events {
             let Event::Tool(ToolEvent::Approval {
                 agent,
@@ -106,13 +106,13 @@ impl ApprovalBroker {
                 config.session.lock().insert(consent.clone());
             }
             if *given_answer != ApprovalAnswer::NoAnswer {
-                recorded.insert((agent.clone(), call_id.clone(), consent), *given_answer);
+                answers.insert((agent.clone(), call_id.clone(), consent), *given_answer);
             }
         }
         Self(Arc::new(ApprovalBrokerState {
             config,
             project: project.clone(),
-            recorded,
+            recorded: answers,
             queue: Line::default(),
             events: events.downgrade(),
             stop: stop.clone(),
@@ -271,12 +271,12 @@ impl AgentApprover {
         );
         let broker_reply = async {
             // A call that is approved already waits for no other request.
-            if let Some(known) = self.previous_decision(question, &consent) {
-                return Err(known);
+            if let Some(known_decision) = self.previous_decision(question, &consent) {
+                return Err(known_decision);
             }
             let _turn = self.wait_for_turn(question).await;
-            if let Some(known) = self.previous_decision(question, &consent) {
-                return Err(known);
+            if let Some(known_decision) = self.previous_decision(question, &consent) {
+                return Err(known_decision);
             }
             self.emit_approval(question, None).await;
             let explained_answer = timeout(self.time_max, self.ask_user(question)).await;
@@ -367,7 +367,7 @@ impl AgentApprover {
                 no_answer("no user can be asked: there is no terminal and no `--approval-socket`")
             }
             ApprovalChannel::Terminal(Reviewer { questions, .. }) => {
-                let (answer, answered) = oneshot::channel();
+                let (answer, reply) = oneshot::channel();
                 let request = UserQuestion::Call {
                     agent: self.agent.clone(),
                     question: question.clone(),
@@ -377,7 +377,7 @@ impl AgentApprover {
                 if questions.send(request).await.is_err() {
                     return no_answer("the terminal or the page is closed");
                 }
-                match answered.await {
+                match reply.await {
                     Ok(ApprovalAnswer::No) => {
                         ExplainedAnswer::new(ApprovalAnswer::No, "the user refuses it")
                     }

@@ -116,7 +116,7 @@ impl CheckRunner {
                 check: check.name.clone(),
             });
             emit(events, check_started).await;
-            let started = Instant::now();
+            let start = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
             let environment = self.open_environment(agent, check_target.clone()).await;
             if let (None, Ok(environment)) = (&changes, &environment) {
@@ -136,7 +136,7 @@ impl CheckRunner {
                 need: check.requirement,
                 verdict,
                 tail,
-                elapsed_ms: milliseconds(started.elapsed()),
+                elapsed_ms: milliseconds(start.elapsed()),
             };
             let check_ended = Event::Delivery(DeliveryEvent::Checked {
                 agent: agent.clone(),
@@ -319,10 +319,10 @@ fn output_tail(output: &str) -> String {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
-    let shown: Vec<String> = lines
+    let shown_lines: Vec<String> = lines
         .iter()
         .skip(skipped)
         .map(|line| single_line(line, TAIL_CHARS_MAX))
         .collect();
-    shown.join("\n")
+    shown_lines.join("\n")
 }

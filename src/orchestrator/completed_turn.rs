@@ -77,8 +77,8 @@ impl TurnRecords {
         for event in notes.into_iter().flatten() {
             sinks.emit(event).await;
         }
-        let ended = run_ended_event(&turn.result, saved.workspace.as_ref());
-        sinks.finish(ended).await;
+        let run_end = run_ended_event(&turn.result, saved.workspace.as_ref());
+        sinks.finish(run_end).await;
         self.leave_session(turn.result.status);
         turn.result
     }

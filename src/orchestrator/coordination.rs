@@ -337,16 +337,20 @@ impl Coordinator<'_> {
         submission: &AgentSubmission,
     ) -> Option<String> {
         let hooks = self.participants.get(&agent)?.hooks.as_ref()?;
-        let latest = |agent| self.answers.get(agent).map(|answer| answer.label);
+        let latest_label = |agent| self.answers.get(agent).map(|answer| answer.label);
         let payload = match submission {
             AgentSubmission::Answer { content, .. } => {
-                let before = latest(&agent).map_or(0, |label| label.ordinal);
-                let ordinal = before.saturating_add(1);
+                let previous_ordinal = latest_label(&agent).map_or(0, |label| label.ordinal);
+                let ordinal = previous_ordinal.saturating_add(1);
                 HookEventPayload::Answer(AnswerLabel { agent, ordinal }, content.clone())
             }
             AgentSubmission::Vote {
                 candidate, reason, ..
-            } => HookEventPayload::Vote(self.id(*candidate)?, latest(candidate)?, reason.clone()),
+            } => HookEventPayload::Vote(
+                self.id(*candidate)?,
+                latest_label(candidate)?,
+                reason.clone(),
+            ),
             AgentSubmission::Stopped { .. } => return None,
         };
         let cancellation = self.deadline.stop.child_token();
@@ -531,8 +535,8 @@ impl Coordinator<'_> {
                 check_results,
             },
         );
-        if let Some(waiting) = self.waiting.get_mut(&label.agent) {
-            waiting.recorded = Some(label);
+        if let Some(submission) = self.waiting.get_mut(&label.agent) {
+            submission.recorded = Some(label);
         }
         let view = self.view(label.agent);
         self.answer_log.send_modify(|log| log.answers.extend(view));
@@ -546,8 +550,8 @@ impl Coordinator<'_> {
         label: AnswerLabel,
         snapshot: Option<&RealPath>,
     ) -> Option<CheckResults> {
-        if let Some(known) = self.recorded_results.remove(&label) {
-            return Some(known);
+        if let Some(recorded_result) = self.recorded_results.remove(&label) {
+            return Some(recorded_result);
         }
         let target = CheckTarget::Answer(snapshot.cloned());
         let (deadline, events) = (self.deadline, self.events);

@@ -50,10 +50,12 @@ pub(super) fn delivery_rows(
         {
             let path = AbsPath::resolve(base, path);
             if is_user_path(&path, permissions) {
-                let denied = DeliveryOutcome::Denied {
+                let denial_outcome = DeliveryOutcome::Denied {
                     reason: denial.reason.clone(),
                 };
-                outcomes.entry(path.to_string()).or_insert(Some(denied));
+                outcomes
+                    .entry(path.to_string())
+                    .or_insert(Some(denial_outcome));
             }
         }
     }
@@ -83,8 +85,9 @@ fn combine_outcomes(
     after: &ChangeKind,
 ) -> Option<DeliveryOutcome> {
     use DeliveryOutcome::{Changed, Created, Deleted, Denied, Failed};
-    let before = before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
-    match (before, after) {
+    let earlier_outcome =
+        before.filter(|outcome| !matches!(outcome, Denied { .. } | Failed { .. }));
+    match (earlier_outcome, after) {
         (Some(Created), ChangeKind::Deleted) => None,
         (Some(Created), ChangeKind::Changed) | (None, ChangeKind::Created) => Some(Created),
         (_, ChangeKind::Created | ChangeKind::Changed) => Some(Changed { hunks: None }),

@@ -227,10 +227,10 @@ impl AgentEnvironments {
         for code_mode_spec in programs {
             let id = code_mode_spec.environment.id;
             let directory = builder.directories.programs_of(id)?;
-            let built = builder.build_commands(code_mode_spec.environment, &directory)?;
+            let commands = builder.build_commands(code_mode_spec.environment, &directory)?;
             environments
                 .programs
-                .insert(id.clone(), prepare_programs(code_mode_spec, built)?);
+                .insert(id.clone(), prepare_programs(code_mode_spec, commands)?);
         }
         for (server, spec) in servers {
             let directory = builder.directories.server_of(spec.id, server)?;
@@ -244,17 +244,19 @@ impl AgentEnvironments {
         }
         for (agent, spec) in external_agents {
             let directory = builder.directories.external_agent_of(spec.id)?;
-            let built = builder.build_external_agent(agent, spec, &directory)?;
-            environments.external_agents.insert(spec.id.clone(), built);
+            let external_agent = builder.build_external_agent(agent, spec, &directory)?;
+            environments
+                .external_agents
+                .insert(spec.id.clone(), external_agent);
         }
         for spec in subagent_programs {
             let key = (spec.environment.id.clone(), spec.index);
-            let built = builder.build_subagent_program(spec)?;
-            environments.subagent_programs.insert(key, built);
+            let subagent_program = builder.build_subagent_program(spec)?;
+            environments.subagent_programs.insert(key, subagent_program);
         }
         for spec in hooks {
-            let built = builder.build_hooks(spec)?;
-            environments.hooks.insert(spec.id.clone(), built);
+            let hook_environment = builder.build_hooks(spec)?;
+            environments.hooks.insert(spec.id.clone(), hook_environment);
         }
         environments.directories = Some(builder.directories);
         Ok(environments)
@@ -299,8 +301,8 @@ impl AgentEnvironments {
 
     /// Returns the first agent on whose work checks cannot run, and why.
     pub fn unsupported_check(&self) -> Option<(&AgentId, &'static str)> {
-        let first = self.unsupported_checks.first_key_value();
-        first.map(|(agent, why)| (agent, *why))
+        let first_check = self.unsupported_checks.first_key_value();
+        first_check.map(|(agent, why)| (agent, *why))
     }
 
     /// Returns the environment of an agent's commands; `None` if it may run none.
@@ -317,7 +319,7 @@ impl AgentEnvironments {
     /// Returns the events that report to the user: one for each kind of isolation, and warnings
     /// about what is not available.
     pub fn sandbox_events(&self) -> Vec<Event> {
-        let ready = self
+        let own_isolations = self
             .command_environments
             .iter()
             .map(|(agent, commands)| (agent, commands.isolation()));
@@ -345,11 +347,11 @@ impl AgentEnvironments {
         let subagents =
             unreported.map(|((agent, _), program)| (agent, program.environment.isolation()));
         let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
-        let all = ready
+        let isolations = own_isolations
             .chain(rejected)
             .chain(code_mode)
             .chain(external_agents);
-        for (agent, by) in all.chain(subagents) {
+        for (agent, by) in isolations.chain(subagents) {
             match groups.iter_mut().find(|(known, _)| *known == by) {
                 Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
@@ -514,10 +516,10 @@ impl<'b> EnvironmentBuilder<'b> {
         let directories = AgentDirectories::prepare(directory)?;
         let origin = self.origin();
         let engine = self.engines.connect(docker, self.host)?;
-        let added = spec.config.added_env(&self.host.variables);
+        let added_variables = spec.config.added_env(&self.host.variables);
         let containers = on_separate_thread(|| {
             engine.remove_leftovers(origin.state)?;
-            let owner = spec.container_owner(origin, &added);
+            let owner = spec.container_owner(origin, &added_variables);
             ServerContainers::new(&engine, owner, server, docker)
         })?;
         Ok(self.environment(spec.config, directories, ExecBackend::Server(containers)))
@@ -577,8 +579,8 @@ impl<'b> EnvironmentBuilder<'b> {
         let directory = self
             .directories
             .subagent_program_of(spec.id, program.index)?;
-        let built = self.build_external_agent(program.program, spec, &directory)?;
-        if built.environment.sandbox_level() == SandboxLevel::Off {
+        let external_agent = self.build_external_agent(program.program, spec, &directory)?;
+        if external_agent.environment.sandbox_level() == SandboxLevel::Off {
             let (program, id) = (program.program.vendor, spec.id);
             let message =
                 format!("`{program}` does not work as subagents of `{id}` without a sandbox");
@@ -586,7 +588,7 @@ impl<'b> EnvironmentBuilder<'b> {
                 .with_hint("remove `command_line_sandbox: off` from its entry, or `--sandbox off`")
                 .with_hint("or remove the entry from `subagent_orchestrator`"));
         }
-        Ok(built)
+        Ok(external_agent)
     }
 
     /// Returns the environment of the hooks about an agent.
@@ -610,8 +612,8 @@ impl<'b> EnvironmentBuilder<'b> {
             .filter(|grant| grant.scope == GrantScope::Tree);
         let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
         let key = (spec.config.sandbox, trees);
-        if let Some((_, known)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
-            return Ok(known.clone());
+        if let Some((_, environment)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
+            return Ok(environment.clone());
         }
         let record = LevelRecord::find(&self.host.env, spec.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
@@ -655,8 +657,8 @@ impl ConnectedEngines {
 /// Runs what waits for an engine on a separate thread, because the caller may be part of an event
 /// loop.
 fn on_separate_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let done = thread::scope(|scope| scope.spawn(work).join());
-    done.map_err(|panic| Error::from_panic(&*panic))?
+    let work_result = thread::scope(|scope| scope.spawn(work).join());
+    work_result.map_err(|panic| Error::from_panic(&*panic))?
 }
 
 /// Creates the pod of one agent, for this run.
@@ -671,8 +673,8 @@ pub fn build_pod(
     on_separate_thread(|| {
         let cluster = PodCluster::open(config, &machine.env, &machine.cwd)?;
         cluster.remove_leftovers(origin.state)?;
-        let added = spec.config.added_env(&machine.variables);
-        let owner = spec.container_owner(origin, &added);
+        let added_variables = spec.config.added_env(&machine.variables);
+        let owner = spec.container_owner(origin, &added_variables);
         AgentPod::open(&cluster, owner, work, config, &reachable)
     })
 }
@@ -680,11 +682,11 @@ pub fn build_pod(
 /// Returns the paths that commands of an agent can reach first.
 fn first_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
     let manager = grants::permission_manager(spec.grants, Phase::Coordination);
-    let (open, hidden) = reachable_paths(&manager, SandboxLevel::Namespaces);
+    let (open_paths, hidden_paths) = reachable_paths(&manager, SandboxLevel::Namespaces);
     ReachablePaths {
-        open,
+        open: open_paths,
         masked: Vec::new(),
-        hidden,
+        hidden: hidden_paths,
         copies: BTreeMap::new(),
     }
 }
@@ -701,8 +703,8 @@ pub fn build_container(
     let reachable = first_reachable_paths(spec);
     on_separate_thread(|| {
         engine.remove_leftovers(origin.state)?;
-        let added = spec.config.added_env(&machine.variables);
-        let owner = spec.container_owner(origin, &added);
+        let added_variables = spec.config.added_env(&machine.variables);
+        let owner = spec.container_owner(origin, &added_variables);
         let user = HostUser {
             home: machine.home.as_ref(),
             env: &machine.env,

@@ -83,8 +83,8 @@ impl RecordBarrier {
     /// Waits until every event that was queued before is in the log. Returns at once if nothing
     /// records any more.
     pub async fn wait(&self) {
-        let (recorded, until_recorded) = oneshot::channel();
-        if self.waits.send(recorded).await.is_ok() {
+        let (recorded_sender, until_recorded) = oneshot::channel();
+        if self.waits.send(recorded_sender).await.is_ok() {
             let _gone = until_recorded.await;
         }
     }

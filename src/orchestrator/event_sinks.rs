@@ -102,17 +102,21 @@ impl EventSinks {
     pub(super) async fn emit(&mut self, event: impl Into<Event>) {
         let (event, elapsed) = (event.into(), self.since_start.elapsed());
         for observer in &mut self.observers {
-            let received = observer.on_event(&event, elapsed);
-            report(&self.display, received.map_err(|fault| fault.to_string())).await;
+            let display_result = observer.on_event(&event, elapsed);
+            report(
+                &self.display,
+                display_result.map_err(|fault| fault.to_string()),
+            )
+            .await;
         }
         if self.already_logged.take_matching(&event) {
             return;
         }
-        let recorded = self.recorder.on_event(&event, elapsed);
+        let record_result = self.recorder.on_event(&event, elapsed);
         emit(&self.display, event).await;
         report(
             &self.display,
-            recorded.map_err(|fault| records_warning(&fault)),
+            record_result.map_err(|fault| records_warning(&fault)),
         )
         .await;
     }
@@ -127,10 +131,10 @@ impl EventSinks {
             }
         }
         self.emit(ended).await;
-        let finished = self.recorder.finish().map_or(Ok(()), Err);
+        let finish_result = self.recorder.finish().map_or(Ok(()), Err);
         report(
             &self.display,
-            finished.map_err(|fault| records_warning(&fault)),
+            finish_result.map_err(|fault| records_warning(&fault)),
         )
         .await;
     }
@@ -144,21 +148,21 @@ impl EventSinks {
             since_start,
             ..
         } = self;
-        let ended = Event::Run(RunEvent::RunEnded {
+        let end_event = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
         });
-        let recorded = recorder.on_event(&ended, since_start.elapsed());
-        let finished = recorder.finish().map_or(Ok(()), Err);
+        let record_result = recorder.on_event(&end_event, since_start.elapsed());
+        let finish_result = recorder.finish().map_or(Ok(()), Err);
         report(
             &display,
-            recorded
-                .and(finished)
+            record_result
+                .and(finish_result)
                 .map_err(|fault| records_warning(&fault)),
         )
         .await;
         while let Some(observer) = observers.pop() {
-            let ending = finish_sink(observer, &ended, since_start.elapsed());
+            let ending = finish_sink(observer, &end_event, since_start.elapsed());
             report(&display, ending.await).await;
         }
     }
@@ -177,8 +181,12 @@ impl EventSinks {
             status: error.kind().exit_status(),
             summary: error.to_string(),
         });
-        let finished = recorder.finish().map_or(Ok(()), Err);
-        report(&display, finished.map_err(|fault| records_warning(&fault))).await;
+        let finish_result = recorder.finish().map_or(Ok(()), Err);
+        report(
+            &display,
+            finish_result.map_err(|fault| records_warning(&fault)),
+        )
+        .await;
         for observer in observers.into_iter().rev() {
             let ending = finish_sink(observer, &parked, since_start.elapsed());
             report(&display, ending.await).await;
@@ -195,13 +203,17 @@ impl EventSinks {
     async fn on_due(&mut self) {
         let elapsed = self.since_start.elapsed();
         for observer in &mut self.observers {
-            let done = observer.on_due(elapsed);
-            report(&self.display, done.map_err(|fault| fault.to_string())).await;
+            let display_result = observer.on_due(elapsed);
+            report(
+                &self.display,
+                display_result.map_err(|fault| fault.to_string()),
+            )
+            .await;
         }
-        let written = self.recorder.on_due(elapsed);
+        let record_result = self.recorder.on_due(elapsed);
         report(
             &self.display,
-            written.map_err(|fault| records_warning(&fault)),
+            record_result.map_err(|fault| records_warning(&fault)),
         )
         .await;
     }
@@ -213,9 +225,11 @@ async fn finish_sink(
     ended: &Event,
     elapsed: Duration,
 ) -> std::result::Result<(), String> {
-    let received = sink.on_event(ended, elapsed);
-    let finished = sink.finish().await;
-    received.and(finished).map_err(|fault| fault.to_string())
+    let event_result = sink.on_event(ended, elapsed);
+    let finish_result = sink.finish().await;
+    event_result
+        .and(finish_result)
+        .map_err(|fault| fault.to_string())
 }
 
 /// Returns the warning about records that cannot be written.

@@ -169,9 +169,12 @@ impl RunExecution {
     /// asked.
     pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
-        let earlier = request.session.as_ref();
-        let earlier = earlier.map_or(&[][..], Session::previous_turns);
-        let (earlier_turns, earlier_workspaces) = (describe(earlier), previous_workspaces(earlier));
+        let session = request.session.as_ref();
+        let previous_turns = session.map_or(&[][..], Session::previous_turns);
+        let (earlier_turns, earlier_workspaces) = (
+            describe(previous_turns),
+            previous_workspaces(previous_turns),
+        );
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
@@ -274,7 +277,7 @@ impl RunExecution {
 
     /// Runs the turn to its end, sends every event to `shown`, and saves the result.
     pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
-        let first = opening_events(&self.turn.team, self.opening_events);
+        let first_events = opening_events(&self.turn.team, self.opening_events);
         let mut events = self.events;
         let mut sinks = EventSinks::new(self.recorder, self.telemetry, shown, self.already_logged);
         let turn = async {
@@ -289,13 +292,13 @@ impl RunExecution {
         for event in self.recorded_events {
             sinks.show(event).await;
         }
-        for event in first {
+        for event in first_events {
             sinks.emit(event).await;
         }
         let recording = sinks.forward_until_parked(&mut events, &self.park);
-        let (ended, ()) = tokio::join!(turn, recording);
-        match ended {
-            Ok(ended) => Ok(self.records.save(ended, sinks).await),
+        let (turn_result, ()) = tokio::join!(turn, recording);
+        match turn_result {
+            Ok(turn) => Ok(self.records.save(turn, sinks).await),
             Err(error) if error.kind() == ErrorKind::Parked => {
                 sinks.park(&error).await;
                 Err(error)
@@ -346,8 +349,8 @@ fn user_message_log(
     followed: Option<&ReplayInput>,
 ) -> UserMessageLog {
     let mut log = UserMessageLog::new(incoming);
-    for recorded in followed.iter().flat_map(|followed| &followed.messages.sent) {
-        log.restore(recorded.message.clone(), recorded.was_read);
+    for recorded_message in followed.iter().flat_map(|followed| &followed.messages.sent) {
+        log.restore(recorded_message.message.clone(), recorded_message.was_read);
     }
     log
 }
@@ -556,14 +559,14 @@ pub fn validate_checks(
         .list
         .iter()
         .find(|check| check.requirement == CheckRequirement::Required);
-    let Some(required) = required else {
+    let Some(required_check) = required else {
         return Ok(Some(format!(
             "checks on the work of {agent} cannot run: {why}"
         )));
     };
     let message = format!(
         "required check `{}` cannot run on the work of `{agent}`: {why}",
-        required.name
+        required_check.name
     );
     Err(Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for the available sandbox levels")
@@ -591,8 +594,8 @@ async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
             snapshots,
         })
     };
-    let ended = AssertUnwindSafe(turn).catch_unwind().await;
-    ended.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
+    let turn_result = AssertUnwindSafe(turn).catch_unwind().await;
+    turn_result.unwrap_or_else(|panic| Err(Error::from_panic(&*panic)))
 }
 
 fn parked_error() -> Error {

@@ -136,8 +136,8 @@ pub async fn present_and_deliver(
         deadline,
     } = input;
     let recovered = recover_result(team, member, &connection, &stored, attempt, deadline);
-    if let Some(finished) = recovered.await? {
-        return Ok(finished);
+    if let Some(final_result) = recovered.await? {
+        return Ok(final_result);
     }
     let message = presentation_prompt(team, member, task, coordinated);
     let (overlay, notes) = team.open_overlay(member, attempt).await?;
@@ -179,8 +179,8 @@ pub async fn present_and_deliver(
             .await?;
     }
     let selected_by = delivery.selected_by;
-    let open = delivery.open_delivery.as_ref();
-    let name = open.map(|open| open.name().to_owned());
+    let open_delivery = delivery.open_delivery.as_ref();
+    let name = open_delivery.map(|open| open.name().to_owned());
     if user_path_changes(&effects.changes, &permissions).any(is_in_place) {
         delivery
             .verify(&mut effects, deadline, &session.events)
@@ -195,8 +195,8 @@ pub async fn present_and_deliver(
         &rows,
         name.as_deref().filter(|_| end != CoordinationEnd::Agreed),
     );
-    let failed = failed_delivery_note(&rows, member).into_iter();
-    for message in failed
+    let failure_note = failed_delivery_note(&rows, member).into_iter();
+    for message in failure_note
         .chain(unlisted_change_notes(&effects, &permissions))
         .chain(undelivered)
     {
@@ -353,8 +353,8 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
         let commands = gate.as_ref().and_then(Gate::commands);
         ToolEffects::from_changes(commands.map_or_else(Vec::new, ExecEnvironment::end_background))
     };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("cannot stop the background commands"))
+    let work_result = tokio::task::spawn_blocking(work).await;
+    work_result.map_err(|_| Error::bug("cannot stop the background commands"))
 }
 
 /// Returns warnings about changes that may not be listed in the rows.
@@ -503,8 +503,8 @@ impl FinalDelivery<'_> {
             }
             Err(denial) => ToolEffects::from_denial(denial),
         };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|_| Error::bug("the delivery failed unexpectedly"))
+        let work_result = tokio::task::spawn_blocking(work).await;
+        work_result.map_err(|_| Error::bug("the delivery failed unexpectedly"))
     }
 
     /// Returns the directories that are not part of an answer, as paths below a workspace.
@@ -617,11 +617,11 @@ fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> 
 
 /// Returns the note about files that could not be written.
 fn failed_delivery_note(rows: &[DeliveryRow], member: &TeamMember) -> Option<String> {
-    let failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
+    let is_failed = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Failed { .. });
     let workspace = member
         .workspace
         .as_ref()
-        .filter(|_| rows.iter().any(failed))?;
+        .filter(|_| rows.iter().any(is_failed))?;
     Some(format!("undelivered files are still in `{workspace}`"))
 }
 
@@ -710,6 +710,6 @@ async fn with_fingerprints(
         }
         rows
     };
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Error::bug("cannot inspect the delivered files"))
+    let work_result = tokio::task::spawn_blocking(work).await;
+    work_result.map_err(|_| Error::bug("cannot inspect the delivered files"))
 }

@@ -54,11 +54,11 @@ impl ContextGrants {
             "folder guard directories",
         )?;
         let mut shared = resolve_context_paths(&config.orchestrator.context_paths, &state_dir)?;
-        for opened in inherited.opened {
-            let grant = match locate(&opened.path)? {
-                LocatedPath::File(root) => Grant::file(root, opened.permission),
+        for opened_path in inherited.opened {
+            let grant = match locate(&opened_path.path)? {
+                LocatedPath::File(root) => Grant::file(root, opened_path.permission),
                 LocatedPath::Directory(root) | LocatedPath::Missing(root) => {
-                    let mut grant = Grant::tree(root, GrantKind::Context, opened.permission);
+                    let mut grant = Grant::tree(root, GrantKind::Context, opened_path.permission);
                     hide_state(&mut grant, &state_dir);
                     grant
                 }
@@ -66,10 +66,10 @@ impl ContextGrants {
             reject_state_access(&grant, &state_dir)?;
             merge(&mut shared, grant);
         }
-        let earlier = inherited.workspaces.iter().map(real_path);
+        let earlier_roots = inherited.workspaces.iter().map(real_path);
         Ok(Self {
             shared,
-            earlier: earlier.collect::<Result<_>>()?,
+            earlier: earlier_roots.collect::<Result<_>>()?,
             state_dir,
             instruction_directories: project_instruction_directories(&config.orchestrator),
         })
@@ -92,9 +92,9 @@ impl ContextGrants {
                 Permission::Read,
             ));
         }
-        let earlier = self.earlier.iter().cloned();
+        let earlier_grants = self.earlier.iter().cloned();
         grants.extend(
-            earlier.map(|root| Grant::tree(root, GrantKind::PreviousTurn, Permission::Read)),
+            earlier_grants.map(|root| Grant::tree(root, GrantKind::PreviousTurn, Permission::Read)),
         );
         match agent.folder_guard.resolve(workspace) {
             None => {
@@ -152,11 +152,11 @@ impl ContextGrants {
         guarded: &GuardedDirectories,
         workspace: Option<&AbsPath>,
     ) -> Result<()> {
-        let listed = [
+        let guarded_lists = [
             (&guarded.read, Permission::Read),
             (&guarded.write, Permission::Write),
         ];
-        for (paths, permission) in listed {
+        for (paths, permission) in guarded_lists {
             for path in paths {
                 merge(
                     grants,
@@ -254,9 +254,9 @@ pub fn apply_path_rules(
         let anchors = match glob.prefix() {
             None => trees.clone(),
             Some(prefix) => {
-                let mut both = vec![prefix.clone(), real_path(prefix)?.to_abs()];
-                both.dedup();
-                both
+                let mut spellings = vec![prefix.clone(), real_path(prefix)?.to_abs()];
+                spellings.dedup();
+                spellings
             }
         };
         let rule = |anchor| PathRule::new(ruling, wanted, glob, anchor);
@@ -274,8 +274,8 @@ fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath>
     let users = config.agents.iter().flat_map(|agent| {
         let workspace = layout.workspaces.get(&agent.id);
         let workspace = workspace.map(|workspace| &workspace.path);
-        let listed = agent.folder_guard.directories();
-        listed.filter(move |path| !is_within(path, workspace))
+        let directories = agent.folder_guard.directories();
+        directories.filter(move |path| !is_within(path, workspace))
     });
     let users: BTreeSet<&AbsPath> = users.collect();
     users.into_iter().cloned().collect()
@@ -291,8 +291,9 @@ pub fn directories_to_create(agent: &AgentConfig, workspace: Option<&AbsPath>) -
         return Vec::new();
     };
     let downloads = guarded.downloads.into_iter().map(|(path, _)| path);
-    let all = guarded.read.into_iter().chain(guarded.write);
-    all.chain(downloads)
+    let guarded_paths = guarded.read.into_iter().chain(guarded.write);
+    guarded_paths
+        .chain(downloads)
         .filter(|path| is_within(path, workspace))
         .collect()
 }
@@ -302,8 +303,8 @@ fn is_within(path: &AbsPath, workspace: Option<&AbsPath>) -> bool {
 }
 
 fn resolve_context_paths(paths: &[ContextPath], state_dir: &RealPath) -> Result<Vec<Grant>> {
-    let written: Vec<AbsPath> = paths.iter().map(|context| context.path.clone()).collect();
-    require_directories(&written, "context paths")?;
+    let context_paths: Vec<AbsPath> = paths.iter().map(|context| context.path.clone()).collect();
+    require_directories(&context_paths, "context paths")?;
     paths
         .iter()
         .map(|context| context_grant(context, state_dir))
@@ -312,17 +313,17 @@ fn resolve_context_paths(paths: &[ContextPath], state_dir: &RealPath) -> Result<
 
 /// Fails if paths are missing or are not directories. One error lists all of a kind.
 fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
-    let mut missing = Vec::new();
+    let mut missing_paths = Vec::new();
     let mut no_directories = Vec::new();
     for path in paths {
         match locate(path)? {
             LocatedPath::Directory(_) => {}
             LocatedPath::File(_) => no_directories.push(format!("`{path}`")),
-            LocatedPath::Missing(_) => missing.push(format!("`{path}`")),
+            LocatedPath::Missing(_) => missing_paths.push(format!("`{path}`")),
         }
     }
-    if !missing.is_empty() {
-        let message = format!("{what} not found: {}", join_with_commas(&missing));
+    if !missing_paths.is_empty() {
+        let message = format!("{what} not found: {}", join_with_commas(&missing_paths));
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("create the directory first, or correct the path in the config"));
     }
@@ -416,20 +417,20 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
         }
     };
     // The list of skills names their paths.
-    let shown = manager
+    let described_grants = manager
         .grants()
         .iter()
         .filter(|grant| grant.kind != GrantKind::Skill);
-    let mut open_paths: Vec<DescribedPath> = shown.map(opened_path).collect();
+    let mut open_paths: Vec<DescribedPath> = described_grants.map(opened_path).collect();
     open_paths.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
     open_paths
 }
 
 /// Returns the user's paths that are open for writing in the final phase.
 pub fn write_roots(grants: &[Grant]) -> Vec<&Grant> {
-    let open =
+    let is_writable_context =
         |grant: &&Grant| grant.kind == GrantKind::Context && grant.permission == Permission::Write;
-    grants.iter().filter(open).collect()
+    grants.iter().filter(is_writable_context).collect()
 }
 
 /// Creates the permission manager of a gate for one phase.

@@ -150,7 +150,7 @@ fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Optio
 /// Rejects hooks that cannot run or that an agent can write to, before any model is paid.
 pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironment) -> Result<()> {
     let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
-    let Some(first) = hooks().next() else {
+    let Some(first_hook) = hooks().next() else {
         return Ok(());
     };
     let is_broad = machine
@@ -160,7 +160,7 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironmen
     if is_broad || *base == AbsPath::top() {
         let message = format!(
             "hook `{}` would have access to all of `{base}`",
-            single_line(&first.command, SHOWN_CHARS_MAX)
+            single_line(&first_hook.command, SHOWN_CHARS_MAX)
         );
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("start massgen in a project directory"));
@@ -184,8 +184,8 @@ pub fn require_programs(
 
 fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) -> Result<()> {
     let line = parse(&project_command(&hook.command, base));
-    let first = line.commands.first();
-    let name = first.and_then(|first| first.words.first()?.known_text());
+    let first_command = line.commands.first();
+    let name = first_command.and_then(|first| first.words.first()?.known_text());
     let Some(name) =
         name.filter(|name| line.unread.is_none() && !BUILT_IN.contains(&name.as_str()))
     else {
@@ -252,9 +252,10 @@ fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
             .next()
             .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
         if let Some(to) = words.next_back().filter(|_| changes) {
-            let reached: Vec<AbsPath> = dirs.iter().map(|dir| AbsPath::resolve(dir, &to)).collect();
+            let reached_dirs: Vec<AbsPath> =
+                dirs.iter().map(|dir| AbsPath::resolve(dir, &to)).collect();
             dirs.extend(
-                reached
+                reached_dirs
                     .into_iter()
                     .take(DIRS_MAX.saturating_sub(dirs.len())),
             );
@@ -272,7 +273,7 @@ fn list_named_files(command: &SimpleCommand) -> Vec<String> {
         .chain(&command.assignments)
         .filter_map(ShellWord::known_text)
         .collect();
-    let set: Vec<String> = words
+    let assigned_values: Vec<String> = words
         .iter()
         .filter_map(|word| word.split_once('='))
         .map(|(_, value)| value.to_owned())
@@ -282,7 +283,11 @@ fn list_named_files(command: &SimpleCommand) -> Vec<String> {
         .iter()
         .filter(|input| input.operator.ends_with('<'));
     let inputs = inputs.filter_map(|input| input.target.known_text());
-    words.into_iter().chain(set).chain(inputs).collect()
+    words
+        .into_iter()
+        .chain(assigned_values)
+        .chain(inputs)
+        .collect()
 }
 
 /// Returns the command with the project's directory in place of the variables that name it.

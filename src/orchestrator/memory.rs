@@ -94,28 +94,28 @@ fn refusal_warning(refusals: &[String]) -> Option<String> {
     if refusals.is_empty() {
         return None;
     }
-    let named: Vec<&str> = refusals
+    let named_refusals: Vec<&str> = refusals
         .iter()
         .map(String::as_str)
         .take(REFUSALS_NAMED_MAX)
         .collect();
-    let more = match refusals.len().saturating_sub(named.len()) {
+    let more = match refusals.len().saturating_sub(named_refusals.len()) {
         0 => String::new(),
         count => format!("; and {count} more"),
     };
     Some(format!(
         "agents are not given everything in the memory: {}{more} (`massgen memory list`)",
-        named.join("; ")
+        named_refusals.join("; ")
     ))
 }
 
 fn listed_note(note: &MemoryNote, bytes_left: &mut usize) -> ListedNote {
-    let parsed = FrontMatter::parse(&note.text).ok();
-    let description = parsed
+    let front_matter = FrontMatter::parse(&note.text).ok();
+    let description = front_matter
         .as_ref()
         .and_then(|parsed| parsed.text("description"))
         .map(|text| UntrustedText::from(text).truncate(DESCRIPTION_CHARS_MAX));
-    let body = parsed.map_or(note.text.as_str(), |parsed| parsed.body);
+    let body = front_matter.map_or(note.text.as_str(), |parsed| parsed.body);
     let bytes_remaining = bytes_left.checked_sub(body.len());
     let text = bytes_remaining
         .filter(|_| note.is_short_term())
@@ -147,11 +147,11 @@ impl MemoryKeeper {
         let warning = |message| Event::Run(RunEvent::Warning { message });
         match self.try_keep_notes(workspace) {
             Ok((files, refusals)) => {
-                let saved = (!files.is_empty()).then(|| {
+                let saved_event = (!files.is_empty()).then(|| {
                     let directory = self.store.dir().to_string();
                     Event::Run(RunEvent::MemorySaved { directory, files })
                 });
-                saved
+                saved_event
                     .into_iter()
                     .chain(refusals.into_iter().map(warning))
                     .collect()
@@ -166,14 +166,14 @@ impl MemoryKeeper {
             mut refusals,
         } = read_notes(&workspace.join(MEMORY))?;
         if let Some(seed) = &self.seed {
-            let old = read_notes(&seed.join(MEMORY))?.notes;
-            notes.retain(|note| !old.contains(note));
+            let old_notes = read_notes(&seed.join(MEMORY))?.notes;
+            notes.retain(|note| !old_notes.contains(note));
         }
         if notes.is_empty() {
             return Ok((Vec::new(), refusals));
         }
-        let (saved, full) = self.store.save(&notes, &self.redactor)?;
-        refusals.extend(full);
+        let (saved, full_refusals) = self.store.save(&notes, &self.redactor)?;
+        refusals.extend(full_refusals);
         Ok((saved, refusals))
     }
 }

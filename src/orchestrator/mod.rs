@@ -162,13 +162,13 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
         let coordinated = turn.coordinate(&task, &deadline).await?;
         let (mut end, mut session) = (coordinated.end, None);
         if let Some(winner) = turn.announce_winner(&coordinated).await {
-            let finished = turn
+            let final_result = turn
                 .run_final_phase(&coordinated, winner, attempt, &deadline)
                 .await?;
-            rows.extend(finished.rows);
-            selected_by = finished.selected_by.or(selected_by);
-            (end, session) = (finished.end, finished.session);
-            let text = Some(finished.text).filter(|text| !text.is_empty());
+            rows.extend(final_result.rows);
+            selected_by = final_result.selected_by.or(selected_by);
+            (end, session) = (final_result.end, final_result.session);
+            let text = Some(final_result.text).filter(|text| !text.is_empty());
             answer = text.map(|text| (winner.agent, text)).or(answer);
         }
         let Some((winner, text)) = &answer else {
@@ -571,8 +571,8 @@ impl From<RecordedConclusion> for TurnResult {
 /// Returns the coordination of a config that skips it: the first agent presents, and there are no
 /// answers.
 fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
-    let first = team.members.first();
-    let winner = first.map(|member| AnswerLabel {
+    let first_member = team.members.first();
+    let winner = first_member.map(|member| AnswerLabel {
         agent: member.number,
         ordinal: 0,
     });
@@ -596,8 +596,8 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     let failed = count(|outcome| matches!(outcome, DeliveryOutcome::Failed { .. }));
     let declined = count(|outcome| matches!(outcome, DeliveryOutcome::Declined));
     let reverted = count(|outcome| matches!(outcome, DeliveryOutcome::Reverted { .. }));
-    let others: usize = [modes, delivered, failed, declined, reverted].iter().sum();
-    let refused = rows.len().saturating_sub(others);
+    let other_rows: usize = [modes, delivered, failed, declined, reverted].iter().sum();
+    let refused = rows.len().saturating_sub(other_rows);
     let mut summary = format!("{agent} answered");
     if !rows.is_empty() {
         let in_part = match partial {

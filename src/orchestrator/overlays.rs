@@ -92,8 +92,8 @@ impl OverlayFactory {
         let factory = self.clone();
         let grants = grants.to_vec();
         let directory = self.overlay_directory(purpose);
-        let started = Instant::now();
-        let open = move || {
+        let start = Instant::now();
+        let open_overlay = move || {
             let origin = commands.as_ref().map(ExecEnvironment::overlay_origin);
             WriteOverlay::open(OverlaySpec {
                 origin: origin.unwrap_or(OverlayOrigin::Executable(&factory.executable)),
@@ -103,9 +103,9 @@ impl OverlayFactory {
                 audience,
             })
         };
-        let opened = tokio::task::spawn_blocking(open).await;
-        let overlay = opened.map_err(|_| Error::bug("cannot open the overlay"))??;
-        let is_slow = started.elapsed() > SILENT_MAX;
+        let open_result = tokio::task::spawn_blocking(open_overlay).await;
+        let overlay = open_result.map_err(|_| Error::bug("cannot open the overlay"))??;
+        let is_slow = start.elapsed() > SILENT_MAX;
         let mut notes = Vec::new();
         if let Some(overlay) = &overlay
             && (has_commands || is_slow)
@@ -113,7 +113,7 @@ impl OverlayFactory {
             notes = overlay.notes(audience);
         }
         if is_slow {
-            let seconds = started.elapsed().as_secs_f64();
+            let seconds = start.elapsed().as_secs_f64();
             notes.push(format!(
                 "preparing the write paths took {seconds:.1} seconds"
             ));

@@ -135,13 +135,13 @@ impl PreparedTurn {
             .or(members.first())
             .ok_or_else(|| Error::bug("a team has no member"))?;
         let models = self.models.get(&member.id).cloned().unwrap_or_default();
-        let recorded = &self.recorded_conversations;
+        let recorded_conversations = &self.recorded_conversations;
         let agent = PreparingAgent {
             models: self.team.launchable_models(member, models)?,
             steps_max: member.config.steps_per_round_max,
             budget: AgentBudget::new(member.id.clone(), Arc::clone(&self.ledger)),
             compaction_trigger: CompactionTrigger::new(&self.config.orchestrator),
-            recorded: recorded.subagents_of_next(&member.id, PREPARATION_CALL),
+            recorded: recorded_conversations.subagents_of_next(&member.id, PREPARATION_CALL),
             events: self.events.clone(),
             id: member.id.clone(),
         };

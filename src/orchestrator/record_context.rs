@@ -69,8 +69,8 @@ impl RecordContext<'_> {
         };
         let log_guard =
             diagnostic_log::begin(paths.turn(), invocation.detail, self.redactor.clone())?;
-        let opened = &self.turn_context.opened;
-        let manifest = replay_manifest(&meta, self.layout, self.config, opened)?;
+        let opened_paths = &self.turn_context.opened;
+        let manifest = replay_manifest(&meta, self.layout, self.config, opened_paths)?;
         let recorder = Recorder::start(paths, &meta, self.redactor.clone())?;
         recorder.write_manifest(&manifest)?;
         Ok((recorder, log_guard))

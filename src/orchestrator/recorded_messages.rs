@@ -58,7 +58,7 @@ impl ReadMessages {
 impl RecordedMessages {
     /// Collects them from `events`.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut sent: Vec<RecordedMessage> = Vec::new();
+        let mut sent_messages: Vec<RecordedMessage> = Vec::new();
         let mut by_agent = ConversationsByAgent::new();
         let begin = |by_agent: &mut ConversationsByAgent, agent: &AgentId, phase| {
             let conversations = by_agent.entry(agent.clone()).or_default();
@@ -80,7 +80,7 @@ impl RecordedMessages {
                     text: Arc::clone(text),
                     by: *by,
                 };
-                sent.push(RecordedMessage {
+                sent_messages.push(RecordedMessage {
                     message,
                     was_read: false,
                 });
@@ -89,9 +89,9 @@ impl RecordedMessages {
             {
                 for number in numbers {
                     let index = usize::try_from(number.saturating_sub(1));
-                    let read = index.ok().and_then(|index| sent.get_mut(index));
-                    if let Some(read) = read {
-                        read.was_read = true;
+                    let read_message = index.ok().and_then(|index| sent_messages.get_mut(index));
+                    if let Some(read_message) = read_message {
+                        read_message.was_read = true;
                     }
                 }
                 conversation.shown.push_back(ShownMessages {
@@ -108,7 +108,7 @@ impl RecordedMessages {
             }
         }
         Self {
-            sent,
+            sent: sent_messages,
             divergence: None,
             conversations: Mutex::new(by_agent),
         }

@@ -183,13 +183,13 @@ impl SubmissionQueue {
         while let Some(followed) = &mut self.replay {
             let order = &mut followed.remaining.inputs;
             // Updated before a message can wake an agent, which may look for answers then.
-            let next = order.iter().find_map(RecordedInput::agent);
-            self.awaited.send_replace(next);
+            let next_agent = order.iter().find_map(RecordedInput::agent);
+            self.awaited.send_replace(next_agent);
             let is_message = |next: &mut RecordedInput| matches!(next, RecordedInput::Message(..));
             if let Some(RecordedInput::Message(number, to)) = order.pop_front_if(is_message) {
                 return Some(CoordinatorInput::RecordedMessage(number, to));
             }
-            match (next, followed.remaining.ending) {
+            match (next_agent, followed.remaining.ending) {
                 (Some(agent), _) if is_at_work(agent) && !followed.divergence.is_cancelled() => {
                     if let Some(handed) = self.early.remove(&agent) {
                         let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
@@ -222,7 +222,7 @@ impl SubmissionQueue {
             Some((_, handed)) => handed,
             None => self.incoming.recv().await?,
         };
-        let unknown = RecordedHookRefusal::Unknown;
-        Some(CoordinatorInput::Submission(handed, unknown))
+        let hook = RecordedHookRefusal::Unknown;
+        Some(CoordinatorInput::Submission(handed, hook))
     }
 }

@@ -161,8 +161,10 @@ impl RecordedConversations {
     /// Returns the subagents that the call `call_id` started in the next conversation of `agent`.
     pub fn subagents_of_next(&self, agent: &AgentId, call_id: &str) -> Vec<RecordedSubagent> {
         let by_agent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = by_agent.get(agent).and_then(VecDeque::front);
-        let subagents = next.into_iter().flat_map(|(_, memory)| &memory.subagents);
+        let next_conversation = by_agent.get(agent).and_then(VecDeque::front);
+        let subagents = next_conversation
+            .into_iter()
+            .flat_map(|(_, memory)| &memory.subagents);
         subagents
             .filter(|subagent| subagent.call_id == call_id)
             .cloned()
@@ -200,8 +202,8 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
             echo: echo.clone(),
         });
     } else if let Event::Model(ModelEvent::Failed { reason, .. }) = event {
-        let failed = RecordedReply::Failed(reason.clone());
-        memory.replies.push_back(failed);
+        let failed_reply = RecordedReply::Failed(reason.clone());
+        memory.replies.push_back(failed_reply);
     } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
         memory.models_left = memory.models_left.saturating_add(1);
     } else if let Event::Tool(ToolEvent::ToolCalled {
@@ -226,8 +228,8 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
             content: content.to_owned(),
             images: images.clone(),
         };
-        let ended = RecordedCall::Ended(reading);
-        memory.calls.insert(call_id.clone(), ended);
+        let ended_call = RecordedCall::Ended(reading);
+        memory.calls.insert(call_id.clone(), ended_call);
     } else if let Event::Tool(ToolEvent::PlanUpdated { entries, .. }) = event {
         memory.plan = Some(entries.clone());
     } else if let Event::Subagent(event) = event {
@@ -254,16 +256,16 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
         }
         return;
     };
-    let Some(known) = memory.subagents.get_mut(index) else {
+    let Some(subagent) = memory.subagents.get_mut(index) else {
         return;
     };
     match event {
         SubagentEvent::SubagentStarted { .. } => {}
         SubagentEvent::SubagentModel { event, .. } => {
-            append_event(&mut known.conversation, &Event::Model(event.clone()));
+            append_event(&mut subagent.conversation, &Event::Model(event.clone()));
         }
         SubagentEvent::SubagentTool { event, .. } => {
-            append_event(&mut known.conversation, &Event::Tool(event.clone()));
+            append_event(&mut subagent.conversation, &Event::Tool(event.clone()));
         }
         SubagentEvent::SubagentFinished {
             status,
@@ -273,7 +275,7 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
         } => {
             // One that was cancelled with the run resumes with it.
             let is_over = *status != SubagentStatus::Cancelled;
-            known.ending = is_over.then(|| SubagentEnding {
+            subagent.ending = is_over.then(|| SubagentEnding {
                 status: *status,
                 reason: reason.clone(),
                 elapsed: Duration::from_millis(*elapsed_ms),
@@ -316,7 +318,7 @@ fn interrupted_requests<'e>(
     events: impl IntoIterator<Item = &'e Event>,
     models: &ModelsByAgent,
 ) -> Vec<Event> {
-    let mut open: BTreeMap<OpenRequestKey<'_>, (Arc<str>, Phase)> = BTreeMap::new();
+    let mut open_requests: BTreeMap<OpenRequestKey<'_>, (Arc<str>, Phase)> = BTreeMap::new();
     for (conversation, event) in with_conversation_keys(events) {
         let of = if let Event::Subagent(event) = event {
             Some(event.key())
@@ -324,10 +326,10 @@ fn interrupted_requests<'e>(
             None
         };
         if let Some(ModelEvent::ModelRequestStarted { agent, model }) = event.as_model_event() {
-            open.insert((agent, of), (Arc::clone(model), conversation.phase));
+            open_requests.insert((agent, of), (Arc::clone(model), conversation.phase));
         } else if let Some(ModelEvent::ModelRequestFinished { agent, .. }) = event.as_model_event()
         {
-            open.remove(&(agent, of));
+            open_requests.remove(&(agent, of));
         }
     }
     let request = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
@@ -353,7 +355,7 @@ fn interrupted_requests<'e>(
             }),
         }
     };
-    open.into_iter().map(request).collect()
+    open_requests.into_iter().map(request).collect()
 }
 
 /// The agent that asked a model, and its subagent if it was one.
@@ -407,7 +409,7 @@ impl AlreadyLoggedEvents {
         events: impl IntoIterator<Item = &'e Event> + Clone,
         of_final: EffectPersistence,
     ) -> Self {
-        let ended: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
+        let ended_calls: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
             .filter_map(|(conversation, event)| {
                 let Event::Tool(ToolEvent::ToolFinished { agent, call_id, .. }) = event else {
                     return None;
@@ -435,7 +437,7 @@ impl AlreadyLoggedEvents {
             if let Event::Subagent(event) = event {
                 // The subagents of a call that has ended are not run again.
                 let key = event.key();
-                return !ended.contains(&(conversation.number, key.agent, key.call_id))
+                return !ended_calls.contains(&(conversation.number, key.agent, key.call_id))
                     && is_reemitted_by_subagent(event, conversation.phase, |call_id| {
                         ended_by_subagents.contains(&(conversation.number, key, call_id))
                     });
@@ -449,7 +451,8 @@ impl AlreadyLoggedEvents {
                 ..
             }) = event
             {
-                is_repeated || !ended.contains(&(conversation.number, agent, call_id.as_str()))
+                is_repeated
+                    || !ended_calls.contains(&(conversation.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolCalled { .. }) = event {
                 conversation.phase == Phase::Final
             } else if let Event::Tool(ToolEvent::PlanUpdated {
@@ -458,7 +461,8 @@ impl AlreadyLoggedEvents {
                 ..
             }) = event
             {
-                is_repeated || !ended.contains(&(conversation.number, agent, call_id.as_str()))
+                is_repeated
+                    || !ended_calls.contains(&(conversation.number, agent, call_id.as_str()))
             } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
                 is_repeated
             } else {

@@ -349,14 +349,14 @@ impl DeliverySettings {
         if self.on_failed_check != FailedCheckPolicy::Ask {
             return self.on_failed_check == FailedCheckPolicy::Keep;
         }
-        let (answer, answered) = oneshot::channel();
+        let (answer, reply) = oneshot::channel();
         let question = UserQuestion::FailedCheck {
             reason: reason.to_owned(),
             answer,
         };
         let exchange = async {
             questions.send(question).await.ok()?;
-            answered.await.ok()
+            reply.await.ok()
         };
         tokio::select! {
             decision = exchange => decision == Some(FailedCheckDecision::Keep),
@@ -404,7 +404,7 @@ impl DeliverySettings {
         plan: &Arc<DeliveryPlan>,
     ) -> Option<(DeliverySelection, InputChannel)> {
         let Reviewer { questions, channel } = self.reviewer_of(plan)?;
-        let (answer, answered) = oneshot::channel();
+        let (answer, reply) = oneshot::channel();
         let question = UserQuestion::Apply {
             delivery: Arc::clone(delivery),
             plan: Arc::clone(plan),
@@ -412,7 +412,7 @@ impl DeliverySettings {
         };
         let exchange = async {
             questions.send(question).await.ok()?;
-            answered.await.ok()
+            reply.await.ok()
         };
         tokio::select! {
             choice = exchange => choice.map(|choice| (choice, *channel)),

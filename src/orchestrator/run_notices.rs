@@ -13,22 +13,22 @@ pub(super) fn run_notices(team: &AgentTeam) -> Vec<String> {
             grants.push(grant.clone());
         }
     }
-    let open = |grant: &Grant| {
+    let unprotected_note = |grant: &Grant| {
         let names = grant.unprotected.join(", ");
         (!names.is_empty()).then(|| format!("unprotected in `{}`: {names}", grant.root))
     };
-    let mut notices: Vec<String> = grants.iter().filter_map(open).collect();
+    let mut notices: Vec<String> = grants.iter().filter_map(unprotected_note).collect();
     notices.extend(team.unsandboxed_notes());
     notices.extend(team.subagent_notes());
     notices.extend(team.subagent_choice_notices());
     let secrets = readable_secrets(&permission_manager(&grants, Phase::Coordination));
-    if let Some(first) = secrets.first() {
+    if let Some(first_secret) = secrets.first() {
         let more = match secrets.len() {
             1 => String::new(),
             count => format!(" and {} more", count.saturating_sub(1)),
         };
         notices.push(format!(
-            "agents may read `{first}`{more}, which looks like a secret: hide it with \
+            "agents may read `{first_secret}`{more}, which looks like a secret: hide it with \
              `hidden_paths` of its context path"
         ));
     }

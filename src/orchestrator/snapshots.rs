@@ -83,11 +83,11 @@ impl SnapshotStore {
     /// Restores the snapshots of the `recorded` answers. Others were taken for answers that were
     /// never accepted; they are removed.
     pub fn restore(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
-        let known: BTreeSet<String> = recorded
+        let known_labels: BTreeSet<String> = recorded
             .iter()
             .map(|answer| answer.label.to_string())
             .collect();
-        keep_only(&self.shared, &known)?;
+        keep_only(&self.shared, &known_labels)?;
         self.recorded = recorded;
         Ok(())
     }
@@ -103,8 +103,12 @@ impl SnapshotStore {
         if self.is_disabled {
             return Ok(None);
         }
-        if let Some(known) = self.recorded.pop_front_if(|known| known.label == label) {
-            return known.snapshot.as_ref().map(recorded_snapshot).transpose();
+        if let Some(recorded_answer) = self.recorded.pop_front_if(|known| known.label == label) {
+            return recorded_answer
+                .snapshot
+                .as_ref()
+                .map(recorded_snapshot)
+                .transpose();
         }
         let mut snapshots = self.agent_snapshots(agent);
         let workspace = workspace.clone();
@@ -112,9 +116,9 @@ impl SnapshotStore {
             let snapshot = snapshots.take(&workspace, label);
             (snapshots, snapshot)
         };
-        let done = tokio::task::spawn_blocking(work).await;
+        let work_result = tokio::task::spawn_blocking(work).await;
         let (snapshots, snapshot) =
-            done.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
+            work_result.map_err(|_| Error::bug("a snapshot failed unexpectedly"))?;
         self.by_agent.insert(agent.clone(), snapshots);
         Ok(snapshot?.map(|Snapshot { path, notes, .. }| AnswerSnapshot { path, notes }))
     }

@@ -59,13 +59,13 @@ impl StageMerger<'_> {
                 format!("{LEFT_OUT}\n\n{}\n\n{}\n", faults.join("\n"), answer.trim())
             }
         };
-        let commit = NewCommit {
+        let new_commit = NewCommit {
             tree: &tree,
             parents: &parents,
             author: &stage_result.author,
             message: &text,
         };
-        let commit = repository.hub.commit(commit).await?;
+        let commit = repository.hub.commit(new_commit).await?;
         repository
             .hub
             .move_branch(&branch, &commit, Some(&tip))
@@ -104,8 +104,8 @@ impl StageMerger<'_> {
             .lines()
             .map(|line| line.trim_matches(['#', '*', ' ']))
             .filter(|line| !line.is_empty());
-        let first = lines.next().unwrap_or("work");
-        format!("[{role}] {}", single_line(first, SUBJECT_CHARS_MAX))
+        let first_line = lines.next().unwrap_or("work");
+        format!("[{role}] {}", single_line(first_line, SUBJECT_CHARS_MAX))
     }
 
     pub(super) async fn newest_commit(&self) -> Result<ObjectId> {

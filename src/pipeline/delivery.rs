@@ -123,13 +123,13 @@ impl PipelineDelivery {
             .hub
             .lay_out(&self.tree, &self.changes, to)
             .await?;
-        let removed: Vec<RelPath> = self
+        let removed_paths: Vec<RelPath> = self
             .changes
             .iter()
             .filter(|(_, change)| change.after.is_none())
             .map(|(path, _)| path.clone())
             .collect();
-        remove_from_layer(&upper, &removed)?;
+        remove_from_layer(&upper, &removed_paths)?;
         made_ns(&upper)
     }
 
@@ -142,13 +142,13 @@ impl PipelineDelivery {
         let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
         let users = project.branch.as_deref().ok_or_else(no_branch)?;
         let receiver = self.receiver(project);
-        let missing = self
+        let missing_files = self
             .repository
             .hub
             .missing(self.working_tree(&project.root), &self.changes)
             .await?;
-        if !missing.is_empty() {
-            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        if !missing_files.is_empty() {
+            let names: Vec<String> = missing_files.iter().map(ToString::to_string).collect();
             let message = format!(
                 "not everything was applied, so nothing was committed: {}",
                 list_first(&names, NAMED_MAX)
@@ -165,16 +165,17 @@ impl PipelineDelivery {
         let task = single_line(&self.repository.record.task, SUBJECT_CHARS_MAX);
         let name = self.repository.dir.name();
         let message = format!("{task}\n\nBuilt by the massgen pipeline {name}.\n");
-        let commit = NewCommit {
+        let new_commit = NewCommit {
             tree: &self.tree,
             parents: &parents,
             author: &author,
             message: &message,
         };
-        let commit = hub.commit(commit).await?;
+        let commit = hub.commit(new_commit).await?;
         let branch = self.repository.branch(DELIVERED)?;
-        let before = hub.tip(&branch).await?;
-        hub.move_branch(&branch, &commit, before.as_ref()).await?;
+        let tip_before = hub.tip(&branch).await?;
+        hub.move_branch(&branch, &commit, tip_before.as_ref())
+            .await?;
         receiver.receive_objects(&commit).await?;
         let why = format!("massgen: apply {name}");
         receiver.advance(&commit, &author, &why).await?;
@@ -244,8 +245,8 @@ impl PipelineDelivery {
             .filter(|_| history_mode != HistoryMode::Files)
         {
             let staged: BTreeSet<RelPath> = self.receiver(project).staged_files().await?;
-            let changed = self.changes.keys().filter(|path| staged.contains(*path));
-            foreign.extend(changed.cloned());
+            let changed_paths = self.changes.keys().filter(|path| staged.contains(*path));
+            foreign.extend(changed_paths.cloned());
             foreign.sort();
             foreign.dedup();
         }
@@ -274,14 +275,14 @@ fn require_branch(project: Option<&ProjectRepository>) -> Result<()> {
 }
 
 fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
-    let named: Vec<String> = obstacles
+    let named_obstacles: Vec<String> = obstacles
         .iter()
         .map(|(path, what)| format!("`{path}` ({what})"))
         .collect();
     let message = format!(
         "the pipeline created files below a path that is not a directory of this project, so \
          nothing was applied: {}",
-        list_first(&named, NAMED_MAX)
+        list_first(&named_obstacles, NAMED_MAX)
     );
     Error::new(ErrorKind::Denied, message).with_hint("move it away, and apply again")
 }

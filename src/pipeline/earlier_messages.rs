@@ -25,22 +25,22 @@ impl PipelineRun {
             return Ok(Vec::new());
         }
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
-        let recorded = self.repository.dir.runs()?;
+        let run_ids = self.repository.dir.runs()?;
         let mut runs = runs::list(&logs)?;
         runs.retain(|run| {
             let is_of_stage = |run: &RunDir| {
-                let started = run.metadata();
-                started.is_some_and(|started| sessions.contains(&started.session_id))
+                let metadata = run.metadata();
+                metadata.is_some_and(|started| sessions.contains(&started.session_id))
             };
-            recorded.contains(&run.name()) && is_of_stage(run)
+            run_ids.contains(&run.name()) && is_of_stage(run)
         });
         let mut messages: Vec<UserMessage> = Vec::new();
         // The oldest first.
         for run in runs.iter().rev() {
             let events = read_events(run)?;
             if let RunEnd::Failed = run_end(&events) {
-                let new = missing_messages(sent_messages(&events), &messages);
-                messages.extend(new);
+                let new_messages = missing_messages(sent_messages(&events), &messages);
+                messages.extend(new_messages);
             }
         }
         Ok(messages)

@@ -57,21 +57,21 @@ impl PipelineEvents {
 
     /// Records that the pipeline failed. The caller reports the error.
     pub(super) fn record_failure(&self, error: &Error) {
-        let ended = Event::Run(RunEvent::RunEnded {
+        let end_event = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
         });
         // The error that ended the pipeline matters more.
-        drop(self.record(&ended));
+        drop(self.record(&end_event));
     }
 
     fn record(&self, event: &Event) -> Result<()> {
         let mut log = self.lock_log();
-        let recorded = log.as_mut().map_or(Ok(()), |log| log.record(event));
-        if recorded.is_err() {
+        let record_result = log.as_mut().map_or(Ok(()), |log| log.record(event));
+        if record_result.is_err() {
             *log = None;
         }
-        recorded
+        record_result
     }
 
     fn lock_log(&self) -> MutexGuard<'_, Option<PipelineLog>> {

@@ -66,9 +66,9 @@ impl PipelineView {
     /// Returns all its branches by name, including the shared one.
     pub async fn branches(&self) -> Result<Vec<BranchStatus>> {
         let branches = self.hub.branches().await?;
-        let shared = main_branch()?;
-        let shared = branches.iter().find(|(branch, _)| *branch == shared);
-        let (_, shared) = shared.ok_or_else(|| no_shared_branch_error(&self.dir))?;
+        let shared_branch = main_branch()?;
+        let branch_and_tip = branches.iter().find(|(branch, _)| *branch == shared_branch);
+        let (_, shared) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
         let names = PipelineDir::checkouts(&self.record.workspace)?;
         let prefix = format!("massgen/{}/", self.dir.short());
         let mut statuses = Vec::new();
@@ -99,8 +99,8 @@ impl PipelineView {
         if self.hub.tip(&shared).await?.is_none() {
             return Err(no_shared_branch_error(&self.dir));
         }
-        let before = base_commit(&self.record);
-        let history = |line| self.hub.history(&shared, before.as_ref(), line);
+        let base = base_commit(&self.record);
+        let history = |line| self.hub.history(&shared, base.as_ref(), line);
         // A role writes its own commit messages, so journal entries in them are not trusted.
         let massgen_commits = history(HistoryTraversal::First).await?;
         let massgen_commits: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = massgen_commits

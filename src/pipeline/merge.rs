@@ -113,14 +113,14 @@ impl StageMerger<'_> {
     }
 
     async fn run_repair(&self, tree: ObjectId, task: String, attempt: u32) -> Result<StageOutcome> {
-        let before = match &self.stage_run.task {
+        let question = match &self.stage_run.task {
             StageTask::Initial { question } | StageTask::Repair { question, .. } => question,
         };
         let repair = StageRun {
             stage: self.stage_run.stage,
             instance: self.stage_run.instance.clone(),
             task: StageTask::Repair {
-                question: format!("{before}\n\n{task}"),
+                question: format!("{question}\n\n{task}"),
                 attempt,
                 tree,
             },
@@ -149,11 +149,14 @@ impl StageMerger<'_> {
                 return Ok(MergeAttempt::Rejected(conflict_rejection(&files, tree)));
             }
         };
-        let changed = repository.hub.changed_files(&main, &tree).await?;
-        if let Some(stop) = self.check_write_scope(&changed) {
+        let changed_files = repository.hub.changed_files(&main, &tree).await?;
+        if let Some(stop) = self.check_write_scope(&changed_files) {
             return Ok(MergeAttempt::Stopped(stop));
         }
-        let names: Vec<String> = changed.into_iter().map(|changed| changed.path).collect();
+        let names: Vec<String> = changed_files
+            .into_iter()
+            .map(|changed| changed.path)
+            .collect();
         if tried > 0 {
             let marked = self.files_with_conflict_markers(&tree, &names).await?;
             if !marked.is_empty() {
@@ -173,18 +176,20 @@ impl StageMerger<'_> {
             satisfied: RoleVerdict::parse(&stage_result.answer) == RoleVerdict::Satisfied,
             work: work.to_string(),
         });
-        let subject = self.commit_subject(stage_result);
-        let subject = subject
+        let commit_subject = self.commit_subject(stage_result);
+        let summary = commit_subject
             .split_once("] ")
-            .map_or("work", |(_, subject)| subject);
-        let subject = format!("[supervisor] merge {}: {subject}", instance.name);
+            .map_or("work", |(_, summary)| summary);
+        let subject = format!("[supervisor] merge {}: {summary}", instance.name);
         let message = entry.message(&subject, &truncate(&stage_result.answer, ANSWER_CHARS_MAX));
-        let others = std::slice::from_ref(commit);
-        let merged = repository.commit(&main, others, &tree, &message).await?;
+        let merge_parents = std::slice::from_ref(commit);
+        let merge_commit = repository
+            .commit(&main, merge_parents, &tree, &message)
+            .await?;
         let step = PipelineEvent::Merged {
             iteration: instance.iteration,
             role: instance.name.clone(),
-            commit: merged.to_string(),
+            commit: merge_commit.to_string(),
             files: names.len(),
         };
         self.pipeline.events.emit(step).await;
@@ -199,10 +204,13 @@ impl StageMerger<'_> {
             |path: &str| RelPath::new(path).is_none_or(|path| !write_scope.allows(&path));
         let paths = changed.iter().map(|changed| changed.path.as_str());
         let foreign: Vec<&str> = paths.filter(|path| is_foreign(path)).collect();
-        let moved = changed.iter().find(|changed| changed.is_submodule);
-        let why = match (foreign.as_slice(), moved) {
+        let moved_submodule = changed.iter().find(|changed| changed.is_submodule);
+        let why = match (foreign.as_slice(), moved_submodule) {
             ([], None) => return None,
-            ([], Some(moved)) => format!("{} moved the submodule `{}`", role.name, moved.path),
+            ([], Some(moved_submodule)) => format!(
+                "{} moved the submodule `{}`",
+                role.name, moved_submodule.path
+            ),
             (foreign, _) => {
                 let foreign = list_first(foreign, NAMED_MAX);
                 format!("{} changed what is not its own: {foreign}", role.name)
@@ -255,10 +263,10 @@ impl StageMerger<'_> {
             files.push((repository.shared_file(SHARED_FILE), Some(text.into_bytes())));
         }
         let path = repository.shared_file(CUMULATIVE_FILE);
-        let before = repository.hub.tree_of(main).await?;
+        let tree_before = repository.hub.tree_of(main).await?;
         let cumulative = repository
             .hub
-            .file(&before, &path, MARKED_BYTES_MAX)
+            .file(&tree_before, &path, MARKED_BYTES_MAX)
             .await?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let cumulative = cumulative.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
@@ -310,11 +318,11 @@ impl StageMerger<'_> {
         let has_failed = |finding: &&CheckResult| {
             finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
         };
-        let failed: Vec<&CheckResult> = results.checks.iter().filter(has_failed).collect();
-        if failed.is_empty() {
+        let failed_checks: Vec<&CheckResult> = results.checks.iter().filter(has_failed).collect();
+        if failed_checks.is_empty() {
             return Ok(None);
         }
-        let findings_text: Vec<String> = failed
+        let findings_text: Vec<String> = failed_checks
             .iter()
             .map(|finding| {
                 let CheckResult {
@@ -326,7 +334,7 @@ impl StageMerger<'_> {
                 format!("`{check}` {verdict}\n{tail}")
             })
             .collect();
-        let names: Vec<&str> = failed
+        let names: Vec<&str> = failed_checks
             .iter()
             .map(|finding| finding.check.as_str())
             .collect();
@@ -472,9 +480,9 @@ fn excluded_files_rejection(faults: &str, tree: ObjectId) -> MergeRejection {
 }
 
 fn conflict_rejection(files: &[String], tree: ObjectId) -> MergeRejection {
-    let many = count_noun(files.len(), "file");
+    let file_count = count_noun(files.len(), "file");
     MergeRejection {
-        reason: format!("conflict in {many}: {}", list_first(files, NAMED_MAX)),
+        reason: format!("conflict in {file_count}: {}", list_first(files, NAMED_MAX)),
         task: format!(
             "Your work was not merged: others have changed the same lines meanwhile. The checkout holds \
              both sides: in the files below, what is shared is after `<<<<<<<`, what both began with \

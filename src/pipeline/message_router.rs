@@ -116,9 +116,11 @@ impl MessageRouter {
         state
             .waiting
             .retain(|waiting| waiting.given_at.is_none_or(|given_at| given_at == at));
-        for waiting in &mut state.waiting {
-            if is_for(&waiting.message, &sender) && sender.send(waiting.message.clone()).is_ok() {
-                waiting.given_at = Some(at);
+        for waiting_message in &mut state.waiting {
+            if is_for(&waiting_message.message, &sender)
+                && sender.send(waiting_message.message.clone()).is_ok()
+            {
+                waiting_message.given_at = Some(at);
             }
         }
         state.last_run = state.last_run.saturating_add(1);
@@ -136,9 +138,9 @@ impl MessageRouter {
     pub(super) fn close(&self) -> Vec<UserMessage> {
         let mut state = self.lock();
         state.is_closed = true;
-        let waiting = std::mem::take(&mut state.waiting).into_iter();
-        let unread = waiting.filter(|waiting| waiting.given_at.is_none());
-        unread.map(|waiting| waiting.message).collect()
+        let waiting_messages = std::mem::take(&mut state.waiting).into_iter();
+        let unread_messages = waiting_messages.filter(|waiting| waiting.given_at.is_none());
+        unread_messages.map(|waiting| waiting.message).collect()
     }
 
     fn next_number(&self) -> u32 {

@@ -163,21 +163,21 @@ impl PipelineRun {
     /// not continue at all.
     pub async fn run(mut self) -> Result<PipelineResult> {
         let mut incoming = std::mem::take(&mut self.context.messages);
-        let ended = tokio::select! {
+        let result = tokio::select! {
             ended = self.run_stages() => ended,
             never = self.route_messages(&mut incoming) => never,
         };
-        if let Err(error) = &ended {
+        if let Err(error) = &result {
             self.events.record_failure(error);
         }
-        ended
+        result
     }
 
     async fn run_stages(&self) -> Result<PipelineResult> {
         self.load_usage()?;
         self.emit_start().await;
         self.validate_checks().await?;
-        let ended = loop {
+        let stop = loop {
             let journal = self.repository.journal().await?;
             match next_step(
                 self.spec(),
@@ -197,7 +197,7 @@ impl PipelineRun {
             }
         };
         self.report_unread_messages().await;
-        self.conclude(ended).await
+        self.conclude(stop).await
     }
 
     /// Passes the messages of the user on to the stages, as long as the pipeline works.
@@ -274,22 +274,22 @@ impl PipelineRun {
 
     /// Records on the shared branch that the last iteration has ended, unless that is recorded.
     async fn end_iteration(&self, journal: &[(JournalEntry, String)]) -> Result<()> {
-        let last = journal.iter().rev().find_map(|(entry, _)| {
+        let last_iteration = journal.iter().rev().find_map(|(entry, _)| {
             if let JournalEntry::Begin { iteration } = entry {
                 Some(*iteration)
             } else {
                 None
             }
         });
-        let Some(iteration) = last else {
+        let Some(iteration) = last_iteration else {
             return Ok(());
         };
-        let ended = JournalEntry::End { iteration };
-        if journal.iter().any(|(entry, _)| *entry == ended) {
+        let end_entry = JournalEntry::End { iteration };
+        if journal.iter().any(|(entry, _)| *entry == end_entry) {
             return Ok(());
         }
         let subject = format!("[supervisor] end iteration {iteration}");
-        self.commit_entry(&ended, &subject).await
+        self.commit_entry(&end_entry, &subject).await
     }
 
     async fn commit_entry(&self, entry: &JournalEntry, subject: &str) -> Result<()> {
@@ -317,7 +317,7 @@ impl PipelineRun {
         }
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
-        let now = PipelineState {
+        let state = PipelineState {
             repository: &self.repository,
             pipeline: self.spec(),
             tip: &tip,
@@ -326,13 +326,15 @@ impl PipelineRun {
         };
         let parts = match stage.copies {
             1 => Vec::new(),
-            _ => now.plan_parts(number).await?,
+            _ => state.plan_parts(number).await?,
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
-        let merged = merged_copies(entry_refs(journal), iteration, &stage.role.name);
-        let open: Vec<u32> = (1..=copies).filter(|copy| !merged.contains(copy)).collect();
-        if open.is_empty() {
+        let copies_merged = merged_copies(entry_refs(journal), iteration, &stage.role.name);
+        let open_copies: Vec<u32> = (1..=copies)
+            .filter(|copy| !copies_merged.contains(copy))
+            .collect();
+        if open_copies.is_empty() {
             let message = format!(
                 "{} has nothing left to do, and is not done",
                 stage.role.name
@@ -341,7 +343,7 @@ impl PipelineRun {
         }
         let stages = self.spec().stages.len();
         let mut playing = Vec::new();
-        for copy in open {
+        for copy in open_copies {
             let instance = RoleInstance::new(&stage.role, iteration, number, copy, copies);
             let works = PipelineEvent::Works {
                 iteration,
@@ -353,7 +355,7 @@ impl PipelineRun {
             self.events.emit(works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1).map(String::as_str);
-            let prompt = now
+            let prompt = state
                 .question(stage, &instance, &self.config, of_plan)
                 .await?;
             let question = format!("{}\n\n{prompt}", self.heading(&instance));
@@ -442,11 +444,11 @@ impl PipelineRun {
     async fn conclude(&self, stop: PipelineStop) -> Result<PipelineResult> {
         let name = self.repository.dir.name();
         let journal = self.repository.journal().await?;
-        let last = journal
+        let last_merge = journal
             .iter()
             .rev()
             .find_map(|(entry, text)| Some((entry.merge()?, text)));
-        let answer = last.and_then(|(merge, text)| {
+        let answer = last_merge.and_then(|(merge, text)| {
             let stages = self.spec().stages.iter();
             let stage = stages
                 .into_iter()
@@ -473,19 +475,19 @@ impl PipelineRun {
                 format!("it changed no files to deliver; see: massgen pipeline log {name}")
             }
         } else {
-            let all = format!("see: massgen pipeline log {name}");
+            let log_hint = format!("see: massgen pipeline log {name}");
             match (stop.is_final, &stop.limit) {
-                (true, _) => all,
-                (false, Some(limit)) => format!("{}, or {all}", limit.hint()),
-                (false, None) => format!("continue: massgen --continue, or {all}"),
+                (true, _) => log_hint,
+                (false, Some(limit)) => format!("{}, or {log_hint}", limit.hint()),
+                (false, None) => format!("continue: massgen --continue, or {log_hint}"),
             }
         };
         let summary = format!("{}; {next_action}", stop.reason);
-        let ended = Event::Run(RunEvent::RunEnded {
+        let end_event = Event::Run(RunEvent::RunEnded {
             status: stop.status,
             summary: summary.clone(),
         });
-        self.events.emit(ended).await;
+        self.events.emit(end_event).await;
         Ok(PipelineResult {
             status: stop.status,
             summary,

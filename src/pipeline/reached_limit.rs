@@ -19,10 +19,10 @@ pub(super) struct PipelineLimit {
 impl PipelineLimit {
     /// Returns the limit that this usage of all agents together reaches, if it reaches one.
     pub(super) fn find(limits: &BudgetLimits, used: &UsageTotals) -> Option<Self> {
-        let reached = limits.reached_by_any(&used.run(), used.tool_calls())?;
+        let limit = limits.reached_by_any(&used.run(), used.tool_calls())?;
         Some(Self {
             agent: None,
-            reached,
+            reached: limit,
         })
     }
 
@@ -58,10 +58,10 @@ impl PipelineRun {
         let of_pipeline = self.reached_pipeline_limit();
         let of_agent = |id: &AgentId| {
             let used = self.usage().agent(id);
-            let reached = self.limits_of_agent(id)?.reached_by(&used)?;
+            let limit = self.limits_of_agent(id)?.reached_by(&used)?;
             Some(PipelineLimit {
                 agent: Some(id.clone()),
-                reached,
+                reached: limit,
             })
         };
         of_pipeline.or_else(|| stage.agents.iter().find_map(of_agent))
@@ -88,8 +88,8 @@ impl PipelineRun {
             None => self.reached_pipeline_limit().map(|limit| limit.reason()),
             Some(id) => self.limits_of_agent(id).and_then(|limits| {
                 let used = self.usage();
-                let reached = limits.reached_by_any(&used.agent(id), used.tool_calls_of(id))?;
-                Some(format!("it {reached}"))
+                let limit = limits.reached_by_any(&used.agent(id), used.tool_calls_of(id))?;
+                Some(format!("it {limit}"))
             }),
         };
         match reason {

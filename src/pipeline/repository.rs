@@ -192,18 +192,18 @@ impl PipelineRepository {
     pub(super) async fn has_deliverable_changes(&self) -> Result<bool> {
         let origin = self.record.project.as_ref();
         let head = origin.and_then(|origin| ObjectId::parse(origin.head.as_deref()?));
-        let before = match &head {
+        let tree_before = match &head {
             Some(head) => self.hub.tree_of(head).await?,
             None => self.hub.empty_tree().await?,
         };
-        let after = self.hub.tree_of(&self.tip().await?).await?;
+        let tree_after = self.hub.tree_of(&self.tip().await?).await?;
         let role_directory = &self.record.directory;
         let is_ours = |path: &str| {
             !role_directory.is_root()
                 && RelPath::new(path).is_some_and(|path| path.is_within(role_directory))
         };
-        let changed = self.hub.changed_files(&before, &after).await?;
-        Ok(changed.iter().any(|changed| !is_ours(&changed.path)))
+        let changed_files = self.hub.changed_files(&tree_before, &tree_after).await?;
+        Ok(changed_files.iter().any(|changed| !is_ours(&changed.path)))
     }
 
     /// Creates the first commit of the shared branch: the project's files, and the task.
@@ -218,13 +218,13 @@ impl PipelineRepository {
         let subject = single_line(&self.record.task, SUBJECT_CHARS_MAX);
         let message = JournalEntry::Start.message(&format!("[supervisor] start: {subject}"), "");
         let parents: Vec<ObjectId> = head.into_iter().collect();
-        let commit = NewCommit {
+        let new_commit = NewCommit {
             tree: &tree,
             parents: &parents,
             author: &supervisor_author(),
             message: &message,
         };
-        let commit = self.hub.commit(commit).await?;
+        let commit = self.hub.commit(new_commit).await?;
         self.hub.move_branch(&main_branch()?, &commit, None).await
     }
 
@@ -243,13 +243,13 @@ impl PipelineRepository {
         message: &str,
     ) -> Result<ObjectId> {
         let parents: Vec<ObjectId> = [tip].into_iter().chain(others).cloned().collect();
-        let commit = NewCommit {
+        let new_commit = NewCommit {
             tree,
             parents: &parents,
             author: &supervisor_author(),
             message,
         };
-        let commit = self.hub.commit(commit).await?;
+        let commit = self.hub.commit(new_commit).await?;
         self.hub
             .move_branch(&main_branch()?, &commit, Some(tip))
             .await?;
@@ -384,14 +384,14 @@ async fn find_project(
         ProjectChoice::Auto => ProjectRepository::discover(git, base).await,
         ProjectChoice::At(dir) => {
             let project = ProjectRepository::discover(git, dir).await?;
-            let none = || {
+            let no_repository_error = || {
                 let message = format!("`{dir}` is not in a git repository");
                 Error::new(ErrorKind::Config, message).with_hint(
                     "create one with `git init`, or set `project: none` under \
                                 `workflow`",
                 )
             };
-            project.map(Some).ok_or_else(none)
+            project.map(Some).ok_or_else(no_repository_error)
         }
     }
 }

@@ -34,12 +34,12 @@ impl PipelineRepository {
         self.require_role(role)?;
         let merges = self.role_merges(role).await?;
         let tip = self.tip().await?;
-        let before = self.hub.tree_of(&tip).await?;
-        let mut tree = before.clone();
+        let tree_before = self.hub.tree_of(&tip).await?;
+        let mut tree = tree_before.clone();
         for merge in &merges {
             tree = self.tree_without(merge, tree).await?;
         }
-        if tree == before {
+        if tree == tree_before {
             return Ok(Vec::new());
         }
         let entry = JournalEntry::Revert { role: role.clone() };
@@ -67,8 +67,8 @@ impl PipelineRepository {
         // This comes last: until the commit exists, the reset can be repeated.
         let tip = self.tip().await?;
         let tree = self.hub.tree_of(&tip).await?;
-        let removed = [(self.role_directory(role), None)];
-        let tree = self.hub.with_files(&tree, &removed).await?;
+        let removals = [(self.role_directory(role), None)];
+        let tree = self.hub.with_files(&tree, &removals).await?;
         let entry = JournalEntry::Reset { role: role.clone() };
         let subject = format!("[supervisor] reset {role}");
         let message = entry.message(&subject, "");
@@ -117,9 +117,9 @@ impl PipelineRepository {
             return Ok(tree);
         };
         let parent = self.hub.tree_of(parent).await?;
-        let theirs = self.hub.with_files(&parent, excluded_edits).await?;
+        let reverted_tree = self.hub.with_files(&parent, excluded_edits).await?;
         let base = self.hub.with_files(&merge.tree, excluded_edits).await?;
-        match self.hub.merge_from(&base, &tree, &theirs).await? {
+        match self.hub.merge_from(&base, &tree, &reverted_tree).await? {
             MergeResult::Clean(tree) => Ok(tree),
             MergeResult::Conflict { files, .. } => {
                 let subject = merge.subject();

@@ -206,10 +206,10 @@ pub(super) fn instance_config(
     // Checks decide whether work is merged, not which answer wins.
     config.checks.list.clear();
     config.orchestrator.session_storage = StoragePath::Absolute(directories.sessions.clone());
-    let used = directories.usage;
+    let usage = directories.usage;
     let limits_left = config
         .limits
-        .remaining_after(&used.run(), used.tool_calls());
+        .remaining_after(&usage.run(), usage.tool_calls());
     config.limits = limits_left.divided_by(instance.copies);
     Ok(config)
 }
@@ -222,13 +222,16 @@ fn instance_agent(
     checkout: &AbsPath,
     directories: &InstanceDirectories<'_>,
 ) -> Result<AgentConfig> {
-    let below = |dirs: &[RelPath]| -> Vec<AbsPath> {
+    let below_checkout = |dirs: &[RelPath]| -> Vec<AbsPath> {
         dirs.iter()
             .map(|dir| checkout.join(dir.as_path()))
             .collect()
     };
     let role = &stage.role;
-    let (mut read, mut write) = (below(&write_scope.read), below(&write_scope.write));
+    let (mut read, mut write) = (
+        below_checkout(&write_scope.read),
+        below_checkout(&write_scope.write),
+    );
     let mut lowered = agent.clone();
     if role.has_right(RoleRight::Bash) {
         read.extend(directories.objects.iter().cloned());
@@ -243,10 +246,10 @@ fn instance_agent(
     }
     lowered.folder_guard = FolderGuard::Role { read, write };
     lowered.cwd = Some(StoragePath::Absolute(checkout.clone()));
-    let used = directories.usage;
+    let usage = directories.usage;
     let limits_left = agent
         .limits
-        .remaining_after(&used.agent(&agent.id), used.tool_calls_of(&agent.id));
+        .remaining_after(&usage.agent(&agent.id), usage.tool_calls_of(&agent.id));
     lowered.limits = limits_left.divided_by(instance.copies);
     lowered.id = instance_agent_id(&agent.id, instance)?;
     Ok(lowered)

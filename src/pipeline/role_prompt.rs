@@ -40,8 +40,8 @@ impl PipelineState<'_> {
     /// Returns the parts of the plan that copies of a role work on at the same time; empty if there
     /// are none.
     pub(super) async fn plan_parts(&self, stage: usize) -> Result<Vec<String>> {
-        for earlier in self.pipeline.context_stages(stage) {
-            if let Some(plan) = self.role_output(&earlier.role).await? {
+        for earlier_stage in self.pipeline.context_stages(stage) {
+            if let Some(plan) = self.role_output(&earlier_stage.role).await? {
                 let parts = plan_parts(&plan);
                 if parts.len() > 1 {
                     return Ok(parts);
@@ -119,8 +119,8 @@ impl PipelineState<'_> {
                 text: text.to_owned(),
             });
         }
-        let earlier = self.pipeline.context_stages(instance.stage);
-        for stage in &earlier {
+        let earlier_stages = self.pipeline.context_stages(instance.stage);
+        for stage in &earlier_stages {
             self.add_output(&stage.role, &mut documents).await?;
         }
         if let Some(own_stage) = self
@@ -130,7 +130,7 @@ impl PipelineState<'_> {
         {
             self.add_output(&own_stage.role, &mut documents).await?;
         }
-        for stage in &earlier {
+        for stage in &earlier_stages {
             self.add_files(&stage.role, &mut documents).await?;
         }
         self.add(
@@ -152,21 +152,21 @@ impl PipelineState<'_> {
                 }
             });
         let elements: String = elements.collect();
-        let changed = self.describe_changes().await?;
+        let changes = self.describe_changes().await?;
         Ok(format!(
-            "What the roles before you have left:\n{elements}{changed}"
+            "What the roles before you have left:\n{elements}{changes}"
         ))
     }
 
     /// Returns the answer, at the end of the last iteration, of the role that decides about the end
     /// of the pipeline.
     fn feedback(&self, iteration: u32) -> Option<(u32, &str)> {
-        let before = iteration.checked_sub(1)?;
+        let previous_iteration = iteration.checked_sub(1)?;
         let until = self.pipeline.until.as_ref()?;
         self.journal.iter().rev().find_map(|(entry, text)| {
             let merge = entry.merge()?;
-            let is_previous = merge.iteration == before && merge.role == *until;
-            is_previous.then_some((before, text.as_str()))
+            let is_previous = merge.iteration == previous_iteration && merge.role == *until;
+            is_previous.then_some((previous_iteration, text.as_str()))
         })
     }
 
@@ -191,11 +191,11 @@ impl PipelineState<'_> {
             let path = dir.join(&RelPath::new(output).unwrap_or_default());
             return self.add(&path, documents).await;
         }
-        let last = self.journal.iter().rev().find_map(|(entry, text)| {
+        let last_report = self.journal.iter().rev().find_map(|(entry, text)| {
             let merge = entry.merge()?;
             (merge.role == role.name).then_some(text)
         });
-        if let Some(text) = last.filter(|_| role.name.as_str() != UNDERSTAND) {
+        if let Some(text) = last_report.filter(|_| role.name.as_str() != UNDERSTAND) {
             documents.push(StageDocument {
                 path: format!("answer of {}", role.name),
                 text: text.clone(),
@@ -226,11 +226,11 @@ impl PipelineState<'_> {
             return Ok(String::new());
         };
         let directory = &self.repository.record.directory;
-        let changed = self.repository.hub.changed_files(&head, self.tip).await?;
+        let changed_files = self.repository.hub.changed_files(&head, self.tip).await?;
         let is_work = |path: &String| {
             RelPath::new(path).is_some_and(|path| directory.is_root() || !path.is_within(directory))
         };
-        let names: Vec<String> = changed
+        let names: Vec<String> = changed_files
             .into_iter()
             .map(|changed| changed.path)
             .filter(is_work)
@@ -239,9 +239,9 @@ impl PipelineState<'_> {
             return Ok(String::new());
         }
         let shown = names.iter().take(CHANGED_NAMED_MAX);
-        let more = names.len().saturating_sub(shown.len());
-        let more = if more > 0 {
-            format!(", and {more} more")
+        let more_count = names.len().saturating_sub(shown.len());
+        let more = if more_count > 0 {
+            format!(", and {more_count} more")
         } else {
             String::new()
         };

@@ -144,8 +144,8 @@ impl PipelineRun {
             }
             PreviousAttempt::Interrupted(unfinished, sessions) => {
                 let config = self.stage_config(stage_run, &checkouts)?;
-                let sent = sent_messages(&read_events(&unfinished.run)?);
-                let messages = missing_messages(self.earlier_messages(&sessions)?, &sent);
+                let known_messages = sent_messages(&read_events(&unfinished.run)?);
+                let messages = missing_messages(self.earlier_messages(&sessions)?, &known_messages);
                 let request = self.resumed_run(stage_run, config, &unfinished, &sessions)?;
                 (request, messages)
             }
@@ -224,14 +224,14 @@ impl PipelineRun {
 
     /// Returns the number of the newest repair attempt of an instance; 0 if there is none.
     pub(super) fn attempts_so_far(&self, instance: &RoleInstance) -> Result<u32> {
-        let mut newest = 0;
-        for next in 1..u32::MAX {
-            if sessions::list(&self.sessions(instance, next))?.is_empty() {
+        let mut newest_attempt = 0;
+        for attempt in 1..u32::MAX {
+            if sessions::list(&self.sessions(instance, attempt))?.is_empty() {
                 break;
             }
-            newest = next;
+            newest_attempt = attempt;
         }
-        Ok(newest)
+        Ok(newest_attempt)
     }
 
     fn previous_attempt(&self, stage_run: &StageRun<'_>) -> Result<PreviousAttempt> {
@@ -240,8 +240,8 @@ impl PipelineRun {
             let logs =
                 RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
             if let Some(unfinished) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
-                let ended = run_end(&read_events(&unfinished.run)?);
-                return Ok(match ended {
+                let end = run_end(&read_events(&unfinished.run)?);
+                return Ok(match end {
                     RunEnd::Unfinished => {
                         PreviousAttempt::Interrupted(Box::new(unfinished), directory)
                     }
@@ -270,10 +270,10 @@ impl PipelineRun {
     pub(super) fn load_usage(&self) -> Result<()> {
         let mut totals = UsageTotals::default();
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
-        let recorded = self.repository.dir.runs()?;
+        let run_ids = self.repository.dir.runs()?;
         // Runs whose records were removed no longer count.
         let all_runs = runs::list(&logs)?.into_iter();
-        for run in all_runs.filter(|run| recorded.contains(&run.name())) {
+        for run in all_runs.filter(|run| run_ids.contains(&run.name())) {
             let events = read_events(&run)?;
             // An unfinished run is resumed, and adds its own usage.
             if let RunEnd::Answered { .. } | RunEnd::Failed = run_end(&events) {
@@ -328,8 +328,8 @@ impl PipelineRun {
         let write_scope =
             WriteScope::for_role(&stage_run.stage.role, &self.repository.record.directory);
         for checkout in checkouts {
-            let mut both = write_scope.write.iter().chain(&write_scope.read);
-            both.try_for_each(|dir| checkout.make_directory(dir))?;
+            let mut directories = write_scope.write.iter().chain(&write_scope.read);
+            directories.try_for_each(|dir| checkout.make_directory(dir))?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
                 checkout.refuse_symlinks(&RelPath::new(PRIVATE).unwrap_or_default())?;
             }
@@ -413,8 +413,12 @@ impl PipelineRun {
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
         let reading = ResumeState::read(&unfinished.run)?;
-        let stored = find(&unfinished.metadata.session_id, sessions)?;
-        let session = Session::resume_turn(stored, unfinished.turn, self.context.redactor.clone())?;
+        let stored_session = find(&unfinished.metadata.session_id, sessions)?;
+        let session = Session::resume_turn(
+            stored_session,
+            unfinished.turn,
+            self.context.redactor.clone(),
+        )?;
         let question = reading.question();
         let request = self.run_request(stage_run, config)?;
         Ok(RunRequest {
@@ -438,8 +442,10 @@ impl PipelineRun {
             return true;
         };
         let key = format!("{agents:?} {by}");
-        let reported = self.reported_sandboxes.lock();
-        reported.unwrap_or_else(PoisonError::into_inner).insert(key)
+        let sandbox_set = self.reported_sandboxes.lock();
+        sandbox_set
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key)
     }
 
     /// Executes a run, to which the messages `earlier` are sent again, and forwards its events.
@@ -522,8 +528,8 @@ impl PipelineRun {
 
 /// Returns the events in the log of a run.
 pub(super) fn read_events(run: &RunDir) -> Result<Vec<Event>> {
-    let read = run.events()?.flatten();
-    Ok(read.filter_map(|entry| entry.event).collect())
+    let entries = run.events()?.flatten();
+    Ok(entries.filter_map(|entry| entry.event).collect())
 }
 
 /// End of a run.

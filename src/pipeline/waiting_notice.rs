@@ -19,7 +19,7 @@ pub(super) fn waiting_notice(
     let is_meant = |number: usize, stage: &PipelineStage| {
         to.is_none_or(|agent| may_work_in(stage, number, agent))
     };
-    let next = next_stage_where(pipeline, last, is_meant).and_then(|(iteration, number)| {
+    let next_stage = next_stage_where(pipeline, last, is_meant).and_then(|(iteration, number)| {
         let stage = pipeline.stage(number)?;
         let (role, count) = (stage.role.name.as_str(), pipeline.stages.len());
         let stage = format!("stage {} of {count} ({role})", number.saturating_add(1));
@@ -34,7 +34,7 @@ pub(super) fn waiting_notice(
         || "no role works now".to_owned(),
         |agent| format!("{agent} does not work now"),
     );
-    let when = next.map_or_else(
+    let when = next_stage.map_or_else(
         || "no further stage reads your message".to_owned(),
         |begins| format!("your message is read when {begins}"),
     );

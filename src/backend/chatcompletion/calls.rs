@@ -64,8 +64,10 @@ impl ToolCallAssembler {
             set_if_empty(&mut call.id, id);
             set_if_empty(&mut call.name, name);
             call.arguments.push_str(&arguments);
-            if let Some(extra) = piece.get("extra_content").filter(|extra| extra.is_object()) {
-                call.extra_content = Some(extra.clone());
+            if let Some(extra_content) =
+                piece.get("extra_content").filter(|extra| extra.is_object())
+            {
+                call.extra_content = Some(extra_content.clone());
             }
         }
         Ok(id.len() + name.len() + arguments.len())
@@ -74,22 +76,23 @@ impl ToolCallAssembler {
     /// Returns the position of the call that a piece continues; `None` if the piece begins a new
     /// one.
     fn find_continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let newest = |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
-        let by_id = newest(&|call| {
+        let newest_where =
+            |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
+        let by_id = newest_where(&|call| {
             let has_matching_index = index.is_none() || call.index.is_none() || call.index == index;
             !id.is_empty() && call.id == id && has_matching_index
         });
         // A piece that has a name, under another id or name, is another call.
-        let by_index = newest(&|call| {
+        let by_index = newest_where(&|call| {
             let is_another = differ(&call.id, id) || differ(&call.name, name);
             index.is_some() && call.index == index && (name.is_empty() || !is_another)
         });
-        let last = self.calls.last().and_then(|call| {
+        let last_call = self.calls.last().and_then(|call| {
             let is_bare = id.is_empty() && name.is_empty();
             let is_late_name = id.is_empty() && index.is_none() && call.name.is_empty();
             (is_bare || is_late_name).then(|| self.calls.len() - 1)
         });
-        by_id.or(by_index).or(last)
+        by_id.or(by_index).or(last_call)
     }
 
     /// Returns the calls for the agent, and the fields that the vendor requires back with them, by
@@ -105,8 +108,8 @@ impl ToolCallAssembler {
                 return Err(ToolCallFault::Nameless);
             }
             let id = conversation.call_id(&call.id, &requests);
-            if let Some(extra) = call.extra_content {
-                let fields = Map::from_iter([("extra_content".to_owned(), extra)]);
+            if let Some(extra_content) = call.extra_content {
+                let fields = Map::from_iter([("extra_content".to_owned(), extra_content)]);
                 echo.insert(id.clone(), fields.into());
             }
             let arguments = match call.arguments.trim() {

@@ -119,8 +119,8 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
                 .text
                 .take()
                 .filter(|before| before.len().saturating_add(text.len()) <= TEXT_CALL_BYTES_MAX);
-            if let Some(before) = &mut self.text {
-                before.push_str(text);
+            if let Some(buffered_text) = &mut self.text {
+                buffered_text.push_str(text);
             }
         }
         let calls = delta.get("tool_calls").and_then(Value::as_array);

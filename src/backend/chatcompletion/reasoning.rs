@@ -73,24 +73,24 @@ impl ReasoningCollector {
         let Some(fields) = detail.as_object() else {
             return;
         };
-        let last = self.details.last_mut().and_then(Value::as_object_mut);
+        let last_detail = self.details.last_mut().and_then(Value::as_object_mut);
         let texts = TEXTS_OF_DETAILS
             .iter()
             .find(|name| fields.contains_key(**name));
-        let (Some(last), Some(text)) = (last, texts) else {
+        let (Some(last_detail), Some(text)) = (last_detail, texts) else {
             return self.details.push(detail.clone());
         };
-        let is_same = |name| last.get(name) == fields.get(name);
-        if !is_same("type") || !is_same("index") || !last.contains_key(*text) {
+        let is_same = |name| last_detail.get(name) == fields.get(name);
+        if !is_same("type") || !is_same("index") || !last_detail.contains_key(*text) {
             return self.details.push(detail.clone());
         }
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-            match (last.get_mut(name), value) {
+            match (last_detail.get_mut(name), value) {
                 (Some(Value::String(before)), Value::String(piece)) if name == text => {
                     before.push_str(piece);
                 }
                 _ => {
-                    last.insert(name.clone(), value.clone());
+                    last_detail.insert(name.clone(), value.clone());
                 }
             }
         }

@@ -81,12 +81,12 @@ impl AcpProtocol {
     /// Decodes the end of a turn.
     fn decode_turn_end(&mut self, result: &Value) -> Vec<AgentEvent> {
         let usage = usage(result);
-        let counted = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
+        let usage_event = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
         let cost = self.state.reported_cost.take().map(|all| {
             let charged = std::mem::replace(&mut self.state.charged, all);
             AgentEvent::Cost(all.saturating_sub(charged))
         });
-        let events = self.state.calls.clear().into_iter().chain(counted);
+        let events = self.state.calls.clear().into_iter().chain(usage_event);
         events.chain(cost).chain([AgentEvent::TurnEnded]).collect()
     }
 
@@ -117,15 +117,15 @@ impl AcpProtocol {
                 Err(ExternalAgentError::Permanent(why.to_owned()))
             }
             INITIALIZE => {
-                let new =
+                let new_session =
                     encode_request(NEW_SESSION, "session/new", &self.state.session_parameters);
-                Ok(vec![AgentEvent::Send(new)])
+                Ok(vec![AgentEvent::Send(new_session)])
             }
             NEW_SESSION => {
                 text_at(result, "/sessionId").clone_into(&mut self.state.session);
-                let first = self.state.first.take().unwrap_or_default();
+                let first_prompt = self.state.first.take().unwrap_or_default();
                 Ok(self
-                    .encode_turn(first)
+                    .encode_turn(first_prompt)
                     .into_iter()
                     .map(AgentEvent::Send)
                     .collect())
@@ -161,13 +161,15 @@ fn usage(result: &Value) -> TokenUsage {
     let not_included = count("totalTokens").saturating_sub(input.saturating_add(output));
     let is_missing =
         |part: u64, other: u64| not_included == part || not_included == part.saturating_add(other);
-    let missing = |part: u64, is_missing: bool| if is_missing { part } else { 0 };
+    let part_if_missing = |part: u64, is_missing: bool| if is_missing { part } else { 0 };
     TokenUsage {
-        input_tokens: input
-            .saturating_add(missing(cache, cache > input || is_missing(cache, thought))),
+        input_tokens: input.saturating_add(part_if_missing(
+            cache,
+            cache > input || is_missing(cache, thought),
+        )),
         cached_tokens: cached,
         cache_write_tokens: written,
-        output_tokens: output.saturating_add(missing(thought, is_missing(thought, cache))),
+        output_tokens: output.saturating_add(part_if_missing(thought, is_missing(thought, cache))),
         reasoning_tokens: thought,
     }
 }

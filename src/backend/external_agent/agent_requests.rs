@@ -42,22 +42,23 @@ pub(super) async fn handle_agent_request(
                 &request.no
             };
             let line = protocol.encode_permission_response(id, option.as_deref());
-            let denied = decision.err();
+            let denial = decision.err();
             // The agent itself reports the calls that it may make.
-            let native_call = denied.clone().map(|why| NativeToolCall {
+            let native_call = denial.clone().map(|why| NativeToolCall {
                 denied: Some(why),
                 ..native_tool_call(&request.tool, &Value::from(request.detail))
             });
             AgentRequestAnswer {
                 line,
                 native_call,
-                denied,
+                denied: denial,
             }
         }
         AgentRequest::Read(path, line, limit) => {
             let lines = requested_lines(line, limit);
-            let read = |path| ToolCall::ReadTextFile { path, lines };
-            let (result, native_call) = execute_through_gate(launcher, "read", &path, read).await;
+            let read_call = |path| ToolCall::ReadTextFile { path, lines };
+            let (result, native_call) =
+                execute_through_gate(launcher, "read", &path, read_call).await;
             let result = result.map(|text| json!({ "content": text }));
             answer_file_request(protocol, id, result, native_call)
         }
@@ -76,14 +77,14 @@ fn answer_file_request(
     result: Result<Value, FileRequestError>,
     native_call: NativeToolCall,
 ) -> AgentRequestAnswer {
-    let denied = match &result {
+    let denial = match &result {
         Err(FileRequestError::Denied(why)) => Some(why.clone()),
         Ok(_) | Err(FileRequestError::Missing(_) | FileRequestError::Failed(_)) => None,
     };
     AgentRequestAnswer {
         line: protocol.encode_fs_response(id, result),
         native_call: Some(native_call),
-        denied,
+        denied: denial,
     }
 }
 

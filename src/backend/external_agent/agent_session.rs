@@ -65,12 +65,12 @@ impl ExternalAgentSession {
     /// Ends the process. A turn in progress gets a moment to end; returns the usage that the agent
     /// has reported until then.
     pub(super) async fn stop(&mut self) -> Vec<AgentEvent> {
-        let counted = cancel_turn(self).await;
+        let usage = cancel_turn(self).await;
         let process = self.process.take();
         // Ending the process takes a moment.
         let _ended = spawn_blocking(move || drop(process)).await;
         self.discard_process();
-        counted
+        usage
     }
 
     /// Sends the new messages to a process that knows the rest.
@@ -110,30 +110,30 @@ impl ExternalAgentSession {
         let text =
             conversation_prompt::render_new(new_messages, |id| self.waiting.contains_key(id));
         let mut results = Vec::new();
-        let mut shown = Vec::new();
+        let mut shown_messages = Vec::new();
         for message in new_messages {
             match message {
                 ChatMessage::CallResult { call_id, content } => {
-                    let answered = |answer| (answer, ToolCallAnswer::from_text(content.clone()));
-                    results.extend(self.waiting.remove(call_id).map(answered));
+                    let with_answer = |answer| (answer, ToolCallAnswer::from_text(content.clone()));
+                    results.extend(self.waiting.remove(call_id).map(with_answer));
                 }
-                ChatMessage::Images { images, .. } => shown.extend_from_slice(images),
+                ChatMessage::Images { images, .. } => shown_messages.extend_from_slice(images),
                 ChatMessage::User(_)
                 | ChatMessage::Assistant { .. }
                 | ChatMessage::Files { .. } => {}
             }
         }
-        let Some((_, last)) = results.last_mut() else {
+        let Some((_, last_answer)) = results.last_mut() else {
             return ProcessReuse::Restart;
         };
         if !text.is_empty() {
-            last.text.push_str("\n\n");
-            last.text.push_str(&text);
+            last_answer.text.push_str("\n\n");
+            last_answer.text.push_str(&text);
         }
-        last.images = shown;
-        for (answer, answered) in results {
+        last_answer.images = shown_messages;
+        for (answer, tool_answer) in results {
             // A receiver that stopped waiting has already told its own model so.
-            let _result = answer.send(Ok(answered));
+            let _result = answer.send(Ok(tool_answer));
         }
         ProcessReuse::Reused
     }
@@ -176,11 +176,11 @@ pub(super) fn open_session(
     agent: &SandboxedAgent,
 ) -> Result<ExternalAgentSession, ExternalAgentError> {
     let launcher = &agent.launch.launcher;
-    let opened = launcher
+    let socket_and_program = launcher
         .open_socket()
         .and_then(|socket| Ok((socket, AgentLauncher::own_executable()?)));
     let (socket, massgen) =
-        opened.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
+        socket_and_program.map_err(|error| ExternalAgentError::Permanent(error.to_string()))?;
     let socket_server = AgentSocketServer::open(socket, external_caller(launcher));
     Ok(ExternalAgentSession {
         launch_context: LaunchContext {

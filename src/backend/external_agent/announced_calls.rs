@@ -56,9 +56,9 @@ impl AnnouncedCalls {
             call.has_ended = true;
             call.fields.clear();
         }
-        let shown = shown.map(AgentEvent::NativeToolCall).into_iter();
-        let done = is_done.then_some(AgentEvent::ToolCallCompleted);
-        shown.chain(done).collect()
+        let shown_events = shown.map(AgentEvent::NativeToolCall).into_iter();
+        let completion = is_done.then_some(AgentEvent::ToolCallCompleted);
+        shown_events.chain(completion).collect()
     }
 
     /// Returns what was announced about a call that has not ended.

@@ -33,14 +33,14 @@ impl AgentProtocol for ClaudeCodeProtocol {
             "alwaysLoad": true,
         });
         let servers = json!({"mcpServers": {SERVER: server}});
-        let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
+        let quote = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
         let (massgen, socket) = (context.massgen.to_string(), context.socket.to_string());
-        let hook = format!(
+        let hook_command = format!(
             "{} hook pre-tool-use --socket {}",
-            quoted(massgen),
-            quoted(socket)
+            quote(massgen),
+            quote(socket)
         );
-        let hook = json!({"type": "command", "command": hook, "timeout": HOOK_SECONDS_MAX});
+        let hook = json!({"type": "command", "command": hook_command, "timeout": HOOK_SECONDS_MAX});
         let settings = json!({
             "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]},
             "permissions": {"defaultMode": "default", "allow": [format!("mcp__{SERVER}")]},

@@ -25,9 +25,9 @@ pub(super) struct CodexProtocol {
 
 impl AgentProtocol for CodexProtocol {
     fn launch(&self, context: &LaunchContext) -> LaunchOptions {
-        let quoted = |text: &str| Value::from(text).to_string();
+        let quote = |text: &str| Value::from(text).to_string();
         let words = context.forwarder_arguments();
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
         let server = format!("mcp_servers.{SERVER}");
         let reasoning = [
             ("model_reasoning_effort", &context.reasoning.effort),
@@ -35,9 +35,9 @@ impl AgentProtocol for CodexProtocol {
         ];
         let reasoning = reasoning
             .into_iter()
-            .filter_map(|(key, value)| Some(format!("{key}={}", quoted(value.as_deref()?))));
-        let set = [
-            format!("{server}.command={}", quoted(&context.massgen.to_string())),
+            .filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_deref()?))));
+        let settings = [
+            format!("{server}.command={}", quote(&context.massgen.to_string())),
             format!("{server}.args=[{}]", words.join(",")),
             format!("{server}.tool_timeout_sec={TOOL_SECONDS_MAX}"),
             "check_for_update_on_startup=false".to_owned(),
@@ -50,8 +50,8 @@ impl AgentProtocol for CodexProtocol {
         ]
         .map(str::to_owned)
         .into();
-        for set in set.into_iter().chain(reasoning) {
-            arguments.extend(["-c".to_owned(), set]);
+        for setting in settings.into_iter().chain(reasoning) {
+            arguments.extend(["-c".to_owned(), setting]);
         }
         if let Some(model) = &context.model {
             arguments.extend(["-m".to_owned(), model.clone()]);
@@ -105,8 +105,9 @@ impl AgentProtocol for CodexProtocol {
                 Ok(decode_item(item, is_over).into_iter().collect())
             }
             "turn.completed" => {
-                let all = usage(message.get("usage").unwrap_or(&Value::Null));
-                let turn = all.added_since(std::mem::replace(&mut self.reported_usage, all));
+                let total_usage = usage(message.get("usage").unwrap_or(&Value::Null));
+                let turn = total_usage
+                    .added_since(std::mem::replace(&mut self.reported_usage, total_usage));
                 Ok(vec![AgentEvent::Usage(turn), AgentEvent::TurnEnded])
             }
             "turn.failed" => {

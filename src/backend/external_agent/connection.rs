@@ -49,8 +49,8 @@ pub(super) async fn start_process(
     let start_error =
         |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
     for (path, text) in &launch.files {
-        let written = launcher.write_home_file(path, text);
-        written.map_err(|error| start_error(error.to_string()))?;
+        let write_result = launcher.write_home_file(path, text);
+        write_result.map_err(|error| start_error(error.to_string()))?;
     }
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
     let (launcher, socket) = (launcher.clone(), Arc::clone(socket));
@@ -62,9 +62,9 @@ pub(super) async fn start_process(
 
 impl AgentConnection {
     fn new(mut agent: AgentProcess) -> std::io::Result<Self> {
-        let missing = || std::io::Error::other("its pipes are missing");
-        let input = agent.input.take().ok_or_else(missing)?;
-        let output = agent.output.take().ok_or_else(missing)?;
+        let missing_pipes = || std::io::Error::other("its pipes are missing");
+        let input = agent.input.take().ok_or_else(missing_pipes)?;
+        let output = agent.output.take().ok_or_else(missing_pipes)?;
         Ok(Self {
             input: Some(pipe::Sender::from_owned_fd(input)?),
             output: BufReader::new(pipe::Receiver::from_owned_fd(output)?),

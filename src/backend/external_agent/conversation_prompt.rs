@@ -11,7 +11,7 @@ const SEPARATOR: &str = "\n\n";
 /// Renders the whole conversation, for a process that knows nothing of it.
 pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
     let head = [system.trim().to_owned(), INSTRUCTIONS.trim().to_owned()];
-    let rendered = messages.iter().map(|message| match message {
+    let rendered_messages = messages.iter().map(|message| match message {
         ChatMessage::User(text) => text.trim().to_owned(),
         ChatMessage::Assistant { text, calls, .. } => {
             let calls: Vec<(&str, &str)> = calls
@@ -24,8 +24,8 @@ pub(super) fn render_all(system: &str, messages: &[ChatMessage]) -> String {
         ChatMessage::Images { images, .. } => omitted_images_note(images.len()),
         ChatMessage::Files { files, .. } => omitted_files_note(files.len()),
     });
-    let all: Vec<String> = head.into_iter().chain(rendered).collect();
-    all.join(SEPARATOR)
+    let sections: Vec<String> = head.into_iter().chain(rendered_messages).collect();
+    sections.join(SEPARATOR)
 }
 
 /// Renders massgen's own messages among `messages`, without the results of calls for which
@@ -40,7 +40,7 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         | ChatMessage::Files { .. } => false,
     };
     let answers = messages.iter().any(is_answer);
-    let rendered = messages.iter().filter_map(|message| match message {
+    let rendered_messages = messages.iter().filter_map(|message| match message {
         ChatMessage::User(text) => Some(text.trim().to_owned()),
         ChatMessage::Assistant { .. } => None,
         ChatMessage::CallResult { call_id, content } => {
@@ -50,8 +50,8 @@ pub(super) fn render_new(messages: &[ChatMessage], is_waiting: impl Fn(&str) -> 
         ChatMessage::Images { images, .. } => Some(omitted_images_note(images.len())),
         ChatMessage::Files { files, .. } => Some(omitted_files_note(files.len())),
     });
-    let all: Vec<String> = rendered.collect();
-    all.join(SEPARATOR)
+    let sections: Vec<String> = rendered_messages.collect();
+    sections.join(SEPARATOR)
 }
 
 #[cfg(test)]

@@ -130,21 +130,24 @@ impl<'v> DescribedCall<'v> {
 
     /// Returns what the call would do.
     fn action(&self, kind: &str) -> Result<RequestedToolAction, String> {
-        let only = |action| RequestedToolAction {
+        let without_directories = |action| RequestedToolAction {
             action,
             directories: Vec::new(),
         };
         if matches!(kind, "" | "other") && self.is_forwarded() {
-            return Ok(only(ExternalToolAction::Nothing));
+            return Ok(without_directories(ExternalToolAction::Nothing));
         }
         match kind {
             "think" if !self.does_more() && self.paths().next().is_none() => {
-                Ok(only(ExternalToolAction::Nothing))
+                Ok(without_directories(ExternalToolAction::Nothing))
             }
             "execute" => {
                 let line = self.command()?.to_owned();
                 let dir = absolute_user_path(&self.dir, self.start_directory()?)?;
-                Ok(only(ExternalToolAction::Command { line, dir }))
+                Ok(without_directories(ExternalToolAction::Command {
+                    line,
+                    dir,
+                }))
             }
             "read" | "search" => self.call_on_path(|path| ToolCall::ReadTextFile {
                 path,
@@ -156,12 +159,12 @@ impl<'v> DescribedCall<'v> {
                 self.call_on_path(write_call)
             }
             "delete" => {
-                let requested = self.call_on_path(|path| ToolCall::DeleteFile {
+                let requested_action = self.call_on_path(|path| ToolCall::DeleteFile {
                     path,
                     recursion: DeleteRecursion::Whole,
                 })?;
-                if requested.directories.is_empty() {
-                    Ok(requested)
+                if requested_action.directories.is_empty() {
+                    Ok(requested_action)
                 } else {
                     Err(SEVERAL_PATHS.to_owned())
                 }
@@ -189,9 +192,9 @@ impl<'v> DescribedCall<'v> {
             names.find(|name| is_tool_name(name))
         };
         if announced.starts_with(CODEX_TITLE_PREFIX) {
-            let named = |name| text_at(self.announced, name);
-            return named("/rawInput/server") == SERVER
-                && tool(announced).is_some_and(|tool| named("/rawInput/tool") == tool);
+            let announced_text = |name| text_at(self.announced, name);
+            return announced_text("/rawInput/server") == SERVER
+                && tool(announced).is_some_and(|tool| announced_text("/rawInput/tool") == tool);
         }
         tool(announced).or(tool(self.title())).is_some()
     }
@@ -224,13 +227,13 @@ impl<'v> DescribedCall<'v> {
     /// Returns the directory in which a command starts, as the agent names it; empty for that of
     /// the session.
     fn start_directory(&self) -> Result<&'v str, String> {
-        let mut named = self
+        let mut directories = self
             .arguments(DIRECTORY_KEYS)
             .filter(|value| !value.is_null());
         let unclear = || Err("it does not say in which directory".to_owned());
-        match named.next() {
+        match directories.next() {
             None => Ok(""),
-            Some(Value::String(dir)) if named.all(|other| other == dir) => Ok(dir),
+            Some(Value::String(dir)) if directories.all(|other| other == dir) => Ok(dir),
             Some(_) => unclear(),
         }
     }
@@ -248,8 +251,8 @@ impl<'v> DescribedCall<'v> {
                 .chain(diffs)
                 .map(|location| text_at(location, "/path"))
         };
-        let named = self.descriptions().into_iter().flat_map(locations);
-        named.chain(self.arguments(PATH_KEYS).filter_map(Value::as_str))
+        let locations_named = self.descriptions().into_iter().flat_map(locations);
+        locations_named.chain(self.arguments(PATH_KEYS).filter_map(Value::as_str))
     }
 
     /// Returns a call about the one path that the agent names. Directories above it may be named

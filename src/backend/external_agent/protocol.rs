@@ -235,8 +235,8 @@ pub(super) enum ProcessLifetime {
 
 /// Returns an external agent's tool call as it is shown to the user.
 pub(super) fn native_tool_call(tool: &str, input: &Value) -> NativeToolCall {
-    let shown = ["command", "file_path", "path", "pattern", "url", "title"];
-    let shown = shown.iter().find_map(|key| input.get(key)?.as_str());
+    let keys = ["command", "file_path", "path", "pattern", "url", "title"];
+    let shown = keys.iter().find_map(|key| input.get(key)?.as_str());
     let detail = match (shown, input) {
         (Some(text), _) => single_line(text, SHOWN_CHARS_MAX),
         (None, Value::Null) => String::new(),
@@ -257,8 +257,7 @@ pub(super) fn reported_plan<'e>(
     content: &str,
     status: impl Fn(&'e Value) -> &'e str,
 ) -> Option<TaskPlan> {
-    let entries = entries?.as_array()?.iter();
-    let entries = entries.map(|entry| {
+    let entries = entries?.as_array()?.iter().map(|entry| {
         let text = entry.get(content).and_then(Value::as_str);
         (text.unwrap_or_default(), status(entry))
     });
@@ -274,8 +273,8 @@ pub(super) fn is_massgen_tool(tool: &str) -> bool {
 
 /// Returns a path that an agent gives as an absolute one; relative paths start at `dir`.
 pub(super) fn absolute_path(dir: &AbsPath, path: &str) -> String {
-    let joined = dir.as_path().join(Path::new(path));
-    joined.to_string_lossy().into_owned()
+    let joined_path = dir.as_path().join(Path::new(path));
+    joined_path.to_string_lossy().into_owned()
 }
 
 /// Parses a line of JSON from an agent.

@@ -152,9 +152,9 @@ impl AgentSocketServer {
         };
         let tools: Vec<Tool> = offers.iter().map(announced).collect();
         let is_new = {
-            let mut offered = self.handler.tools();
-            let is_new = *offered != tools;
-            *offered = tools;
+            let mut offered_tools = self.handler.tools();
+            let is_new = *offered_tools != tools;
+            *offered_tools = tools;
             is_new
         };
         if is_new {
@@ -183,8 +183,8 @@ async fn serve(agent_socket: Arc<AgentSocket>, handler: AgentSocketHandler) {
 
 /// Serves one connection.
 async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
-    let first = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
-    match first
+    let first_byte = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
+    match first_byte
         .ok()
         .and_then(Result::ok)
         .and_then(ConnectionPurpose::from_byte)
@@ -246,8 +246,8 @@ impl AgentSocketHandler {
             Ok::<_, String>((decision, call))
         };
         let decided = spawn_blocking(decide).await;
-        let failed = || Err("denied: massgen has a bug".to_owned());
-        let decision = match decided.unwrap_or_else(|_| failed()) {
+        let failure = || Err("denied: massgen has a bug".to_owned());
+        let decision = match decided.unwrap_or_else(|_| failure()) {
             Ok((decision, call)) => {
                 if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.

@@ -89,7 +89,7 @@ enum TurnWakeup {
 
 impl<'a> AgentTurn<'a> {
     pub(super) fn new(agent: &'a SandboxedAgent, request: ModelRequest<'a>) -> Self {
-        let now = Instant::now();
+        let start = Instant::now();
         Self {
             agent,
             request,
@@ -100,8 +100,8 @@ impl<'a> AgentTurn<'a> {
             calls: Vec::new(),
             has_submitted: false,
             is_counted: false,
-            until: deadline_after(now, agent.time_max()),
-            silent_until: deadline_after(now, agent.silence_max()),
+            until: deadline_after(start, agent.time_max()),
+            silent_until: deadline_after(start, agent.silence_max()),
             bytes: 0,
             native_calls: 0,
             plans: 0,
@@ -115,12 +115,12 @@ impl<'a> AgentTurn<'a> {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            let done = match self.state {
+            let step_result = match self.state {
                 ReplyState::Over => return self.failed.take().map(Err),
                 ReplyState::New => self.begin().await,
                 ReplyState::Running => self.advance().await,
             };
-            if let Err(error) = done {
+            if let Err(error) = step_result {
                 let error = self.count_start_failure(error);
                 self.failed = Some(backend_error(error));
                 self.stop().await;

@@ -206,15 +206,15 @@ fn function(
     tool: &ToolOffer,
     renamed: &[ParameterAlias],
 ) -> PackageFunction {
-    let named = |name: &str| match language {
+    let name_in_language = |name: &str| match language {
         ProgramLanguage::Python => python_name(name),
         ProgramLanguage::Go => go_name(name),
     };
     let schema = &tool.parameters;
     let required = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| {
-        let mut listed = required.into_iter().flatten();
-        listed.any(|listed| listed.as_str() == Some(name))
+        let mut required_names = required.into_iter().flatten();
+        required_names.any(|listed| listed.as_str() == Some(name))
     };
     let properties = schema
         .get("properties")
@@ -228,12 +228,12 @@ fn function(
     let mut parameters: Vec<FunctionParameter> = properties
         .filter(|(wire_name, _)| writable(wire_name))
         .map(|(wire_name, schema)| {
-            let other = renamed
+            let original = renamed
                 .iter()
                 .find(|renamed| renamed.wire_name == wire_name);
             let note = schema.get("description").and_then(Value::as_str);
             FunctionParameter {
-                name: named(other.map_or(wire_name.as_str(), |other| other.alias)),
+                name: name_in_language(original.map_or(wire_name.as_str(), |other| other.alias)),
                 wire_name: wire_name.clone(),
                 kind: kind(schema),
                 is_required: is_required(wire_name),
@@ -256,12 +256,12 @@ fn function(
 }
 
 fn kind(schema: &Value) -> FunctionParameterType {
-    let named = |schema: &Value| {
+    let type_name_of = |schema: &Value| {
         let name = schema.get("type").and_then(Value::as_str);
         name.map(str::to_owned)
     };
-    let items = schema.get("items").and_then(named);
-    match (named(schema).as_deref(), items.as_deref()) {
+    let items = schema.get("items").and_then(type_name_of);
+    match (type_name_of(schema).as_deref(), items.as_deref()) {
         (Some("string"), _) => FunctionParameterType::Text,
         (Some("integer"), _) => FunctionParameterType::Integer,
         (Some("number"), _) => FunctionParameterType::Number,

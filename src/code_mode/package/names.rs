@@ -29,8 +29,8 @@ pub(super) fn go_name(name: &str) -> String {
     let words = name.split(|letter| identifier_char(letter) == '_');
     let capital = |part: &str| {
         let mut letters = part.chars();
-        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect::<String>()
+        let first_letter = letters.next().map(|letter| letter.to_ascii_uppercase());
+        first_letter.into_iter().chain(letters).collect::<String>()
     };
     let name: String = words.map(capital).collect();
     if name.starts_with(|first: char| first.is_ascii_uppercase()) {

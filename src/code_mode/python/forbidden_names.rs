@@ -95,6 +95,6 @@ pub(super) fn method_advice(name: &str) -> Option<&'static str> {
 }
 
 fn find(list: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
-    let found = list.iter().find(|(forbidden, _)| *forbidden == name);
-    found.map(|(_, advice)| *advice)
+    let entry = list.iter().find(|(forbidden, _)| *forbidden == name);
+    entry.map(|(_, advice)| *advice)
 }

@@ -74,10 +74,10 @@ impl<'p> PythonLinter<'_, 'p> {
                     let name = part.child_by_field_name("name").unwrap_or(part);
                     let module = self.text(name);
                     self.check_module(name, module);
-                    let first = module.split('.').next().unwrap_or(module);
+                    let first_name = module.split('.').next().unwrap_or(module);
                     let alias = part.child_by_field_name("alias");
                     let (bound_name, full_name) =
-                        alias.map_or((first, first), |alias| (self.text(alias), module));
+                        alias.map_or((first_name, first_name), |alias| (self.text(alias), module));
                     self.imported.insert(bound_name, full_name.to_owned());
                 }
             }
@@ -153,8 +153,8 @@ impl<'p> PythonLinter<'_, 'p> {
             return;
         };
         let arguments = node.child_by_field_name("arguments");
-        let first = arguments.and_then(|arguments| arguments.named_child(0));
-        if first.is_none_or(|first| first.kind() != "string") {
+        let first_argument = arguments.and_then(|arguments| arguments.named_child(0));
+        if first_argument.is_none_or(|first| first.kind() != "string") {
             return;
         }
         let name = function
@@ -182,19 +182,19 @@ impl<'p> PythonLinter<'_, 'p> {
     /// attribute, if the object is something imported.
     fn object_name(&self, attribute: Node<'_>) -> Option<(String, &'p str)> {
         let mut members = Vec::new();
-        let mut first = attribute;
-        while first.kind() == "attribute" && members.len() < NAME_DEPTH_MAX {
-            members.push(self.text(first.child_by_field_name("attribute")?));
-            first = first.child_by_field_name("object")?;
+        let mut root = attribute;
+        while root.kind() == "attribute" && members.len() < NAME_DEPTH_MAX {
+            members.push(self.text(root.child_by_field_name("attribute")?));
+            root = root.child_by_field_name("object")?;
         }
-        let imported = self.imported.get(self.text(first))?;
-        let (last, inner) = members.split_first()?;
+        let imported = self.imported.get(self.text(root))?;
+        let (last_member, inner_members) = members.split_first()?;
         let mut object = imported.clone();
-        for member in inner.iter().rev() {
+        for member in inner_members.iter().rev() {
             object.push('.');
             object.push_str(member);
         }
-        Some((object, last))
+        Some((object, last_member))
     }
 }
 

@@ -77,15 +77,15 @@ impl AgentTeam {
                     emit(&connection.events, RunEvent::Warning { message }).await;
                 }
             }
-            if let Some(recorded) = &connection.recorded {
-                self.require_called_servers(member, recorded)?;
+            if let Some(conversation) = &connection.recorded {
+                self.require_called_servers(member, conversation)?;
             }
         }
         let abandoned_models = connection
             .recorded
             .as_ref()
             .map_or(0, |memory| memory.models_left);
-        let last = connection.models.len().saturating_sub(1);
+        let last_model = connection.models.len().saturating_sub(1);
         let subagents = self.subagent_setup(member, phase);
         let is_resumed = connection.recorded.is_some();
         let programs = self.subagent_launchers(member, gate.as_ref());
@@ -96,7 +96,7 @@ impl AgentTeam {
             agent: member.id.clone(),
             models: models
                 .into_iter()
-                .skip(abandoned_models.min(last))
+                .skip(abandoned_models.min(last_model))
                 .collect(),
             phase,
             system: self.system_prompt(member, phase).into(),
@@ -150,7 +150,7 @@ impl AgentTeam {
 
     /// Returns whether `message` about servers is new, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
-        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.insert(message.to_owned())
+        let mut reported_messages = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        reported_messages.insert(message.to_owned())
     }
 }

@@ -141,8 +141,8 @@ impl AgentTeam {
         offered: &ToolCatalogue,
     ) -> Vec<String> {
         let servers = member.servers.iter();
-        let used = servers.filter(|server| !self.tool_lists.is_left_out(&server.config));
-        unmatched_rule_warnings(&member.rules, used, offered)
+        let used_servers = servers.filter(|server| !self.tool_lists.is_left_out(&server.config));
+        unmatched_rule_warnings(&member.rules, used_servers, offered)
     }
 
     /// Refuses to continue a recorded conversation without a server whose calls have to be made again:

@@ -207,13 +207,13 @@ impl AgentTeam {
         delivery_access: DeliveryAccess,
     ) -> Result<Self> {
         let context = ContextGrants::resolve(config, layout, inherited)?;
-        let mut sorted: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
-        sorted.sort();
+        let mut sorted_ids: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
+        sorted_ids.sort();
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());
         let temp = shares_files.then_some(&layout.temp_workspaces);
         let mut members = Vec::new();
         for agent in &config.agents {
-            let index = sorted
+            let index = sorted_ids
                 .iter()
                 .position(|id| **id == agent.id)
                 .unwrap_or_default();

@@ -46,8 +46,8 @@ const DOMAINS_NAMED_MAX: usize = 20;
 fn page_offer(tool: &ToolSpec, hosts: &NetworkPolicy) -> ToolOffer {
     let mut offer = tool.offer();
     if let NetworkPolicy::Domains(domains) = hosts {
-        let named = list_first(domains, DOMAINS_NAMED_MAX);
-        offer.description = format!("{} Only of {named}.", offer.description);
+        let domain_list = list_first(domains, DOMAINS_NAMED_MAX);
+        offer.description = format!("{} Only of {domain_list}.", offer.description);
     }
     offer
 }
@@ -372,8 +372,9 @@ impl AgentTeam {
 pub(super) fn vendor_tools(agent: &AgentConfig) -> Vec<VendorTool> {
     let is_excluded = |tool: &VendorTool| {
         let mut specs = VENDOR_TOOLS.iter().filter(|spec| spec.name == tool.name());
-        let named = |spec: &ToolSpec| agent.tools.excluded.iter().any(|one| names_tool(one, spec));
-        specs.any(named)
+        let is_excluded =
+            |spec: &ToolSpec| agent.tools.excluded.iter().any(|one| names_tool(one, spec));
+        specs.any(is_excluded)
     };
     let models = agent.backend.with_fallbacks();
     let tools: BTreeSet<VendorTool> = models.flat_map(separate_tools).collect();

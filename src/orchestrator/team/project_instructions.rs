@@ -65,19 +65,22 @@ impl InstructionReader<'_> {
             return Ok(instructions);
         }
         // The agent's own directories need not exist yet, and no instructions are read from them.
-        let opened: Vec<Grant> = self.opened_grants().cloned().collect();
+        let opened_grants: Vec<Grant> = self.opened_grants().cloned().collect();
         let policy = GatePolicy {
             rules: Arc::clone(self.rules),
             ..GatePolicy::single_call(self.base.clone())
         };
-        let gate = Gate::open(permission_manager(&opened, Phase::Coordination), policy)?;
+        let gate = Gate::open(
+            permission_manager(&opened_grants, Phase::Coordination),
+            policy,
+        )?;
         let mut bytes_left = TOTAL_BYTES_MAX;
         for path in files {
             let bytes_max = bytes_left.min(FILE_BYTES_MAX);
             match read_file(&gate, &path, bytes_max) {
                 Ok(file) => {
-                    let used = usize::try_from(file.size_bytes).unwrap_or(usize::MAX);
-                    bytes_left = bytes_left.saturating_sub(used);
+                    let file_bytes = usize::try_from(file.size_bytes).unwrap_or(usize::MAX);
+                    bytes_left = bytes_left.saturating_sub(file_bytes);
                     instructions.files.push(file);
                 }
                 Err(reason) => instructions.notices.push(format!(
@@ -104,9 +107,9 @@ impl InstructionReader<'_> {
             .partition(|root| self.base.is_within(root));
         let is_around = |directory: &RealPath| around.iter().any(|root| directory.is_within(root));
         let mut directory = Some(self.base.clone());
-        while let Some(current) = directory.filter(is_around) {
-            directory = current.parent();
-            directories.push(current);
+        while let Some(current_directory) = directory.filter(is_around) {
+            directory = current_directory.parent();
+            directories.push(current_directory);
         }
         directories.extend(apart.into_iter().cloned());
         directories.truncate(DIRECTORIES_MAX);

@@ -116,8 +116,8 @@ impl SkillLocations {
             match read_skills(slice::from_ref(&root), &[grant], &Arc::default(), base) {
                 Ok(read) => {
                     refusals.extend(read.notices);
-                    let mut found = read.skills.iter();
-                    if found.any(|skill| names.insert(skill.name.to_lowercase())) {
+                    let mut skills_read = read.skills.iter();
+                    if skills_read.any(|skill| names.insert(skill.name.to_lowercase())) {
                         self.roots.push(root);
                     }
                 }
@@ -248,8 +248,8 @@ fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
 /// Returns `path` below the real path of `base`, without following symlinks below that.
 pub(super) fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
     let real = base.to_abs();
-    let below = path.below(&real)?;
-    Some(base.join(&below))
+    let relative_path = path.below(&real)?;
+    Some(base.join(&relative_path))
 }
 
 /// Reads the skills in `roots` through a gate with `grants`. A skill whose name an earlier one has
@@ -319,22 +319,22 @@ fn parse_skill(
     root: &RealPath,
     file: &AbsPath,
 ) -> std::result::Result<SkillSummary, String> {
-    let parsed = FrontMatter::parse(text)?;
+    let front_matter = FrontMatter::parse(text)?;
     let own_name = root.name().map(|name| name.to_string_lossy().into_owned());
-    let name = parsed
+    let name = front_matter
         .text("name")
         .map(str::to_owned)
         .or(own_name)
         .unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
-        let shown = escape_name(&truncate(&name, NAME_CHARS_MAX));
+        let shown_name = escape_name(&truncate(&name, NAME_CHARS_MAX));
         return Err(format!(
-            "`{shown}` is not a name of a skill: expected at most {NAME_CHARS_MAX} letters, \
+            "`{shown_name}` is not a name of a skill: expected at most {NAME_CHARS_MAX} letters, \
              digits, spaces, `-`, `_` and `.`"
         ));
     }
-    let description = parsed.text("description").ok_or_else(|| {
+    let description = front_matter.text("description").ok_or_else(|| {
         "its front matter has no `description`, so that agents cannot know what it is for"
             .to_owned()
     })?;
@@ -365,15 +365,15 @@ impl TeamMember {
         let real = grants::real_path(base)?;
         let state = grants::real_path(&base.join(STATE_DIR))?;
         let mut notices = Vec::new();
-        let mut open = Vec::new();
+        let mut open_roots = Vec::new();
         for root in roots {
             match self.closing_reason(root, &state) {
-                None => open.push(root.clone()),
+                None => open_roots.push(root.clone()),
                 Some(reason) => notices.push(unused_notice(&root.to_abs(), reason)),
             }
         }
         if self.config.folder_guard == FolderGuard::Off {
-            let grants = open
+            let grants = open_roots
                 .iter()
                 .map(|root| Grant::tree(root.clone(), GrantKind::Skill, Permission::Read));
             let grants = self.grants.iter().cloned().chain(grants).collect();
@@ -385,9 +385,9 @@ impl TeamMember {
             .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
             .cloned()
             .collect();
-        self.skills = read_skills(&open, &readable, &self.rules, &real)?;
-        let offered: BTreeSet<&String> = self.skills.skills.iter().map(|s| &s.file).collect();
-        let is_offered = |root: &RealPath| offered.contains(&skill_file(root).to_string());
+        self.skills = read_skills(&open_roots, &readable, &self.rules, &real)?;
+        let offered_files: BTreeSet<&String> = self.skills.skills.iter().map(|s| &s.file).collect();
+        let is_offered = |root: &RealPath| offered_files.contains(&skill_file(root).to_string());
         self.grants
             .retain(|grant| grant.kind != GrantKind::Skill || is_offered(&grant.root));
         self.skills.notices.splice(0..0, notices);
@@ -401,8 +401,8 @@ impl TeamMember {
             .iter()
             .filter(|grant| grant.kind == GrantKind::Context);
         let hides = |grant: &Grant| {
-            let mut hidden = grant.hidden.iter().map(|rel| grant.root.join(rel));
-            hidden.any(|hidden| hidden != *state && root.is_within(&hidden))
+            let mut hidden_paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
+            hidden_paths.any(|hidden| hidden != *state && root.is_within(&hidden))
         };
         let is_open = |grant: &Grant| grant.relative_path(root).is_some();
         match self.config.folder_guard {
@@ -457,7 +457,7 @@ impl AgentTeam {
                 None => offers.push((skills, vec![member.id.clone()])),
             }
         }
-        let offered = |skill: &SkillSummary| OfferedSkill {
+        let offered_skill = |skill: &SkillSummary| OfferedSkill {
             name: skill.name.clone(),
             path: skill.file.clone(),
         };
@@ -465,7 +465,7 @@ impl AgentTeam {
             .into_iter()
             .map(|(skills, agents)| RunEvent::SkillsOffered {
                 agents,
-                skills: skills.iter().map(offered).collect(),
+                skills: skills.iter().map(offered_skill).collect(),
             });
         let warning = |message: &String| RunEvent::Warning {
             message: message.clone(),

@@ -67,9 +67,10 @@ impl SubagentTypes {
         };
         match read {
             Ok(subagent_type) => {
-                let shown = escape_name(&file.to_string());
-                self.notices
-                    .push(format!("the subagent type `{name}` is that of `{shown}`"));
+                let shown_path = escape_name(&file.to_string());
+                self.notices.push(format!(
+                    "the subagent type `{name}` is that of `{shown_path}`"
+                ));
                 self.types.push(subagent_type);
             }
             Err(reason) => self.notices.push(unused_notice(file, &reason)),
