@@ -88,8 +88,8 @@ pub struct ToolFilter {
 impl ToolFilter {
     /// Returns whether the lists leave `tool` open.
     pub fn keeps(&self, tool: &ToolSpec) -> bool {
-        let listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded)
+        let is_listed = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded)
     }
 }
 

@@ -175,13 +175,13 @@ pub fn unsent_reason(key: &str, vendor: &Vendor, model: &str) -> Option<&'static
         };
         return (!is_known).then_some("the external agent sends its own requests");
     }
-    let extra = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
+    let extra_keys = EXTRAS.iter().find(|extra| extra.keys.contains(&key))?;
     let api = ModelApi::from_vendor(vendor)?;
     if separate_tool(key, vendor, model).is_some() {
         return None;
     }
-    if !extra.apis.contains(&api) {
-        return Some(extra.instead);
+    if !extra_keys.apis.contains(&api) {
+        return Some(extra_keys.instead);
     }
     let is_early =
         api == ModelApi::GenerateContent && gemini_generation(model) == GeminiGeneration::Early;

@@ -112,14 +112,16 @@ impl ProgramInterface {
 
     /// Returns the full names of the tools, as far as the config names them.
     pub fn tool_names(&self) -> Vec<String> {
-        let full = |name: &str| format!("{CUSTOM_PREFIX}{name}");
+        let full_name = |name: &str| format!("{CUSTOM_PREFIX}{name}");
         match self {
             Self::Mcp => Vec::new(),
             Self::PythonFunctions(python) => {
                 let functions = python.functions.iter();
-                functions.map(|function| full(&function.name)).collect()
+                functions
+                    .map(|function| full_name(&function.name))
+                    .collect()
             }
-            Self::SingleTool(tool) => vec![full(&tool.name)],
+            Self::SingleTool(tool) => vec![full_name(&tool.name)],
         }
     }
 }

@@ -113,18 +113,18 @@ impl ConfigSource {
 
     /// Returns the line and column of a byte, both from 1; the column counts characters.
     fn line_and_column(&self, byte: usize) -> (usize, usize) {
-        let before = self.text.get(..byte).unwrap_or(&self.text);
-        let line = before.matches('\n').count().saturating_add(1);
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let column = before.get(start..).unwrap_or("").chars().count();
+        let text_before = self.text.get(..byte).unwrap_or(&self.text);
+        let line = text_before.matches('\n').count().saturating_add(1);
+        let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = text_before.get(start..).unwrap_or("").chars().count();
         (line, column.saturating_add(1))
     }
 
     /// Returns the line that contains `span`, and the span within it; `None` if the line is too
     /// long to show.
     fn line_of(&self, span: &Span) -> Option<(&str, Span)> {
-        let before = self.text.get(..span.start)?;
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let text_before = self.text.get(..span.start)?;
+        let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.text.get(start..)?.lines().next().unwrap_or("");
         let from = span.start.checked_sub(start)?;
         let to = span.end.saturating_sub(start).clamp(from, line.len());
@@ -134,8 +134,8 @@ impl ConfigSource {
 
 /// Quotes the user's own text for messages: short, in backticks, without control characters.
 pub fn quote(text: &str) -> String {
-    let shown = escape_name(&truncate(text, QUOTE_CHARS_MAX));
-    format!("`{shown}`")
+    let shown_text = escape_name(&truncate(text, QUOTE_CHARS_MAX));
+    format!("`{shown_text}`")
 }
 
 /// Renders all findings for a person, errors and warnings in the order given, each with its line.

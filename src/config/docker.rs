@@ -162,18 +162,18 @@ impl HostCredential {
 
     /// Returns the one with this name in YAML.
     pub fn from_name(name: &str) -> Option<Self> {
-        let found = Self::ALL
+        let first_match = Self::ALL
             .iter()
             .find(|(_, known_name, _)| *known_name == name);
-        found.map(|(credential, ..)| *credential)
+        first_match.map(|(credential, ..)| *credential)
     }
 
     /// Returns its path below a home directory.
     pub fn home_path(self) -> &'static str {
-        let found = Self::ALL
+        let first_match = Self::ALL
             .iter()
             .find(|(credential, ..)| *credential == self);
-        found.map_or("", |(_, _, path)| path)
+        first_match.map_or("", |(_, _, path)| path)
     }
 }
 

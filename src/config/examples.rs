@@ -66,15 +66,15 @@ pub fn find_example(name: &str) -> Option<&'static ExampleConfig> {
 
 /// Returns the name of the example that `name` probably means.
 pub fn nearest_name(name: &str) -> Option<&'static str> {
-    let wanted = bare_name(name);
-    let last = |name| bare_name(name).rsplit('/').next().unwrap_or(name);
+    let wanted_name = bare_name(name);
+    let last_part = |name| bare_name(name).rsplit('/').next().unwrap_or(name);
     let same_file = EXAMPLES
         .iter()
-        .find(|example| last(example.name) == last(wanted));
+        .find(|example| last_part(example.name) == last_part(wanted_name));
     match same_file {
         Some(example) => Some(example.name),
         None => nearest(
-            wanted,
+            wanted_name,
             EXAMPLES.iter().map(|example| bare_name(example.name)),
         )
         .and_then(find_example)

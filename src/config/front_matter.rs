@@ -26,16 +26,16 @@ impl<'t> FrontMatter<'t> {
     pub fn parse(text: &'t str) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.split_inclusive('\n');
-        let first = lines.next().unwrap_or_default();
-        if first.trim_end() != FENCE {
+        let first_line = lines.next().unwrap_or_default();
+        if first_line.trim_end() != FENCE {
             return Ok(Self {
                 fields: None,
                 body: text,
             });
         }
-        let mut end = first.len();
+        let mut end = first_line.len();
         for line in lines {
-            let yaml = text.get(first.len()..end).unwrap_or_default();
+            let yaml = text.get(first_line.len()..end).unwrap_or_default();
             end = end.saturating_add(line.len());
             if line.trim_end() == FENCE {
                 return Ok(Self {

@@ -265,12 +265,12 @@ impl Config {
     /// Returns every path of the user that is open to an agent: context paths and folder guards.
     pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
         let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed = self.orchestrator.context_paths.iter().chain(agent_paths);
+        let listed_paths = self.orchestrator.context_paths.iter().chain(agent_paths);
         let guarded = self
             .agents
             .iter()
             .flat_map(|agent| agent.folder_guard.directories());
-        listed.map(|context| &context.path).chain(guarded)
+        listed_paths.map(|context| &context.path).chain(guarded)
     }
 
     /// Returns every path of the user that an agent can write to in the final phase.
@@ -298,8 +298,8 @@ impl Config {
         for agent in &mut self.agents {
             let backend = &mut agent.backend;
             backend.key_hosts = KeyHosts::OfVendors;
-            let others = backend.fallback.iter_mut();
-            for model in others.chain(subagents::backends_mut(&mut backend.subagent_models)) {
+            let fallbacks = backend.fallback.iter_mut();
+            for model in fallbacks.chain(subagents::backends_mut(&mut backend.subagent_models)) {
                 model.key_hosts = KeyHosts::OfVendors;
             }
         }

@@ -89,10 +89,10 @@ impl NetworkTool {
 
     /// Finds what is known about a function.
     pub fn of_function(function: &PythonFunction) -> Option<&'static Self> {
-        let written = &function.file.as_ref()?.written;
+        let written_path = &function.file.as_ref()?.written;
         let name = function.function.as_str();
         let mut tools = TOOLS.iter();
-        tools.find(|tool| tool.functions.contains(&name) && tool.is_at(written))
+        tools.find(|tool| tool.functions.contains(&name) && tool.is_at(written_path))
     }
 
     /// Returns its file, as configs name it.
@@ -116,8 +116,8 @@ impl NetworkTool {
             Some(file) => file.trim_start_matches("./").to_owned(),
             None => written.replace('.', "/"),
         };
-        let below = module.rsplit_once(TOOL_DIRECTORY);
-        let below = below.map_or(module.as_str(), |(_, below)| below);
+        let directory_and_rest = module.rsplit_once(TOOL_DIRECTORY);
+        let below = directory_and_rest.map_or(module.as_str(), |(_, below)| below);
         let directory = self.module.split('/').next();
         let mut names = std::iter::once(self.module).chain(directory);
         names.any(|name| name == below || name.strip_prefix('_') == Some(below))

@@ -48,9 +48,9 @@ impl RateLimit {
                     Some((vendor, model)) => (vendor, Some(model.to_owned())),
                     None => (name, None),
                 };
-                let found = vendors::find_vendor(vendor);
-                let unknown = || format!("unknown backend type `{vendor}`");
-                (Some(found.ok_or_else(unknown)?), model)
+                let known_vendor = vendors::find_vendor(vendor);
+                let unknown_vendor = || format!("unknown backend type `{vendor}`");
+                (Some(known_vendor.ok_or_else(unknown_vendor)?), model)
             }
         };
         Ok(Self {

@@ -182,8 +182,8 @@ fn agent(agent: &AgentConfig) -> Value {
     if !uploaded.is_empty() {
         add(&uploads::KEY, json!(uploaded));
     }
-    if let Some(allowed) = &agent.tools.allowed {
-        add(&backend::ALLOWED_TOOLS, json!(allowed));
+    if let Some(allowed_tools) = &agent.tools.allowed {
+        add(&backend::ALLOWED_TOOLS, json!(allowed_tools));
     }
     add(&backend::EXCLUDE_TOOLS, json!(agent.tools.excluded));
     let enforced = agent.read_before_delete == ReadBeforeDelete::Enforced;

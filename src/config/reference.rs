@@ -70,25 +70,25 @@ fn section_reference(out: &mut String, section: &KeySection) {
             format_args!("| {names} | {shape} | {default} | {} |\n", key.doc),
         );
     }
-    let passed: Vec<&ConfigKey> = of(&[KeyStatus::PassedOn]).collect();
-    if !passed.is_empty() {
+    let passed_keys: Vec<&ConfigKey> = of(&[KeyStatus::PassedOn]).collect();
+    if !passed_keys.is_empty() {
         push(
             out,
             format_args!("\nThese are sent to the model's API, under its own names:\n\n"),
         );
         table(out, &["Keys", "Value", "Meaning"]);
     }
-    for key in passed {
+    for key in passed_keys {
         let (names, shape) = (names(key), linked_shape(&key.shape));
         push(out, format_args!("| {names} | {shape} | {} |\n", key.doc));
     }
     unsupported_reference(out, section);
-    let refused: Vec<&ConfigKey> = of(&[KeyStatus::Refused]).collect();
-    if !refused.is_empty() {
+    let refused_keys: Vec<&ConfigKey> = of(&[KeyStatus::Refused]).collect();
+    if !refused_keys.is_empty() {
         push(out, format_args!("\nThese are errors:\n\n"));
         table(out, &["Keys", "Why, and what to do"]);
     }
-    for key in refused {
+    for key in refused_keys {
         push(out, format_args!("| {} | {} |\n", names(key), key.doc));
     }
 }
@@ -114,16 +114,16 @@ fn unsupported_reference(out: &mut String, section: &KeySection) {
         table(out, &["Keys", "What to do instead", "No error for"]);
     }
     for key in restricting {
-        let allowed = if let KeyStatus::Unsupported(IgnoredEffect::RestrictsAs(words)) = key.status
-        {
-            let words: Vec<String> = words.iter().copied().map(code).collect();
-            format!("all but {}", words.join(", "))
-        } else {
-            key.default.map_or_else(|| code("false"), code)
-        };
+        let allowed_words =
+            if let KeyStatus::Unsupported(IgnoredEffect::RestrictsAs(words)) = key.status {
+                let words: Vec<String> = words.iter().copied().map(code).collect();
+                format!("all but {}", words.join(", "))
+            } else {
+                key.default.map_or_else(|| code("false"), code)
+            };
         push(
             out,
-            format_args!("| {} | {} | {allowed} |\n", names(key), key.doc),
+            format_args!("| {} | {} | {allowed_words} |\n", names(key), key.doc),
         );
     }
     let without_effect = unsupported(|ignored| ignored == IgnoredEffect::Nothing);
@@ -187,7 +187,7 @@ fn vendor_reference(out: &mut String) {
         ),
     );
     table(out, &["`type`", "Endpoint", "Key", "Default model"]);
-    let (supported, others): (Vec<&Vendor>, Vec<&Vendor>) =
+    let (supported, other_vendors): (Vec<&Vendor>, Vec<&Vendor>) =
         VENDORS.iter().partition(|vendor| vendor.is_supported());
     for vendor in supported {
         let name = code(vendor.name);
@@ -206,7 +206,7 @@ fn vendor_reference(out: &mut String) {
         format_args!("\nThese types are known but not supported yet:\n\n"),
     );
     table(out, &["`type`", "What to do"]);
-    for vendor in others {
+    for vendor in other_vendors {
         let instead = vendor.instead.unwrap_or_default();
         push(out, format_args!("| {} | {instead} |\n", code(vendor.name)));
     }

@@ -21,8 +21,11 @@ pub fn schema() -> Value {
     schema.insert("$schema".to_owned(), DIALECT.into());
     schema.insert("title".to_owned(), "massgen config".into());
     schema.extend(section_schema(&ROOT));
-    let only = |name: &str| json!({ "required": [name] });
-    let either = json!([only(root::AGENTS.name()), only(root::AGENT.name())]);
+    let requires_only = |name: &str| json!({ "required": [name] });
+    let either = json!([
+        requires_only(root::AGENTS.name()),
+        requires_only(root::AGENT.name())
+    ]);
     schema.insert("oneOf".to_owned(), either);
     schema.insert("$defs".to_owned(), definitions.into());
     schema.into()
@@ -30,7 +33,7 @@ pub fn schema() -> Value {
 
 fn section_schema(section: &KeySection) -> Map<String, Value> {
     let mut properties = Map::new();
-    let mut required = Vec::new();
+    let mut required_names = Vec::new();
     for key in section.known_keys() {
         if let Some(former) = key.former_name {
             let mut schema = key_schema(section, former, key);
@@ -42,7 +45,7 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
         for name in key.names.iter().copied() {
             properties.insert(name.to_owned(), key_schema(section, name, key));
             if key.status == KeyStatus::Required {
-                required.push(name);
+                required_names.push(name);
             }
         }
     }
@@ -51,9 +54,9 @@ fn section_schema(section: &KeySection) -> Map<String, Value> {
     schema.insert("description".to_owned(), section.doc.into());
     schema.insert("properties".to_owned(), properties.into());
     schema.insert("patternProperties".to_owned(), json!({ "^x-": {} }));
-    schema.insert("required".to_owned(), required.into());
-    let others = section.others != UnknownKeys::Refused;
-    schema.insert("additionalProperties".to_owned(), others.into());
+    schema.insert("required".to_owned(), required_names.into());
+    let takes_others = section.others != UnknownKeys::Refused;
+    schema.insert("additionalProperties".to_owned(), takes_others.into());
     schema
 }
 

@@ -57,8 +57,8 @@ fn secret_value_start(line: &str) -> Option<usize> {
             .map(move |(at, found)| at + found.len())
     });
     ends.filter_map(|end| {
-        let after = lower.get(end..)?.trim_start_matches(['"', '\'']);
-        let value = after
+        let text_after = lower.get(end..)?.trim_start_matches(['"', '\'']);
+        let value = text_after
             .trim_start()
             .strip_prefix(':')?
             .trim_start_matches(' ');

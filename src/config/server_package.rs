@@ -59,13 +59,13 @@ impl ServerPackage {
     pub fn parse(command: &[String]) -> Option<Self> {
         let (program, words) = command.split_first()?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let found = match (program.rsplit('/').next()?, words.as_slice()) {
+        let package = match (program.rsplit('/').next()?, words.as_slice()) {
             ("npx" | "bunx", words) => npm_package(words),
             ("uvx", words) | ("uv", ["tool", "run", words @ ..]) => python_package(words, "--from"),
             ("pipx", ["run", words @ ..]) => python_package(words, "--spec"),
             _ => None,
         };
-        found.filter(ServerPackage::is_installable)
+        package.filter(ServerPackage::is_installable)
     }
 
     /// Returns what distinguishes it from other installed packages: the registry and the packages
@@ -159,20 +159,20 @@ struct PackageArguments<'a> {
 impl<'a> PackageArguments<'a> {
     /// Reads the flags for packages and for extra packages; `None` if there is any other flag.
     fn read(words: &'a [&'a str], packages: &[&str], extra: &[&str]) -> Option<Self> {
-        let mut read = Self {
+        let mut arguments = Self {
             packages: Vec::new(),
             extra: Vec::new(),
             command: words,
         };
-        while let [word, rest @ ..] = read.command {
+        while let [word, rest @ ..] = arguments.command {
             if *word == "--" {
-                read.command = rest;
+                arguments.command = rest;
                 break;
             }
             if !word.starts_with('-') {
                 break;
             }
-            read.command = rest;
+            arguments.command = rest;
             if QUIET_FLAGS.contains(word) {
                 continue;
             }
@@ -180,19 +180,19 @@ impl<'a> PackageArguments<'a> {
                 pair
             } else {
                 let (value, rest) = rest.split_first()?;
-                read.command = rest;
+                arguments.command = rest;
                 (*word, *value)
             };
             let list = if packages.contains(&flag) {
-                &mut read.packages
+                &mut arguments.packages
             } else if extra.contains(&flag) {
-                &mut read.extra
+                &mut arguments.extra
             } else {
                 return None;
             };
             list.push(value.to_owned());
         }
-        Some(read)
+        Some(arguments)
     }
 }
 

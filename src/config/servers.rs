@@ -243,22 +243,22 @@ impl RemoteServer {
 /// …`, and the decoded `Basic …` pair and its password.
 fn spellings(value: &SecretString) -> Vec<SecretString> {
     let value = value.expose_secret();
-    let mut all = vec![SecretString::from(value)];
+    let mut header_secrets = vec![SecretString::from(value)];
     let Some((scheme, credentials)) = value.trim().split_once(char::is_whitespace) else {
-        return all;
+        return header_secrets;
     };
-    all.push(SecretString::from(credentials));
+    header_secrets.push(SecretString::from(credentials));
     let is_basic = scheme.eq_ignore_ascii_case("basic");
-    let decoded = is_basic.then(|| BASE64.decode(credentials.trim()).ok());
-    let pair = decoded
+    let decoded_credentials = is_basic.then(|| BASE64.decode(credentials.trim()).ok());
+    let pair = decoded_credentials
         .flatten()
         .and_then(|bytes| String::from_utf8(bytes).ok());
     if let Some(pair) = pair {
         let password = pair.split_once(':').map(|(_, password)| password);
-        all.extend(password.map(SecretString::from));
-        all.push(SecretString::from(pair));
+        header_secrets.extend(password.map(SecretString::from));
+        header_secrets.push(SecretString::from(pair));
     }
-    all
+    header_secrets
 }
 
 /// The protocols of remote servers.

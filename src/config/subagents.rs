@@ -34,8 +34,8 @@ impl BackendConfig {
     pub(in crate::config) fn override_program_sandboxes(&mut self, choice: SandboxLevelChoice) {
         let own_agent = self.external_agent.as_mut();
         let models = backends_mut(&mut self.subagent_models);
-        let others = models.filter_map(|model| model.external_agent.as_mut());
-        for program in own_agent.into_iter().chain(others) {
+        let external_agents = models.filter_map(|model| model.external_agent.as_mut());
+        for program in own_agent.into_iter().chain(external_agents) {
             Arc::make_mut(program).sandbox.sandbox = choice;
         }
     }

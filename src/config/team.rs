@@ -116,8 +116,8 @@ pub fn team_from_options(
 
 /// Returns `name`, or with the first number that makes it differ from `names`.
 pub(super) fn unused_name(name: &str, names: &[String]) -> String {
-    let numbered = (2..).map(|number: usize| format!("{name}{number}"));
-    let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+    let numbered_names = (2..).map(|number: usize| format!("{name}{number}"));
+    let mut candidates = std::iter::once(name.to_owned()).chain(numbered_names);
     let unused = candidates.find(|candidate| !names.contains(candidate));
     unused.unwrap_or_else(|| name.to_owned())
 }
@@ -228,7 +228,7 @@ fn backends_with_keys(
         })
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
-    let others = VENDORS
+    let other_vendors = VENDORS
         .iter()
         .filter(|vendor| {
             matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
@@ -241,7 +241,7 @@ fn backends_with_keys(
                 source: key_of(vendor)?,
             })
         });
-    makers.chain(others).collect()
+    makers.chain(other_vendors).collect()
 }
 
 fn supported_vendor(name: &str) -> Result<&'static Vendor> {

@@ -166,8 +166,8 @@ pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
         ));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-        let line = valid.split(|byte| *byte == b'\n').count();
+        let valid_bytes = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let line = valid_bytes.split(|byte| *byte == b'\n').count();
         let message = format!("the file is not UTF-8 text: invalid byte in line {line}");
         let hint = "save the file with the encoding UTF-8";
         Box::new(Diagnostic::error("", message).with_suggestion(hint))
@@ -327,10 +327,10 @@ impl<'de> Visitor<'de> for RawYamlVisitor {
 }
 
 fn build_node(raw: Spanned<RawYaml>, text: &str) -> YamlNode {
-    let written = span_of(raw.defined);
+    let span = span_of(raw.defined);
     let scalar = |literal| {
         YamlValue::Scalar(YamlScalar {
-            text: text.get(written.clone()).unwrap_or_default().to_owned(),
+            text: text.get(span.clone()).unwrap_or_default().to_owned(),
             literal,
         })
     };

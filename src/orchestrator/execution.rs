@@ -170,11 +170,8 @@ impl RunExecution {
     pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let session = request.session.as_ref();
-        let previous_turns = session.map_or(&[][..], Session::previous_turns);
-        let (earlier_turns, earlier_workspaces) = (
-            describe(previous_turns),
-            previous_workspaces(previous_turns),
-        );
+        let turns = session.map_or(&[][..], Session::previous_turns);
+        let (earlier_turns, earlier_workspaces) = (describe(turns), previous_workspaces(turns));
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());

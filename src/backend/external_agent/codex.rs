@@ -105,9 +105,8 @@ impl AgentProtocol for CodexProtocol {
                 Ok(decode_item(item, is_over).into_iter().collect())
             }
             "turn.completed" => {
-                let total_usage = usage(message.get("usage").unwrap_or(&Value::Null));
-                let turn = total_usage
-                    .added_since(std::mem::replace(&mut self.reported_usage, total_usage));
+                let total = usage(message.get("usage").unwrap_or(&Value::Null));
+                let turn = total.added_since(std::mem::replace(&mut self.reported_usage, total));
                 Ok(vec![AgentEvent::Usage(turn), AgentEvent::TurnEnded])
             }
             "turn.failed" => {

@@ -120,13 +120,13 @@ impl ConfigChecker<'_> {
             let Some(agent) = self.agent(view, shared) else {
                 continue;
             };
-            if let Some(earlier) = agents
+            if let Some(namesake) = agents
                 .iter()
                 .find(|earlier| same_name(&earlier.id, &agent.id))
             {
-                let message = format!("the id `{}` is taken by another agent", earlier.id);
-                let error = Diagnostic::error(view.key_path(&agents::ID), message);
-                let error = error.with_span(view.key_span(&agents::ID));
+                let message = format!("the id `{}` is taken by another agent", namesake.id);
+                let error = Diagnostic::error(view.key_path(&agents::ID), message)
+                    .with_span(view.key_span(&agents::ID));
                 self.findings.push(error.with_suggestion(
                     "ids are directory names: they must differ in more than case",
                 ));
@@ -269,17 +269,17 @@ impl ConfigChecker<'_> {
         agent: &AgentConfig,
         earlier: &[AgentConfig],
     ) {
-        let same = |other: &&AgentConfig| other.record.is_some() && other.record == agent.record;
-        let Some(other) = earlier.iter().find(same) else {
+        let records_there =
+            |other: &&AgentConfig| other.record.is_some() && other.record == agent.record;
+        let Some(other_agent) = earlier.iter().find(records_there) else {
             return;
         };
         let message = format!(
             "the replies of `{}` are recorded in this file too",
-            other.id
+            other_agent.id
         );
         let path = join_key(&view.key_path(&agents::BACKEND), backend::RECORD.name());
-        let error = Diagnostic::error(path, message);
-        let error = error.with_span(view.key_span(&agents::BACKEND));
+        let error = Diagnostic::error(path, message).with_span(view.key_span(&agents::BACKEND));
         self.findings
             .push(error.with_suggestion("give each agent its own file"));
     }
@@ -306,24 +306,25 @@ impl ConfigChecker<'_> {
         earlier: &[AgentConfig],
     ) -> AgentConfig {
         let base = self.context.base;
-        let folded = |path: &StoragePath| {
+        let folded_path = |path: &StoragePath| {
             let path = path.resolve_workspace(base, "");
             FoldedPath::from_path(path.as_path())
         };
         let used_workspaces: Vec<FoldedPath> = earlier
             .iter()
             .filter_map(|agent| agent.cwd.as_ref())
-            .map(folded)
+            .map(folded_path)
             .collect();
         let Some(shared) = agent.cwd.clone() else {
             return agent;
         };
-        if shared.absolute().is_some() || !used_workspaces.contains(&folded(&shared)) {
+        if shared.absolute().is_some() || !used_workspaces.contains(&folded_path(&shared)) {
             return agent;
         }
         let numbers = (2..).take(AGENTS_MAX);
-        let mut numbered = numbers.filter_map(|number| shared.with_suffix(number));
-        let Some(own_workspace) = numbered.find(|path| !used_workspaces.contains(&folded(path)))
+        let mut numbered_paths = numbers.filter_map(|number| shared.with_suffix(number));
+        let Some(own_workspace) =
+            numbered_paths.find(|path| !used_workspaces.contains(&folded_path(path)))
         else {
             return agent;
         };
@@ -371,8 +372,8 @@ impl ConfigChecker<'_> {
                 .push(warning.with_suggestion("list them in `read` or `write` of the guard"));
         }
         context_paths.retain(|entry| {
-            let listed = shared.iter().find(|shared| shared.path == entry.path);
-            if listed.is_some_and(|shared| shared != entry) {
+            let shared_entry = shared.iter().find(|shared| shared.path == entry.path);
+            if shared_entry.is_some_and(|shared| shared != entry) {
                 let path = quote(&entry.path.to_string());
                 let message =
                     format!("{path} is also listed in `orchestrator`, which takes precedence");
@@ -380,7 +381,7 @@ impl ConfigChecker<'_> {
                 self.findings
                     .push(warning.with_span(backend.key_span(&context_paths::KEY)));
             }
-            listed.is_none()
+            shared_entry.is_none()
         });
         context_paths
     }
@@ -390,11 +391,11 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         servers: &[Arc<ServerConfig>],
     ) -> ToolFilter {
-        let allowed = backend
+        let allowed_tools = backend
             .get(&backend::ALLOWED_TOOLS)
             .map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
         let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
-        if allowed.is_some() && !excluded.is_empty() {
+        if allowed_tools.is_some() && !excluded.is_empty() {
             let path = backend.key_path(&backend::ALLOWED_TOOLS);
             let message = "some tools are both allowed and excluded";
             let warning = Diagnostic::warning(path, message)
@@ -402,7 +403,10 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(warning.with_suggestion("a tool that is in both lists is not offered"));
         }
-        ToolFilter { allowed, excluded }
+        ToolFilter {
+            allowed: allowed_tools,
+            excluded,
+        }
     }
 
     /// Returns the tools that a list names. An unknown name similar to a known one is an error: a
@@ -422,8 +426,9 @@ impl ConfigChecker<'_> {
             .flat_map(|server| server.custom_tools())
             .collect();
         let is_custom = |name: &str| {
-            let full = custom.iter().map(String::as_str);
-            full.filter_map(|full| full.strip_prefix(CUSTOM_PREFIX))
+            let full_names = custom.iter().map(String::as_str);
+            full_names
+                .filter_map(|full| full.strip_prefix(CUSTOM_PREFIX))
                 .any(|tool| tool == name)
         };
         for text in &texts {
@@ -476,8 +481,8 @@ fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
 fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
     for server in &mut agent.servers {
         let mut known = earlier.iter().flat_map(|earlier| &earlier.servers);
-        if let Some(known) = known.find(|known| *known == server) {
-            *server = Arc::clone(known);
+        if let Some(known_server) = known.find(|known| *known == server) {
+            *server = Arc::clone(known_server);
         }
     }
     agent

@@ -38,7 +38,7 @@ impl ConfigChecker<'_> {
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
         let model = model?;
-        let known = vendor.image_input_at(base_url.as_deref());
+        let known_images = vendor.image_input_at(base_url.as_deref());
         let mut backend = BackendConfig {
             vendor,
             base_url,
@@ -49,7 +49,7 @@ impl ConfigChecker<'_> {
             script,
             external_agent: None,
             media: self.media(view, vendor),
-            image_input: image_input(view, known),
+            image_input: image_input(view, known_images),
             reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
             subagent_models: Vec::new(),
@@ -112,8 +112,8 @@ impl ConfigChecker<'_> {
         let known = if is_same {
             first.image_input
         } else {
-            let written = view.text(&backend::BASE_URL);
-            vendor.image_input_at(written.map(|text| text.written))
+            let base_url = view.text(&backend::BASE_URL);
+            vendor.image_input_at(base_url.map(|text| text.written))
         };
         Some(BackendConfig {
             vendor,
@@ -199,15 +199,15 @@ impl ConfigChecker<'_> {
     }
 
     fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
-        let written = view
+        let written_model = view
             .text(&backend::MODEL)
             .map(|text| text.written.trim().to_owned())
             .filter(|name| !name.is_empty());
-        let model = written.or_else(|| vendor.default_model.map(str::to_owned));
+        let model = written_model.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);
-            let error = Diagnostic::error(view.key_path(&backend::MODEL), message);
-            let error = error.with_span(view.key_span(&backend::MODEL));
+            let error = Diagnostic::error(view.key_path(&backend::MODEL), message)
+                .with_span(view.key_span(&backend::MODEL));
             self.findings
                 .push(error.with_suggestion("add `model: …` with a name that the vendor lists"));
         }
@@ -224,8 +224,8 @@ impl ConfigChecker<'_> {
             quote(&asked.model),
             asked.vendor.name
         );
-        let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
-        let warning = warning.with_span(view.key_span(&backend::MODEL));
+        let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message)
+            .with_span(view.key_span(&backend::MODEL));
         self.findings
             .push(warning.with_suggestion(format!("set `type: {maker}`")));
     }
@@ -242,8 +242,8 @@ impl ConfigChecker<'_> {
             }
             return Some(text.written.to_owned());
         }
-        let found = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
-        if found.is_none() && matches!(vendor.connection, VendorConnection::Remote(_)) {
+        let endpoint = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
+        if endpoint.is_none() && matches!(vendor.connection, VendorConnection::Remote(_)) {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",
                 vendor.name
@@ -259,7 +259,7 @@ impl ConfigChecker<'_> {
                     .with_suggestion(hint),
             );
         }
-        found
+        endpoint
     }
 
     /// Returns the source of a scripted backend's replies; other types have none.
@@ -311,8 +311,8 @@ impl ConfigChecker<'_> {
         };
         let ends: Vec<usize> = self.text.match_indices('\n').map(|(end, _)| end).collect();
         let line = |item: &YamlNode| {
-            let before = ends.partition_point(|end| *end < item.span.start);
-            before.saturating_add(1)
+            let ends_before = ends.partition_point(|end| *end < item.span.start);
+            ends_before.saturating_add(1)
         };
         items.iter().map(line).collect()
     }

@@ -69,11 +69,11 @@ impl ConfigChecker<'_> {
                 .push(error.with_suggestion("write one, such as `cargo test -q`"));
             return None;
         }
-        let written = command.written.trim();
-        let name = name.map_or(written, |name| name.written.trim());
+        let line = command.written.trim();
+        let name = name.map_or(line, |name| name.written.trim());
         Some(CheckConfig {
             name: single_line(name, NAME_CHARS_MAX),
-            command: written.to_owned(),
+            command: line.to_owned(),
             requirement: match view.flag(&checks::REQUIRED) {
                 Some(false) => CheckRequirement::Informational,
                 Some(true) | None => CheckRequirement::Required,

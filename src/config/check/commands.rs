@@ -79,8 +79,8 @@ impl ConfigChecker<'_> {
             let path = backend.key_path(&commands::ENABLED);
             let message = "commands need a workspace, but `cwd` is missing: the agent cannot run \
                            any";
-            let warning = Diagnostic::warning(path, message);
-            let warning = warning.with_span(backend.key_span(&commands::ENABLED));
+            let warning =
+                Diagnostic::warning(path, message).with_span(backend.key_span(&commands::ENABLED));
             self.findings
                 .push(warning.with_suggestion("add `cwd: workspace`"));
             return None;
@@ -90,9 +90,9 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let named = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
-        let language = named(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
-        let libraries = named(&commands::CODE_LIBRARIES)
+        let text_of = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
+        let language = text_of(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
+        let libraries = text_of(&commands::CODE_LIBRARIES)
             .and_then(PythonLibraries::from_name)
             .unwrap_or_default();
         if !works_by_programs(backend) {
@@ -156,8 +156,8 @@ impl ConfigChecker<'_> {
     /// Warns about settings that open what is closed by default.
     fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
         let mut warn = |key: &ConfigKey, message: &str, remedy: &str| {
-            let warning = Diagnostic::warning(backend.key_path(key), message);
-            let warning = warning.with_span(backend.key_span(key));
+            let warning = Diagnostic::warning(backend.key_path(key), message)
+                .with_span(backend.key_span(key));
             self.findings.push(warning.with_suggestion(remedy));
         };
         if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
@@ -199,12 +199,12 @@ impl ConfigChecker<'_> {
 
     fn allowed_commands(&mut self, backend: &MappingView<'_>) -> Option<Vec<CommandRegex>> {
         let key = &commands::ALLOWED;
-        let written = backend.get(key)?;
+        let list = backend.get(key)?;
         let patterns = self.patterns(backend, key);
-        if matches!(&written.value, YamlValue::List(items) if items.is_empty()) {
+        if matches!(&list.value, YamlValue::List(items) if items.is_empty()) {
             let message = format!("`{}` is empty: no command is allowed", key.name());
-            let warning = Diagnostic::warning(backend.key_path(key), message);
-            let warning = warning.with_span(backend.key_span(key));
+            let warning = Diagnostic::warning(backend.key_path(key), message)
+                .with_span(backend.key_span(key));
             self.findings
                 .push(warning.with_suggestion("remove it to allow all commands"));
         }
@@ -221,8 +221,8 @@ impl ConfigChecker<'_> {
     }
 
     fn pattern(&mut self, text: &TextValue<'_>) -> Option<CommandRegex> {
-        let parsed = CommandRegex::parse(text.written);
-        let why = match parsed {
+        let regex = CommandRegex::parse(text.written);
+        let why = match regex {
             Ok(pattern) => return Some(pattern),
             Err(why) => why,
         };
@@ -377,12 +377,12 @@ impl ConfigChecker<'_> {
     fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let pairs = view.section(key);
         let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
-        let named = pairs.map(|entry| pair_name(view, key, entry));
+        let pair_names = pairs.map(|entry| pair_name(view, key, entry));
         let is_key = |name: &TextValue<'_>| {
-            let mut known = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
-            known.any(|known| *known == name.written)
+            let mut key_variables = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
+            key_variables.any(|known| *known == name.written)
         };
-        for name in view.texts(key).into_iter().chain(named).filter(is_key) {
+        for name in view.texts(key).into_iter().chain(pair_names).filter(is_key) {
             let message = format!("every command of the agent can read `{}`", name.written);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings

@@ -193,13 +193,15 @@ impl ConfigChecker<'_> {
         self.check_count(entry, key, texts.len());
         let mut paths = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
-            let absolute = if text.written.starts_with(['/', '~']) {
+            let absolute_path = if text.written.starts_with(['/', '~']) {
                 self.path(&text)
             } else {
                 Some(root.join(text.written))
             };
-            let Some(absolute) = absolute else { continue };
-            if let Some(inside) = absolute.below(root) {
+            let Some(absolute_path) = absolute_path else {
+                continue;
+            };
+            if let Some(inside) = absolute_path.below(root) {
                 paths.push(inside);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.written));
@@ -245,8 +247,8 @@ impl ConfigChecker<'_> {
             };
             if entry.value.value == YamlValue::Null {
                 let path = parent.key_path(&folder_guard::KEY);
-                let error = Diagnostic::error(path, "`folder_guard` is empty");
-                let error = error.with_span(&entry.key_span);
+                let error =
+                    Diagnostic::error(path, "`folder_guard` is empty").with_span(&entry.key_span);
                 self.findings.push(
                     error.with_suggestion(
                         "list directories in `read` and `write`, or remove the key",
@@ -283,8 +285,8 @@ impl ConfigChecker<'_> {
                 if backend.get(&backend::CWD).is_none() {
                     let message = "the directories of a preset are below `root` or `cwd`, but both \
                                    are missing";
-                    let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message);
-                    let error = error.with_span(guard.key_span(&folder_guard::PRESET));
+                    let error = Diagnostic::error(guard.key_path(&folder_guard::PRESET), message)
+                        .with_span(guard.key_span(&folder_guard::PRESET));
                     self.findings.push(
                         error.with_suggestion("add `root: DIR` to the guard, or `cwd: workspace`"),
                     );
@@ -337,8 +339,8 @@ impl ConfigChecker<'_> {
             let name = key.name();
             let message =
                 format!("`{name}` has {count} entries; at most {PATHS_MAX} can be opened");
-            let error = Diagnostic::error(parent.key_path(key), message);
-            let error = error.with_span(parent.key_span(key));
+            let error =
+                Diagnostic::error(parent.key_path(key), message).with_span(parent.key_span(key));
             self.findings
                 .push(error.with_suggestion("use a parent directory instead"));
         }

@@ -368,7 +368,7 @@ impl ConfigChecker<'_> {
     /// Returns the words of the command.
     fn tool_command<'n>(&mut self, view: &MappingView<'n>) -> Option<Vec<TextValue<'n>>> {
         let node = view.get(&custom_tools::COMMAND)?;
-        let listed = text_list(view, &custom_tools::COMMAND).unwrap_or_default();
+        let listed_words = text_list(view, &custom_tools::COMMAND).unwrap_or_default();
         let split = |text: TextValue<'n>| {
             let words = text.written.split_whitespace();
             let word = |written| TextValue {
@@ -379,9 +379,9 @@ impl ConfigChecker<'_> {
             words.map(word).collect::<Vec<_>>()
         };
         let words: Vec<TextValue<'n>> = if matches!(node.value, YamlValue::List(_)) {
-            listed
+            listed_words
         } else {
-            let line = listed.into_iter().next();
+            let line = listed_words.into_iter().next();
             let line = line.filter(|line| !line.written.contains(METACHARACTERS));
             line.map(split).unwrap_or_default()
         };
@@ -448,9 +448,9 @@ impl CustomToolNames {
     fn with_own_name(&mut self, mut server: ServerConfig) -> ServerConfig {
         let stem = server.name().to_string();
         let numbers = 2..=self.servers.len().saturating_add(2);
-        let numbered = numbers.map(|number| format!("{stem}_{number}"));
+        let numbered_names = numbers.map(|number| format!("{stem}_{number}"));
         let mut names = std::iter::once(stem.clone())
-            .chain(numbered)
+            .chain(numbered_names)
             .filter_map(|name| ServerName::parse(&name));
         if let Some(name) = names.find(|name| !self.servers.contains(name)) {
             server.rules.server = name;
@@ -493,8 +493,8 @@ fn fields_fault(schema: &Value) -> Option<String> {
         Some(Value::Object(fields)) => Some(fields),
         Some(_) => return Some("`properties` is not a mapping".to_owned()),
     };
-    let mut all = fields.into_iter().flatten();
-    if let Some((name, _)) = all.find(|(_, field)| !field.is_object()) {
+    let mut all_fields = fields.into_iter().flatten();
+    if let Some((name, _)) = all_fields.find(|(_, field)| !field.is_object()) {
         return Some(format!("the property {} is not a mapping", quote(name)));
     }
     let required = match schema.get("required") {
@@ -506,10 +506,10 @@ fn fields_fault(schema: &Value) -> Option<String> {
         let name = name.as_str();
         name.is_some_and(|name| fields.is_some_and(|fields| fields.contains_key(name)))
     };
-    let unknown = required.iter().find(|name| !is_property(name))?;
+    let unknown_name = required.iter().find(|name| !is_property(name))?;
     Some(format!(
         "{} in `required` is not a property",
-        quote(&unknown.to_string())
+        quote(&unknown_name.to_string())
     ))
 }
 

@@ -158,7 +158,7 @@ impl ConfigChecker<'_> {
             let error = Diagnostic::error(&path, message);
             self.findings.push(error.with_span(view.key_span(key)));
         }
-        let mut found = BTreeMap::new();
+        let mut mounts = BTreeMap::new();
         for entry in entries.iter().take(ENTRIES_MAX) {
             let text = TextValue {
                 written: &entry.key,
@@ -166,18 +166,18 @@ impl ConfigChecker<'_> {
                 span: &entry.key_span,
             };
             let host = self.path(&text);
-            let inner = MappingView::new(&entry.value, text.path.clone());
-            let target = inner.as_ref().and_then(|inner| self.mount_target(inner));
+            let mount = MappingView::new(&entry.value, text.path.clone());
+            let target = mount.as_ref().and_then(|inner| self.mount_target(inner));
             match (host, target) {
-                (Some(host), Some(target)) => drop(found.insert(host, target)),
-                (_, None) if inner.is_none() => {
+                (Some(host), Some(target)) => drop(mounts.insert(host, target)),
+                (_, None) if mount.is_none() => {
                     let message = format!("{} has no path in the container", quote(&entry.key));
                     self.refuse_mount(text.path, text.span, &message);
                 }
                 _ => {}
             }
         }
-        found
+        mounts
     }
 
     fn refuse_mount(&mut self, path: String, span: &Span, message: &str) {
@@ -196,8 +196,8 @@ impl ConfigChecker<'_> {
         for entry in mount.node.entries() {
             if !allowed_keys.contains(&entry.key.as_str()) {
                 let message = format!("unknown key {}", quote(&entry.key));
-                let error = Diagnostic::error(join_key(&mount.path, &entry.key), message);
-                let error = error.with_span(&entry.key_span);
+                let error = Diagnostic::error(join_key(&mount.path, &entry.key), message)
+                    .with_span(&entry.key_span);
                 self.findings
                     .push(error.with_suggestion("keys here are `bind` and `mode`"));
             }
@@ -206,8 +206,8 @@ impl ConfigChecker<'_> {
             .text(&docker_credentials::MODE)
             .filter(|mode| mode.written != "ro")
         {
-            let error = Diagnostic::error(&mode.path, "credentials are mounted read-only");
-            let error = error.with_span(mode.span);
+            let error = Diagnostic::error(&mode.path, "credentials are mounted read-only")
+                .with_span(mode.span);
             self.findings.push(error.with_suggestion(
                 "write `ro`; use `context_paths` for files that the agent may change",
             ));
@@ -239,10 +239,10 @@ impl ConfigChecker<'_> {
 
     fn variable_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let texts = self.bounded_texts(view, key);
-        let valid = texts
+        let valid_names = texts
             .into_iter()
             .filter(|text| self.is_variable_name(text, "write `[NAME, OTHER]`"));
-        valid.map(|text| text.written.to_owned()).collect()
+        valid_names.map(|text| text.written.to_owned()).collect()
     }
 
     fn packages(
@@ -273,15 +273,15 @@ impl ConfigChecker<'_> {
             (&preinstall, packages.system.is_empty(), root)
         {
             let message = "system packages are installed as root";
-            let error = Diagnostic::error(preinstall.key_path(&docker_packages::SYSTEM), message);
-            let error = error.with_span(preinstall.key_span(&docker_packages::SYSTEM));
+            let error = Diagnostic::error(preinstall.key_path(&docker_packages::SYSTEM), message)
+                .with_span(preinstall.key_span(&docker_packages::SYSTEM));
             self.findings
                 .push(error.with_suggestion("add `command_line_docker_enable_sudo: true`"));
         }
         if packages.needs_network() && network == ContainerNetwork::None {
             let message = "packages need a network, but the container has none";
-            let warning = Diagnostic::warning(backend.key_path(key), message);
-            let warning = warning.with_span(backend.key_span(key));
+            let warning = Diagnostic::warning(backend.key_path(key), message)
+                .with_span(backend.key_span(key));
             self.findings
                 .push(warning.with_suggestion("add `command_line_docker_network_mode: bridge`"));
         }

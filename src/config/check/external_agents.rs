@@ -81,8 +81,8 @@ impl ConfigChecker<'_> {
         ];
         for (key, why) in without_effect {
             if view.get(key).is_some_and(|value| !value.is_false()) {
-                let warning = format!("`{}` has no effect: {why}", key.name());
-                let warning = Diagnostic::warning(view.key_path(key), warning);
+                let message = format!("`{}` has no effect: {why}", key.name());
+                let warning = Diagnostic::warning(view.key_path(key), message);
                 self.findings.push(
                     warning
                         .with_span(view.key_span(key))
@@ -136,8 +136,8 @@ impl ConfigChecker<'_> {
         });
         let arguments = texts.map(|text| text.written.to_owned());
         let words: Vec<String> = program.into_iter().chain(arguments).collect();
-        let first = words.first().map(|word| word.trim().is_empty());
-        match (view.get(&backend::COMMAND), first) {
+        let is_first_empty = words.first().map(|word| word.trim().is_empty());
+        match (view.get(&backend::COMMAND), is_first_empty) {
             (None, _) if !kind.command.is_empty() => {
                 let default_command = kind.command.iter().copied();
                 return Some(default_command.map(str::to_owned).collect());
@@ -205,14 +205,14 @@ impl ConfigChecker<'_> {
         backend: &BackendConfig,
         kind: &ExternalAgentKind,
     ) -> Option<(&'static str, SecretString)> {
-        let set = self.set_key_variable(backend);
-        let key = backend.api_key.clone().or_else(|| self.secret(set?));
+        let variable = self.set_key_variable(backend);
+        let key = backend.api_key.clone().or_else(|| self.secret(variable?));
         let key = kind.key.zip(key);
         let token = kind.token.and_then(|name| Some((name, self.secret(name)?)));
         let is_written = backend.api_key.is_some();
         let is_foreign = |name: &str| !is_written && self.context.env.is_by_stranger(name);
         let is_exported = |name: &str| self.context.env.is_exported(name);
-        if set.is_some_and(is_foreign) && kind.token.is_some_and(is_exported) {
+        if variable.is_some_and(is_foreign) && kind.token.is_some_and(is_exported) {
             token.or(key)
         } else {
             key.or(token)

@@ -116,8 +116,8 @@ impl FoundConfigWalk<'_> {
                     .extend(judged(setting).map(RestrictedUse::Always));
             }
             FoundConfigUse::Inside(usage) => {
-                let listed = items(setting.value).iter();
-                for path in listed.chain([setting.value]).filter_map(text) {
+                let list_items = items(setting.value).iter();
+                for path in list_items.chain([setting.value]).filter_map(text) {
                     self.check_path(path, usage, setting);
                 }
             }

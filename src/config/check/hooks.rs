@@ -15,26 +15,26 @@ const COMMAND_BYTES_MAX: usize = 8 * 1024;
 impl ConfigChecker<'_> {
     /// Returns the hooks of all `parents`, in addition to those in `shared`.
     pub(super) fn hooks(&mut self, parents: &[&MappingView<'_>], shared: &HookList) -> HookList {
-        let mut all = shared.clone();
+        let mut all_hooks = shared.clone();
         for parent in parents {
             let Some(section) = parent.section(&hooks::KEY) else {
                 continue;
             };
             for event in HookEvent::ALL {
                 let event_hooks = HookList::new(self.event_hooks(&section, event));
-                all = all.with(&event_hooks);
-                let count = all.matching(event, None).len();
+                all_hooks = all_hooks.with(&event_hooks);
+                let count = all_hooks.matching(event, None).len();
                 if !event_hooks.is_empty() && count > HOOKS_MAX {
                     let message =
                         format!("{count} hooks of `{event}` are too many: at most {HOOKS_MAX}");
-                    let error = Diagnostic::error(section.key_path(&event_key(event)), message);
-                    let error = error.with_span(section.key_span(&event_key(event)));
+                    let error = Diagnostic::error(section.key_path(&event_key(event)), message)
+                        .with_span(section.key_span(&event_key(event)));
                     self.findings
                         .push(error.with_suggestion("let one command call the others"));
                 }
             }
         }
-        all
+        all_hooks
     }
 
     fn event_hooks(&mut self, section: &MappingView<'_>, event: HookEvent) -> Vec<Hook> {
@@ -61,12 +61,12 @@ impl ConfigChecker<'_> {
             return ToolMatcher::All;
         };
         let is_about_tools = matches!(event, HookEvent::PreToolUse | HookEvent::PostToolUse);
-        let parsed = ToolMatcher::parse(text.written);
-        let message = match &parsed {
+        let matcher = ToolMatcher::parse(text.written);
+        let message = match &matcher {
             Ok(ToolMatcher::Named(_)) if !is_about_tools => {
                 format!("`{event}` does not concern a tool, so it takes no `matcher`")
             }
-            Ok(_) => return parsed.unwrap_or(ToolMatcher::All),
+            Ok(_) => return matcher.unwrap_or(ToolMatcher::All),
             Err(why) => format!("{} is not a regular expression: {why}", quote(text.written)),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
@@ -120,13 +120,13 @@ impl ConfigChecker<'_> {
     }
 
     fn hook_command(&mut self, text: &TextValue<'_>) -> Option<String> {
-        let written = text.written.trim();
-        let fault = if written.is_empty() || written.contains('\0') {
+        let command = text.written.trim();
+        let fault = if command.is_empty() || command.contains('\0') {
             "a hook must be a shell command".to_owned()
-        } else if written.len() > COMMAND_BYTES_MAX {
+        } else if command.len() > COMMAND_BYTES_MAX {
             format!("the command has more than {COMMAND_BYTES_MAX} bytes")
         } else {
-            return Some(written.to_owned());
+            return Some(command.to_owned());
         };
         let error = Diagnostic::error(&text.path, fault).with_span(text.span);
         self.findings

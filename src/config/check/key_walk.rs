@@ -83,11 +83,11 @@ impl ConfigChecker<'_> {
             };
             self.walk_entry(entry, section, path, cwd);
         }
-        let required = section
+        let required_keys = section
             .keys
             .iter()
             .filter(|key| key.status == KeyStatus::Required);
-        for name in required.filter_map(|key| key.names.first().copied()) {
+        for name in required_keys.filter_map(|key| key.names.first().copied()) {
             let entry = entries.iter().find(|entry| entry.key == name);
             let (state, span) = match entry {
                 Some(entry) if entry.value.value != YamlValue::Null => continue,
@@ -111,15 +111,15 @@ impl ConfigChecker<'_> {
         path: &str,
     ) {
         for entry in entries.iter().take(KEYS_MAX) {
-            let current = section
+            let current_name = section
                 .find(&entry.key)
                 .and_then(|key| key.renamed_from(&entry.key));
-            if let Some(current) = current
-                && entries.iter().any(|other| other.key == current)
+            if let Some(current_name) = current_name
+                && entries.iter().any(|other| other.key == current_name)
             {
-                let message = format!("`{}` is a former name of `{current}`", entry.key);
+                let message = format!("`{}` is a former name of `{current_name}`", entry.key);
                 let error = Diagnostic::error(join_key(path, &entry.key), message);
-                let hint = format!("keep `{current}` and remove `{}`", entry.key);
+                let hint = format!("keep `{current_name}` and remove `{}`", entry.key);
                 self.findings
                     .push(error.with_span(&entry.key_span).with_suggestion(hint));
             }
@@ -137,9 +137,9 @@ impl ConfigChecker<'_> {
         let Some(key) = section.find(&entry.key) else {
             return self.walk_other(entry, section, &path, cwd);
         };
-        if let Some(current) = key.renamed_from(&entry.key) {
-            self.warn_of_former_name(&path, &entry.key_span, &entry.key, current);
-            current.clone_into(&mut entry.key);
+        if let Some(current_name) = key.renamed_from(&entry.key) {
+            self.warn_of_former_name(&path, &entry.key_span, &entry.key, current_name);
+            current_name.clone_into(&mut entry.key);
         }
         if !key.former_values.is_empty() {
             self.fill_variables(&mut entry.value, &path, cwd);
@@ -241,11 +241,11 @@ impl ConfigChecker<'_> {
     /// Handles a key that the section does not list.
     fn walk_other(&mut self, entry: &mut YamlEntry, section: &KeySection, path: &str, cwd: &str) {
         let near = section.nearest(&entry.key);
-        let passed = section.passes_on(&entry.key);
-        if passed && near.is_none() {
+        let is_passed_on = section.passes_on(&entry.key);
+        if is_passed_on && near.is_none() {
             return self.walk_value(&mut entry.value, &ValueShape::Any, path, cwd);
         }
-        if !passed && entry.key.starts_with(ANCHOR_PREFIX) {
+        if !is_passed_on && entry.key.starts_with(ANCHOR_PREFIX) {
             return;
         }
         let hint = match (near, section_of_key(&entry.key)) {
@@ -323,8 +323,8 @@ impl ConfigChecker<'_> {
                 }
             }
             YamlValue::Scalar(scalar) => {
-                if let Some(filled) = self.fill_scalar(scalar, &node.span, path, cwd) {
-                    *scalar = filled;
+                if let Some(filled_scalar) = self.fill_scalar(scalar, &node.span, path, cwd) {
+                    *scalar = filled_scalar;
                 }
             }
         }

@@ -21,8 +21,8 @@ impl ConfigChecker<'_> {
                 let path = backend.key_path(&commands::MODE);
                 let message = "`command_line_execution_mode: kubernetes` needs \
                                `command_line_kubernetes`";
-                let error = Diagnostic::error(path, message);
-                let error = error.with_span(backend.key_span(&commands::MODE));
+                let error =
+                    Diagnostic::error(path, message).with_span(backend.key_span(&commands::MODE));
                 self.findings.push(
                     error.with_suggestion("add `command_line_kubernetes: {image: debian:12}`"),
                 );

@@ -31,12 +31,12 @@ impl ConfigChecker<'_> {
         key: &TypedKey<Decimal>,
         read: fn(&str) -> Option<Money>,
     ) -> Option<Money> {
-        let written = view.decimal(key)?;
-        let money = read(&written);
+        let decimal = view.decimal(key)?;
+        let money = read(&decimal);
         if money.is_none() {
-            let message = format!("`{}` is `{written}`, which is too fine", key.name());
-            let error = Diagnostic::error(view.key_path(key), message);
-            let error = error.with_span(view.key_span(key));
+            let message = format!("`{}` is `{decimal}`, which is too fine", key.name());
+            let error =
+                Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
             self.findings
                 .push(error.with_suggestion("write an amount with fewer decimals"));
         }
@@ -58,8 +58,8 @@ pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
     let Some(view) = root.section(&root::UI) else {
         return DashboardMode::default();
     };
-    let written = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
-    match (written(&ui::DASHBOARD), written(&ui::DISPLAY_TYPE)) {
+    let text_of = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
+    match (text_of(&ui::DASHBOARD), text_of(&ui::DISPLAY_TYPE)) {
         (Some("always"), _) => DashboardMode::Always,
         (Some("never"), _) | (None, Some("simple" | "terminal" | "silent" | "none")) => {
             DashboardMode::Never

@@ -41,8 +41,8 @@ impl<'a> MappingView<'a> {
 
     /// Returns the path of a key of this mapping.
     pub(super) fn key_path(&self, key: &ConfigKey) -> String {
-        let written = self.entry(key).map(|entry| entry.key.as_str());
-        join_key(&self.path, written.unwrap_or(key.name()))
+        let written_key = self.entry(key).map(|entry| entry.key.as_str());
+        join_key(&self.path, written_key.unwrap_or(key.name()))
     }
 
     /// Returns the value of a key, unless it is empty.
@@ -55,8 +55,8 @@ impl<'a> MappingView<'a> {
     /// counts.
     pub(super) fn entry(&self, key: &ConfigKey) -> Option<&'a YamlEntry> {
         let is_set = |entry: &&YamlEntry| entry.value.value != YamlValue::Null;
-        let set = self.entries(key).find(is_set);
-        set.or_else(|| self.entries(key).next())
+        let set_entry = self.entries(key).find(is_set);
+        set_entry.or_else(|| self.entries(key).next())
     }
 
     /// Returns the location of a key, or of the mapping if it lacks the key.
@@ -134,7 +134,7 @@ impl<'a> MappingView<'a> {
                 entries.map(|entry| (entry.text(name), entry)).collect()
             }
             Some(YamlValue::Mapping(entries)) => {
-                let named = entries.iter().map(|entry| {
+                let named_entries = entries.iter().map(|entry| {
                     let path = format!("{}.{}", self.key_path(key), entry.key);
                     let name = TextValue {
                         written: &entry.key,
@@ -144,7 +144,7 @@ impl<'a> MappingView<'a> {
                     let node = &entry.value;
                     (Some(name), MappingView { node, path })
                 });
-                named.collect()
+                named_entries.collect()
             }
             Some(YamlValue::Null | YamlValue::Scalar(_)) | None => Vec::new(),
         }
@@ -158,15 +158,15 @@ impl<'a> MappingView<'a> {
 
     /// Returns the items of the lists under all names of a key, each with its path.
     fn list_items(&self, key: &ConfigKey) -> Vec<(String, &'a YamlNode)> {
-        let mut all = Vec::new();
+        let mut texts = Vec::new();
         for entry in self.entries(key) {
             if let YamlValue::List(items) = &entry.value.value {
                 let path = join_key(&self.path, &entry.key);
                 let items = items.iter().enumerate();
-                all.extend(items.map(|(index, item)| (format!("{path}[{index}]"), item)));
+                texts.extend(items.map(|(index, item)| (format!("{path}[{index}]"), item)));
             }
         }
-        all
+        texts
     }
 
     fn scalar(&self, key: &ConfigKey) -> Option<&'a YamlScalar> {

@@ -60,9 +60,9 @@ impl ConfigChecker<'_> {
                 audio: Some(audio),
             };
         }
-        let named = self.media_vendors(view);
-        let image_vendor = named.image.or(team.vendors.image);
-        let audio_vendor = named.audio.or(team.vendors.audio);
+        let vendors = self.media_vendors(view);
+        let image_vendor = vendors.image.or(team.vendors.image);
+        let audio_vendor = vendors.audio.or(team.vendors.audio);
         MediaModels {
             vendor: image_vendor.or(audio_vendor),
             image: image_vendor.map(|_| image),
@@ -143,8 +143,8 @@ impl ConfigChecker<'_> {
             }
         };
         let message = format!("`{}` has no effect: {why}", key.name());
-        let warning = Diagnostic::warning(view.key_path(key), message);
-        let warning = warning.with_span(view.key_span(key));
+        let warning =
+            Diagnostic::warning(view.key_path(key), message).with_span(view.key_span(key));
         self.findings.push(warning.with_suggestion(suggestion));
         None
     }

@@ -74,14 +74,14 @@ impl DiagnosticList {
             .list
             .iter_mut()
             .filter(|found| found.severity == Severity::Warning);
-        if let Some(same) = warnings.find(|found| found.message == diagnostic.message) {
-            same.repeats = same.repeats.saturating_add(1);
+        if let Some(equal_warning) = warnings.find(|found| found.message == diagnostic.message) {
+            equal_warning.repeats = equal_warning.repeats.saturating_add(1);
         } else if self.list.len() < FINDINGS_MAX {
             self.list.push(diagnostic);
         } else {
             self.is_cut = true;
-            let last = |found: &Diagnostic| found.severity == Severity::Warning;
-            let index = self.list.iter().rposition(last).filter(|_| is_error);
+            let is_warning = |found: &Diagnostic| found.severity == Severity::Warning;
+            let index = self.list.iter().rposition(is_warning).filter(|_| is_error);
             if let Some(warning) = index.and_then(|index| self.list.get_mut(index)) {
                 *warning = diagnostic;
             }
@@ -122,7 +122,7 @@ pub fn check(
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> (Option<(Config, Vec<RestrictedUse>)>, Vec<Diagnostic>) {
-    let written = tree.clone();
+    let written_tree = tree.clone();
     let mut checker = ConfigChecker::new(text, origin, context);
     if holds_rate_limits(&tree) {
         let message = "this is a file of MassGen's rate limits, and not the config of a team";
@@ -138,7 +138,7 @@ pub fn check(
     } else {
         None
     };
-    let reaches = found_config::restricted_uses(&written, &tree, origin, context);
+    let reaches = found_config::restricted_uses(&written_tree, &tree, origin, context);
     checker.finish(config.map(|config| (config, reaches)))
 }
 

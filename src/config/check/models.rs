@@ -28,8 +28,8 @@ impl ConfigChecker<'_> {
             .into_iter()
             .filter_map(|(path, node)| {
                 let view = MappingView { node, path };
-                let above = view.integer(&models::ABOVE_INPUT_TOKENS)?;
-                Some((above, self.rates(&view)?))
+                let threshold = view.integer(&models::ABOVE_INPUT_TOKENS)?;
+                Some((threshold, self.rates(&view)?))
             })
             .collect();
         long_request_rates.sort_by_key(|(above, _)| *above);

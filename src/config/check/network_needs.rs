@@ -32,16 +32,16 @@ impl ConfigChecker<'_> {
         let ServerTransport::Program(program) = &server.link else {
             return;
         };
-        let mut seen: Vec<&NetworkTool> = Vec::new();
+        let mut tools_seen: Vec<&NetworkTool> = Vec::new();
         for function in functions {
             let Some(tool) = NetworkTool::of_function(function) else {
                 continue;
             };
             // The functions of one file are one warning.
-            if seen.contains(&tool) {
+            if tools_seen.contains(&tool) {
                 continue;
             }
-            seen.push(tool);
+            tools_seen.push(tool);
             let warning = container_warning(view, tool, function, program)
                 .or_else(|| closed_tool_warning(view, tool, server, program));
             if let Some(warning) = warning {
@@ -118,7 +118,7 @@ fn closed_tool_warning(
 ) -> Option<Diagnostic> {
     let has = |variable: &&&str| program.env.contains_key(**variable);
     let key = tool.keys.iter().find(has);
-    let used = key.or(tool.keys.first()).copied();
+    let key_used = key.or(tool.keys.first()).copied();
     let has_network = program.network != NetworkPolicy::Off;
     let has_key = tool.keys.is_empty() || key.is_some();
     if has_network && has_key {
@@ -128,12 +128,12 @@ fn closed_tool_warning(
     let mut additions = Vec::new();
     if !has_network {
         needs.push("the network".to_owned());
-        additions.push(format!("network: {}", tool.network(used)));
+        additions.push(format!("network: {}", tool.network(key_used)));
     }
-    if let Some(used) = used.filter(|_| !has_key) {
+    if let Some(key_used) = key_used.filter(|_| !has_key) {
         let some = if tool.keys.len() > 1 { "one of " } else { "" };
         needs.push(format!("{some}{}", list_names(tool.keys, "and")));
-        additions.push(format!("env: [{used}]"));
+        additions.push(format!("env: [{key_used}]"));
     }
     if tool.writes_files && server.rules.permission == Permission::Read {
         additions.push("permission: write".to_owned());

@@ -102,8 +102,8 @@ impl ConfigChecker<'_> {
                     .push(error.with_suggestion("list each scope separately"));
             }
         }
-        let written = scopes.iter().map(|scope| scope.written.to_owned());
-        written.collect()
+        let scope_texts = scopes.iter().map(|scope| scope.written.to_owned());
+        scope_texts.collect()
     }
 
     /// Reads how a registered client that acts for itself proves who it is.

@@ -140,14 +140,14 @@ impl ConfigChecker<'_> {
         let Some(view) = orchestrator.section(&orchestrator::COORDINATION) else {
             return SkillsConfig::default();
         };
-        let named = view
+        let skills_directory = view
             .text(&coordination::SKILLS_DIRECTORY)
             .or_else(|| orchestrator.text(&coordination::SKILLS_DIRECTORY))
             .and_then(|text| self.path(&text));
         match view.flag(&coordination::USE_SKILLS) {
             Some(true) => SkillsConfig {
                 from_sessions: view.flag(&coordination::LOAD_PREVIOUS_SESSION_SKILLS) == Some(true),
-                ..SkillsConfig::new(named, self.context.base, self.context.home)
+                ..SkillsConfig::new(skills_directory, self.context.base, self.context.home)
             },
             _ => SkillsConfig::default(),
         }

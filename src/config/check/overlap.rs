@@ -71,8 +71,9 @@ impl ConfigChecker<'_> {
         ];
         for (key, storage, default_storage) in storages {
             let path = storage.resolve(base, None);
-            let folded = FoldedPath::from_path(path.as_path());
-            let touches = |other: &FoldedPath| folded.is_within(other) || other.is_within(&folded);
+            let folded_path = FoldedPath::from_path(path.as_path());
+            let touches =
+                |other: &FoldedPath| folded_path.is_within(other) || other.is_within(&folded_path);
             if storage.absolute().is_some() || !used_workspaces.iter().any(touches) {
                 continue;
             }
@@ -220,21 +221,24 @@ impl ConfigChecker<'_> {
     }
 
     fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {
-        let (reported, other) = match (inner.span, outer.span) {
+        let (reported_claim, other_claim) = match (inner.span, outer.span) {
             (None, Some(_)) => (outer, inner),
             _ => (inner, outer),
         };
         let mut message = if inner.folded == outer.folded {
-            format!("this directory is also that of `{}`", other.key)
+            format!("this directory is also that of `{}`", other_claim.key)
         } else {
-            format!("this directory and that of `{}` are nested", other.key)
+            format!(
+                "this directory and that of `{}` are nested",
+                other_claim.key
+            )
         };
         if !inner.path.is_within(&outer.path) {
             message.push_str(
                 ", because a case-insensitive file system treats both spellings as the same",
             );
         }
-        self.refuse(reported, message, "give each its own directory");
+        self.refuse(reported_claim, message, "give each its own directory");
     }
 
     fn refuse(&mut self, claim: &DirectoryClaim<'_>, message: String, hint: &str) {

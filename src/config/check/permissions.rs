@@ -102,9 +102,9 @@ impl ConfigChecker<'_> {
                 ask_timeout_seconds: seconds,
             });
         }
-        let all = config.rules.extended_by(&shared.rules);
+        let all_rules = config.rules.extended_by(&shared.rules);
         for section in &sections {
-            self.examples(section, &all);
+            self.examples(section, &all_rules);
         }
         config
     }
@@ -136,8 +136,8 @@ impl ConfigChecker<'_> {
         let mut rules = self.role_rules(section);
         rules.extend(self.risk_rules(section));
         rules.extend(self.listed_rules(section, PatternEnd::Word));
-        if let Some(nested) = section.section(&permissions::RULES) {
-            rules.extend(self.listed_rules(&nested, PatternEnd::Text));
+        if let Some(nested_section) = section.section(&permissions::RULES) {
+            rules.extend(self.listed_rules(&nested_section, PatternEnd::Text));
         }
         CallRules::new(rules)
     }
@@ -176,8 +176,8 @@ impl ConfigChecker<'_> {
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text(&permissions::ROLE);
         let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
-        let denied = if is_reader { DENIED_TO_READERS } else { &[] };
-        let rules = denied.iter();
+        let denied_patterns = if is_reader { DENIED_TO_READERS } else { &[] };
+        let rules = denied_patterns.iter();
         rules
             .filter_map(|form| parse_rule(RuleAction::Deny, form, self.context.home).ok())
             .collect()
@@ -186,14 +186,14 @@ impl ConfigChecker<'_> {
     /// Returns the rules by which calls need approval that MassGen would ask about because of their
     /// risk. They apply to a section that is written as in MassGen.
     fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
-        let written = section.text(&permissions::AUTOMATION_DEFAULT);
-        let forms = match written.as_ref().map(|text| text.written) {
+        let default_text = section.text(&permissions::AUTOMATION_DEFAULT);
+        let forms = match default_text.as_ref().map(|text| text.written) {
             None if section.get(&permissions::RULES).is_none() => &[],
             None | Some("risk-based") => DANGEROUS,
             Some("deny-all") => UNKNOWN_RISK,
             Some(_) => &[],
         };
-        if let Some(text) = written.filter(|text| text.written == "allow-all") {
+        if let Some(text) = default_text.filter(|text| text.written == "allow-all") {
             let message = "`automation_default: allow-all` approves nothing: calls that `ask` \
                            names need approval in any case";
             self.findings

@@ -58,9 +58,11 @@ impl ConfigChecker<'_> {
 
     /// Returns the agent with the model that `backend` names.
     fn author(&mut self, view: &MappingView<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
-        let named = view.section(&preparation::AUTHOR)?;
-        let vendor = named.text(&backend::TYPE)?.written;
-        let model = named.text(&backend::MODEL).map(|text| text.written);
+        let author_section = view.section(&preparation::AUTHOR)?;
+        let vendor = author_section.text(&backend::TYPE)?.written;
+        let model = author_section
+            .text(&backend::MODEL)
+            .map(|text| text.written);
         let has_it = |agent: &&AgentConfig| {
             let own_backend = &agent.backend;
             own_backend.vendor.name == vendor
@@ -120,7 +122,7 @@ fn personas(coordination: &MappingView<'_>) -> Option<PersonaConfig> {
         return None;
     }
     let diversity = view.text(&preparation::DIVERSITY_MODE);
-    let after = view.text(&preparation::AFTER_FIRST_ANSWER);
+    let after_first_answer = view.text(&preparation::AFTER_FIRST_ANSWER);
     Some(PersonaConfig {
         diversity: match diversity.map(|text| text.written) {
             Some("implementation") => PersonaDiversity::Implementation,
@@ -130,7 +132,7 @@ fn personas(coordination: &MappingView<'_>) -> Option<PersonaConfig> {
         guidelines: view
             .text(&preparation::GUIDELINES)
             .map(|text| text.written.to_owned()),
-        lifetime: match after.map(|text| text.written) {
+        lifetime: match after_first_answer.map(|text| text.written) {
             Some("soften") => PersonaLifetime::Preference,
             Some("keep") => PersonaLifetime::AllAnswers,
             Some(_) | None => PersonaLifetime::FirstAnswer,

@@ -115,8 +115,9 @@ impl ConfigChecker<'_> {
         servers: &mut [Arc<ServerConfig>],
     ) {
         for text in backend.texts(&servers::DIRECT) {
-            let mut named = servers.iter_mut();
-            if let Some(server) = named.find(|server| server.name().as_str() == text.written) {
+            let mut server_list = servers.iter_mut();
+            if let Some(server) = server_list.find(|server| server.name().as_str() == text.written)
+            {
                 Arc::make_mut(server).rules.caller = ToolCaller::Model;
             } else {
                 let message = format!("there is no server {}", quote(text.written));
@@ -180,9 +181,9 @@ impl ConfigChecker<'_> {
     }
 
     fn server(&mut self, name: ServerName, entry: &MappingView<'_>) -> Option<ServerConfig> {
-        let written = entry.text(&servers::TYPE);
+        let type_text = entry.text(&servers::TYPE);
         let link = match (
-            written.as_ref().map(|text| text.written),
+            type_text.as_ref().map(|text| text.written),
             entry.get(&servers::URL),
         ) {
             (Some("stdio"), Some(_)) => {
@@ -257,11 +258,11 @@ impl ConfigChecker<'_> {
         };
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
-            let written = scalar_text(&tool.value, path.clone());
+            let ruling_text = scalar_text(&tool.value, path.clone());
             let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
             let mut rulings = rulings.into_iter();
             let ruling =
-                written.and_then(|text| rulings.find(|one| one.to_string() == text.written));
+                ruling_text.and_then(|text| rulings.find(|one| one.to_string() == text.written));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
             match ruling {
                 Some(ruling) if is_name => {
@@ -528,14 +529,14 @@ impl ConfigChecker<'_> {
         };
         self.limit_chars(&text, "the address", URL_CHARS_MAX);
         let security = entry.section(&servers::SECURITY);
-        let allowed = |key: &TypedKey<Flag>| match security.as_ref().and_then(|view| view.flag(key))
-        {
-            Some(true) => AddressAllowance::Yes,
-            Some(false) | None => AddressAllowance::No,
-        };
+        let allowance =
+            |key: &TypedKey<Flag>| match security.as_ref().and_then(|view| view.flag(key)) {
+                Some(true) => AddressAllowance::Yes,
+                Some(false) | None => AddressAllowance::No,
+            };
         let addresses = AddressPolicy {
-            this_machine: allowed(&server_security::ALLOW_LOCALHOST),
-            private: allowed(&server_security::ALLOW_PRIVATE_IPS),
+            this_machine: allowance(&server_security::ALLOW_LOCALHOST),
+            private: allowance(&server_security::ALLOW_PRIVATE_IPS),
         };
         let url = Url::parse(text.written).ok();
         let fault = match &url {
@@ -558,8 +559,8 @@ impl ConfigChecker<'_> {
             };
             self.refuse_key(entry, &servers::URL, fault, hint);
         }
-        let written = entry.text(&servers::TYPE);
-        let is_older = written.is_some_and(|text| text.written == "sse");
+        let type_text = entry.text(&servers::TYPE);
+        let is_older = type_text.is_some_and(|text| text.written == "sse");
         Some(RemoteServer {
             url: url?,
             protocol: if is_older {

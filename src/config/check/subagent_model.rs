@@ -123,14 +123,14 @@ impl ConfigChecker<'_> {
         let view = view.section(&orchestrator::COORDINATION);
         let view = view.as_ref();
         let with_models = view.and_then(|view| self.types_with_models(view));
-        let written = view.and_then(|view| {
+        let type_names = view.and_then(|view| {
             view.get(&coordination::SUBAGENT_TYPES)?;
             Some(view.texts(&coordination::SUBAGENT_TYPES))
         });
         let has_subagents =
             view.is_some_and(|view| view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true));
-        let names = match written {
-            Some(written) => self.type_names(written),
+        let names = match type_names {
+            Some(type_names) => self.type_names(type_names),
             None if has_subagents => Vec::from(TYPES_DEFAULT.map(str::to_owned)),
             None => Vec::new(),
         };
@@ -156,11 +156,11 @@ impl ConfigChecker<'_> {
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;
-        let written = view.texts(&subagent_model::SHARED_TYPES);
-        if written.iter().any(|text| text.written == ALL_TYPES) {
+        let shared_types = view.texts(&subagent_model::SHARED_TYPES);
+        if shared_types.iter().any(|text| text.written == ALL_TYPES) {
             return None;
         }
-        Some(self.type_names(written))
+        Some(self.type_names(shared_types))
     }
 
     /// Returns the names of types that are `written`, each once.

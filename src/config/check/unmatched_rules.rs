@@ -26,8 +26,8 @@ impl ConfigChecker<'_> {
             .filter_map(|parent| parent.section(&permissions::KEY))
             .filter(|section| section.flag(&permissions::ENABLED) != Some(false));
         for section in sections.flat_map(|section| {
-            let nested = section.section(&permissions::RULES);
-            std::iter::once(section).chain(nested)
+            let nested_section = section.section(&permissions::RULES);
+            std::iter::once(section).chain(nested_section)
         }) {
             for list in [&permissions::DENY, &permissions::ASK, &permissions::ALLOW] {
                 for (path, item) in section.items(list) {
@@ -44,8 +44,7 @@ impl ConfigChecker<'_> {
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),
                     });
                     if let Some(rule) = unmatched {
-                        let warning = Diagnostic::warning(path, rule.message);
-                        let warning = warning.with_span(&item.span);
+                        let warning = Diagnostic::warning(path, rule.message).with_span(&item.span);
                         self.findings.push(match rule.suggestion {
                             Some(suggestion) => warning.with_suggestion(suggestion),
                             None => warning,

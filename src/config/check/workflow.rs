@@ -92,8 +92,8 @@ impl ConfigChecker<'_> {
         };
         let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
         let mut paths = config.orchestrator.context_paths.iter().chain(agent_paths);
-        if let Some(open) = paths.find(|path| path.permission == Permission::Write) {
-            let path = quote(&open.path.to_string());
+        if let Some(open_path) = paths.find(|path| path.permission == Permission::Write) {
+            let path = quote(&open_path.path.to_string());
             let message =
                 format!("{path} is open for writing, but a pipeline cannot write to context paths");
             let error = Diagnostic::error(root.key_path(&root::WORKFLOW), message)
@@ -344,30 +344,30 @@ impl ConfigChecker<'_> {
             self.findings.push(error.with_suggestion(suggestion));
             return None;
         };
-        let mut named: Vec<TextValue<'_>> = Vec::new();
+        let mut agent_names: Vec<TextValue<'_>> = Vec::new();
         if let Some(view) = view {
-            named.extend(view.text(&stages::AGENT));
-            named.extend(view.texts(&stages::AGENTS));
+            agent_names.extend(view.text(&stages::AGENT));
+            agent_names.extend(view.texts(&stages::AGENTS));
         }
-        let ids: Option<Vec<AgentId>> = named
+        let ids: Option<Vec<AgentId>> = agent_names
             .iter()
             .map(|text| self.stage_agent(text, agents))
             .collect();
         let mut ids = ids?;
         if ids.is_empty() {
-            let same = agents
+            let namesake = agents
                 .iter()
                 .find(|agent| agent.id.as_str() == role.name.as_str());
-            if let (None, [first, _, ..]) = (same, agents) {
+            if let (None, [first_agent, _, ..]) = (namesake, agents) {
                 let message = format!(
                     "no agent is called `{}`, so `{}` is used",
-                    role.name, first.id
+                    role.name, first_agent.id
                 );
                 let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
                 let suggestion = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
                 self.findings.push(warning.with_suggestion(suggestion));
             }
-            ids.extend(same.or(agents.first()).map(|agent| agent.id.clone()));
+            ids.extend(namesake.or(agents.first()).map(|agent| agent.id.clone()));
         }
         let copies = view
             .and_then(|view| view.integer(&stages::COPIES))
@@ -381,11 +381,11 @@ impl ConfigChecker<'_> {
 
     fn stage_agent(&mut self, text: &TextValue<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
         let ids = || agents.iter().map(|agent| agent.id.as_str());
-        if let Some(known) = agents
+        if let Some(known_agent) = agents
             .iter()
             .find(|agent| agent.id.as_str() == text.written)
         {
-            return Some(known.id.clone());
+            return Some(known_agent.id.clone());
         }
         let message = format!("unknown agent {}", quote(text.written));
         let suggestion = match nearest(text.written, ids()) {
@@ -429,10 +429,10 @@ impl ConfigChecker<'_> {
                 continue;
             };
             let is_stage = |name: &&RoleName| stages.iter().any(|other| other.role.name == **name);
-            if let Some(unknown) = names.iter().find(|name| !is_stage(name)) {
+            if let Some(unknown_name) = names.iter().find(|name| !is_stage(name)) {
                 let role = &stage.role.name;
                 let message =
-                    format!("`{role}` reads outputs of `{unknown}`, which is not a stage");
+                    format!("`{role}` reads outputs of `{unknown_name}`, which is not a stage");
                 self.refuse_key(
                     root,
                     &root::ROLES,

@@ -23,7 +23,7 @@ impl ConfigDestination {
     /// # Errors
     /// It leads out of the directory, is hidden or protected, or is not the name of a YAML file.
     pub fn parse(typed: &str) -> Result<Self> {
-        let refused = |message: String| Error::new(ErrorKind::Denied, message);
+        let refusal = |message: String| Error::new(ErrorKind::Denied, message);
         let name = quote(typed);
         // What a reader cannot see has no place in a name that is printed in commands.
         let is_invisible = || escape_name(typed) != typed;
@@ -35,7 +35,7 @@ impl ConfigDestination {
         }
         let inside = RelPath::new(typed).filter(|_| !typed.starts_with('~'));
         let Some(path) = inside.filter(|path| !path.is_root()) else {
-            return Err(refused(format!("{name} is outside this directory"))
+            return Err(refusal(format!("{name} is outside this directory"))
                 .with_hint("write a path below it, without `..`"));
         };
         let extension = path.as_path().extension();
@@ -52,14 +52,14 @@ impl ConfigDestination {
         }
         if let Some(protected) = protected_name(&destination.0, &[]) {
             return Err(
-                refused(format!("`{protected}` in {name} is protected")).with_hint(format!(
+                refusal(format!("`{protected}` in {name} is protected")).with_hint(format!(
                     "write `{FOUND_CONFIG}`, or a name that is not hidden"
                 )),
             );
         }
         let is_hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
         if destination.0.names().any(is_hidden) {
-            return Err(refused(format!("{name} is hidden")).with_hint(format!(
+            return Err(refusal(format!("{name} is hidden")).with_hint(format!(
                 "write `{FOUND_CONFIG}`, or a name that is not hidden"
             )));
         }

@@ -73,9 +73,9 @@ impl DocumentNode {
         let DocumentNode::Mapping(entries) = self else {
             return None;
         };
-        let known = entries.iter().position(|entry| entry.key == key);
-        let index = known.unwrap_or(entries.len());
-        if known.is_none() {
+        let known_index = entries.iter().position(|entry| entry.key == key);
+        let index = known_index.unwrap_or(entries.len());
+        if known_index.is_none() {
             let value = create();
             entries.push(DocumentEntry {
                 key,
@@ -154,7 +154,7 @@ impl YamlWriter {
 
     /// Writes a value after the `:` of its key, or after a `-`.
     fn value(&mut self, node: &DocumentNode, indent: usize) {
-        let inner = indent.saturating_add(INDENT);
+        let inner_indent = indent.saturating_add(INDENT);
         match node {
             DocumentNode::Scalar(text) => self.out.extend([" ", text, "\n"]),
             DocumentNode::Block(text) => {
@@ -162,7 +162,7 @@ impl YamlWriter {
                 self.out.extend([" ", mark, "\n"]);
                 for line in text.lines() {
                     if !line.is_empty() {
-                        self.pad(inner);
+                        self.pad(inner_indent);
                     }
                     self.out.push_str(line);
                     self.out.push('\n');
@@ -172,27 +172,27 @@ impl YamlWriter {
             DocumentNode::List(items) if items.is_empty() => self.out.push_str(" []\n"),
             DocumentNode::Mapping(_) | DocumentNode::List(_) => {
                 self.out.push('\n');
-                self.node(node, inner);
+                self.node(node, inner_indent);
             }
         }
     }
 
     fn item(&mut self, item: &DocumentNode, indent: usize) {
-        let first = match item {
+        let first_entry = match item {
             DocumentNode::Mapping(entries) => entries.first(),
             DocumentNode::List(_) | DocumentNode::Scalar(_) | DocumentNode::Block(_) => None,
         };
-        if let Some(first) = first {
+        if let Some(first_entry) = first_entry {
             // A comment between the `-` and the key would need a line of its own.
-            self.comment(first.comment, indent);
+            self.comment(first_entry.comment, indent);
         }
         self.pad(indent);
         self.out.push('-');
         let start = self.out.len();
         self.value(item, indent);
-        if first.is_some() {
-            let written = self.out.split_off(start);
-            self.out.extend([" ", written.trim_start()]);
+        if first_entry.is_some() {
+            let written_item = self.out.split_off(start);
+            self.out.extend([" ", written_item.trim_start()]);
         }
     }
 

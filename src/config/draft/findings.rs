@@ -80,17 +80,17 @@ impl FindingMap {
             let mut answers = self.answers.iter();
             answers.find(|(_, paths)| paths.iter().any(|path| is_meant(path)))
         };
-        let found = find(&|path| path == key)
+        let first_match = find(&|path| path == key)
             .or_else(|| find(&|path| is_inside(key, path)))
             .or_else(|| find(&|path| is_inside(path, key)));
-        found.map(|(address, _)| *address)
+        first_match.map(|(address, _)| *address)
     }
 }
 
 /// Returns whether the value at `path` is a part of the value at `parent`.
 fn is_inside(path: &str, parent: &str) -> bool {
-    let rest = path.strip_prefix(parent);
-    !parent.is_empty() && rest.is_some_and(|rest| rest.starts_with(['.', '[']))
+    let below_parent = path.strip_prefix(parent);
+    !parent.is_empty() && below_parent.is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
 /// Returns a note about each agent whose vendor needs a key that is not set. It names the variable;
@@ -101,7 +101,7 @@ pub(super) fn missing_keys(agents: &[DraftAnswers], env: &ConfigVariables) -> Ve
         .filter_map(|(index, agent)| {
             let missing = missing_variables(agent, env)?;
             let names = list_names(missing, "or");
-            let first = missing.first()?;
+            let first_variable = missing.first()?;
             Some(DraftFinding {
                 severity: FindingSeverity::Note,
                 answer: Some(AnswerAddress {
@@ -112,7 +112,7 @@ pub(super) fn missing_keys(agents: &[DraftAnswers], env: &ConfigVariables) -> Ve
                 message: format!("{names} is not set"),
                 expected: None,
                 suggestion: Some(format!(
-                    "export {first}, or set it in `~/.massgen/.env`, before you start massgen"
+                    "export {first_variable}, or set it in `~/.massgen/.env`, before you start massgen"
                 )),
             })
         })

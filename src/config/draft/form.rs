@@ -304,11 +304,11 @@ pub fn offered_vendors() -> impl Iterator<Item = &'static Vendor> {
 
 /// Returns the row of the key at `path`, whose names are those of keys, without indexes.
 pub fn key_row(path: &[&str]) -> Option<&'static ConfigKey> {
-    let (last, parents) = path.split_last()?;
+    let (last_name, parents) = path.split_last()?;
     let section = parents.iter().try_fold(&ROOT, |section, name| {
         section_of(&section.find(name)?.shape)
     });
-    section?.find(last)
+    section?.find(last_name)
 }
 
 fn section_of(shape: &'static ValueShape) -> Option<&'static KeySection> {

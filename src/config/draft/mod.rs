@@ -65,18 +65,18 @@ impl TryFrom<BTreeMap<String, Vec<DraftAnswers>>> for TeamDraft {
     type Error = Error;
 
     fn try_from(groups: BTreeMap<String, Vec<DraftAnswers>>) -> Result<Self> {
-        let refused = |message: String| Err(Error::new(ErrorKind::Usage, message));
+        let refuse = |message: String| Err(Error::new(ErrorKind::Usage, message));
         for (id, entries) in &groups {
             let Some(group) = QuestionGroup::find(id) else {
-                return refused(format!("the form has no group {}", quote(id)));
+                return refuse(format!("the form has no group {}", quote(id)));
             };
             let most = group.list.as_ref().map_or(1, |_| DRAFT_ENTRIES_MAX);
             if entries.len() > most {
-                return refused(format!("`{id}` has more than {most} entries"));
+                return refuse(format!("`{id}` has more than {most} entries"));
             }
             let mut names = entries.iter().flat_map(BTreeMap::keys);
             if let Some(name) = names.find(|name| group.question(name).is_none()) {
-                return refused(format!(
+                return refuse(format!(
                     "the form does not ask for {} in `{id}`",
                     quote(name)
                 ));
@@ -130,7 +130,7 @@ impl TeamDraft {
     /// Returns the YAML, and what the check of configs says about it.
     pub fn check(&self, origin: &ConfigOrigin, context: &ConfigContext<'_>) -> DraftCheck {
         let yaml = self.to_yaml();
-        let (diagnostics, loaded): (Vec<Diagnostic>, _) =
+        let (diagnostics, loaded_config): (Vec<Diagnostic>, _) =
             match load(yaml.as_bytes(), origin, context) {
                 Ok(loaded) => (loaded.warnings.clone(), Some(loaded)),
                 Err(invalid) => (invalid.diagnostics, None),
@@ -151,7 +151,7 @@ impl TeamDraft {
         DraftCheck {
             yaml,
             findings,
-            loaded,
+            loaded: loaded_config,
         }
     }
 
@@ -219,7 +219,7 @@ impl TeamDraft {
     /// Returns the address of every answer that could be given, with the paths of its key in the
     /// YAML.
     fn addresses(&self) -> Vec<(AnswerAddress, Vec<String>)> {
-        let mut all = Vec::new();
+        let mut answers = Vec::new();
         for group in FORM {
             for index in 0..self.entries(group).len() {
                 for question in group.questions {
@@ -230,11 +230,11 @@ impl TeamDraft {
                         entry: index,
                         name: question.name(),
                     };
-                    all.push((address, paths.collect()));
+                    answers.push((address, paths.collect()));
                 }
             }
         }
-        all
+        answers
     }
 }
 
@@ -307,18 +307,18 @@ fn write_answer(question: &FormQuestion, answer: &str) -> DocumentNode {
 
 /// Returns the path of a key as diagnostics write it.
 fn yaml_path(path: &[&str], indexes: &[usize]) -> String {
-    let mut written = String::new();
+    let mut concrete_path = String::new();
     let mut indexes = indexes.iter();
     for (depth, key) in path.iter().enumerate() {
         if depth > 0 {
-            written.push('.');
+            concrete_path.push('.');
         }
-        written.push_str(key);
+        concrete_path.push_str(key);
         let row = path.get(..=depth).and_then(key_row);
         let is_list = row.is_some_and(|row| matches!(row.shape, ValueShape::List(_)));
         if is_list && let Some(index) = indexes.next() {
-            written.extend(["[", &index.to_string(), "]"]);
+            concrete_path.extend(["[", &index.to_string(), "]"]);
         }
     }
-    written
+    concrete_path
 }

@@ -355,11 +355,16 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         return None;
     }
     let fold = |text: &str| text.to_lowercase().replace('-', "_");
-    let wanted = fold(name);
-    let distance_max = (wanted.chars().count() / 3).min(3);
+    let wanted_name = fold(name);
+    let distance_max = (wanted_name.chars().count() / 3).min(3);
     candidates
-        .filter(|candidate| candidate.len().abs_diff(wanted.len()) <= distance_max)
-        .map(|candidate| (strsim::osa_distance(&wanted, &fold(candidate)), candidate))
+        .filter(|candidate| candidate.len().abs_diff(wanted_name.len()) <= distance_max)
+        .map(|candidate| {
+            (
+                strsim::osa_distance(&wanted_name, &fold(candidate)),
+                candidate,
+            )
+        })
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

@@ -39,17 +39,17 @@ pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
 /// Checks `api_key`: a vendor's host may get only a variable of that vendor, and a server on this
 /// machine no variable.
 pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
-    let written = text(setting.written)?.trim();
+    let trimmed_text = text(setting.written)?.trim();
     let (_, url) = vendor_endpoint(setting)?;
     let agent = for_agent(setting);
-    let variable = written
+    let variable = trimmed_text
         .strip_prefix("${")
         .and_then(|rest| rest.strip_suffix('}'));
     match vendors::destination(&url) {
-        UrlDestination::ThisMachine if !written.contains("${") => None,
+        UrlDestination::ThisMachine if !trimmed_text.contains("${") => None,
         UrlDestination::ThisMachine => Some(format!(
             "would send `{}` to `{url}`, a server on this machine",
-            single_line(written, SHOWN_CHARS_MAX)
+            single_line(trimmed_text, SHOWN_CHARS_MAX)
         )),
         UrlDestination::Vendor(variables) => match variable {
             Some(name) if variables.contains(&name) => None,
@@ -70,9 +70,9 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
 /// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
     let own_vendor = setting.text_in_mapping(&backend::TYPE);
-    let outer = setting.text_in_enclosing(&backend::TYPE);
-    let vendor = vendors::find_vendor(own_vendor.or(outer)?)?;
-    let is_same = own_vendor.is_none() || own_vendor == outer;
+    let enclosing_type = setting.text_in_enclosing(&backend::TYPE);
+    let vendor = vendors::find_vendor(own_vendor.or(enclosing_type)?)?;
+    let is_same = own_vendor.is_none() || own_vendor == enclosing_type;
     let url = setting.text_in_mapping(&backend::BASE_URL).or_else(|| {
         setting
             .text_in_enclosing(&backend::BASE_URL)
@@ -171,13 +171,13 @@ fn is_off(node: &YamlNode) -> bool {
 
 /// Checks `env`: only literal values are allowed, and none of the user's variables.
 pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
-    let passed = items(setting.written).iter().find_map(text);
+    let passed_name = items(setting.written).iter().find_map(text);
     let written = setting.written.entries().iter();
-    let mut filled = written.filter(|entry| {
+    let mut filled_entries = written.filter(|entry| {
         // An empty value inherits the user's variable of that name.
         text(&entry.value).is_none_or(|text| text.contains("${"))
     });
-    let name = passed.or_else(|| filled.next().map(|entry| entry.key.as_str()))?;
+    let name = passed_name.or_else(|| filled_entries.next().map(|entry| entry.key.as_str()))?;
     Some(format!(
         "gives commands `{}` from your environment",
         single_line(name, SHOWN_CHARS_MAX)
@@ -200,11 +200,11 @@ pub(super) fn credentials(setting: &KeySetting<'_>) -> Option<String> {
     let entry = set_entries.next()?;
     let names = items(&entry.value).iter().filter_map(text);
     let keys = entry.value.entries().iter().map(|entry| entry.key.as_str());
-    let all: Vec<&str> = names.chain(keys).chain(text(&entry.value)).collect();
+    let words: Vec<&str> = names.chain(keys).chain(text(&entry.value)).collect();
     Some(format!(
         "gives commands your credentials: `{}: {}`",
         entry.key,
-        single_line(&all.join(", "), SHOWN_CHARS_MAX)
+        single_line(&words.join(", "), SHOWN_CHARS_MAX)
     ))
 }
 
@@ -225,7 +225,7 @@ pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Checks `mcp_servers`: none are allowed.
 pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
-    let listed = items(setting.value)
+    let listed_programs = items(setting.value)
         .first()
         .map(|server| (name_of(server), server));
     let mut mapped = setting.value.entries().iter();
@@ -234,7 +234,7 @@ pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
             .next()
             .map(|entry| (entry.key.as_str(), &entry.value))
     };
-    let (name, server) = listed.or_else(mapped)?;
+    let (name, server) = listed_programs.or_else(mapped)?;
     let name = single_line(name, SHOWN_CHARS_MAX);
     let url = text_of_key(server, &servers::URL).and_then(|url| Url::parse(url).ok());
     Some(match (text_of_key(server, &servers::COMMAND), url) {

@@ -523,8 +523,8 @@ const COMPANY_NAMES: &[(&str, &str)] = &[
 /// Returns the backend type that the name of a company or product means.
 pub fn type_of_company(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    let mut known = COMPANY_NAMES.iter();
-    known.find_map(|(company, backend)| (*company == name).then_some(*backend))
+    let mut known_names = COMPANY_NAMES.iter();
+    known_names.find_map(|(company, backend)| (*company == name).then_some(*backend))
 }
 
 impl Vendor {
