@@ -99,8 +99,10 @@ pub enum CheckStanding {
 impl CheckResults {
     /// Returns which required checks failed, as the beginning of a sentence; `None` if all passed.
     pub fn failed_requirements(&self) -> Option<String> {
-        let failed = self.failed_checks();
-        let names: Vec<&str> = failed.map(|finding| finding.check.as_str()).collect();
+        let failed_checks = self.failed_checks();
+        let names: Vec<&str> = failed_checks
+            .map(|finding| finding.check.as_str())
+            .collect();
         let (noun, verb) = match names.len() {
             0 => return None,
             1 => ("check", "does"),
@@ -122,16 +124,16 @@ impl CheckResults {
 
     /// Returns whether a required check ran to its end and failed.
     pub fn has_failed(&self) -> bool {
-        let mut failed = self.failed_checks();
-        failed.any(|finding| matches!(finding.verdict, CheckVerdict::Failed { .. }))
+        let mut failed_checks = self.failed_checks();
+        failed_checks.any(|finding| matches!(finding.verdict, CheckVerdict::Failed { .. }))
     }
 
     fn failed_checks(&self) -> impl Iterator<Item = &CheckResult> {
-        let required = self
+        let required_checks = self
             .checks
             .iter()
             .filter(|finding| finding.need == CheckRequirement::Required);
-        required.filter(|finding| finding.verdict != CheckVerdict::Passed)
+        required_checks.filter(|finding| finding.verdict != CheckVerdict::Passed)
     }
 }
 

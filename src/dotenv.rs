@@ -103,34 +103,35 @@ impl fmt::Debug for DotenvAssignment {
 /// Parses a `.env` file like `dotenvy`, except that `$` has no meaning.
 pub fn parse(text: &str) -> ParsedDotenv {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parsed = ParsedDotenv::default();
+    let mut parsed_file = ParsedDotenv::default();
     let Some(stand_in) = unused_character(text) else {
         let kind = DotenvFaultKind::NotAssignment;
-        parsed.faults.push(DotenvFault { line: 1, kind });
-        return parsed;
+        parsed_file.faults.push(DotenvFault { line: 1, kind });
+        return parsed_file;
     };
-    let hidden = hide_dollars(text, stand_in);
-    let taken = Cell::new(0);
+    let text_without_dollars = hide_dollars(text, stand_in);
+    let lines_taken = Cell::new(0);
     let lines = LineReader {
-        rest: hidden.as_bytes(),
-        taken: &taken,
+        rest: text_without_dollars.as_bytes(),
+        taken: &lines_taken,
     };
     let mut statements = (1..)
         .zip(text.lines())
         .filter(|(_, line)| has_content(line));
-    let mut ended = 0;
+    let mut last_end = 0;
     for item in dotenvy::from_read_iter(lines) {
         // The lines of a quoted value are skipped with the statement that they belong to.
-        let line = statements.find(|(line, _)| *line > ended);
-        let line = line.map_or(1, |(line, _)| line);
-        ended = taken.get();
+        let line = statements
+            .find(|(line, _)| *line > last_end)
+            .map_or(1, |(line, _)| line);
+        last_end = lines_taken.get();
         let kind = match item {
-            Ok(_) if parsed.assignments.len() == VARIABLES_MAX => DotenvFaultKind::TooMany,
+            Ok(_) if parsed_file.assignments.len() == VARIABLES_MAX => DotenvFaultKind::TooMany,
             Ok((_, value)) if value.len() > VALUE_BYTES_MAX => DotenvFaultKind::TooLong,
             Ok((_, value)) if value.contains('\0') => DotenvFaultKind::NotAssignment,
             Ok((name, value)) => {
                 let value = value.replace(stand_in, "$");
-                parsed
+                parsed_file
                     .assignments
                     .push(DotenvAssignment { line, name, value });
                 continue;
@@ -140,19 +141,22 @@ pub fn parse(text: &str) -> ParsedDotenv {
             }
             Err(_) => DotenvFaultKind::NotAssignment,
         };
-        parsed.faults.push(DotenvFault { line, kind });
+        parsed_file.faults.push(DotenvFault { line, kind });
         if kind == DotenvFaultKind::TooMany {
             break;
         }
     }
-    parsed
+    parsed_file
 }
 
 /// Returns a character that does not occur in `text`, which can replace `$` while `dotenvy` parses
 /// it.
 fn unused_character(text: &str) -> Option<char> {
-    let used: BTreeSet<char> = text.chars().filter(|c| PRIVATE_USE.contains(c)).collect();
-    PRIVATE_USE.into_iter().find(|c| !used.contains(c))
+    let used_characters: BTreeSet<char> =
+        text.chars().filter(|c| PRIVATE_USE.contains(c)).collect();
+    PRIVATE_USE
+        .into_iter()
+        .find(|c| !used_characters.contains(c))
 }
 
 /// Replaces each `$` in `text` that `dotenvy` would take for the beginning of a variable by
@@ -161,9 +165,9 @@ fn unused_character(text: &str) -> Option<char> {
 fn hide_dollars(text: &str, stand_in: char) -> String {
     let mut is_escaped = false;
     let hide = |c: char| {
-        let hidden = if c == '$' && !is_escaped { stand_in } else { c };
+        let shown = if c == '$' && !is_escaped { stand_in } else { c };
         is_escaped = c == '\\' && !is_escaped;
-        hidden
+        shown
     };
     text.chars().map(hide).collect()
 }
@@ -185,8 +189,8 @@ impl Read for LineReader<'_> {
         let end = self.rest.iter().position(|byte| *byte == b'\n');
         let line = end.map_or(self.rest.len(), |end| end.saturating_add(1));
         let (head, rest) = self.rest.split_at(line.min(buffer.len()));
-        if let Some(taken) = buffer.get_mut(..head.len()) {
-            taken.copy_from_slice(head);
+        if let Some(target) = buffer.get_mut(..head.len()) {
+            target.copy_from_slice(head);
         }
         if head.ends_with(b"\n") {
             self.taken.set(self.taken.get().saturating_add(1));
@@ -238,7 +242,7 @@ impl DotenvVariables {
         author: DotenvAuthor,
         assignments: Vec<DotenvAssignment>,
     ) {
-        let mut added = BTreeMap::new();
+        let mut added_variables = BTreeMap::new();
         for DotenvAssignment { line, name, value } in assignments {
             let file = file.clone();
             let source = DotenvSource { file, line };
@@ -247,9 +251,9 @@ impl DotenvVariables {
                 source,
                 author,
             };
-            added.insert(name, variable);
+            added_variables.insert(name, variable);
         }
-        for (name, variable) in added {
+        for (name, variable) in added_variables {
             self.0.entry(name).or_insert(variable);
         }
     }
@@ -286,15 +290,15 @@ impl ConfigVariables {
     /// Combines the variables of the process, which take precedence, with those of the files.
     pub fn new(process: &BTreeMap<String, String>, files: &DotenvVariables) -> Self {
         let process = process.clone().into_iter();
-        let mut all: Self = process.collect();
+        let mut variables: Self = process.collect();
         for (name, variable) in &files.0 {
             let of_file = || ConfigVariable {
                 value: variable.value.clone(),
                 author: Some(variable.author),
             };
-            all.0.entry(name.clone()).or_insert_with(of_file);
+            variables.0.entry(name.clone()).or_insert_with(of_file);
         }
-        all
+        variables
     }
 
     /// Returns the value of a variable, which may be empty.

@@ -170,13 +170,13 @@ impl fmt::Display for Error {
         if !f.alternate() {
             return Ok(());
         }
-        let mut before = self.message.clone();
+        let mut message_before = self.message.clone();
         for cause in self.cause.iter().flat_map(anyhow::Error::chain) {
             let cause = cause.to_string();
-            if !before.contains(&cause) {
+            if !message_before.contains(&cause) {
                 write!(f, ": {cause}")?;
             }
-            before = cause;
+            message_before = cause;
         }
         Ok(())
     }

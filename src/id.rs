@@ -28,11 +28,11 @@ pub struct InvalidAgentId {
 impl AgentId {
     /// Parses `text`, which must be usable as the name of an agent and its directories.
     pub fn parse(text: &str) -> Result<Self, InvalidAgentId> {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let valid = (1..=AGENT_ID_BYTES_MAX).contains(&text.len())
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let is_valid = (1..=AGENT_ID_BYTES_MAX).contains(&text.len())
             && !text.starts_with('.')
-            && text.chars().all(allowed);
-        if valid {
+            && text.chars().all(is_allowed);
+        if is_valid {
             Ok(Self(text.to_owned()))
         } else {
             Err(InvalidAgentId {
@@ -102,10 +102,10 @@ impl SubagentId {
     /// Parses `text`, which must be usable as the name of a directory.
     pub fn parse(text: &str) -> Result<Self, InvalidSubagentId> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let valid = (1..=SUBAGENT_ID_BYTES_MAX).contains(&text.len())
+        let is_valid = (1..=SUBAGENT_ID_BYTES_MAX).contains(&text.len())
             && text.starts_with(is_plain)
             && text.chars().all(|c| is_plain(c) || matches!(c, '_' | '-'));
-        if valid {
+        if is_valid {
             Ok(Self(text.to_owned()))
         } else {
             Err(InvalidSubagentId {
@@ -167,8 +167,8 @@ impl AgentNumber {
     /// Parses `agent2`; `None` for everything else.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix("agent")?;
-        let plain = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
-        if plain {
+        let is_plain = !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
+        if is_plain {
             digits.parse().ok().map(Self)
         } else {
             None

@@ -92,12 +92,12 @@ fn host(words: &[OsString]) -> Result<Host> {
     reason = "the one place that reads the process"
 )]
 fn current_dir() -> Result<AbsPath> {
-    let found = env::current_dir().map_err(anyhow::Error::from);
-    let found = found.and_then(|path| {
+    let process_dir = env::current_dir().map_err(anyhow::Error::from);
+    let absolute_dir = process_dir.and_then(|path| {
         let shown = path.display().to_string();
         AbsPath::new(path).with_context(|| format!("`{shown}` is not an absolute path"))
     });
-    found.map_err(|cause| {
+    absolute_dir.map_err(|cause| {
         Error::new(ErrorKind::Environment, "cannot use the current directory")
             .with_source(cause)
             .with_hint("change to an existing directory")

@@ -124,8 +124,8 @@ impl Serialize for AbsPath {
 impl<'de> Deserialize<'de> for AbsPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = as_text::deserialize(deserializer)?;
-        let absolute = AbsPath::new(&path);
-        absolute.ok_or_else(|| {
+        let absolute_path = AbsPath::new(&path);
+        absolute_path.ok_or_else(|| {
             D::Error::custom(format!("`{}` is not an absolute path", path.display()))
         })
     }

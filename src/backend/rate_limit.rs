@@ -149,14 +149,14 @@ fn earliest_in_all(
 ) -> (Instant, String) {
     let (mut at, mut reason) = (now, "");
     loop {
-        let before = at;
+        let start = at;
         for (limit, window) in windows {
             let free = window.earliest_from(at, limit.amount(tokens));
             if free > at {
                 (at, reason) = (free, &limit.description);
             }
         }
-        if at == before {
+        if at == start {
             return (at, reason.to_owned());
         }
     }
@@ -203,8 +203,8 @@ impl SlidingWindow {
     /// Returns the first time from `from` on at which `amount` may be sent. An amount that exceeds
     /// the limit counts as the limit.
     fn earliest_from(&self, from: Instant, amount: u64) -> Instant {
-        let later = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.amount_max));
-        std::iter::successors(Some(from), later)
+        let minute_end = |at: &Instant| self.end_of_full_minute(*at, amount.min(self.amount_max));
+        std::iter::successors(Some(from), minute_end)
             .last()
             .unwrap_or(from)
     }
@@ -214,8 +214,8 @@ impl SlidingWindow {
     fn end_of_full_minute(&self, at: Instant, amount: u64) -> Option<Instant> {
         // Every minute around `at` that matters ends at `at`, or when a request is sent that is
         // still waiting.
-        let waiting = self.entries.iter().map(|entry| entry.sent_at);
-        let ends = waiting.filter(|end| *end > at && *end < at + MINUTE);
+        let send_times = self.entries.iter().map(|entry| entry.sent_at);
+        let ends = send_times.filter(|end| *end > at && *end < at + MINUTE);
         std::iter::once(at).chain(ends).find_map(|end| {
             let is_within =
                 |entry: &&WindowEntry| entry.sent_at <= end && entry.sent_at + MINUTE > end;

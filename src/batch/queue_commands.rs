@@ -44,23 +44,24 @@ pub struct ListedJob {
 impl QueueCommands {
     /// Parses the file `name` of the commands.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let wrong = |why: String| {
+        let commands_error = |why: String| {
             let message = format!("`{name}` cannot be used: {why}");
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Other queues\" in docs/batch.md for an example")
         };
-        let commands: Self = serde_yaml::from_str(text)
-            .map_err(|error: serde_yaml::Error| wrong(error.without_snippet().to_string()))?;
+        let commands: Self = serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
+            commands_error(error.without_snippet().to_string())
+        })?;
         for (key, line, part) in [
             ("submit", &commands.submit, SCRIPT),
             ("cancel", &commands.cancel, ID),
         ] {
             if !line.contains(part) {
-                return Err(wrong(format!("`{key}` does not contain `{part}`")));
+                return Err(commands_error(format!("`{key}` does not contain `{part}`")));
             }
         }
         if commands.list.trim().is_empty() {
-            return Err(wrong("`list` is empty".to_owned()));
+            return Err(commands_error("`list` is empty".to_owned()));
         }
         Ok(commands)
     }

@@ -42,16 +42,16 @@ pub struct TagRow {
 
 /// Returns a row of all results, and one for each tag.
 pub fn tag_rows<'r>(results: impl IntoIterator<Item = &'r CellResult>) -> Vec<TagRow> {
-    let mut all = RowBuilder::default();
+    let mut total = RowBuilder::default();
     let mut tags: BTreeMap<&str, RowBuilder> = BTreeMap::new();
     for result in results {
-        all.add(result);
+        total.add(result);
         for tag in &result.tags {
             tags.entry(tag).or_default().add(result);
         }
     }
     let rows = tags.into_iter().map(|(tag, row)| row.build(tag));
-    std::iter::once(all.build(ALL)).chain(rows).collect()
+    std::iter::once(total.build(ALL)).chain(rows).collect()
 }
 
 /// The sums of one row.

@@ -237,19 +237,19 @@ pub fn parse_tasks(text: &str, name: &str) -> Result<Vec<BatchTask>> {
     let mut ids = BTreeSet::new();
     let lines = text.lines().enumerate();
     for (index, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-        let failed = |why: String| {
+        let line_error = |why: String| {
             let number = index.saturating_add(1);
             Error::new(ErrorKind::Usage, format!("`{name}`, line {number}: {why}")).with_hint(
                 "each line is one JSON object, such as {\"id\":\"fix-1\",\"text\":\"Fix the \
                  build\",\"project\":{\"path\":\"app\"},\"tags\":[\"easy\"]}",
             )
         };
-        let task = BatchTask::parse(line).map_err(failed)?;
+        let task = BatchTask::parse(line).map_err(line_error)?;
         if tasks.len() == TASKS_MAX {
-            return Err(failed(format!("more than {TASKS_MAX} tasks")));
+            return Err(line_error(format!("more than {TASKS_MAX} tasks")));
         }
         if !ids.insert(task.id.clone()) {
-            return Err(failed(format!("the id `{}` occurs twice", task.id)));
+            return Err(line_error(format!("the id `{}` occurs twice", task.id)));
         }
         tasks.push(task);
     }

@@ -25,14 +25,14 @@ impl CallRules {
     /// of a sentence.
     pub fn ruling_for_example(&self, example: &str) -> Result<RuleAction, String> {
         let form = rule_form(example).ok_or_else(|| format!("expected {FORMS}"))?;
-        let judged = match form {
+        let judgement = match form {
             RuleForm::Path(wanted, path) => return Ok(self.ruling_for_path(path, wanted)),
             RuleForm::Command(line) => self.judge("execute_command", Some(line)),
             RuleForm::Page(address) => self.judge_page(&example_page(address)?),
             RuleForm::Server(name) => self.judge(&server_tool_name(name)?, None),
             RuleForm::Tool(name) => self.judge(canonical_name(name), None),
         };
-        Ok(match judged {
+        Ok(match judgement {
             CallJudgement::Silent | CallJudgement::Allowed => RuleAction::Allow,
             CallJudgement::Asked(_) => RuleAction::Ask,
             CallJudgement::Denied(_) => RuleAction::Deny,

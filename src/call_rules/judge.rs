@@ -89,9 +89,9 @@ impl CallRules {
         if self.commands().next().is_none() {
             return CallJudgement::Silent;
         }
-        let parsed = parse(line);
+        let command_line = parse(line);
         if self.blocks_commands()
-            && let Some(why) = unknown_reason(&parsed)
+            && let Some(why) = unknown_reason(&command_line)
         {
             return CallJudgement::Denied(MatchedRule {
                 subject: single_line(line, SHOWN_CHARS_MAX),
@@ -99,7 +99,7 @@ impl CallRules {
             });
         }
         let mut strictest: Option<(&CallRule, &SimpleCommand)> = None;
-        for command in &parsed.commands {
+        for command in &command_line.commands {
             if let Some(rule) = self.blocking_rule(command)
                 && strictest.is_none_or(|(known, _)| known.action < rule.action)
             {
@@ -108,7 +108,7 @@ impl CallRules {
         }
         match strictest {
             Some((rule, command)) => matched_judgement(rule, &command.to_string()),
-            None if self.allows(&parsed) => CallJudgement::Allowed,
+            None if self.allows(&command_line) => CallJudgement::Allowed,
             None => CallJudgement::Silent,
         }
     }
@@ -147,12 +147,14 @@ impl CallRules {
 
 /// Returns the reason why it is unknown what the line runs; `None` if it is known.
 fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
-    if let Some(unread) = line.unread {
-        return Some(unread.to_string());
+    if let Some(reason) = line.unread {
+        return Some(reason.to_string());
     }
     let is_unknown = |command: &&SimpleCommand| command.wraps == WrappedKind::Unknown;
-    let unknown = line.commands.iter().find(is_unknown)?;
-    Some(format!("what `{unknown}` runs is known only when it runs"))
+    let unknown_command = line.commands.iter().find(is_unknown)?;
+    Some(format!(
+        "what `{unknown_command}` runs is known only when it runs"
+    ))
 }
 
 fn matched_judgement(rule: &CallRule, subject: &str) -> CallJudgement {

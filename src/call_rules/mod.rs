@@ -124,11 +124,11 @@ impl CallRules {
 /// Returns whether `text` matches `pattern`, in which `*` matches any string.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
+    let first_part = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first_part) else {
         return false;
     };
-    let Some(last) = parts.next_back() else {
+    let Some(last_part) = parts.next_back() else {
         return rest.is_empty();
     };
     for part in parts {
@@ -137,7 +137,7 @@ pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
             None => return false,
         }
     }
-    rest.ends_with(last)
+    rest.ends_with(last_part)
 }
 
 #[cfg(test)]

@@ -31,13 +31,16 @@ pub struct CommandCheck {
 
 /// Returns an error if the rules refuse a command line.
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
-    let parsed = parse(line);
-    let line_findings = check_line(rules, line, &parsed).into_iter();
-    let each = parsed
+    let command_line = parse(line);
+    let line_findings = check_line(rules, line, &command_line).into_iter();
+    let command_checks = command_line
         .commands
         .iter()
         .flat_map(|command| check_command(rules, command));
-    match line_findings.chain(each).find_map(|check| check.refusal) {
+    match line_findings
+        .chain(command_checks)
+        .find_map(|check| check.refusal)
+    {
         Some(refused) => Err(refused),
         None => Ok(()),
     }
@@ -50,7 +53,7 @@ pub fn check_line(
     parsed: &ParsedCommandLine,
 ) -> Option<CommandCheck> {
     let why = rules.completeness_reason()?;
-    let refused = parsed.unread.map(|unread| CommandRefusal {
+    let refusal_if_unread = parsed.unread.map(|unread| CommandRefusal {
         rule: UNREADABLE,
         command: single_line(line, SHOWN_CHARS_MAX),
         reason: format!("{unread}, and {why}"),
@@ -58,7 +61,7 @@ pub fn check_line(
     });
     Some(CommandCheck {
         rule: UNREADABLE,
-        refusal: refused,
+        refusal: refusal_if_unread,
     })
 }
 
@@ -109,9 +112,9 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
         .iter()
         .skip(1)
         .map(|word| format!(" {}", word.display_text()));
-    let short = program + &arguments.collect::<String>();
+    let shortened = program + &arguments.collect::<String>();
     let mut patterns = rules.blocked.iter();
-    let pattern = patterns.find(|pattern| pattern.matches(&text) || pattern.matches(&short))?;
+    let pattern = patterns.find(|pattern| pattern.matches(&text) || pattern.matches(&shortened))?;
     let reason = format!("the config blocks `{pattern}`");
     Some(refusal(
         BLOCKED,
@@ -138,13 +141,17 @@ fn check_unknown(rules: &CommandRules, command: &SimpleCommand) -> Option<Comman
 }
 
 fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<CommandRefusal> {
-    let allowed = rules.allowed.as_ref()?;
+    let allowed_patterns = rules.allowed.as_ref()?;
     let text = command.text();
     let is_exempt = text.is_empty() || command.wraps == WrappedKind::Only;
-    if is_exempt || allowed.iter().any(|pattern| pattern.matches(&text)) {
+    if is_exempt
+        || allowed_patterns
+            .iter()
+            .any(|pattern| pattern.matches(&text))
+    {
         return None;
     }
-    let patterns: Vec<String> = allowed
+    let patterns: Vec<String> = allowed_patterns
         .iter()
         .map(|pattern| format!("`{pattern}`"))
         .collect();

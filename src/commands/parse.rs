@@ -51,11 +51,11 @@ pub fn parse(text: &str) -> ParsedCommandLine {
         line: ParsedCommandLine::default(),
     };
     let language = tree_sitter_bash::LANGUAGE.into();
-    let read = match reading.parser.set_language(&language) {
+    let outcome = match reading.parser.set_language(&language) {
         Ok(()) => reading.parse_script(text, &ParseContext::default()),
         Err(_) => Err(UnparsedReason::Syntax),
     };
-    if let Err(unread) = read {
+    if let Err(unread) = outcome {
         if matches!(unread, UnparsedReason::Syntax | UnparsedReason::Ambiguous) {
             reading.line.commands.clear();
         }
@@ -90,9 +90,9 @@ impl ParseContext {
         if self.steps.len() >= STEPS_MAX {
             return Err(UnparsedReason::TooDeep);
         }
-        let mut inner = self.clone();
-        inner.steps.push(step);
-        Ok(inner)
+        let mut nested_context = self.clone();
+        nested_context.steps.push(step);
+        Ok(nested_context)
     }
 }
 
@@ -132,8 +132,8 @@ impl CommandLineParser {
         source: &str,
         context: &ParseContext,
     ) -> Result<(), UnparsedReason> {
-        let ahead = source.get(..root.start_byte()).unwrap_or_default();
-        if has_escape(ahead) {
+        let text_ahead = source.get(..root.start_byte()).unwrap_or_default();
+        if has_escape(text_ahead) {
             return Err(UnparsedReason::Ambiguous);
         }
         let root = NodeContext {
@@ -141,8 +141,8 @@ impl CommandLineParser {
             parent: None,
             is_quoted: false,
         };
-        let mut waiting = vec![(root, Rc::new(context.clone()))];
-        while let Some((visited, context)) = waiting.pop() {
+        let mut nodes_waiting = vec![(root, Rc::new(context.clone()))];
+        while let Some((visited, context)) = nodes_waiting.pop() {
             let NodeContext { node, parent, .. } = visited;
             self.nodes = self.nodes.saturating_add(1);
             if self.nodes > NODES_MAX {
@@ -168,7 +168,7 @@ impl CommandLineParser {
             {
                 self.push_command(command, &context)?;
             }
-            let first = waiting.len();
+            let first_child = nodes_waiting.len();
             for (index, child) in children.iter().enumerate() {
                 let around = NodeNeighbours {
                     parent: node,
@@ -177,11 +177,11 @@ impl CommandLineParser {
                 };
                 if child.is_named() && child.kind() != "comment" {
                     let context = around.context(*child, source, &context)?;
-                    waiting.push((visited.child(*child), context));
+                    nodes_waiting.push((visited.child(*child), context));
                 }
             }
-            if let Some(added) = waiting.get_mut(first..) {
-                added.reverse();
+            if let Some(added_nodes) = nodes_waiting.get_mut(first_child..) {
+                added_nodes.reverse();
             }
         }
         Ok(())
@@ -203,11 +203,12 @@ impl CommandLineParser {
         if calls_itself && context.runs_concurrently {
             command.fork_bomb = ForkBomb::Yes;
         }
-        let all: Vec<WrappedCommand> = [wrapped_command(&command, context.has_piped_input)]
-            .into_iter()
-            .chain(wrapped_by_variables(&command))
-            .collect();
-        command.wraps = WrappedKind::combine(all.iter().map(WrappedCommand::kind));
+        let wrapped_commands: Vec<WrappedCommand> =
+            [wrapped_command(&command, context.has_piped_input)]
+                .into_iter()
+                .chain(wrapped_by_variables(&command))
+                .collect();
+        command.wraps = WrappedKind::combine(wrapped_commands.iter().map(WrappedCommand::kind));
         // A command without its own input inherits that of the command that runs it.
         let input = command
             .redirections
@@ -219,8 +220,8 @@ impl CommandLineParser {
             input: input.cloned().collect(),
         };
         self.line.commands.push(command);
-        let mut all = all.into_iter();
-        all.try_for_each(|one| self.push_wrapped(&origin, one, context))
+        let mut wrapped_commands = wrapped_commands.into_iter();
+        wrapped_commands.try_for_each(|one| self.push_wrapped(&origin, one, context))
     }
 
     /// Adds the commands that a command runs.
@@ -233,35 +234,35 @@ impl CommandLineParser {
         if started == WrappedCommand::Nothing {
             return Ok(());
         }
-        let mut inner = context.nest(NestingStep::Through(by.program.clone()))?;
+        let mut inner_context = context.nest(NestingStep::Through(by.program.clone()))?;
         let inherits = |words: Vec<ShellWord>| SimpleCommand {
             redirections: by.input.clone(),
             ..SimpleCommand::from_words(words)
         };
-        inner.has_piped_input = context.has_piped_input
+        inner_context.has_piped_input = context.has_piped_input
             && matches!(
                 started,
                 WrappedCommand::Only(_) | WrappedCommand::Commands(_)
             );
         match started {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
-            WrappedCommand::Only(words) => self.push_command(inherits(words), &inner),
+            WrappedCommand::Only(words) => self.push_command(inherits(words), &inner_context),
             WrappedCommand::WithExtraArguments(words) => self.push_command(
                 SimpleCommand {
                     extra_arguments: ExtraArguments::Unknown,
                     ..SimpleCommand::from_words(words)
                 },
-                &inner,
+                &inner_context,
             ),
             WrappedCommand::Commands(commands) => {
                 let mut commands = commands.into_iter();
-                commands.try_for_each(|words| self.push_command(inherits(words), &inner))
+                commands.try_for_each(|words| self.push_command(inherits(words), &inner_context))
             }
             WrappedCommand::Script { text, .. } => {
-                let before = self.line.commands.len();
-                match self.parse_script(&text, &inner) {
+                let count_before = self.line.commands.len();
+                match self.parse_script(&text, &inner_context) {
                     Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
-                        self.line.commands.truncate(before);
+                        self.line.commands.truncate(count_before);
                         if let Some(command) = self.line.commands.get_mut(by.index) {
                             command.wraps = WrappedKind::Unknown;
                         }
@@ -311,11 +312,11 @@ impl NodeNeighbours<'_, '_> {
             (_, "function_definition") => {
                 let name = child.child_by_field_name("name");
                 let name = name.map(|name| text_of(name, source)).unwrap_or_default();
-                let mut inner = context.nest(NestingStep::Function(name.to_owned()))?;
-                inner.functions.push(name.to_owned());
-                inner.runs_concurrently = false;
-                inner.has_piped_input = false;
-                return Ok(Rc::new(inner));
+                let mut inner_context = context.nest(NestingStep::Function(name.to_owned()))?;
+                inner_context.functions.push(name.to_owned());
+                inner_context.runs_concurrently = false;
+                inner_context.has_piped_input = false;
+                return Ok(Rc::new(inner_context));
             }
             _ if self.after.is_some_and(|after| after.kind() == "&") => {
                 Some(NestingStep::Background)
@@ -333,10 +334,10 @@ impl NodeNeighbours<'_, '_> {
         let is_concurrent = concurrent_steps.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
         let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
-        let mut inner = context.nest(step)?;
-        inner.runs_concurrently |= is_concurrent;
-        inner.has_piped_input |= is_fed;
-        Ok(Rc::new(inner))
+        let mut inner_context = context.nest(step)?;
+        inner_context.runs_concurrently |= is_concurrent;
+        inner_context.has_piped_input |= is_fed;
+        Ok(Rc::new(inner_context))
     }
 }
 

@@ -23,8 +23,8 @@ impl CommandRegex {
                 return "it is too large".to_owned();
             }
             let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            last.trim_start_matches("error: ").to_owned()
+            let last_line = text.lines().last().unwrap_or_default();
+            last_line.trim_start_matches("error: ").to_owned()
         })
     }
 

@@ -64,7 +64,7 @@ impl<'t> NodeContext<'t> {
         }
         let is_word = matches!(self.node.kind(), "word" | "regex" | "extglob_pattern");
         let mut scripts = Vec::new();
-        let mut open: Option<usize> = None;
+        let mut open_at: Option<usize> = None;
         let mut from = self.node.start_byte();
         let parts = children
             .iter()
@@ -75,13 +75,13 @@ impl<'t> NodeContext<'t> {
             let end = part.map_or(self.node.end_byte(), Node::start_byte);
             for mark in marks(source.get(from..end).unwrap_or_default()) {
                 let at = from.saturating_add(mark.at);
-                match (mark.kind, open) {
-                    (SubstitutionKind::Backquote, None) => open = Some(at.saturating_add(1)),
+                match (mark.kind, open_at) {
+                    (SubstitutionKind::Backquote, None) => open_at = Some(at.saturating_add(1)),
                     (SubstitutionKind::Backquote, Some(start)) => {
                         scripts.push(
                             self.unescape_backquoted(source.get(start..at).unwrap_or_default())?,
                         );
-                        open = None;
+                        open_at = None;
                     }
                     (SubstitutionKind::Substitution, None) => {
                         return Err(UnparsedReason::Ambiguous);
@@ -93,13 +93,13 @@ impl<'t> NodeContext<'t> {
                 }
             }
             if let Some(part) = part {
-                if open.is_some() && text_of(*part, source).contains('`') {
+                if open_at.is_some() && text_of(*part, source).contains('`') {
                     return Err(UnparsedReason::Ambiguous);
                 }
                 from = part.end_byte();
             }
         }
-        if open.is_some() {
+        if open_at.is_some() {
             return Err(UnparsedReason::Ambiguous);
         }
         Ok(scripts)
@@ -167,8 +167,8 @@ enum SubstitutionKind {
 /// Finds the marks in a text, except those escaped with a backslash.
 fn marks(text: &str) -> impl Iterator<Item = SubstitutionMark> {
     let mut is_escaped = false;
-    let next = text.bytes().skip(1).map(Some).chain([None]);
-    let bytes = text.bytes().zip(next).enumerate();
+    let next_bytes = text.bytes().skip(1).map(Some).chain([None]);
+    let bytes = text.bytes().zip(next_bytes).enumerate();
     bytes.filter_map(move |(at, (byte, next))| {
         if std::mem::take(&mut is_escaped) {
             return None;

@@ -20,10 +20,10 @@ pub(super) fn command_at(
             let mut cursor = outside.walk();
             let around: Vec<Node<'_>> = outside.children(&mut cursor).collect();
             command.redirections.extend(redirections(&around, source));
-            let behind = around
+            let words_behind = around
                 .iter()
                 .flat_map(|node| words_after_target(*node, source));
-            command.words.extend(behind);
+            command.words.extend(words_behind);
         }
         return Some(command);
     }
@@ -96,11 +96,11 @@ fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
             "comment" => {}
             _ if command.words.is_empty() && text_of(*child, source).trim() == NOT => {}
             _ => {
-                let found = shell_word(*child, source);
+                let word = shell_word(*child, source);
                 let gap = source.get(end..child.start_byte()).unwrap_or_default();
                 match command.words.last_mut() {
-                    Some(last) if gap.replace("\\\n", "").is_empty() => append_word(last, found),
-                    _ => command.words.push(found),
+                    Some(last) if gap.replace("\\\n", "").is_empty() => append_word(last, word),
+                    _ => command.words.push(word),
                 }
                 end = child.end_byte();
             }
@@ -174,21 +174,21 @@ fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
     if ends_before {
         return false;
     }
-    let before = source.get(..end.start_byte()).unwrap_or_default();
-    let line = before.rsplit('\n').next().unwrap_or_default();
+    let text_before = source.get(..end.start_byte()).unwrap_or_default();
+    let line = text_before.rsplit('\n').next().unwrap_or_default();
     let text = text_of(*end, source).trim_start_matches('\n');
     let indent = line
         .chars()
         .chain(text.chars().take_while(|c| c.is_whitespace()));
-    let after = source.get(end.end_byte()..).unwrap_or_default();
+    let text_after = source.get(end.end_byte()..).unwrap_or_default();
     let mut indent = indent.peekable();
     let is_indented = indent.peek().is_some();
-    (after.is_empty() || after.starts_with('\n'))
+    (text_after.is_empty() || text_after.starts_with('\n'))
         && (!is_indented || (is_dashed && indent.all(|c| c == '\t')))
 }
 
 /// Returns whether the text between two words contains a backslash that is not a line continuation.
 pub(super) fn has_escape(text: &str) -> bool {
-    let mut rest = text.split('\\').skip(1);
-    rest.any(|after| !after.starts_with('\n'))
+    let mut after_escapes = text.split('\\').skip(1);
+    after_escapes.any(|after| !after.starts_with('\n'))
 }

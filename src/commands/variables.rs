@@ -42,13 +42,13 @@ pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedComman
     let program = command.program().unwrap_or_default();
     let declares = DECLARES.contains(&program.as_str());
     let arguments = command.words.iter().skip(1).filter(|_| declares);
-    let set = command
+    let assignments = command
         .assignments
         .iter()
         .chain(arguments)
-        .filter_map(ShellWord::assignment);
-    let set = set.filter(|(_, value)| value.known_text().is_none_or(|value| !value.is_empty()));
-    let started = set.filter_map(|(name, value)| {
+        .filter_map(ShellWord::assignment)
+        .filter(|(_, value)| value.known_text().is_none_or(|value| !value.is_empty()));
+    let started = assignments.filter_map(|(name, value)| {
         if PLACES.contains(&name.as_str()) {
             Some(WrappedCommand::Unknown)
         } else if COMMAND_LINES.contains(&name.as_str()) {

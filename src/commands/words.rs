@@ -98,16 +98,16 @@ fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
         if !child.is_named() || child.kind() == "string_content" {
             continue;
         }
-        let before = source.get(from..child.start_byte()).unwrap_or_default();
-        out.push(WordPiece::Text(unescape_double_quoted(before)));
+        let text_before = source.get(from..child.start_byte()).unwrap_or_default();
+        out.push(WordPiece::Text(unescape_double_quoted(text_before)));
         out.push(WordPiece::Unknown(
             text_of(child, source).trim_start().to_owned(),
         ));
         from = child.end_byte();
     }
-    let rest = source.get(from..node.end_byte()).unwrap_or_default();
+    let remaining_text = source.get(from..node.end_byte()).unwrap_or_default();
     out.push(WordPiece::Text(unescape_double_quoted(
-        rest.strip_suffix('"').unwrap_or(rest),
+        remaining_text.strip_suffix('"').unwrap_or(remaining_text),
     )));
 }
 
@@ -160,10 +160,10 @@ pub(super) fn unescape(raw: &str, before: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        let escaped = chars.next_if(|next| c == '\\' && before.contains(*next));
-        match escaped {
+        let escaped_character = chars.next_if(|next| c == '\\' && before.contains(*next));
+        match escaped_character {
             Some('\n') => {}
-            Some(escaped) => text.push(escaped),
+            Some(escaped_character) => text.push(escaped_character),
             None => text.push(c),
         }
     }
@@ -199,10 +199,10 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
             .and_then(|text| u32::from_str_radix(text, radix).ok());
         (number.and_then(char::from_u32), skip.saturating_add(count))
     };
-    let Some(first) = after.chars().next() else {
+    let Some(first_character) = after.chars().next() else {
         return (Some('\\'), 0);
     };
-    let plain = match first {
+    let character = match first_character {
         'a' => '\u{7}',
         'b' => '\u{8}',
         'e' | 'E' => '\u{1b}',
@@ -217,13 +217,13 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
         '0'..='7' => return digits(0, 8, 3),
         other => other,
     };
-    (Some(plain), first.len_utf8())
+    (Some(character), first_character.len_utf8())
 }
 
 /// Returns the text between `open` and a single quote.
 fn strip_quotes<'a>(raw: &'a str, open: &str) -> &'a str {
-    let inner = raw.trim_start().strip_prefix(open).unwrap_or(raw);
-    inner.strip_suffix('\'').unwrap_or(inner)
+    let content = raw.trim_start().strip_prefix(open).unwrap_or(raw);
+    content.strip_suffix('\'').unwrap_or(content)
 }
 
 /// Returns whether the shell expands the beginning of the word to a home directory.

@@ -360,8 +360,9 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
         (WrapperStyle::Coprocess, words) => {
             let is_open = |word: &ShellWord| matches!(word.raw.as_str(), "{" | "(");
             let begin = words.iter().take(2).position(is_open);
-            let inner = begin.map_or(words, |begin| words.get(begin + 1..).unwrap_or_default());
-            WrappedCommand::Only(inner.to_vec())
+            let inner_words =
+                begin.map_or(words, |begin| words.get(begin + 1..).unwrap_or_default());
+            WrappedCommand::Only(inner_words.to_vec())
         }
         (WrapperStyle::Words, words) => WrappedCommand::Commands(vec![words.to_vec()]),
         (WrapperStyle::WithInput, words) => match arguments.placeholder {
@@ -433,17 +434,17 @@ impl<'a> WrapperArguments<'a> {
 
     /// Consumes an option, and its value if that is the next word.
     fn option(&mut self, wrapper: &WrapperProgram, written: &str) {
-        if let Some(long) = written.strip_prefix("--") {
-            let (name, value) = long.split_once('=').unwrap_or((long, ""));
+        if let Some(long_option) = written.strip_prefix("--") {
+            let (name, value) = long_option.split_once('=').unwrap_or((long_option, ""));
             let is_script = wrapper.script_options.1.contains(&name);
             if wrapper.style == WrapperStyle::WithInput && name == "replace" {
                 self.placeholder = Some(placeholder_or_default(value));
             }
-            if is_script && long.contains('=') {
+            if is_script && long_option.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
                 self.script = self.next();
-            } else if wrapper.value_options.contains(&long) {
+            } else if wrapper.value_options.contains(&long_option) {
                 let _value = self.next();
             }
             return;

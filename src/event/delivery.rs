@@ -124,9 +124,9 @@ impl HunkCount {
     /// Counts a choice of hunks; `None` if all were taken.
     pub fn of(choice: &[bool]) -> Option<Self> {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let applied = choice.iter().filter(|is_applied| **is_applied).count();
-        (applied < choice.len()).then(|| Self {
-            taken: count(applied),
+        let applied_count = choice.iter().filter(|is_applied| **is_applied).count();
+        (applied_count < choice.len()).then(|| Self {
+            taken: count(applied_count),
             total: count(choice.len()),
         })
     }

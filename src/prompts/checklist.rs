@@ -32,8 +32,8 @@ pub(super) fn describe_criteria(out: &mut String, criteria: ScoringCriteria<'_>)
          first answers deserve a 5 or 6. If the scores are too low, the vote does not count, and you \
          give a better answer."
     );
-    if let ScoringCriteria::Listed(listed) = criteria {
-        for (number, criterion) in (1..).zip(listed) {
+    if let ScoringCriteria::Listed(criterion_list) = criteria {
+        for (number, criterion) in (1..).zip(criterion_list) {
             let _ = writeln!(out, "{number}. {criterion}");
         }
     }

@@ -142,8 +142,8 @@ pub fn parse_paraphrases(
     config: &ParaphraseConfig,
 ) -> Result<Vec<UntrustedText>, String> {
     let object = json_object(reply)?;
-    let listed = object.get("paraphrases").and_then(Value::as_array);
-    let texts = listed
+    let items = object.get("paraphrases").and_then(Value::as_array);
+    let texts = items
         .into_iter()
         .flatten()
         .filter_map(Value::as_str)
@@ -189,8 +189,8 @@ pub fn criteria_request(task: &str, config: GeneratedCriteriaConfig) -> String {
 /// There are too few; the string says why.
 pub fn parse_criteria(reply: &str, config: GeneratedCriteriaConfig) -> Result<Vec<String>, String> {
     let object = json_object(reply)?;
-    let listed = object.get("criteria").and_then(Value::as_array);
-    let texts = listed.into_iter().flatten().filter_map(Value::as_str);
+    let items = object.get("criteria").and_then(Value::as_array);
+    let texts = items.into_iter().flatten().filter_map(Value::as_str);
     let criteria: Vec<String> = texts
         .map(|text| single_line(text.trim(), CRITERION_CHARS_MAX))
         .filter(|text| !text.is_empty())
@@ -207,8 +207,8 @@ pub fn parse_criteria(reply: &str, config: GeneratedCriteriaConfig) -> Result<Ve
 
 /// Returns what an agent reads of the criteria, after its task.
 pub fn criteria_message(criteria: &[String]) -> String {
-    let numbered = (1..).zip(criteria);
-    let lines: Vec<String> = numbered
+    let numbered_criteria = (1..).zip(criteria);
+    let lines: Vec<String> = numbered_criteria
         .map(|(number, criterion)| format!("{number}. {criterion}"))
         .collect();
     let lines = UntrustedText::from(lines.join("\n"));

@@ -65,13 +65,13 @@ pub struct SubagentChoices {
 impl SubagentType {
     /// Returns massgen's own type with this name.
     pub fn built_in(name: &str) -> Option<Self> {
-        let found = BUILT_IN.iter().find(|known| known.name == name)?;
+        let built_in = BUILT_IN.iter().find(|known| known.name == name)?;
         Some(Self {
-            name: found.name.to_owned(),
-            description: found.description.into(),
-            expected_input: vec![found.expected_input.into()],
+            name: built_in.name.to_owned(),
+            description: built_in.description.into(),
+            expected_input: vec![built_in.expected_input.into()],
             skills: Vec::new(),
-            instructions: found.instructions.into(),
+            instructions: built_in.instructions.into(),
         })
     }
 
@@ -80,24 +80,24 @@ impl SubagentType {
     /// # Errors
     /// The text does not describe a type; the string says why.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let parsed = FrontMatter::parse(text)?;
-        if let Some(unknown) = parsed.unknown_field(&FIELDS) {
-            let shown = escape_name(&truncate(unknown, NAME_CHARS_MAX));
+        let front_matter = FrontMatter::parse(text)?;
+        if let Some(unknown_field) = front_matter.unknown_field(&FIELDS) {
+            let shown = escape_name(&truncate(unknown_field, NAME_CHARS_MAX));
             let known = list_names(&FIELDS, "and");
             return Err(format!("its field `{shown}` is not one of {known}"));
         }
-        let description = parsed.text("description").ok_or_else(|| {
+        let description = front_matter.text("description").ok_or_else(|| {
             "its front matter has no `description`, so that agents cannot know what it is for"
                 .to_owned()
         })?;
         let list = |key: &str| -> Result<Vec<String>, String> {
-            let items = parsed
+            let items = front_matter
                 .texts(key)
                 .ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
             let items = items.into_iter().take(ITEMS_MAX);
             Ok(items.map(|item| truncate(item, ITEM_CHARS_MAX)).collect())
         };
-        let instructions = parsed.body.trim();
+        let instructions = front_matter.body.trim();
         if instructions.is_empty() {
             return Err("it has no instructions after its front matter".to_owned());
         }
@@ -156,8 +156,8 @@ impl SubagentChoices {
     /// Returns whether the subagent for `task` has one of the models, and not that of its agent.
     pub fn has_models(&self, task: &SubagentTask) -> bool {
         let is_chosen = |name: &String| {
-            let chosen = task.subagent_type.as_ref();
-            chosen.is_some_and(|chosen| chosen.eq_ignore_ascii_case(name))
+            let chosen_type = task.subagent_type.as_ref();
+            chosen_type.is_some_and(|chosen| chosen.eq_ignore_ascii_case(name))
         };
         let types = self.types_with_models.as_ref();
         types.is_none_or(|types| types.iter().any(is_chosen))
@@ -221,9 +221,14 @@ impl SubagentChoices {
                  marks are the words of their authors:",
             );
         }
-        for known in &self.types {
-            let _ = write!(out, "\n- {}: {}", known.name, known.description.in_quotes());
-            let inputs: Vec<String> = known
+        for known_type in &self.types {
+            let _ = write!(
+                out,
+                "\n- {}: {}",
+                known_type.name,
+                known_type.description.in_quotes()
+            );
+            let inputs: Vec<String> = known_type
                 .expected_input
                 .iter()
                 .map(UntrustedText::in_quotes)
@@ -238,8 +243,8 @@ impl SubagentChoices {
 
     /// Appends what an agent reads about the models of its subagents.
     fn describe_models(&self, out: &mut String) {
-        let offered = self.offered_models();
-        if offered.is_empty() {
+        let offered_names = self.offered_models();
+        if offered_names.is_empty() {
             return;
         }
         out.push_str("\nSubagents ");
@@ -251,7 +256,7 @@ impl SubagentChoices {
             "take turns with these models, unless a task names one in `agent`; give the same task to \
              several if you want several opinions:",
         );
-        for offer in offered {
+        for offer in offered_names {
             let model = UntrustedText::from(offer.model.as_str()).in_backticks();
             let _ = write!(out, "\n- {}: {model}", offer.name);
         }
@@ -263,12 +268,12 @@ impl SubagentChoices {
 
 /// Returns the answer to an agent that has chosen what does not exist.
 fn unknown_choice(field: &str, name: &str, known: &[&str]) -> String {
-    let shown = escape_name(&truncate(name, NAME_CHARS_MAX));
+    let shown_name = escape_name(&truncate(name, NAME_CHARS_MAX));
     let suggestion = match known {
         [] => format!("leave `{field}` out"),
         known => format!("choose {}, or leave `{field}` out", list_names(known, "or")),
     };
-    format!("there is no `{field}` of the name `{shown}`: {suggestion}")
+    format!("there is no `{field}` of the name `{shown_name}`: {suggestion}")
 }
 
 /// A type that comes with massgen.

@@ -173,8 +173,8 @@ fn compile_note(brackets: &[&str]) -> Option<Regex> {
 
 /// Compiles the pattern of one of `brackets` with `name` after it.
 fn compile_markup(brackets: &[&str], name: &str) -> Option<Regex> {
-    let escaped: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
-    let bracket = escaped.join("|");
+    let patterns: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
+    let bracket = patterns.join("|");
     Regex::new(&format!("(?i)(?:{bracket})({GAP_PATTERN}{name})")).ok()
 }
 
@@ -210,16 +210,16 @@ impl UntrustedText {
 
     /// Returns the text on one line, in quotation marks.
     pub fn in_quotes(&self) -> String {
-        let escaped = single_line(&self.0, usize::MAX)
+        let escaped_text = single_line(&self.0, usize::MAX)
             .replace('\\', r"\\")
             .replace('"', "\\\"");
-        format!("\"{}\"", escape_line(&escaped))
+        format!("\"{}\"", escape_line(&escaped_text))
     }
 
     /// Returns the text in backticks, with line breaks escaped.
     pub fn in_backticks(&self) -> String {
-        let spelled = escape_line(&self.0);
-        format!("`{}`", spelled.replace('`', r"\u{60}"))
+        let escaped_text = escape_line(&self.0);
+        format!("`{}`", escaped_text.replace('`', r"\u{60}"))
     }
 
     /// Returns the text on one line, without quotation marks. It must be at the end of massgen's
@@ -241,8 +241,8 @@ impl UntrustedText {
 /// documents and the part of a plan that a role of a pipeline is given.
 pub(super) fn task_in_frame(task: &str) -> String {
     let text = escape_text(task.trim());
-    let escaped = escape_matches(&text, &TAG_IN_TASK, "&lt;");
-    TextFrame::Task.wrap("", &escape_notes(&escaped))
+    let escaped_text = escape_matches(&text, &TAG_IN_TASK, "&lt;");
+    TextFrame::Task.wrap("", &escape_notes(&escaped_text))
 }
 
 /// Returns the result of a tool in its frame, with massgen's notes in it.

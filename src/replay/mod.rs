@@ -76,7 +76,7 @@ pub async fn play(
     let layout = layout(&record.config, state, scratch.path());
     let moves = path_moves(&record, &layout);
     let names = path_aliases(&record, &layout);
-    let recorded = compared_events(&record.events, &names);
+    let recorded_events = compared_events(&record.events, &names);
     let completeness = if record.plan.is_complete {
         RecordCompleteness::Complete
     } else {
@@ -100,8 +100,8 @@ pub async fn play(
     result?;
     let replayed = compared_events(&seen, &names);
     Ok(ReplayOutcome {
-        compared: recorded.len(),
-        difference: first_difference(&recorded, &replayed, completeness),
+        compared: recorded_events.len(),
+        difference: first_difference(&recorded_events, &replayed, completeness),
         scratch,
     })
 }
@@ -136,8 +136,9 @@ fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)
         Some((old, new))
     });
     let temp = (&record.temp_workspaces, &layout.temp_workspaces);
-    let all = workspaces.chain([temp]);
-    all.flat_map(|(old, new)| old.iter().map(|old| (old.clone(), new.to_string())))
+    let renames = workspaces.chain([temp]);
+    renames
+        .flat_map(|(old, new)| old.iter().map(|old| (old.clone(), new.to_string())))
         .collect()
 }
 

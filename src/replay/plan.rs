@@ -117,11 +117,11 @@ impl ReplayPlanner {
 
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
         if let CoordinationEvent::AnswersShown { agent, labels } = event {
-            let shown = ShownAnswers {
+            let shown_answers = ShownAnswers {
                 after_steps: self.steps_of(agent),
                 labels: labels.clone(),
             };
-            self.update_timeline(agent, |timeline| timeline.shown.push_back(shown));
+            self.update_timeline(agent, |timeline| timeline.shown.push_back(shown_answers));
         } else if let CoordinationEvent::Answered {
             agent,
             label,
@@ -147,8 +147,8 @@ impl ReplayPlanner {
         } = event
         {
             if *timed_out {
-                let after = self.steps_of(agent);
-                self.update_timeline(agent, |timeline| timeline.out_of_time_after = Some(after));
+                let steps = self.steps_of(agent);
+                self.update_timeline(agent, |timeline| timeline.out_of_time_after = Some(steps));
             }
             self.record_submission(agent, None);
         } else if let CoordinationEvent::WinnerSelected { .. } = event {
@@ -191,10 +191,10 @@ impl ReplayPlanner {
     }
 
     fn begin(&mut self, agents: &[AgentId]) {
-        let mut sorted = agents.to_vec();
-        sorted.sort();
-        let numbered = sorted.into_iter().enumerate();
-        self.numbers = numbered
+        let mut sorted_agents = agents.to_vec();
+        sorted_agents.sort();
+        let numbered_agents = sorted_agents.into_iter().enumerate();
+        self.numbers = numbered_agents
             .map(|(index, agent)| (agent, AgentNumber::from_index(index)))
             .collect();
         self.steps.clear();
@@ -246,8 +246,8 @@ impl ReplayPlanner {
                     conversations.and_then(|conversations| conversations.last_mut())
                 {
                     // A limit refused the request, so it was never sent.
-                    let refused = usize::from(self.ends_with_failure);
-                    conversation.replies = conversation.replies.saturating_sub(refused);
+                    let refused_count = usize::from(self.ends_with_failure);
+                    conversation.replies = conversation.replies.saturating_sub(refused_count);
                     conversation.then = MissingReply::Ends;
                 }
             }

@@ -135,15 +135,15 @@ impl Backend for PlaybackBackend {
     }
 
     fn for_subagent(&self, subagent: &SubagentId) -> Option<Arc<dyn Backend>> {
-        let mut recorded = self
+        let mut subagents = self
             .subagents
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let index = recorded
+        let index = subagents
             .iter()
             .position(|known| known.subagent == *subagent);
         // Without a record, its requests fail: it must not take the replies of its agent.
-        let replies = index.map(|index| recorded.remove(index).replies);
+        let replies = index.map(|index| subagents.remove(index).replies);
         Some(Arc::new(ScriptedBackend::new(replies.unwrap_or_default())))
     }
 }

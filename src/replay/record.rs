@@ -68,8 +68,8 @@ impl RecordedRun {
             RecordPathScope::Within(locate(current_dir)?.into_real())
         };
         close_paths(&mut config, &scope, &mut notes);
-        let mut opened = manifest.opened;
-        opened.retain(|opened| {
+        let mut opened_paths = manifest.opened;
+        opened_paths.retain(|opened| {
             let is_there = matches!(
                 inspect(&opened.path),
                 LookupResult::File | LookupResult::Directory
@@ -95,7 +95,7 @@ impl RecordedRun {
             events,
             config,
             task: manifest.task,
-            opened,
+            opened: opened_paths,
             cwd,
             replies,
             notes,
@@ -192,13 +192,13 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
         packages: &BTreeSet::new(),
     };
     let team = with_earlier_rules(&manifest.team);
-    let loaded = load(team.to_string().as_bytes(), &origin, &context);
-    let config = loaded.map(|loaded| loaded.config).map_err(|invalid| {
+    let load_result = load(team.to_string().as_bytes(), &origin, &context);
+    let config = load_result.map(|loaded| loaded.config).map_err(|invalid| {
         let message = "the recorded team cannot be used by this version";
         let error = Error::new(ErrorKind::Config, message);
-        let found = invalid.diagnostics.iter();
-        let found = found.map(|found| format!("`{}`: {}", found.key, found.message));
-        found.fold(error, Error::with_hint)
+        let findings = invalid.diagnostics.iter();
+        let hints = findings.map(|found| format!("`{}`: {}", found.key, found.message));
+        hints.fold(error, Error::with_hint)
     })?;
     if recorded_config(&config) == team {
         return Ok(config);
@@ -238,10 +238,10 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
 /// Removes paths that the config opens and that are no longer directories (or, for uploads, no
 /// files), or are outside of `scope`.
 fn close_paths(config: &mut Config, scope: &RecordPathScope, notes: &mut Vec<String>) {
-    let opened: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
+    let opened_paths: BTreeSet<AbsPath> = config.opened_paths().cloned().collect();
     let is_closed =
         |path: &AbsPath| !scope.keeps(path, inspect(path) == LookupResult::Directory, notes);
-    let closed_paths: BTreeSet<AbsPath> = opened.into_iter().filter(is_closed).collect();
+    let closed_paths: BTreeSet<AbsPath> = opened_paths.into_iter().filter(is_closed).collect();
     let paths = &mut config.orchestrator.context_paths;
     paths.retain(|context| !closed_paths.contains(&context.path));
     for agent in &mut config.agents {

@@ -90,21 +90,24 @@ pub fn compile(
     if facts.program.is_empty() {
         return Err(SandboxPolicyError::NoProgram);
     }
-    let open = accessible_paths(manager, level);
+    let open_paths = accessible_paths(manager, level);
     let hidden = hidden_paths(manager, facts.hidden);
-    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open, &hidden) {
+    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open_paths, &hidden) {
         return Err(SandboxPolicyError::DirectoryNotAccessible { dir: facts.dir });
     }
-    let layers = overlay_layers(manager, level, &open, facts.written)?;
+    let layers = overlay_layers(manager, level, &open_paths, facts.written)?;
     let is_writable = |path: &AbsPath| {
-        let deepest = deepest_accessible(path, &open);
+        let deepest = deepest_accessible(path, &open_paths);
         deepest.is_some_and(|opening| opening.permission == Permission::Write)
     };
     let masked = facts.masked.into_iter().filter(is_writable).collect();
     let toolchains = facts.toolchains.into_iter();
     let is_apart = |toolchain: &AbsPath| {
         let touches = |path: &AbsPath| toolchain.is_within(path) || path.is_within(toolchain);
-        let mut decided = open.iter().map(|opening| &opening.path).chain(&hidden);
+        let mut decided = open_paths
+            .iter()
+            .map(|opening| &opening.path)
+            .chain(&hidden);
         !decided.any(touches)
     };
     Ok(SandboxPolicy {
@@ -114,7 +117,7 @@ pub fn compile(
         layers,
         toolchains: toolchains.filter(is_apart).collect(),
         hidden,
-        open,
+        open: open_paths,
         home: facts.home,
         scratch: facts.scratch,
         dir: facts.dir,
@@ -140,19 +143,21 @@ pub fn reachable_paths(
 /// Returns one accessible path for each readable root, shallower before deeper. Of several grants
 /// with the same root the manager's first applies, as it does for files.
 fn accessible_paths(manager: &PathPermissionManager, level: SandboxLevel) -> Vec<AccessiblePath> {
-    let mut open: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
+    let mut open_paths: BTreeMap<AbsPath, AccessiblePath> = BTreeMap::new();
     for grant in manager.grants() {
         if !manager.allows(&grant.root, Permission::Read) {
             continue;
         }
         let path = grant.root.to_abs();
-        open.entry(path.clone()).or_insert_with(|| AccessiblePath {
-            path,
-            permission: effective_permission(manager, grant, level),
-            scope: grant.scope,
-        });
+        open_paths
+            .entry(path.clone())
+            .or_insert_with(|| AccessiblePath {
+                path,
+                permission: effective_permission(manager, grant, level),
+                scope: grant.scope,
+            });
     }
-    open.into_values().collect()
+    open_paths.into_values().collect()
 }
 
 /// Returns the permission that commands get for a grant. A single file is read-only, because files
@@ -178,16 +183,16 @@ fn effective_permission(
 fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
     let of_grant = |grant: &Grant| {
         let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
-        let named = std::iter::once(grant.root.clone()).chain(paths);
-        named.collect::<Vec<RealPath>>()
+        let named_paths = std::iter::once(grant.root.clone()).chain(paths);
+        named_paths.collect::<Vec<RealPath>>()
     };
     let closed = manager
         .grants()
         .iter()
         .flat_map(of_grant)
         .filter(|path| !manager.allows(path, Permission::Read));
-    let all: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
-    all.into_iter().collect()
+    let closed_paths: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
+    closed_paths.into_iter().collect()
 }
 
 /// Returns the overlay layers of writable paths. Only an agent's own workspace is written to

@@ -89,34 +89,34 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         .filter(|(name, _)| TAKEN_OVER.iter().any(|listed| matches(listed, name)))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let mut set = |name: &str, value: String| {
+    let mut set_variable = |name: &str, value: String| {
         env.insert(name.to_owned(), value);
     };
     // Without a sandbox, nothing blocks the network for commands.
     let is_offline = inputs.network == NetworkAccess::None && inputs.level != SandboxLevel::Off;
     for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
-        set(name, (*value).to_owned());
+        set_variable(name, (*value).to_owned());
     }
     for (name, value) in &inputs.toolchains.variables {
-        set(name, value.clone());
+        set_variable(name, value.clone());
     }
-    set("HOME", inputs.home.to_string());
-    set("TMPDIR", temporary_directory(inputs));
-    set("PATH", search_path(inputs));
+    set_variable("HOME", inputs.home.to_string());
+    set_variable("TMPDIR", temporary_directory(inputs));
+    set_variable("PATH", search_path(inputs));
     // Keeps compiled Python files out of trees that Python only reads.
     let compiled = inputs.home.join(".cache/pycache");
-    set("PYTHONPYCACHEPREFIX", compiled.to_string());
+    set_variable("PYTHONPYCACHEPREFIX", compiled.to_string());
     if let Some(venv) = inputs.venv {
-        set("VIRTUAL_ENV", venv.to_string());
+        set_variable("VIRTUAL_ENV", venv.to_string());
     }
     if let NetworkAccess::Proxy { port } = inputs.network {
         for name in PROXY {
-            set(name, format!("http://127.0.0.1:{port}"));
+            set_variable(name, format!("http://127.0.0.1:{port}"));
         }
         for name in NO_PROXY {
-            set(name, "localhost,127.0.0.1,::1".to_owned());
+            set_variable(name, "localhost,127.0.0.1,::1".to_owned());
         }
-        set(NODE_PROXY, "1".to_owned());
+        set_variable(NODE_PROXY, "1".to_owned());
     }
     env.extend(inputs.added.clone());
     env
@@ -148,8 +148,8 @@ fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
         .filter(|dir| dir.starts_with('/'));
     let venv = inputs.venv.map(|venv| venv.join("bin").to_string());
     let mut directories: Vec<&str> = Vec::new();
-    let all = venv.as_deref().into_iter().chain(own_path);
-    for dir in all.chain(SYSTEM_PATH.iter().copied()) {
+    let own_directories = venv.as_deref().into_iter().chain(own_path);
+    for dir in own_directories.chain(SYSTEM_PATH.iter().copied()) {
         if !directories.contains(&dir) {
             directories.push(dir);
         }

@@ -50,8 +50,8 @@ pub fn is_public(address: IpAddr) -> bool {
             !NOT_PUBLIC_V4.iter().any(is_in)
         }
         IpAddr::V6(address) => {
-            if let Some(mapped) = address.to_ipv4_mapped() {
-                return is_public(mapped.into());
+            if let Some(mapped_address) = address.to_ipv4_mapped() {
+                return is_public(mapped_address.into());
             }
             is_in(address, &[PUBLIC_V6]) && !is_in(address, NOT_PUBLIC_V6)
         }

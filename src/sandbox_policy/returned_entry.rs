@@ -97,8 +97,8 @@ pub fn returned_path(root: &AbsPath, name: &[u8]) -> Result<AbsPath, ReturnRefus
     }
     let name = name.strip_suffix(b"/").unwrap_or(name);
     let mut parts = name.split(|byte| *byte == b'/');
-    let first = parts.next().map(OsStr::from_bytes);
-    if first.is_none() || first != root.as_path().file_name() {
+    let first_part = parts.next().map(OsStr::from_bytes);
+    if first_part.is_none() || first_part != root.as_path().file_name() {
         return Err(ReturnRefusal::LeadsOutside);
     }
     let mut path = root.as_path().to_owned();

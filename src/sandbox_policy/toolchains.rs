@@ -139,10 +139,10 @@ impl UserToolchains {
             let variable = toolchain.variable.map(str::to_owned);
             variables.extend(variable.map(|variable| (variable, path.to_string())));
         }
-        let named = NAMING
+        let naming_variables = NAMING
             .iter()
             .filter_map(|name| Some((*name, env.get(*name)?)));
-        variables.extend(named.map(|(name, value)| (name.to_owned(), value.clone())));
+        variables.extend(naming_variables.map(|(name, value)| (name.to_owned(), value.clone())));
         paths.extend(directories);
         let paths = paths.into_iter().filter(|path| is_openable(path, home));
         Self {
@@ -173,13 +173,13 @@ fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
 
 /// Leaves out paths inside another of them. The input is sorted shallower before deeper.
 fn outermost_paths(paths: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
-    let mut outer: Vec<AbsPath> = Vec::new();
+    let mut outer_paths: Vec<AbsPath> = Vec::new();
     for path in paths {
-        if !outer.iter().any(|around| path.is_within(around)) {
-            outer.push(path);
+        if !outer_paths.iter().any(|around| path.is_within(around)) {
+            outer_paths.push(path);
         }
     }
-    outer
+    outer_paths
 }
 
 #[cfg(test)]

@@ -104,14 +104,15 @@ fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_>
     // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
     if text.is_ascii() {
         let bytes = text.bytes().enumerate();
-        let hidden = bytes.filter(|(_, byte)| !matches!(byte, b' '..=b'~'));
-        return Box::new(hidden.map(|(at, byte)| (at, char::from(byte))));
+        let unprintable = bytes.filter(|(_, byte)| !matches!(byte, b' '..=b'~'));
+        return Box::new(unprintable.map(|(at, byte)| (at, char::from(byte))));
     }
     match HIDDEN_CHARACTER.as_ref() {
         Some(pattern) => {
-            let found = pattern.find_iter(text);
+            let pattern_matches = pattern.find_iter(text);
             Box::new(
-                found.filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
+                pattern_matches
+                    .filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
             )
         }
         // Without the properties, only plain ASCII is certain.

@@ -76,8 +76,8 @@ pub fn without_colours(text: &str) -> Cow<'_, str> {
     let mut out = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ';' | ':'));
-        if let Some(plain) = rest.strip_prefix('m') {
-            out.push_str(plain);
+        if let Some(text_after) = rest.strip_prefix('m') {
+            out.push_str(text_after);
         } else {
             out.push_str("\u{1b}[");
             out.push_str(piece);
@@ -95,13 +95,13 @@ pub fn unescape_text(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\u{") {
-        let hidden = after.split_once('}').and_then(|(digits, after)| {
+        let decoded_character = after.split_once('}').and_then(|(digits, after)| {
             let code = u32::from_str_radix(digits, 16).ok()?;
             let c = char::from_u32(code).filter(|c| is_hidden(*c))?;
             Some((c, after))
         });
         out.push_str(before);
-        if let Some((c, after)) = hidden {
+        if let Some((c, after)) = decoded_character {
             out.push(c);
             rest = after;
         } else {
@@ -135,8 +135,8 @@ pub fn join_with_commas<T: ToString>(items: &[T]) -> String {
 
 /// Lists names as in a sentence: in backticks, the last two joined by `conjunction`.
 pub fn list_names(names: &[&str], conjunction: &str) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
+    let quoted_names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted_names.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, rest)) => format!("{} {conjunction} {last}", rest.join(", ")),
         None => String::new(),
@@ -145,14 +145,14 @@ pub fn list_names(names: &[&str], conjunction: &str) -> String {
 
 /// Lists the first names, in backticks, and the number of others.
 pub fn list_first<T: ToString>(names: &[T], count_max: usize) -> String {
-    let shown: Vec<String> = names
+    let shown_names: Vec<String> = names
         .iter()
         .take(count_max)
         .map(|name| format!("`{}`", name.to_string()))
         .collect();
-    match names.len().saturating_sub(shown.len()) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    match names.len().saturating_sub(shown_names.len()) {
+        0 => shown_names.join(", "),
+        more => format!("{} and {more} more", shown_names.join(", ")),
     }
 }
 

@@ -2,8 +2,8 @@
 
 /// Joins the words into a shell command line, each quoted so that the shell does not change it.
 pub fn shell_line(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
-    quoted.join(" ")
+    let quoted_words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
+    quoted_words.join(" ")
 }
 
 /// Quotes one word, unless the shell takes it as it is.

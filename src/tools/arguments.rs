@@ -418,7 +418,7 @@ impl ToolCallArguments {
         &mut self,
         name: &'static str,
     ) -> Result<Vec<SubagentTask>, CallParseError> {
-        let listed = match self
+        let task_list = match self
             .take_value(name)?
             .ok_or_else(|| self.missing_parameter(name))?
         {
@@ -427,13 +427,13 @@ impl ToolCallArguments {
                 serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
             }
         };
-        if !(1..=SUBAGENT_TASKS_MAX).contains(&listed.len()) {
-            let found = format!("a list of {}", listed.len());
+        if !(1..=SUBAGENT_TASKS_MAX).contains(&task_list.len()) {
+            let found = format!("a list of {}", task_list.len());
             let expected = format!("1 to {SUBAGENT_TASKS_MAX} tasks");
             return Err(self.invalid_value(name, &found, expected));
         }
         let mut tasks: Vec<SubagentTask> = Vec::new();
-        for fields in listed {
+        for fields in task_list {
             let TaskFields {
                 id,
                 task,

@@ -135,7 +135,7 @@ struct ExternalToolCall<'a> {
 
 impl ExternalToolCall<'_> {
     fn parse_reading(&self) -> Result<ToolCall, String> {
-        let resolved = |text: Option<&String>| self.path(text.map_or("", String::as_str));
+        let path_of = |text: Option<&String>| self.path(text.map_or("", String::as_str));
         Ok(match self.name {
             "Read" => ToolCall::ReadTextFile {
                 path: self.path(&self.parse_input::<FileInput>()?.file_path)?,
@@ -147,9 +147,9 @@ impl ExternalToolCall<'_> {
             },
             "Glob" => {
                 let search: SearchInput = self.parse_input()?;
-                let (below, pattern) = self.search_root(search.path.as_ref(), &search.pattern)?;
+                let (root, pattern) = self.search_root(search.path.as_ref(), &search.pattern)?;
                 ToolCall::SearchFiles {
-                    path: below,
+                    path: root,
                     pattern,
                     exclude: Vec::new(),
                 }
@@ -157,11 +157,11 @@ impl ExternalToolCall<'_> {
             "Grep" => {
                 let search: SearchInput = self.parse_input()?;
                 let glob = search.glob.as_deref().unwrap_or_default();
-                let (below, _) = self.search_root(search.path.as_ref(), glob)?;
-                grep(below, search.pattern)
+                let (root, _) = self.search_root(search.path.as_ref(), glob)?;
+                grep(root, search.pattern)
             }
             "LS" => ToolCall::ListDirectory {
-                path: resolved(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
+                path: path_of(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
             },
             _ => return Err(self.unknown_tool()),
         })
@@ -177,8 +177,8 @@ impl ExternalToolCall<'_> {
                 })
             }
             "Edit" => {
-                let one: EditInput = self.parse_input()?;
-                self.edit(&one.file_path, vec![one.edit])
+                let single_edit: EditInput = self.parse_input()?;
+                self.edit(&single_edit.file_path, vec![single_edit.edit])
             }
             "MultiEdit" => {
                 let several: MultiEditInput = self.parse_input()?;
@@ -211,8 +211,8 @@ impl ExternalToolCall<'_> {
         let names: Vec<&str> = glob.split('/').collect();
         let is_name = |name: &&&str| !name.contains(['*', '?', '[', '{', '\\']);
         let last = names.len().saturating_sub(1);
-        let plain = names.iter().take(last).take_while(is_name).count();
-        let (first, rest) = names.split_at(plain);
+        let plain_count = names.iter().take(last).take_while(is_name).count();
+        let (first, rest) = names.split_at(plain_count);
         let mut root = self.path(path.map_or("", String::as_str))?;
         if !first.is_empty() {
             let below = Path::new(root.as_str()).join(first.join("/"));
@@ -230,8 +230,9 @@ impl ExternalToolCall<'_> {
                 self.name
             ));
         }
-        let joined = self.cwd.join(text);
-        UserPath::parse(joined.to_string_lossy()).map_err(|why| format!("`{}`: {why}", self.name))
+        let joined_path = self.cwd.join(text);
+        UserPath::parse(joined_path.to_string_lossy())
+            .map_err(|why| format!("`{}`: {why}", self.name))
     }
 
     fn parse_input<T: DeserializeOwned>(&self) -> Result<T, String> {

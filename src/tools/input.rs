@@ -160,8 +160,8 @@ fn lines_of(path: &UserPath, lines: LineRange) -> Value {
         LineRange::Tail(number) => add("tail", number),
         LineRange::Range { first, last } => {
             add("start_line", first);
-            if let Some(last) = last {
-                add("end_line", last);
+            if let Some(last_line) = last {
+                add("end_line", last_line);
             }
         }
     }

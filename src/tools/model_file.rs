@@ -287,8 +287,8 @@ impl ModelFile {
 
 /// Returns `name` with the suffix that belongs to the type of its file: vendors look at it.
 fn name_with_suffix(name: &str, suffix: &str) -> Arc<str> {
-    let written = name.rsplit_once('.').map(|(_, written)| written);
-    if written.is_some_and(|written| written.eq_ignore_ascii_case(suffix)) {
+    let suffix_written = name.rsplit_once('.').map(|(_, written)| written);
+    if suffix_written.is_some_and(|written| written.eq_ignore_ascii_case(suffix)) {
         name.into()
     } else {
         format!("{name}.{suffix}").into()

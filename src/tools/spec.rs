@@ -152,7 +152,7 @@ impl ToolSpec {
             .iter()
             .map(|parameter| (parameter.name.to_owned(), parameter.schema()))
             .collect();
-        let required: Vec<&str> = self
+        let required_names: Vec<&str> = self
             .parameters
             .iter()
             .filter(|parameter| parameter.need == ParameterNeed::Required)
@@ -161,8 +161,8 @@ impl ToolSpec {
         let mut schema = Map::new();
         schema.insert("type".to_owned(), json!("object"));
         schema.insert("properties".to_owned(), Value::Object(properties));
-        if !required.is_empty() {
-            schema.insert("required".to_owned(), json!(required));
+        if !required_names.is_empty() {
+            schema.insert("required".to_owned(), json!(required_names));
         }
         Value::Object(schema)
     }

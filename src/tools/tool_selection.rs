@@ -119,16 +119,16 @@ impl ToolSelection<'_> {
     fn directories(&self, wanted: Permission) -> String {
         let is_open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
         let mut roots = self.permissions.grants().iter().filter(is_open);
-        let mut named: Vec<String> = roots
+        let mut named_roots: Vec<String> = roots
             .by_ref()
             .take(DIRECTORIES_NAMED_MAX)
             .map(|grant| grant.root.to_string())
             .collect();
         match roots.count() {
             0 => {}
-            more => named.push(format!("{more} more (call list_allowed_directories)")),
+            more => named_roots.push(format!("{more} more (call list_allowed_directories)")),
         }
-        named.join(", ")
+        named_roots.join(", ")
     }
 }
 

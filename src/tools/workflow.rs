@@ -213,8 +213,8 @@ pub fn parse_model_call(
 /// for that call. `None` if it says nothing.
 pub fn presented_text(text: &str, calls: &[CallRequest]) -> Option<String> {
     let mut latest_first = calls.iter().rev();
-    let answered = latest_first.find_map(|call| answer_content(&call.name, &call.arguments));
-    answered.or_else(|| {
+    let given_answer = latest_first.find_map(|call| answer_content(&call.name, &call.arguments));
+    given_answer.or_else(|| {
         let offers: Vec<ToolOffer> = COORDINATION.iter().map(ToolSpec::offer).collect();
         match parse_text_call(text, &offers) {
             Some(TextCall { name, arguments }) => answer_content(&name, &arguments),

@@ -164,13 +164,13 @@ impl<'a> GenerateContentDecoder<'a> {
 
     /// Returns the event that reports an unknown finish reason, unless it is the last one again.
     fn report_unknown_finish(&self, reason: String) -> Option<ReplyEvent> {
-        let mut last = self
+        let mut last_reason = self
             .last_unknown_finish
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_new = last.as_ref() != Some(&reason);
+        let is_new = last_reason.as_ref() != Some(&reason);
         is_new.then(|| {
-            *last = Some(reason.clone());
+            *last_reason = Some(reason.clone());
             ReplyEvent::UnknownFinish(reason)
         })
     }

@@ -66,11 +66,11 @@ pub(super) fn encode_messages(
     new: Range<usize>,
     model_generation: GeminiGeneration,
 ) -> Vec<Value> {
-    let known = messages.get(..new.end).unwrap_or(messages);
+    let earlier_messages = messages.get(..new.end).unwrap_or(messages);
     let new = messages.get(new).unwrap_or_default();
     let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
     groups
-        .filter_map(|group| encode_group(known, group, model_generation))
+        .filter_map(|group| encode_group(earlier_messages, group, model_generation))
         .collect()
 }
 

@@ -126,8 +126,8 @@ impl ContentAssembler {
         if text.is_empty() {
             return None;
         }
-        let earlier = self.last_text.replace(index);
-        let is_apart = earlier.is_some_and(|earlier| index > earlier.saturating_add(1));
+        let earlier_index = self.last_text.replace(index);
+        let is_apart = earlier_index.is_some_and(|earlier| index > earlier.saturating_add(1));
         let separator = if is_apart { TEXT_SEPARATOR } else { "" };
         Some(ReplyEvent::Text(format!("{separator}{text}")))
     }

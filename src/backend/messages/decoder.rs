@@ -118,15 +118,15 @@ impl TokenCounts {
             (&mut self.output, "/output_tokens"),
             (&mut self.thinking, "/output_tokens_details/thinking_tokens"),
         ] {
-            let counted = usage.pointer(pointer).and_then(token_count);
-            *count = counted.unwrap_or(*count);
+            let new_count = usage.pointer(pointer).and_then(token_count);
+            *count = new_count.unwrap_or(*count);
         }
     }
 
     fn usage(&self) -> TokenUsage {
-        let read = self.fresh.saturating_add(self.cached);
+        let input_read = self.fresh.saturating_add(self.cached);
         TokenUsage {
-            input_tokens: read.saturating_add(self.cache_write),
+            input_tokens: input_read.saturating_add(self.cache_write),
             cached_tokens: self.cached,
             cache_write_tokens: self.cache_write,
             output_tokens: self.output,

@@ -125,10 +125,10 @@ fn server_tools(config: &Map<String, Value>) -> Vec<Value> {
         (WEB_SEARCH, "web_search_20250305", "web_search"),
         (CODE_EXECUTION, "code_execution_20250825", "code_execution"),
     ];
-    let wanted = tools
+    let wanted_tools = tools
         .into_iter()
         .filter(|(key, ..)| config.get(*key) == Some(&Value::Bool(true)));
-    wanted
+    wanted_tools
         .map(|(_, version, name)| json!({"type": version, "name": name}))
         .collect()
 }

@@ -28,11 +28,13 @@ pub(super) fn request_body(
     request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
     let mut strict = settings.has_strict_tools.then(StrictToolLimits::default);
-    let ours = request.tools.iter().map(|offer| {
+    let offers = request.tools.iter().map(|offer| {
         let schema = strict.as_mut().and_then(|left| left.strict_schema(offer));
         encode_tool(offer, schema)
     });
-    let tools: Vec<Value> = ours.chain(settings.server_tools.iter().cloned()).collect();
+    let tools: Vec<Value> = offers
+        .chain(settings.server_tools.iter().cloned())
+        .collect();
     let mut frame = Map::new();
     frame.insert("model".to_owned(), json!(model));
     frame.insert("stream".to_owned(), json!(true));
@@ -200,11 +202,11 @@ pub(super) fn set_cache_breakpoints(newest: &mut [Value], cache: &Value) {
     let Some(blocks) = blocks else {
         return;
     };
-    if let Some(first) = blocks.first_mut() {
-        set_cache_breakpoint(first, cache);
+    if let Some(first_block) = blocks.first_mut() {
+        set_cache_breakpoint(first_block, cache);
     }
-    if let Some(last) = blocks.last_mut() {
-        set_cache_breakpoint(last, cache);
+    if let Some(last_block) = blocks.last_mut() {
+        set_cache_breakpoint(last_block, cache);
     }
 }
 

@@ -78,12 +78,12 @@ fn closed_schema(schema: &Value, optional_count: &mut usize, depth: usize) -> Op
     for (key, value) in schema {
         let value = match (key.as_str(), value) {
             ("properties", Value::Object(properties)) => {
-                let mut named = Map::new();
+                let mut strict_properties = Map::new();
                 for (name, property) in properties {
                     let property = closed_schema(property, optional_count, depth + 1)?;
-                    named.insert(name.clone(), property);
+                    strict_properties.insert(name.clone(), property);
                 }
-                named.into()
+                strict_properties.into()
             }
             ("items", items) => closed_schema(items, optional_count, depth + 1)?,
             ("anyOf", Value::Array(variants)) => {

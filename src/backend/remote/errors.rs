@@ -431,8 +431,8 @@ impl VendorErrorBody {
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let until_date = || {
-        let now = date(headers.get(DATE)?.to_str().ok()?)?;
-        Some(date(text)?.duration_since(now).as_secs_f64())
+        let response_date = date(headers.get(DATE)?.to_str().ok()?)?;
+        Some(date(text)?.duration_since(response_date).as_secs_f64())
     };
     bounded_wait(text.trim().parse().ok().or_else(until_date)?)
 }
@@ -444,8 +444,8 @@ fn bounded_wait(seconds: f64) -> Option<Duration> {
 
 /// Returns the wait that the vendor's message asks for: `Please try again in 1.2s.`
 fn parse_wait(words: &str) -> Option<Duration> {
-    let (_, rest) = words.split_once("try again in ")?;
-    duration(rest.split_whitespace().next()?.trim_end_matches('.'))
+    let (_, wait_text) = words.split_once("try again in ")?;
+    duration(wait_text.split_whitespace().next()?.trim_end_matches('.'))
 }
 
 /// Parses a wait as in `17.5s` or `1m30s`, and clamps it to the bounds.

@@ -301,8 +301,9 @@ fn decode_speech_response(body: Vec<u8>) -> std::result::Result<Vec<u8>, String>
 }
 
 fn decode_image(response: &Value) -> std::result::Result<Vec<u8>, String> {
-    let text = response.pointer("/data/0/b64_json").and_then(Value::as_str);
-    let text = text
+    let text = response
+        .pointer("/data/0/b64_json")
+        .and_then(Value::as_str)
         .filter(|text| !text.is_empty())
         .ok_or_else(|| "the body holds no image".to_owned())?;
     BASE64.decode(text).map_err(|error| error.to_string())

@@ -65,8 +65,8 @@ impl RemoteBackend {
         request: ModelRequest<'a>,
     ) -> Result<ReplyStream<'a>, BackendError> {
         let response = self.send(&request).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).cloned();
-        let content_type = content_type.as_ref().and_then(|value| value.to_str().ok());
+        let header = response.headers().get(CONTENT_TYPE).cloned();
+        let content_type = header.as_ref().and_then(|value| value.to_str().ok());
         let body = limited_body(response, &self.errors, self.limits);
         self.decode_body(request, content_type.unwrap_or_default(), body)
             .await
@@ -138,12 +138,12 @@ impl RemoteBackend {
             .client_for(&self.url)
             .map_err(|error| faults.client_setup_failed(&error))?;
         let body_text = self.lock_prefix_cache().body(&*self.wire, request);
-        let sent = client
+        let sending = client
             .post(self.url.clone())
             .headers(self.headers.clone())
             .body(body_text)
             .send();
-        let response = wait_for_vendor(sent, limits.first_byte, faults).await?;
+        let response = wait_for_vendor(sending, limits.first_byte, faults).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(Ok(response));

@@ -51,21 +51,21 @@ pub fn model_list_request(
 /// Returns the URL of the model list of an endpoint whose requests go to `url`.
 fn models_url(url: &Url) -> Url {
     let path = url.path().trim_end_matches('/');
-    let before = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
+    let without_ending = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
     // Azure has the deployment in the path, Gemini the model.
-    let before = before.unwrap_or(path);
-    let before = ["/deployments/", "/models/"]
+    let named_path = without_ending.unwrap_or(path);
+    let base = ["/deployments/", "/models/"]
         .iter()
-        .find_map(|part| Some(before.split_once(part)?.0))
-        .unwrap_or(before);
+        .find_map(|part| Some(named_path.split_once(part)?.0))
+        .unwrap_or(named_path);
     let mut models = url.clone();
-    models.set_path(&format!("{before}/models"));
+    models.set_path(&format!("{base}/models"));
     // A list is not streamed.
     let parameters = url.query_pairs().filter(|(name, _)| name != "alt");
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(parameters);
-    let all = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
-    query.extend_pairs(all.map(|(_, pair)| pair));
+    let page_parameters = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
+    query.extend_pairs(page_parameters.map(|(_, pair)| pair));
     let query = query.finish();
     models.set_query(
         Some(&query)

@@ -55,8 +55,8 @@ impl RequestPrefixCache {
             append_elements(&mut cached.text, &elements);
             cached.messages = end;
         }
-        let mut newest = wire.encode_messages(messages, end..messages.len());
-        wire.set_cache_breakpoint(&mut newest);
+        let mut new_messages = wire.encode_messages(messages, end..messages.len());
+        wire.set_cache_breakpoint(&mut new_messages);
 
         let frame = cached_head(&mut self.frame, wire, request);
         let mut body = Vec::with_capacity(frame.len() + cached.text.len());
@@ -65,7 +65,7 @@ impl RequestPrefixCache {
             push_separator(&mut body);
             body.extend_from_slice(&cached.text);
         }
-        append_elements(&mut body, &newest);
+        append_elements(&mut body, &new_messages);
         body.extend_from_slice(CLOSING);
         body
     }

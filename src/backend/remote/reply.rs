@@ -92,8 +92,8 @@ pub(super) fn decode_stream<'a>(
     let event_bytes = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&event_bytes);
     let bytes = body.and_then(move |chunk| {
-        let before = counter.fetch_add(chunk.len(), Ordering::Relaxed);
-        let is_too_long = before > limits.event_bytes_max;
+        let bytes_before = counter.fetch_add(chunk.len(), Ordering::Relaxed);
+        let is_too_long = bytes_before > limits.event_bytes_max;
         ready(if is_too_long {
             Err(faults.too_long("an event", limits.event_bytes_max))
         } else {
@@ -136,13 +136,13 @@ pub(super) async fn decode_whole<'a>(
         .decode_event(piece)
         .map_err(|unread| faults.decode_failed(unread))?;
     if !matches!(events.last(), Some(ReplyEvent::End(_))) {
-        let rest = decoder.end().map_err(|unread| match unread {
+        let last_events = decoder.end().map_err(|unread| match unread {
             ReplyDecodeError::UnexpectedEnd => faults.malformed_reply("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
             | ReplyDecodeError::VendorError(_)
             | ReplyDecodeError::ReplyFailed(_) => faults.decode_failed(unread),
         });
-        events.extend(rest?);
+        events.extend(last_events?);
     }
     Ok(stream::iter(events.into_iter().map(Ok)).boxed())
 }
@@ -184,12 +184,12 @@ impl EventDecoder<'_> {
             if self.is_over {
                 return Ok(None);
             }
-            let read = match self.sse.next().await {
+            let decoded_events = match self.sse.next().await {
                 Some(Ok(event)) => self.decode_event(&event)?,
                 Some(Err(error)) => return Err(self.stream_error(error)),
                 None => self.decoder.end(),
             };
-            let events = read.map_err(|unread| self.faults.decode_failed(unread))?;
+            let events = decoded_events.map_err(|unread| self.faults.decode_failed(unread))?;
             self.ready.extend(events);
         }
     }

@@ -42,11 +42,11 @@ impl OutputAssembler {
         index: Option<u64>,
         value: &Value,
     ) -> Result<usize, OutputFault> {
-        let known = self
+        let known_position = self
             .items
             .iter()
             .rposition(|item| item.is_same_item(index, value));
-        let Some(position) = known else {
+        let Some(position) = known_position else {
             return self.begin_item(index, value.clone());
         };
         if let Some(item) = self.items.get_mut(position) {
@@ -60,13 +60,13 @@ impl OutputAssembler {
     pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
         let id = text_field(event, "item_id");
         let index = event.get("output_index").and_then(Value::as_u64);
-        let newest = |holds: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(holds);
+        let newest_where = |holds: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(holds);
         // Some servers use a new id for an item in every event, others the same index for all
         // items.
-        let by_id = newest(&|item| !id.is_empty() && text_field(&item.value, "id") == id);
-        let by_index = newest(&|item| index.is_some() && item.index == index);
-        let last = newest(&|_| id.is_empty() && index.is_none());
-        match by_id.or(by_index).or(last) {
+        let by_id = newest_where(&|item| !id.is_empty() && text_field(&item.value, "id") == id);
+        let by_index = newest_where(&|item| index.is_some() && item.index == index);
+        let last_item = newest_where(&|_| id.is_empty() && index.is_none());
+        match by_id.or(by_index).or(last_item) {
             Some(position) => Ok(position),
             None => self.begin_item(index, json!({"id": id})),
         }
@@ -148,9 +148,9 @@ impl OutputItem {
         if name.is_empty() {
             return Err(OutputFault::Nameless);
         }
-        let whole = arguments(&self.value);
-        let known = [&whole, &self.arguments];
-        let arguments = known.into_iter().find(|text| !text.trim().is_empty());
+        let whole_arguments = arguments(&self.value);
+        let candidates = [&whole_arguments, &self.arguments];
+        let arguments = candidates.into_iter().find(|text| !text.trim().is_empty());
         Ok(CallRequest {
             id: text_field(&self.value, "call_id").to_owned(),
             name: name.to_owned(),

@@ -180,8 +180,8 @@ fn built_in_tools(config: &Map<String, Value>) -> Vec<Value> {
             json!({"type": "code_interpreter", "container": {"type": "auto"}}),
         ),
     ];
-    let offered = tools.into_iter().filter(|(name, _)| is_on(config, name));
-    offered.map(|(_, tool)| tool).collect()
+    let offered_tools = tools.into_iter().filter(|(name, _)| is_on(config, name));
+    offered_tools.map(|(_, tool)| tool).collect()
 }
 
 /// Sets the value at `key_path`, unless there is one already.

@@ -27,8 +27,8 @@ impl TextDeduplicator {
             return None;
         }
         self.seen.insert(position);
-        let before = self.last.replace(position);
-        let is_another = before.is_some_and(|before| before != position);
+        let position_before = self.last.replace(position);
+        let is_another = position_before.is_some_and(|before| before != position);
         Some(if is_another {
             format!("\n\n{text}")
         } else {

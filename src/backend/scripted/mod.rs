@@ -39,10 +39,10 @@ struct TimedEvent {
 impl ScriptedBackend {
     /// Creates the backend for a script that has been checked.
     pub(crate) fn new(list: ScriptedReplies) -> Self {
-        let used = Mutex::new(vec![false; list.replies.len()]);
+        let used_replies = Mutex::new(vec![false; list.replies.len()]);
         Self {
             replies: list.replies,
-            used,
+            used: used_replies,
         }
     }
 
@@ -71,21 +71,21 @@ impl ScriptedBackend {
     }
 
     fn exhausted_error(&self, request: &ModelRequest<'_>) -> BackendError {
-        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting: Vec<String> = self
+        let used_replies = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused: Vec<String> = self
             .replies
             .iter()
-            .zip(used.iter())
+            .zip(used_replies.iter())
             .enumerate()
             .filter(|(_, (_, used))| !**used)
             .map(|(position, (reply, _))| format!("`replies[{position}]` waits for {}", reply.when))
             .collect();
-        let left = if waiting.is_empty() {
+        let unused_text = if unused.is_empty() {
             "all of its replies are used".to_owned()
         } else {
-            waiting.join("; ")
+            unused.join("; ")
         };
-        let last: String = latest_texts(request)
+        let last_text: String = latest_texts(request)
             .next()
             .unwrap_or_default()
             .chars()
@@ -99,7 +99,7 @@ impl ScriptedBackend {
             .count();
         permanent_error(format!(
             "the script has no reply for this request, which follows {replies} replies and ends in \
-             `{last}`: {left}"
+             `{last_text}`: {unused_text}"
         ))
     }
 }

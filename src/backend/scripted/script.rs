@@ -117,9 +117,9 @@ impl ScriptedReplies {
 
     /// Splits off the first replies, `count` of them at most.
     pub(crate) fn take_first(&mut self, count: usize) -> Self {
-        let rest = self.replies.split_off(count.min(self.replies.len()));
+        let later_replies = self.replies.split_off(count.min(self.replies.len()));
         Self {
-            replies: std::mem::replace(&mut self.replies, rest),
+            replies: std::mem::replace(&mut self.replies, later_replies),
         }
     }
 
@@ -196,7 +196,7 @@ impl ScriptedReplies {
 impl ReplyCondition {
     /// Returns whether `request` satisfies the reply's condition.
     pub(super) fn matches(&self, request: &ModelRequest<'_>) -> bool {
-        let offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
+        let is_offered = |name: &String| request.tools.iter().any(|tool| tool.name == *name);
         self.contains
             .iter()
             .all(|text| any_text(request, |part| part.contains(text)))
@@ -205,8 +205,8 @@ impl ReplyCondition {
                 .last
                 .iter()
                 .all(|text| latest_texts(request).any(|part| part.contains(text)))
-            && self.offers.iter().all(offered)
-            && !self.lacks.iter().any(offered)
+            && self.offers.iter().all(is_offered)
+            && !self.lacks.iter().any(is_offered)
     }
 }
 

@@ -39,11 +39,11 @@ pub(super) fn latest_texts<'a>(request: &ModelRequest<'a>) -> impl Iterator<Item
 /// result, before any other message.
 pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> {
     let mut seen = BTreeSet::new();
-    let mut open = BTreeSet::new();
+    let mut open_calls = BTreeSet::new();
     for message in messages {
         match message {
             ChatMessage::CallResult { call_id, .. } => {
-                if !open.remove(call_id.as_str()) {
+                if !open_calls.remove(call_id.as_str()) {
                     return Some(format!(
                         "there is a result for the call `{call_id}`, which has one already or was never made"
                     ));
@@ -53,7 +53,7 @@ pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> 
             | ChatMessage::Assistant { .. }
             | ChatMessage::Images { .. }
             | ChatMessage::Files { .. } => {
-                if let Some(id) = open.first() {
+                if let Some(id) = open_calls.first() {
                     return Some(format!("the call `{id}` has no result"));
                 }
             }
@@ -63,10 +63,11 @@ pub(super) fn call_result_violation(messages: &[ChatMessage]) -> Option<String> 
                 if !seen.insert(call.id.as_str()) {
                     return Some(format!("two calls have the id `{}`", call.id));
                 }
-                open.insert(call.id.as_str());
+                open_calls.insert(call.id.as_str());
             }
         }
     }
-    open.first()
+    open_calls
+        .first()
         .map(|id| format!("the call `{id}` has no result"))
 }

@@ -146,11 +146,11 @@ impl ClusterState {
         }
         // Pods of Jobs that were deleted are on their way out.
         let is_listed = |pod: &&ListedPod| jobs.iter().any(|job| job.name == pod.job);
-        let known: Vec<&ListedPod> = pods.iter().filter(is_listed).collect();
+        let known_pods: Vec<&ListedPod> = pods.iter().filter(is_listed).collect();
         // What cannot work matters more than what has no place yet.
-        if let Some(why) = known.iter().find_map(|pod| pod.condition.fault()) {
-            let has_pod = |job: &ListedBatchJob| known.iter().any(|pod| pod.job == job.name);
-            let is_hopeless = known.iter().all(|pod| pod.condition.fault().is_some())
+        if let Some(why) = known_pods.iter().find_map(|pod| pod.condition.fault()) {
+            let has_pod = |job: &ListedBatchJob| known_pods.iter().any(|pod| pod.job == job.name);
+            let is_hopeless = known_pods.iter().all(|pod| pod.condition.fault().is_some())
                 && jobs.iter().all(|job| job.is_over || has_pod(job));
             state.fault = is_hopeless.then(|| why.to_owned());
             state.wait = Some(why.to_owned());
@@ -243,10 +243,10 @@ pub fn creation_fault(text: &str) -> Option<String> {
     }
     let list: ListedObjects = serde_json::from_str(text).ok()?;
     let events = list.items.iter().rev();
-    let found = events
+    let event = events
         .filter_map(|item| EventFields::deserialize(item).ok())
         .find(|event| event.reason == "FailedCreate")?;
-    Some(cluster_message(&found.message))
+    Some(cluster_message(&event.message))
 }
 
 #[cfg(test)]

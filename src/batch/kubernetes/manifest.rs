@@ -112,7 +112,7 @@ fn container(settings: &KubernetesSettings, script: &WorkerScript) -> Value {
 /// Returns the variables of the container. Those that others refer to come first.
 fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value> {
     let of_field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    let mut all = vec![
+    let mut variables = vec![
         of_field(POD_VARIABLE, "metadata.name"),
         of_field(NODE_VARIABLE, "spec.nodeName"),
     ];
@@ -122,15 +122,15 @@ fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value>
         plain.remove(name);
     }
     let plain = plain.iter();
-    all.extend(plain.map(|(name, value)| json!({"name": name, "value": literal(value)})));
+    variables.extend(plain.map(|(name, value)| json!({"name": name, "value": literal(value)})));
     for secret in &settings.secrets {
         let of_secret = |key: &String| {
             let from = json!({"secretKeyRef": {"name": secret.name, "key": key}});
             json!({"name": key, "valueFrom": from})
         };
-        all.extend(secret.env.iter().map(of_secret));
+        variables.extend(secret.env.iter().map(of_secret));
     }
-    all
+    variables
 }
 
 /// A volume of a pod, and where its container has it.

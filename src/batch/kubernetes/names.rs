@@ -31,13 +31,13 @@ pub fn batch_label(batch: &str) -> String {
 
 /// Returns the beginning of the names of the Jobs of `batch`, which Kubernetes completes.
 pub fn job_name_prefix(batch: &str) -> String {
-    let rest = batch.strip_prefix("batch_").unwrap_or(batch);
-    let plain = as_dns_label(rest);
+    let stamp = batch.strip_prefix("batch_").unwrap_or(batch);
+    let plain = as_dns_label(stamp);
     let length_max = PREFIX_BYTES_MAX.saturating_sub(PREFIX.len());
-    let name = if plain.len() < length_max && plain == rest.replace('_', "-") {
+    let name = if plain.len() < length_max && plain == stamp.replace('_', "-") {
         plain
     } else {
-        with_digest(rest, length_max.saturating_sub(1))
+        with_digest(stamp, length_max.saturating_sub(1))
     };
     format!("{PREFIX}{name}-")
 }

@@ -139,9 +139,9 @@ impl PodObject {
     /// Returns why it waits.
     fn obstacle(&self, name: &str) -> PodCondition {
         let mut states = self.status.container_statuses.iter();
-        if let Some(waiting) = states.find_map(|status| status.state.waiting.as_ref()) {
-            let why = cluster_message(&waiting.message);
-            let reason = waiting.reason.as_str();
+        if let Some(waiting_state) = states.find_map(|status| status.state.waiting.as_ref()) {
+            let why = cluster_message(&waiting_state.message);
+            let reason = waiting_state.reason.as_str();
             if IMAGE_FAULTS.contains(&reason) {
                 let image = self.image();
                 return PodCondition::Unusable(format!(
@@ -170,21 +170,22 @@ impl PodObject {
             let reason = escape_line(&status.reason);
             return PodCondition::Failed(format!("pod `{name}`: {reason}: {why}"));
         }
-        let Some(ended) = ended else {
+        let Some(termination) = ended else {
             return PodCondition::Failed(format!("pod `{name}` has failed"));
         };
-        let code = ended.exit_code.unwrap_or(-1);
+        let code = termination.exit_code.unwrap_or(-1);
         if code == i64::from(ExitStatus::Parked.code()) {
             let text = format!("pod `{name}` was stopped, and its run can be resumed");
             return PodCondition::Failed(text);
         }
-        let reason = escape_line(&ended.reason);
-        let why = match cluster_message(&ended.message) {
+        let reason = escape_line(&termination.reason);
+        let why = match cluster_message(&termination.message) {
             why if why.is_empty() => String::new(),
             why => format!(": {why}"),
         };
         let text = format!("pod `{name}` ended with exit status {code}, {reason}{why}");
-        if START_FAULTS.contains(&ended.reason.as_str()) || LASTING_EXIT_CODES.contains(&code) {
+        if START_FAULTS.contains(&termination.reason.as_str()) || LASTING_EXIT_CODES.contains(&code)
+        {
             PodCondition::Unusable(text)
         } else {
             PodCondition::Failed(text)

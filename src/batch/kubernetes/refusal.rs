@@ -56,13 +56,13 @@ const WORDS: &[(&str, KubectlRefusal)] = &[
 impl KubectlRefusal {
     /// Returns what the error output of `kubectl` means.
     pub fn from_output(errors: &str) -> Self {
-        let shown = without_log(errors);
+        let error_text = without_log(errors);
         // `error: context "lab" does not exist`.
-        if shown.contains("context \"") && shown.contains("does not exist") {
+        if error_text.contains("context \"") && error_text.contains("does not exist") {
             return KubectlRefusal::UnknownContext;
         }
-        let found = WORDS.iter().find(|(words, _)| shown.contains(words));
-        found.map_or(KubectlRefusal::Unknown, |(_, refusal)| *refusal)
+        let first_match = WORDS.iter().find(|(words, _)| error_text.contains(words));
+        first_match.map_or(KubectlRefusal::Unknown, |(_, refusal)| *refusal)
     }
 
     /// Returns what failed.
@@ -112,13 +112,13 @@ pub fn shown_error(errors: &str) -> String {
 /// Removes lines of the log of `kubectl`, which repeat the error with more words, if there are
 /// others.
 fn without_log(errors: &str) -> String {
-    let mut others: Vec<&str> = errors.lines().filter(|line| !is_log_line(line)).collect();
+    let mut error_lines: Vec<&str> = errors.lines().filter(|line| !is_log_line(line)).collect();
     // Some versions print an error twice.
-    others.dedup();
-    if others.iter().all(|line| line.trim().is_empty()) {
+    error_lines.dedup();
+    if error_lines.iter().all(|line| line.trim().is_empty()) {
         errors.to_owned()
     } else {
-        others.join("\n")
+        error_lines.join("\n")
     }
 }
 

@@ -153,16 +153,17 @@ pub struct NodeToleration {
 impl KubernetesSettings {
     /// Parses the file `name`.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
-        let wrong = |why: String| {
+        let settings_error = |why: String| {
             let message = format!("`{name}` cannot be used: {why}");
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Kubernetes\" in docs/batch.md for an example")
         };
-        let settings: Self = serde_yaml::from_str(text)
-            .map_err(|error: serde_yaml::Error| wrong(error.without_snippet().to_string()))?;
+        let settings: Self = serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
+            settings_error(error.without_snippet().to_string())
+        })?;
         match settings.fault() {
             None => Ok(settings),
-            Some(why) => Err(wrong(why)),
+            Some(why) => Err(settings_error(why)),
         }
     }
 
@@ -215,8 +216,9 @@ impl KubernetesSettings {
             ("labels", self.labels.len()),
             ("annotations", self.annotations.len()),
         ];
-        let many = counts.iter().find(|(_, count)| *count > ENTRIES_MAX);
-        many.map(|(key, _)| format!("`{key}` has more than {ENTRIES_MAX} entries"))
+        let excess = counts.iter().find(|(_, count)| *count > ENTRIES_MAX);
+        excess
+            .map(|(key, _)| format!("`{key}` has more than {ENTRIES_MAX} entries"))
             .or_else(|| self.text_fault())
             .or_else(|| self.name_fault())
             .or_else(|| self.volume_fault())
@@ -232,14 +234,14 @@ impl KubernetesSettings {
 
     /// Finds a text that cannot be meant.
     fn text_fault(&self) -> Option<String> {
-        let one = |key: &'static str, text: &Option<String>| text.clone().map(|text| (key, text));
+        let entry = |key: &'static str, text: &Option<String>| text.clone().map(|text| (key, text));
         let texts = [
             Some(("image", self.image.clone())),
-            one("context", &self.context),
-            one("namespace", &self.namespace),
-            one("runtime_class_name", &self.runtime_class_name),
-            one("service_account_name", &self.service_account_name),
-            one("priority_class_name", &self.priority_class_name),
+            entry("context", &self.context),
+            entry("namespace", &self.namespace),
+            entry("runtime_class_name", &self.runtime_class_name),
+            entry("service_account_name", &self.service_account_name),
+            entry("priority_class_name", &self.priority_class_name),
         ];
         texts.into_iter().flatten().find_map(|(key, text)| {
             let has_space = text.contains(|c: char| c.is_whitespace() || c.is_control());
@@ -255,13 +257,14 @@ impl KubernetesSettings {
             .iter()
             .filter_map(|volume| volume.persistent_volume_claim.as_ref());
         let secrets = self.secrets.iter().map(|secret| &secret.name);
-        let all = claims
+        let mut names = claims
             .chain(secrets)
             .chain(&self.image_pull_secrets)
             .chain(&self.namespace);
-        let mut wrong = all.filter(|name| !is_object_name(name));
-        let wrong = wrong.next()?;
-        Some(format!("`{wrong}` is not the name of a Kubernetes object"))
+        let wrong_name = names.find(|name| !is_object_name(name))?;
+        Some(format!(
+            "`{wrong_name}` is not the name of a Kubernetes object"
+        ))
     }
 
     fn volume_fault(&self) -> Option<String> {

@@ -71,7 +71,7 @@ impl ServedTool {
         let paths = self
             .paths(&arguments)
             .map_err(|fault| self.invalid_arguments(fault))?;
-        let touched = |path| TouchedPath {
+        let touched_path = |path| TouchedPath {
             path,
             wanted: self.permission,
         };
@@ -82,7 +82,7 @@ impl ServedTool {
             operation: self.operation,
             outside: self.outside,
             arguments,
-            paths: paths.into_iter().map(touched).collect(),
+            paths: paths.into_iter().map(touched_path).collect(),
         }))
     }
 
@@ -98,8 +98,8 @@ impl ServedTool {
             return Ok(Map::new());
         }
         let mut value: Value = serde_json::from_str(text).map_err(CallParseError::Malformed)?;
-        if let Value::String(inner) = &value {
-            value = serde_json::from_str(inner).map_err(CallParseError::Malformed)?;
+        if let Value::String(json_text) = &value {
+            value = serde_json::from_str(json_text).map_err(CallParseError::Malformed)?;
         }
         match value {
             Value::Null => Ok(Map::new()),
@@ -149,12 +149,17 @@ impl<'a> PathSearch<'a> {
         depth: usize,
     ) -> Result<(), ArgumentFault> {
         let schema = self.resolve_reference(schema);
-        let declared = schema.get("properties").and_then(|all| all.get(name));
-        if declared.is_none() {
+        let property_schema = schema.get("properties").and_then(|all| all.get(name));
+        if property_schema.is_none() {
             self.text(name)?;
         }
-        let other = schema.get("additionalProperties").unwrap_or(&Value::Null);
-        self.value(value, declared.unwrap_or(other), is_content, depth)
+        let other_schema = schema.get("additionalProperties").unwrap_or(&Value::Null);
+        self.value(
+            value,
+            property_schema.unwrap_or(other_schema),
+            is_content,
+            depth,
+        )
     }
 
     fn value(
@@ -164,7 +169,7 @@ impl<'a> PathSearch<'a> {
         is_content: bool,
         depth: usize,
     ) -> Result<(), ArgumentFault> {
-        let below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
+        let depth_below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
         let schema = self.resolve_reference(schema);
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
@@ -173,15 +178,15 @@ impl<'a> PathSearch<'a> {
             Value::Array(items) => {
                 let of_items = schema.get("items").unwrap_or(&Value::Null);
                 let mut items = items.iter();
-                items.try_for_each(|item| self.value(item, of_items, is_content, below))
+                items.try_for_each(|item| self.value(item, of_items, is_content, depth_below))
             }
             Value::Object(fields) => {
                 let mut fields = fields.iter();
                 fields.try_for_each(|(name, value)| {
                     if is_content {
-                        self.value(value, &Value::Null, true, below)
+                        self.value(value, &Value::Null, true, depth_below)
                     } else {
-                        self.field(name, value, schema, false, below)
+                        self.field(name, value, schema, false, depth_below)
                     }
                 })
             }
@@ -289,8 +294,8 @@ fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
         let path = path.and_then(|path| UserPath::parse(path.to_str()?).ok());
         return path.map(Some).ok_or_else(ambiguous);
     }
-    let first = text.split('/').next().unwrap_or_default();
-    let names_home = first.starts_with('~') && !first.contains(char::is_whitespace);
+    let first_name = text.split('/').next().unwrap_or_default();
+    let names_home = first_name.starts_with('~') && !first_name.contains(char::is_whitespace);
     if names_home {
         return Err(ambiguous());
     }

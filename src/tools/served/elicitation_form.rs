@@ -55,13 +55,13 @@ impl ElicitationForm {
         if properties.is_empty() || properties.len() > FIELDS_MAX {
             return None;
         }
-        let required = schema.get("required").and_then(Value::as_array);
+        let required_names = schema.get("required").and_then(Value::as_array);
         let is_required = |name: &str| {
-            let mut names = required.into_iter().flatten();
+            let mut names = required_names.into_iter().flatten();
             names.any(|required| required == name)
         };
-        let rest = properties.keys().filter(|name| !order.contains(name));
-        let names = order.iter().chain(rest);
+        let other_names = properties.keys().filter(|name| !order.contains(name));
+        let names = order.iter().chain(other_names);
         let fields = names.filter_map(|name| Some((name, properties.get(name)?)));
         let fields = fields.map(|(name, schema)| FormField::parse(name, schema, is_required(name)));
         fields.collect::<Option<Vec<FormField>>>().map(Self)
@@ -192,8 +192,10 @@ impl FormFieldKind {
             FormFieldKind::OneOf(choices) => find_choice(choices, text).map(Value::from),
             FormFieldKind::SomeOf(choices) => {
                 let parts = text.split(',').map(str::trim);
-                let chosen = parts.map(|part| find_choice(choices, part));
-                chosen.collect::<Option<Vec<String>>>().map(Value::from)
+                let chosen_values = parts.map(|part| find_choice(choices, part));
+                chosen_values
+                    .collect::<Option<Vec<String>>>()
+                    .map(Value::from)
             }
         }
     }

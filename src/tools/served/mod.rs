@@ -237,12 +237,12 @@ impl ToolCatalogue {
         let mut notes = Vec::new();
         for tool in tools {
             let full_name = tool.offer.name.to_string();
-            if let Some(other) = self.0.get(&full_name) {
-                let (server, name) = (&tool.server, &other.name);
+            if let Some(other_tool) = self.0.get(&full_name) {
+                let (server, name) = (&tool.server, &other_tool.name);
                 notes.push(format!(
                     "a tool of `{server}` is not offered: its name `{full_name}` is taken by \
                      `{name}` of `{}`",
-                    other.server
+                    other_tool.server
                 ));
             } else {
                 self.0.insert(full_name, Arc::new(tool));

@@ -107,23 +107,23 @@ pub fn offer_tools(
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
     let mut used_names = BTreeSet::new();
     let server = &rules.server;
-    let mut wanted: Vec<&ServerToolDescription> = described
+    let mut wanted_tools: Vec<&ServerToolDescription> = described
         .iter()
         .filter(|tool| rules.is_chosen(&tool.name))
         .collect();
-    if let Some(more) = wanted
+    if let Some(more) = wanted_tools
         .len()
         .checked_sub(TOOLS_PER_SERVER_MAX)
         .filter(|more| *more > 0)
     {
-        wanted.truncate(TOOLS_PER_SERVER_MAX);
+        wanted_tools.truncate(TOOLS_PER_SERVER_MAX);
         let more = count_noun(more, "tool");
         notes.push(format!(
             "{more} of `{server}` too many: {TOOLS_PER_SERVER_MAX} are offered; choose with \
              `allowed_tools`"
         ));
     }
-    for tool in wanted {
+    for tool in wanted_tools {
         let name = escape_name(&truncate(&tool.name, NAME_CHARS_MAX));
         match rules.offer(tool) {
             Ok(offered) if used_names.insert(offered.offer.name.clone()) => tools.push(offered),
@@ -133,20 +133,21 @@ pub fn offer_tools(
             Err(why) => notes.push(format!("`{name}` of `{server}` is not offered: {why}")),
         }
     }
-    let known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
-    let listed = rules
+    let is_known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
+    let allowed_names = rules
         .allowed
         .iter()
         .flatten()
         .map(|name| (name, "allowed_tools"));
     let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
     let excluded = rules.excluded.iter().map(|name| (name, "exclude_tools"));
-    let unknown = listed
+    let unknown_names = allowed_names
         .chain(excluded)
         .chain(by_rule)
-        .filter(|(name, _)| !known(name));
+        .filter(|(name, _)| !is_known(name));
     notes.extend(
-        unknown.map(|(name, key)| format!("`{server}` has no tool `{name}`, which `{key}` names")),
+        unknown_names
+            .map(|(name, key)| format!("`{server}` has no tool `{name}`, which `{key}` names")),
     );
     (tools, notes)
 }
@@ -158,11 +159,11 @@ impl ServerRules {
     }
 
     fn is_chosen(&self, name: &str) -> bool {
-        let listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
+        let is_listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
         let mut ruled = self.ruled.iter();
         let is_denied =
             ruled.any(|(entry, ruling)| *ruling == RuleAction::Deny && self.names(entry, name));
-        self.allowed.as_deref().is_none_or(listed) && !listed(&self.excluded) && !is_denied
+        self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded) && !is_denied
     }
 
     /// Returns the full name of the tool that an entry of a list names.
@@ -175,12 +176,12 @@ impl ServerRules {
 
     /// Returns the tool as it is offered, or the reason why it is not.
     fn offer(&self, tool: &ServerToolDescription) -> Result<ServedTool, String> {
-        let Some(full) = full_name(self, &tool.name) else {
+        let Some(offered_name) = full_name(self, &tool.name) else {
             return Err("a name has letters, digits, `_`, `-`, `.` and `/`".to_owned());
         };
-        if full.len() > FULL_NAME_BYTES_MAX {
+        if offered_name.len() > FULL_NAME_BYTES_MAX {
             return Err(format!(
-                "its name `{full}` is longer than the {FULL_NAME_BYTES_MAX} bytes that vendors \
+                "its name `{offered_name}` is longer than the {FULL_NAME_BYTES_MAX} bytes that vendors \
                  take; give the server a shorter name"
             ));
         }
@@ -193,7 +194,7 @@ impl ServerRules {
             name: tool.name.clone(),
             operation: tool.operation,
             offer: ToolOffer {
-                name: Cow::Owned(full),
+                name: Cow::Owned(offered_name),
                 description: description(&tool.description),
                 parameters: clean_tool_schema(&tool.schema)?,
             },
@@ -269,7 +270,7 @@ pub fn clean_tool_schema(schema: &Value) -> Result<Value, String> {
 /// Returns the value with control and invisible characters of all its strings escaped; `None` if it
 /// is nested deeper than `depth` levels.
 fn clean_schema(value: &Value, depth: usize) -> Option<Value> {
-    let below = depth.checked_sub(1)?;
+    let depth_below = depth.checked_sub(1)?;
     Some(match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(text) => {
@@ -277,12 +278,12 @@ fn clean_schema(value: &Value, depth: usize) -> Option<Value> {
             Value::String(lines.join("\n"))
         }
         Value::Array(items) => {
-            let items = items.iter().map(|item| clean_schema(item, below));
+            let items = items.iter().map(|item| clean_schema(item, depth_below));
             Value::Array(items.collect::<Option<_>>()?)
         }
         Value::Object(fields) => {
             let field = |(name, value): (&String, &Value)| {
-                Some((escape_line(name), clean_schema(value, below)?))
+                Some((escape_line(name), clean_schema(value, depth_below)?))
             };
             Value::Object(fields.iter().map(field).collect::<Option<Map<_, _>>>()?)
         }

@@ -17,7 +17,7 @@ pub fn argument_fault(schema: &Value, arguments: &Map<String, Value>) -> Option<
 
 /// Returns what is wrong with the value at `location`.
 fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> Option<String> {
-    let below = depth.checked_sub(1)?;
+    let depth_below = depth.checked_sub(1)?;
     let subject = || match location {
         "" => "the arguments".to_owned(),
         location => format!("`{}`", single_line(location, NAME_CHARS_MAX)),
@@ -25,11 +25,11 @@ fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> O
     if let Some(Value::Array(allowed)) = schema.get("enum")
         && !allowed.contains(value)
     {
-        let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
+        let allowed_texts: Vec<String> = allowed.iter().map(Value::to_string).collect();
         return Some(format!(
             "{} must be one of {}",
             subject(),
-            allowed.join(", ")
+            allowed_texts.join(", ")
         ));
     }
     let kinds: Vec<&str> = match schema.get("type") {
@@ -49,10 +49,10 @@ fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> O
             let schema = schema.get("items")?;
             let mut items = items.iter().enumerate();
             items.find_map(|(index, item)| {
-                value_fault(schema, item, &format!("{location}[{index}]"), below)
+                value_fault(schema, item, &format!("{location}[{index}]"), depth_below)
             })
         }
-        Value::Object(fields) => fields_fault(schema, fields, location, below),
+        Value::Object(fields) => fields_fault(schema, fields, location, depth_below),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
@@ -67,19 +67,19 @@ fn fields_fault(
         "" => name.to_owned(),
         location => format!("{location}.{name}"),
     };
-    let mut required = schema
+    let mut required_names = schema
         .get("required")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .filter_map(Value::as_str);
-    if let Some(missing) = required.find(|name| !fields.contains_key(*name)) {
-        return Some(format!("`{}` is missing", path(missing)));
+    if let Some(missing_name) = required_names.find(|name| !fields.contains_key(*name)) {
+        return Some(format!("`{}` is missing", path(missing_name)));
     }
     let properties = schema.get("properties").and_then(Value::as_object);
-    let others = schema.get("additionalProperties");
+    let additional = schema.get("additionalProperties");
     fields.iter().find_map(|(name, value)| {
-        match (properties.and_then(|known| known.get(name)), others) {
+        match (properties.and_then(|known| known.get(name)), additional) {
             (None, Some(Value::Bool(false))) => {
                 let name = single_line(&path(name), NAME_CHARS_MAX);
                 Some(format!("there is no argument `{name}`"))
