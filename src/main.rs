@@ -94,8 +94,8 @@ fn host(words: &[OsString]) -> Result<Host> {
 fn current_dir() -> Result<AbsPath> {
     let process_dir = env::current_dir().map_err(anyhow::Error::from);
     let absolute_dir = process_dir.and_then(|path| {
-        let shown = path.display().to_string();
-        AbsPath::new(path).with_context(|| format!("`{shown}` is not an absolute path"))
+        let shown_path = path.display().to_string();
+        AbsPath::new(path).with_context(|| format!("`{shown_path}` is not an absolute path"))
     });
     absolute_dir.map_err(|cause| {
         Error::new(ErrorKind::Environment, "cannot use the current directory")

@@ -160,8 +160,8 @@ impl CallConversations {
         setup: ConversationSetup,
         cancelled: &CancellationToken,
     ) -> SubagentReport {
-        let recorded = self.recorded_subagent(call_id, &setup.task.id);
-        if let Some(report) = recorded.and_then(RecordedSubagent::report) {
+        let recorded_subagent = self.recorded_subagent(call_id, &setup.task.id);
+        if let Some(report) = recorded_subagent.and_then(RecordedSubagent::report) {
             return report;
         }
         if cancelled.is_cancelled() {
@@ -172,7 +172,7 @@ impl CallConversations {
                 elapsed: Duration::ZERO,
             };
         }
-        let recorded = recorded.map(|recorded| recorded.conversation.clone());
+        let recorded_conversation = recorded_subagent.map(|recorded| recorded.conversation.clone());
         let task = setup.task.clone();
         emit(
             &self.events,
@@ -187,7 +187,7 @@ impl CallConversations {
         let began = Instant::now();
         let (events, arriving) = mpsc::channel(EVENTS_WAITING_MAX);
         let (seconds_max, limit) = (setup.seconds_max, setup.limit);
-        let session = self.session(call_id, setup, recorded, events);
+        let session = self.session(call_id, setup, recorded_conversation, events);
         let (mut answer, work_end) = (String::new(), self.time_limit(began, seconds_max));
         let working = async {
             // The session is dropped at the end of this block, which closes the channel.

@@ -368,8 +368,9 @@ impl ModelSession {
                 execution.await
             }
         };
-        let interrupted = |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
-        let observation = done.unwrap_or_else(interrupted);
+        let interrupted_observation =
+            |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
+        let observation = done.unwrap_or_else(interrupted_observation);
         let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,

@@ -30,11 +30,11 @@ pub(super) fn compact(
     }
     let bytes_before = total_bytes(messages);
     let recent = recent_start(messages, recent_steps(messages, recent_share));
-    let older = truncate_results(messages, recent);
+    let older_count = truncate_results(messages, recent);
     if is_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the middle of {}",
-            count_noun(older, "older tool result")
+            count_noun(older_count, "older tool result")
         ));
     }
     let steps = summarise(messages, recent);
@@ -66,8 +66,8 @@ fn recent_steps(messages: &[ChatMessage], share: Option<f64>) -> usize {
         .iter()
         .filter(|message| matches!(message, ChatMessage::Assistant { .. }));
     let reply_count = u32::try_from(replies.count()).unwrap_or(u32::MAX);
-    let least = f64::from(reply_count) * share;
-    let count = (1..=reply_count).find(|count| f64::from(*count) >= least);
+    let count_min = f64::from(reply_count) * share;
+    let count = (1..=reply_count).find(|count| f64::from(*count) >= count_min);
     count
         .and_then(|count| usize::try_from(count).ok())
         .unwrap_or(1)
@@ -105,11 +105,11 @@ fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
 /// Replaces each run of steps before the message at `end` by a summary. Returns the number of
 /// steps.
 fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
-    let recent = messages.split_off(end.min(messages.len()));
-    let older = std::mem::take(messages);
+    let recent_messages = messages.split_off(end.min(messages.len()));
+    let older_messages = std::mem::take(messages);
     let mut steps = 0_usize;
     let mut run: Vec<ChatMessage> = Vec::new();
-    for message in older {
+    for message in older_messages {
         if let ChatMessage::User(_) | ChatMessage::Files { .. } = message {
             replace_run(messages, &mut run, &mut steps);
             messages.push(message);
@@ -118,7 +118,7 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
         }
     }
     replace_run(messages, &mut run, &mut steps);
-    messages.extend(recent);
+    messages.extend(recent_messages);
     steps
 }
 

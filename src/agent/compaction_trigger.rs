@@ -53,9 +53,9 @@ impl CompactionTrigger {
 
 /// Returns which share of a context is used.
 fn share(used: u64, context: u64) -> Option<f64> {
-    let used = f64::from(u32::try_from(used).ok()?);
+    let used_tokens = f64::from(u32::try_from(used).ok()?);
     let context = f64::from(u32::try_from(context).ok()?);
-    (context > 0.0).then(|| used / context)
+    (context > 0.0).then(|| used_tokens / context)
 }
 
 #[cfg(test)]

@@ -41,12 +41,14 @@ impl ModelSession {
     /// record does not hold the content, which is kept next to it.
     pub(super) fn media_call(&self) -> MediaCall {
         let recorded_subagents = self.recorded.iter().flat_map(|memory| &memory.subagents);
-        let completed = recorded_subagents.filter(|known| {
+        let completed_subagents = recorded_subagents.filter(|known| {
             let is_completed = |ending: &SubagentEnding| ending.status == SubagentStatus::Completed;
             known.subagent.as_str() == NAME && known.ending.as_ref().is_some_and(is_completed)
         });
         MediaCall {
-            completed: completed.map(|known| known.call_id.clone()).collect(),
+            completed: completed_subagents
+                .map(|known| known.call_id.clone())
+                .collect(),
             paid: self.paid_media.clone(),
             conversations: self
                 .call_conversations()

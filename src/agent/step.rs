@@ -329,9 +329,9 @@ impl ModelSession {
             slot.set_token_count(tokens);
         }
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
-        let failed = reply.is_err();
-        tracing::debug!(agent, messages, failed, "a model was asked");
-        let outcome = match (request.is_uncounted, failed) {
+        let has_failed = reply.is_err();
+        tracing::debug!(agent, messages, failed = has_failed, "a model was asked");
+        let outcome = match (request.is_uncounted, has_failed) {
             (true, _) => RequestOutcome::Uncounted,
             (false, true) => RequestOutcome::Failed,
             (false, false) => RequestOutcome::Complete,
@@ -453,8 +453,8 @@ fn too_many_calls() -> BackendError {
 /// Splits `text` into pieces of at most `bytes_max`, which is enough for every character.
 fn split_text(mut text: String, bytes_max: usize) -> impl Iterator<Item = String> {
     std::iter::from_fn(move || {
-        let rest = text.split_off(text.floor_char_boundary(bytes_max));
-        let piece = std::mem::replace(&mut text, rest);
+        let later_text = text.split_off(text.floor_char_boundary(bytes_max));
+        let piece = std::mem::replace(&mut text, later_text);
         (!piece.is_empty()).then_some(piece)
     })
 }

@@ -166,13 +166,13 @@ impl SubagentCall {
         if choices.is_some_and(|choices| !choices.has_models(task)) {
             return None;
         }
-        let named = self.conversations.models.first()?;
-        let named = &named.subagents;
-        let is_chosen = |name: &str| named.iter().find(|model| *model.name == *name);
+        let first_model = self.conversations.models.first()?;
+        let models = &first_model.subagents;
+        let is_chosen = |name: &str| models.iter().find(|model| *model.name == *name);
         let chosen_model = task.agent.as_deref().and_then(is_chosen);
         chosen_model.or_else(|| {
             let turn = self.setup.number_before(&task.id);
-            named.get(turn.checked_rem(named.len())?)
+            models.get(turn.checked_rem(models.len())?)
         })
     }
 
@@ -235,12 +235,12 @@ impl SubagentRunner for SubagentCall {
         async move {
             let token = CancellationToken::new();
             let token = &token;
-            let running = stream::iter(specs).enumerate().map(|(index, spec)| {
+            let conversations = stream::iter(specs).enumerate().map(|(index, spec)| {
                 let setup = self.conversation(spec);
                 async move { (index, self.conversations.run(call_id, setup, token).await) }
             });
             // One that works long keeps no other from starting.
-            let running = running.buffer_unordered(self.setup.limits.concurrent_max);
+            let running = conversations.buffer_unordered(self.setup.limits.concurrent_max);
             let mut reports: Vec<(usize, SubagentReport)> =
                 cancel_when(cancelled, token, Box::pin(running.collect())).await;
             reports.sort_by_key(|(index, _)| *index);

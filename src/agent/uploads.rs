@@ -51,8 +51,8 @@ impl ModelSession {
                 }
             };
             let addition = read.and_then(|content| {
-                let added = collector.add(content);
-                added.map_err(|rejection| rejection.to_string())
+                let addition = collector.add(content);
+                addition.map_err(|rejection| rejection.to_string())
             });
             match addition {
                 Ok(()) => sources.push(source.to_string()),
@@ -99,14 +99,14 @@ async fn read_file(
 ) -> Result<ModelFile, String> {
     let gate = gate.ok_or_else(|| "the agent may not read it".to_owned())?;
     let path = UserPath::parse(path.to_string()).map_err(|invalid| invalid.to_string())?;
-    let read = move || {
+    let read_file = move || {
         let permitted = gate
             .check(ToolCall::ReadMediaFile { path })
             .map_err(|denial| denial.reason)?;
         exec::read_model_file(permitted, class)
     };
-    let read = tokio::task::spawn_blocking(read).await;
-    read.map_err(|fault| fault.to_string())?
+    let read_result = tokio::task::spawn_blocking(read_file).await;
+    read_result.map_err(|fault| fault.to_string())?
 }
 
 /// Parses the bytes of the file that was read from `url`.

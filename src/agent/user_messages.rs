@@ -301,11 +301,11 @@ impl UserMessageLog {
         self.incoming.messages.close();
         while self.next_arrived(events).await.is_some() {}
         let logged = self.logged.borrow();
-        let unread = logged
+        let unread_entries = logged
             .iter()
             .enumerate()
             .filter(|(_, logged)| !logged.was_shown.load(Ordering::Relaxed));
-        let unread = unread.map(|(index, logged)| NumberedMessage {
+        let unread = unread_entries.map(|(index, logged)| NumberedMessage {
             number: number_at(index),
             message: logged.message.clone(),
         });

@@ -68,12 +68,12 @@ impl ChecklistRule {
         } else {
             self.threshold
         };
-        let lowered = if answers_left.saturating_mul(10) >= total.saturating_mul(7) {
+        let lowered_bar = if answers_left.saturating_mul(10) >= total.saturating_mul(7) {
             raised.saturating_sub(1)
         } else {
             raised
         };
-        lowered.min(CRITERION_SCORE_MAX)
+        lowered_bar.min(CRITERION_SCORE_MAX)
     }
 }
 

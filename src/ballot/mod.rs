@@ -491,11 +491,11 @@ impl Ballot {
     /// It never is for the agent with the fewest answers, so that one of them can always continue.
     fn would_be_too_far_ahead(&self, voter: &BallotVoter, open: &[&BallotVoter]) -> bool {
         let other_voters = open.iter().filter(|other| other.agent != voter.agent);
-        let fewest = other_voters.map(|other| other.answers).min();
-        let (Some(lead_max), Some(fewest)) = (self.rules.answer_lead_max, fewest) else {
+        let answers_min = other_voters.map(|other| other.answers).min();
+        let (Some(lead_max), Some(answers_min)) = (self.rules.answer_lead_max, answers_min) else {
             return false;
         };
-        voter.answers.saturating_add(1) > fewest.saturating_add(lead_max.max(1))
+        voter.answers.saturating_add(1) > answers_min.saturating_add(lead_max.max(1))
     }
 
     fn answers_given(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {
@@ -558,10 +558,10 @@ pub fn count_votes(
 
 /// Returns the candidate with the most votes; in a tie, the first in order.
 pub fn most_voted(votes: &[(AgentNumber, u32)]) -> Option<AgentNumber> {
-    let most = votes.iter().map(|(_, count)| *count).max()?;
+    let votes_max = votes.iter().map(|(_, count)| *count).max()?;
     votes
         .iter()
-        .find(|(_, count)| *count == most)
+        .find(|(_, count)| *count == votes_max)
         .map(|(agent, _)| *agent)
 }
 

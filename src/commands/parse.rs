@@ -55,11 +55,11 @@ pub fn parse(text: &str) -> ParsedCommandLine {
         Ok(()) => reading.parse_script(text, &ParseContext::default()),
         Err(_) => Err(UnparsedReason::Syntax),
     };
-    if let Err(unread) = outcome {
-        if matches!(unread, UnparsedReason::Syntax | UnparsedReason::Ambiguous) {
+    if let Err(reason) = outcome {
+        if matches!(reason, UnparsedReason::Syntax | UnparsedReason::Ambiguous) {
             reading.line.commands.clear();
         }
-        reading.line.unread = Some(unread);
+        reading.line.unread = Some(reason);
     }
     reading.line
 }

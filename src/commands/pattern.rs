@@ -15,10 +15,10 @@ pub struct CommandRegex(Regex);
 impl CommandRegex {
     /// Compiles a pattern from the config. The error gives the cause in one line.
     pub fn parse(written: &str) -> Result<Self, String> {
-        let built = RegexBuilder::new(written)
+        let build_result = RegexBuilder::new(written)
             .size_limit(PATTERN_BYTES_MAX)
             .build();
-        built.map(Self).map_err(|error| {
+        build_result.map(Self).map_err(|error| {
             if matches!(error, regex::Error::CompiledTooBig(_)) {
                 return "it is too large".to_owned();
             }

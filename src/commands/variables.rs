@@ -48,7 +48,7 @@ pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedComman
         .chain(arguments)
         .filter_map(ShellWord::assignment)
         .filter(|(_, value)| value.known_text().is_none_or(|value| !value.is_empty()));
-    let started = assignments.filter_map(|(name, value)| {
+    let started_commands = assignments.filter_map(|(name, value)| {
         if PLACES.contains(&name.as_str()) {
             Some(WrappedCommand::Unknown)
         } else if COMMAND_LINES.contains(&name.as_str()) {
@@ -57,5 +57,5 @@ pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedComman
             None
         }
     });
-    started.collect()
+    started_commands.collect()
 }

@@ -129,14 +129,15 @@ impl CommandLineConfig {
     /// Returns the values of variables that must not appear in any record. Inherited values are
     /// looked up in `own_variables`.
     pub fn secrets(&self, own_variables: &ConfigVariables) -> Vec<SecretString> {
-        let passed = self
+        let names = self
             .mode
             .passed_variables()
             .iter()
             .filter(|name| is_secret(name));
-        let passed = passed.filter_map(|name| own_variables.get(name).map(SecretString::from));
+        let passed_variables =
+            names.filter_map(|name| own_variables.get(name).map(SecretString::from));
         variable_secrets(&self.env, own_variables)
-            .chain(passed)
+            .chain(passed_variables)
             .collect()
     }
 

@@ -67,14 +67,14 @@ impl FromStr for SshEngineHost {
         if !user.is_none_or(is_name) {
             return Err("its user has other characters than letters, digits and `._-`");
         }
-        let plain = host
+        let address_in_brackets = host
             .strip_prefix('[')
             .and_then(|host| host.strip_suffix(']'));
         let is_address = |host: &str| {
             host.bytes()
                 .all(|byte| byte.is_ascii_hexdigit() || byte == b':')
         };
-        let host = match plain {
+        let host = match address_in_brackets {
             Some(address) if !address.is_empty() && is_address(address) => address,
             None if is_name(host) => host,
             Some(_) | None => return Err(EXPECTED),

@@ -276,7 +276,7 @@ impl Config {
     /// Returns every path of the user that an agent can write to in the final phase.
     pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
         let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed = self
+        let listed_paths = self
             .orchestrator
             .context_paths
             .iter()
@@ -289,7 +289,7 @@ impl Config {
                 FolderGuard::On { write, .. } => write.as_slice(),
                 FolderGuard::Off | FolderGuard::Role { .. } => &[],
             });
-        listed.map(|context| &context.path).chain(guarded)
+        listed_paths.map(|context| &context.path).chain(guarded)
     }
 
     /// Restricts a found config to the project at `project` and to the vendors' own hosts, in the

@@ -186,8 +186,8 @@ fn agent(agent: &AgentConfig) -> Value {
         add(&backend::ALLOWED_TOOLS, json!(allowed_tools));
     }
     add(&backend::EXCLUDE_TOOLS, json!(agent.tools.excluded));
-    let enforced = agent.read_before_delete == ReadBeforeDelete::Enforced;
-    add(&backend::ENFORCE_READ_BEFORE_DELETE, json!(enforced));
+    let is_enforced = agent.read_before_delete == ReadBeforeDelete::Enforced;
+    add(&backend::ENFORCE_READ_BEFORE_DELETE, json!(is_enforced));
     if let FolderGuard::On {
         root,
         read,

@@ -162,6 +162,6 @@ fn reference(section: &KeySection) -> Value {
 
 /// Returns the last component of a section's path: `backend` of `agents[].backend`.
 fn definition_name(section: &KeySection) -> String {
-    let last = section.path.rsplit('.').next().unwrap_or_default();
-    last.trim_end_matches("[]").to_owned()
+    let last_part = section.path.rsplit('.').next().unwrap_or_default();
+    last_part.trim_end_matches("[]").to_owned()
 }

@@ -41,8 +41,8 @@ pub enum StoragePath {
 impl StoragePath {
     /// Parses a directory's path; `None` if it is empty, or relative with `..`.
     pub fn parse(text: &str) -> Option<Self> {
-        if let Some(absolute) = AbsPath::new(text) {
-            return Some(StoragePath::Absolute(absolute));
+        if let Some(absolute_path) = AbsPath::new(text) {
+            return Some(StoragePath::Absolute(absolute_path));
         }
         let rel = RelPath::new(text)?;
         let path = match rel.as_path().strip_prefix(STATE_DIR) {

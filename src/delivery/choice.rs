@@ -88,13 +88,13 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         }
     }
     // A directory is created with its content.
-    let mut needed = BTreeSet::new();
+    let mut needed_paths = BTreeSet::new();
     for entry in with_choice(plan, &choices, DeliveryChoice::Apply) {
         if !entry.ours.is_absent() {
-            needed.extend(ancestors(entry));
+            needed_paths.extend(ancestors(entry));
         }
     }
-    let mut missing: BTreeSet<RootedPath> = BTreeSet::new();
+    let mut missing_directories: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         let path = rooted_path(entry);
         let is_removed = entry.theirs.is_directory() && !entry.ours.is_directory();
@@ -102,14 +102,16 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         if is_removed && staying.contains(&path) {
             *choice = DeliveryChoice::Leave;
         }
-        if is_created && needed.contains(&path) && entry.conflict.is_none() {
+        if is_created && needed_paths.contains(&path) && entry.conflict.is_none() {
             *choice = DeliveryChoice::Apply;
         }
-        if !entry.ours.is_absent() && ancestors(entry).any(|above| missing.contains(&above)) {
+        if !entry.ours.is_absent()
+            && ancestors(entry).any(|above| missing_directories.contains(&above))
+        {
             *choice = DeliveryChoice::Leave;
         }
         if is_created && *choice == DeliveryChoice::Leave {
-            missing.insert(path);
+            missing_directories.insert(path);
         }
     }
     choices

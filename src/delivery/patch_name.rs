@@ -11,20 +11,20 @@ pub fn quote_patch_name(prefix: &str, path: &RelPath) -> String {
     let path = path.as_path().as_os_str().as_bytes();
     let bytes = prefix.bytes().chain(path.iter().copied());
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    let mut quoted = String::with_capacity(path.len().saturating_add(prefix.len()));
+    let mut quoted_name = String::with_capacity(path.len().saturating_add(prefix.len()));
     let mut needs_quotes = false;
     for byte in bytes {
         if is_plain(byte) {
-            quoted.push(char::from(byte));
+            quoted_name.push(char::from(byte));
         } else {
             needs_quotes = true;
-            quoted.push_str(&escape(byte));
+            quoted_name.push_str(&escape(byte));
         }
     }
     if needs_quotes {
-        format!("\"{quoted}\"")
+        format!("\"{quoted_name}\"")
     } else {
-        quoted
+        quoted_name
     }
 }
 

@@ -167,15 +167,15 @@ struct ElicitationBroker {
 
 impl ElicitationResponder for ElicitationBroker {
     fn elicit(&self, question: String, without_answer: String) -> BoxFuture<'_, Option<String>> {
-        let inner = &self.broker.0;
+        let broker = &self.broker.0;
         let broker_reply = async {
-            let _turn = inner.queue.lock().await;
+            let _turn = broker.queue.lock().await;
             let reply = async {
-                match &inner.config.channel {
+                match &broker.config.channel {
                     ApprovalChannel::Unavailable => None,
                     ApprovalChannel::Terminal(reviewer) => {
                         let exchange =
-                            reviewer.ask_open_question(question, without_answer, &inner.stop);
+                            reviewer.ask_open_question(question, without_answer, &broker.stop);
                         exchange.await
                     }
                     ApprovalChannel::Socket(socket) => {
@@ -263,9 +263,9 @@ impl AgentApprover {
         question: &ApprovalRequest,
         cancellation: &CancellationToken,
     ) -> ApprovalDecision {
-        let inner = &self.broker.0;
+        let broker = &self.broker.0;
         let consent = PersistentApproval::new(
-            inner.project.clone(),
+            broker.project.clone(),
             question.tool.clone(),
             question.effects.clone(),
         );
@@ -293,7 +293,7 @@ impl AgentApprover {
         let explained_answer = tokio::select! {
             explained_answer = broker_reply => explained_answer,
             () = cancellation.cancelled() => withdrawn("the request was withdrawn"),
-            () = inner.stop.cancelled() => withdrawn("the run is ending"),
+            () = broker.stop.cancelled() => withdrawn("the run is ending"),
         };
         let ExplainedAnswer { answer, reason } = match explained_answer {
             Ok(explained_answer) => explained_answer,
@@ -325,19 +325,19 @@ impl AgentApprover {
         question: &ApprovalRequest,
         consent: &PersistentApproval,
     ) -> Option<ApprovalDecision> {
-        let inner = &self.broker.0;
+        let broker = &self.broker.0;
         // A program makes several calls under one id.
         let call = question
             .call_id
             .clone()
             .map(|id| (self.agent.clone(), id, consent.clone()));
-        let recorded = call.and_then(|call| inner.recorded.get(&call));
-        if recorded == Some(&ApprovalAnswer::No) {
+        let recorded_answer = call.and_then(|call| broker.recorded.get(&call));
+        if recorded_answer == Some(&ApprovalAnswer::No) {
             return Some(ApprovalDecision::Denied("the user refused it".to_owned()));
         }
-        let always = inner.config.persistent.as_ref();
-        let is_agreed = recorded.is_some()
-            || inner.config.session.lock().contains(consent)
+        let always = broker.config.persistent.as_ref();
+        let is_agreed = recorded_answer.is_some()
+            || broker.config.session.lock().contains(consent)
             || always.is_some_and(|file| file.contains(consent));
         is_agreed.then_some(ApprovalDecision::Approved)
     }

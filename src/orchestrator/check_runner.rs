@@ -318,10 +318,10 @@ fn output_tail(output: &str) -> String {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let skipped = lines.len().saturating_sub(TAIL_LINES_MAX);
+    let skipped_count = lines.len().saturating_sub(TAIL_LINES_MAX);
     let shown_lines: Vec<String> = lines
         .iter()
-        .skip(skipped)
+        .skip(skipped_count)
         .map(|line| single_line(line, TAIL_CHARS_MAX))
         .collect();
     shown_lines.join("\n")

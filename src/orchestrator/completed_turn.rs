@@ -61,15 +61,20 @@ impl TurnRecords {
         mut sinks: EventSinks,
     ) -> TurnResult {
         let log_dir = sinks.recorder().paths().log().clone();
-        let saved = self.save_answer(&mut turn, &log_dir);
+        let save_outcome = self.save_answer(&mut turn, &log_dir);
         let unwritten = self.recordings.publish(sinks.recorder());
-        let rest = turn.pending_delivery();
+        let pending_delivery = turn.pending_delivery();
         let uncleared = turn
             .team
-            .clear_overlays(rest)
+            .clear_overlays(pending_delivery)
             .err()
             .map(|error| error.to_string());
-        for message in saved.notes.into_iter().chain(unwritten).chain(uncleared) {
+        for message in save_outcome
+            .notes
+            .into_iter()
+            .chain(unwritten)
+            .chain(uncleared)
+        {
             sinks.emit(RunEvent::Warning { message }).await;
         }
         let memory = self.memory.take();
@@ -77,7 +82,7 @@ impl TurnRecords {
         for event in notes.into_iter().flatten() {
             sinks.emit(event).await;
         }
-        let run_end = run_ended_event(&turn.result, saved.workspace.as_ref());
+        let run_end = run_ended_event(&turn.result, save_outcome.workspace.as_ref());
         sinks.finish(run_end).await;
         self.leave_session(turn.result.status);
         turn.result
@@ -100,14 +105,14 @@ impl TurnRecords {
         let Some(answer) = &turn.result.answer else {
             return SaveOutcome::default();
         };
-        if let Some(saved) = self.session.saved_turn() {
+        if let Some(saved_turn) = self.session.saved_turn() {
             return SaveOutcome {
-                workspace: saved.workspace,
-                notes: saved.notes,
+                workspace: saved_turn.workspace,
+                notes: saved_turn.notes,
             };
         }
         let snapshots = turn.snapshots.agent_snapshots(&answer.agent);
-        let saved = self.session.save_turn(&FinishedTurn {
+        let save_result = self.session.save_turn(&FinishedTurn {
             task: &self.task,
             winner: &answer.agent,
             answer: &answer.text,
@@ -118,7 +123,7 @@ impl TurnRecords {
             turn_context: &self.turn_context,
             log_dir,
         });
-        match saved {
+        match save_result {
             Ok(saved) => SaveOutcome {
                 workspace: saved.workspace,
                 notes: saved.notes,

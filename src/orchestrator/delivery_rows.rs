@@ -38,8 +38,8 @@ pub(super) fn delivery_rows(
     let mut outcomes: BTreeMap<String, Option<DeliveryOutcome>> = BTreeMap::new();
     for change in user_path_changes(&effects.changes, permissions) {
         let path = change.path.to_string();
-        let before = outcomes.remove(&path).flatten();
-        outcomes.insert(path, combine_outcomes(before, &change.kind));
+        let earlier_outcome = outcomes.remove(&path).flatten();
+        outcomes.insert(path, combine_outcomes(earlier_outcome, &change.kind));
     }
     for denial in &effects.denials {
         if let DeniedSubject::Access {

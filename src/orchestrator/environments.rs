@@ -323,7 +323,7 @@ impl AgentEnvironments {
             .command_environments
             .iter()
             .map(|(agent, commands)| (agent, commands.isolation()));
-        let rejected = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
+        let rejected_isolations = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
         let only_programs = self
             .programs
             .iter()
@@ -348,7 +348,7 @@ impl AgentEnvironments {
             unreported.map(|((agent, _), program)| (agent, program.environment.isolation()));
         let mut groups: Vec<(ExecutionIsolation, Vec<AgentId>)> = Vec::new();
         let isolations = own_isolations
-            .chain(rejected)
+            .chain(rejected_isolations)
             .chain(code_mode)
             .chain(external_agents);
         for (agent, by) in isolations.chain(subagents) {
@@ -640,15 +640,15 @@ impl ConnectedEngines {
         docker: &DockerConfig,
         machine: &HostEnvironment,
     ) -> Result<ContainerEngine> {
-        let named = docker.host.as_ref().map(ToString::to_string);
-        let named = named.or_else(|| machine.env.get("DOCKER_HOST").cloned());
-        if let Some(engine) = named.as_ref().and_then(|named| self.0.get(named)) {
+        let named_in_config = docker.host.as_ref().map(ToString::to_string);
+        let engine_host = named_in_config.or_else(|| machine.env.get("DOCKER_HOST").cloned());
+        if let Some(engine) = engine_host.as_ref().and_then(|named| self.0.get(named)) {
             return Ok(engine.clone());
         }
-        let opening = || ContainerEngine::open(named.as_deref(), &machine.env);
+        let opening = || ContainerEngine::open(engine_host.as_deref(), &machine.env);
         let engine = on_separate_thread(opening)?;
-        if let Some(named) = named.filter(|_| engine.is_elsewhere()) {
-            self.0.insert(named, engine.clone());
+        if let Some(engine_host) = engine_host.filter(|_| engine.is_elsewhere()) {
+            self.0.insert(engine_host, engine.clone());
         }
         Ok(engine)
     }

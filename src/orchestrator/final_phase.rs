@@ -395,8 +395,8 @@ impl FinalDelivery<'_> {
         let Some(overlay) = self.overlay.clone() else {
             return Ok(());
         };
-        let written = tokio::task::spawn_blocking(move || overlay.sync_layers()).await;
-        let written = written.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
+        let sync_result = tokio::task::spawn_blocking(move || overlay.sync_layers()).await;
+        let written = sync_result.map_err(|_| Error::bug("the delivery failed unexpectedly"))?;
         let changes = match written {
             Ok(()) => {
                 let overlay = self.overlay.clone();
@@ -541,12 +541,12 @@ impl FinalDelivery<'_> {
             runner,
             overlay: self.overlay.clone(),
         });
-        let delivered =
+        let delivery_result =
             match review::deliver(how, delivery, source, conflicts_dir, self.state, hooks).await {
                 Ok(delivered) => delivered,
                 Err(error) => return Ok(failed_changes(&roots, &error)),
             };
-        if let Some(why) = delivered.refused {
+        if let Some(why) = delivery_result.refused {
             let (name, why) = (delivery.name(), single_line(&why, WHY_CHARS_MAX));
             let message = format!(
                 "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
@@ -554,8 +554,8 @@ impl FinalDelivery<'_> {
             );
             emit(&self.events, RunEvent::Warning { message }).await;
         }
-        self.selected_by = delivered.selected_by.or(self.selected_by);
-        Ok(delivered.changes)
+        self.selected_by = delivery_result.selected_by.or(self.selected_by);
+        Ok(delivery_result.changes)
     }
 }
 

@@ -249,7 +249,7 @@ pub fn apply_path_rules(
     let mut trees: Vec<AbsPath> = roots.chain([real_path(base)?.to_abs()]).collect();
     trees.sort();
     trees.dedup();
-    let mut all = Vec::new();
+    let mut path_rules = Vec::new();
     for (ruling, wanted, glob) in rules.paths() {
         let anchors = match glob.prefix() {
             None => trees.clone(),
@@ -260,9 +260,9 @@ pub fn apply_path_rules(
             }
         };
         let rule = |anchor| PathRule::new(ruling, wanted, glob, anchor);
-        all.extend(anchors.into_iter().map(rule));
+        path_rules.extend(anchors.into_iter().map(rule));
     }
-    let all: Arc<[PathRule]> = all.into();
+    let all: Arc<[PathRule]> = path_rules.into();
     for grant in &mut grants {
         grant.ruled = Arc::clone(&all);
     }

@@ -359,11 +359,11 @@ impl PreparedTurn {
     ) -> Result<FinalPhaseResult> {
         let number = winner.agent;
         let member = self.member(number)?;
-        let stored = coordinated
+        let stored_answer = coordinated
             .answers
             .get(&winner.agent)
             .map(|answer| Arc::clone(&answer.content));
-        let stored = stored.unwrap_or_else(|| Arc::from(""));
+        let stored = stored_answer.unwrap_or_else(|| Arc::from(""));
         let rules = &self.config.orchestrator;
         let is_final = self.team.members.len() == 1 || rules.skips_presentation;
         // A plan has still to be carried out.

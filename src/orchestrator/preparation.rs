@@ -126,11 +126,11 @@ impl PreparedTurn {
     /// over its API, or of the first agent.
     fn preparing_agent(&self, named: Option<&AgentId>) -> Result<PreparationConversations> {
         let members = &self.team.members;
-        let named = named.and_then(|id| members.iter().find(|member| member.id == *id));
+        let named_member = named.and_then(|id| members.iter().find(|member| member.id == *id));
         let mut with_model = members
             .iter()
             .filter(|member| member.config.backend.external_agent.is_none());
-        let member = named
+        let member = named_member
             .or_else(|| with_model.next())
             .or(members.first())
             .ok_or_else(|| Error::bug("a team has no member"))?;

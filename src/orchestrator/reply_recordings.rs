@@ -15,11 +15,11 @@ pub struct ReplyRecordings(Vec<(AgentId, AbsPath)>);
 impl ReplyRecordings {
     /// Collects the files that `config` names; fails if one must not or cannot be written.
     pub fn validate(config: &Config) -> Result<Self> {
-        let named = config.agents.iter().filter_map(|agent| {
+        let recording_paths = config.agents.iter().filter_map(|agent| {
             let path = agent.record.clone()?;
             Some((agent.id.clone(), path))
         });
-        let named: Vec<(AgentId, AbsPath)> = named.collect();
+        let named: Vec<(AgentId, AbsPath)> = recording_paths.collect();
         for (_, path) in &named {
             recording::check_target(path)?;
         }

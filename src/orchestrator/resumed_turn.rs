@@ -92,15 +92,15 @@ impl InitialTurnState {
         let effects = member.map_or(EffectPersistence::Present, |member| {
             final_effect_persistence(&member.grants)
         });
-        let interrupted = interrupted_requests(resumed.events(), models);
+        let interrupted_list = interrupted_requests(resumed.events(), models);
         Self {
             events: resumed.events().cloned().collect(),
             until_ns: (resumed.events.last()).map(|(_, at)| i128::from(at.unix_nanoseconds())),
             already_logged: AlreadyLoggedEvents::from_events(resumed.events(), effects),
-            usage: recorded_usage(resumed.events().chain(&interrupted)),
+            usage: recorded_usage(resumed.events().chain(&interrupted_list)),
             recorded_conversations: RecordedConversations::from_events(resumed.events()),
             restarts_final_phase: effects == EffectPersistence::Gone && concluded.is_none(),
-            interrupted_requests: interrupted,
+            interrupted_requests: interrupted_list,
             recorded_conclusion: concluded,
         }
     }
@@ -244,8 +244,8 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
     } = event.key();
     let is_same =
         |known: &RecordedSubagent| known.call_id == call_id && known.subagent == *subagent;
-    let known = memory.subagents.iter().rposition(is_same);
-    let Some(index) = known else {
+    let known_index = memory.subagents.iter().rposition(is_same);
+    let Some(index) = known_index else {
         if let SubagentEvent::SubagentStarted { .. } = event {
             memory.subagents.push(RecordedSubagent {
                 call_id: call_id.to_owned(),
@@ -334,9 +334,9 @@ fn interrupted_requests<'e>(
     }
     let request = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
         let agent = agent.clone();
-        let mut known = models.get(&agent).into_iter().flatten();
-        let known = known.find(|known| known.name == model);
-        let price = known.and_then(|known| known.price.as_ref());
+        let mut agent_models = models.get(&agent).into_iter().flatten();
+        let known_model = agent_models.find(|known| known.name == model);
+        let price = known_model.and_then(|known| known.price.as_ref());
         let event = ModelEvent::ModelRequestFinished {
             agent: agent.clone(),
             model,

@@ -28,11 +28,11 @@ impl FileFingerprint {
     /// Returns whether this is the same file with the content of `other`; a rename in between
     /// changes only [`FileFingerprint::changed_ns`].
     pub fn has_content_of(&self, other: &FileFingerprint) -> bool {
-        let renamed = FileFingerprint {
+        let renamed_version = FileFingerprint {
             changed_ns: self.changed_ns,
             ..*other
         };
-        *self == renamed
+        *self == renamed_version
     }
 }
 

@@ -81,13 +81,13 @@ impl PathPermissionManager {
             .iter()
             .map(|grant| FoldedPath::from_path(grant.root.as_path()))
             .collect();
-        let nested = (0..grants.len())
+        let nested_grants = (0..grants.len())
             .map(|outer| NestedGrant::all_inside(outer, &grants, &roots))
             .collect();
         Self {
             grants,
             roots,
-            nested,
+            nested: nested_grants,
             phase,
         }
     }
@@ -235,8 +235,8 @@ impl PathPermissionManager {
 
     /// Returns whether a grant has its root at `path`, in any spelling.
     pub fn is_a_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::from_path(path.as_path());
-        self.roots.contains(&folded)
+        let folded_path = FoldedPath::from_path(path.as_path());
+        self.roots.contains(&folded_path)
     }
 
     /// Returns whether another grant has its root strictly inside `path`, in any spelling. Deleting

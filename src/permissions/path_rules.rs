@@ -150,10 +150,10 @@ fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
             name => fold_name(OsStr::new(name)).into_owned(),
         })
         .collect();
-    let built = GlobBuilder::new(&folded_names.join("/"))
+    let build_result = GlobBuilder::new(&folded_names.join("/"))
         .literal_separator(true)
         .build();
-    match built {
+    match build_result {
         Ok(glob) => Ok(Some(glob.compile_matcher())),
         Err(error) => Err(error.kind().to_string()),
     }

@@ -58,9 +58,9 @@ impl PipelineDelivery {
         let hub = &repository.hub;
         let mut line_ends = LineEndings::default();
         if let Some(project) = &repository.project {
-            let delivered = hub.tip(&repository.branch(DELIVERED)?).await?;
+            let delivered_tip = hub.tip(&repository.branch(DELIVERED)?).await?;
             let receiver = CommitReceiver { hub, project };
-            receiver.finish(delivered.as_ref())?;
+            receiver.finish(delivered_tip.as_ref())?;
             if history_mode != HistoryMode::Files {
                 receiver.expect_idle().await?;
             }

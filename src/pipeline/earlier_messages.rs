@@ -69,6 +69,6 @@ pub(super) fn missing_messages(
 
 /// Returns the messages that a run with these events took, in their order.
 pub(super) fn sent_messages(events: &[Event]) -> Vec<UserMessage> {
-    let sent = RecordedMessages::from_events(events).sent.into_iter();
-    sent.map(|sent| sent.message).collect()
+    let sent_messages = RecordedMessages::from_events(events).sent.into_iter();
+    sent_messages.map(|sent| sent.message).collect()
 }

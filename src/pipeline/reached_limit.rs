@@ -57,8 +57,8 @@ impl PipelineRun {
     pub(super) fn reached_limit(&self, stage: &PipelineStage) -> Option<PipelineLimit> {
         let of_pipeline = self.reached_pipeline_limit();
         let of_agent = |id: &AgentId| {
-            let used = self.usage().agent(id);
-            let limit = self.limits_of_agent(id)?.reached_by(&used)?;
+            let usage = self.usage().agent(id);
+            let limit = self.limits_of_agent(id)?.reached_by(&usage)?;
             Some(PipelineLimit {
                 agent: Some(id.clone()),
                 reached: limit,
@@ -87,8 +87,8 @@ impl PipelineRun {
         let reason = match agent {
             None => self.reached_pipeline_limit().map(|limit| limit.reason()),
             Some(id) => self.limits_of_agent(id).and_then(|limits| {
-                let used = self.usage();
-                let limit = limits.reached_by_any(&used.agent(id), used.tool_calls_of(id))?;
+                let usage = self.usage();
+                let limit = limits.reached_by_any(&usage.agent(id), usage.tool_calls_of(id))?;
                 Some(format!("it {limit}"))
             }),
         };

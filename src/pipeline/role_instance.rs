@@ -232,27 +232,27 @@ fn instance_agent(
         below_checkout(&write_scope.read),
         below_checkout(&write_scope.write),
     );
-    let mut lowered = agent.clone();
+    let mut limited_agent = agent.clone();
     if role.has_right(RoleRight::Bash) {
         read.extend(directories.objects.iter().cloned());
         write.push(checkout.join(PRIVATE));
     } else {
-        lowered.commands = None;
-        lowered.programs = None;
-        lowered.tools.excluded.extend(BASH.map(str::to_owned));
+        limited_agent.commands = None;
+        limited_agent.programs = None;
+        limited_agent.tools.excluded.extend(BASH.map(str::to_owned));
     }
     if !role.has_right(RoleRight::Edit) {
-        lowered.tools.excluded.push(EDIT.to_owned());
+        limited_agent.tools.excluded.push(EDIT.to_owned());
     }
-    lowered.folder_guard = FolderGuard::Role { read, write };
-    lowered.cwd = Some(StoragePath::Absolute(checkout.clone()));
+    limited_agent.folder_guard = FolderGuard::Role { read, write };
+    limited_agent.cwd = Some(StoragePath::Absolute(checkout.clone()));
     let usage = directories.usage;
     let limits_left = agent
         .limits
         .remaining_after(&usage.agent(&agent.id), usage.tool_calls_of(&agent.id));
-    lowered.limits = limits_left.divided_by(instance.copies);
-    lowered.id = instance_agent_id(&agent.id, instance)?;
-    Ok(lowered)
+    limited_agent.limits = limits_left.divided_by(instance.copies);
+    limited_agent.id = instance_agent_id(&agent.id, instance)?;
+    Ok(limited_agent)
 }
 
 /// Returns the id of an agent in an instance: in further copies, the number of the copy follows.

@@ -245,8 +245,8 @@ impl PipelineState<'_> {
         } else {
             String::new()
         };
-        let shown = shown.map(|name| UntrustedText::from(name.as_str()).in_backticks());
-        let list = shown.collect::<Vec<_>>().join(", ");
+        let quoted_names = shown.map(|name| UntrustedText::from(name.as_str()).in_backticks());
+        let list = quoted_names.collect::<Vec<_>>().join(", ");
         Ok(format!(
             "\nFiles of the project that the pipeline has changed so far: {list}{more}\n"
         ))

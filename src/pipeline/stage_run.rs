@@ -296,7 +296,7 @@ impl PipelineRun {
         let (hub, instance) = (&self.repository.hub, &stage_run.instance);
         let branch = self.repository.branch(&instance.name)?;
         let at = hub.tip(&branch).await?;
-        let (shown, head) = match (&stage_run.task, at) {
+        let (shown_tree, head) = match (&stage_run.task, at) {
             (StageTask::Repair { tree, .. }, Some(at)) => (tree, at),
             (StageTask::Repair { .. } | StageTask::Initial { .. }, at) => {
                 hub.move_branch(&branch, tip, at.as_ref()).await?;
@@ -304,7 +304,7 @@ impl PipelineRun {
             }
         };
         for (number, checkout) in checkouts.iter().enumerate() {
-            checkout.show(shown).await?;
+            checkout.show(shown_tree).await?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
                 let agent = stage_run
                     .stage
@@ -412,25 +412,29 @@ impl PipelineRun {
         unfinished: &InterruptedRun,
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
-        let reading = ResumeState::read(&unfinished.run)?;
+        let resume_state = ResumeState::read(&unfinished.run)?;
         let stored_session = find(&unfinished.metadata.session_id, sessions)?;
         let session = Session::resume_turn(
             stored_session,
             unfinished.turn,
             self.context.redactor.clone(),
         )?;
-        let question = reading.question();
+        let question = resume_state.question();
         let request = self.run_request(stage_run, config)?;
         Ok(RunRequest {
-            layout: RunLayout::plan(&request.config, &self.context.state_parent, reading.name),
+            layout: RunLayout::plan(
+                &request.config,
+                &self.context.state_parent,
+                resume_state.name,
+            ),
             session: Some(session),
             question: question.unwrap_or(request.question),
             replay: Some(ReplayInput {
-                messages: RecordedMessages::from_events(reading.resumed.events()),
-                coordinations: reading.coordinations,
+                messages: RecordedMessages::from_events(resume_state.resumed.events()),
+                coordinations: resume_state.coordinations,
                 divergence: CancellationToken::new(),
             }),
-            resumed: Some(reading.resumed),
+            resumed: Some(resume_state.resumed),
             ..request
         })
     }

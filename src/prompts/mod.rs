@@ -363,8 +363,14 @@ pub fn present_answers(
             let _ = writeln!(out, "  - {}", reason.in_quotes());
         }
     }
-    let most = votes.iter().map(|(_, count, _)| *count).max().unwrap_or(0);
-    if most > 0 && votes.iter().filter(|(_, count, _)| *count == most).count() > 1 {
+    let votes_max = votes.iter().map(|(_, count, _)| *count).max().unwrap_or(0);
+    if votes_max > 0
+        && votes
+            .iter()
+            .filter(|(_, count, _)| *count == votes_max)
+            .count()
+            > 1
+    {
         out.push_str("It was a tie, decided by the order of the agents.\n");
     }
     out.push_str("Answers:\n");
@@ -426,8 +432,8 @@ pub fn vote_counted() -> &'static str {
 
 /// Answers an update of the plan.
 pub fn plan_updated(plan: &TaskPlan) -> String {
-    let (done, all) = (plan.completed_count(), plan.entries.len());
-    format!("updated: {done} of {all} done")
+    let (done_count, entry_count) = (plan.completed_count(), plan.entries.len());
+    format!("updated: {done_count} of {entry_count} done")
 }
 
 /// Answers an update of the plan whose file was not written.

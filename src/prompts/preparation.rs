@@ -197,9 +197,9 @@ pub fn parse_criteria(reply: &str, config: GeneratedCriteriaConfig) -> Result<Ve
         .take(config.count_max)
         .collect();
     if criteria.len() < config.count_min {
-        let (count, least) = (criteria.len(), config.count_min);
+        let (count, count_min) = (criteria.len(), config.count_min);
         return Err(format!(
-            "the reply has {count} criteria, and {least} are needed"
+            "the reply has {count} criteria, and {count_min} are needed"
         ));
     }
     Ok(criteria)

@@ -82,9 +82,11 @@ impl SubagentType {
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
         let front_matter = FrontMatter::parse(text)?;
         if let Some(unknown_field) = front_matter.unknown_field(&FIELDS) {
-            let shown = escape_name(&truncate(unknown_field, NAME_CHARS_MAX));
-            let known = list_names(&FIELDS, "and");
-            return Err(format!("its field `{shown}` is not one of {known}"));
+            let shown_field = escape_name(&truncate(unknown_field, NAME_CHARS_MAX));
+            let known_fields = list_names(&FIELDS, "and");
+            return Err(format!(
+                "its field `{shown_field}` is not one of {known_fields}"
+            ));
         }
         let description = front_matter.text("description").ok_or_else(|| {
             "its front matter has no `description`, so that agents cannot know what it is for"

@@ -152,7 +152,7 @@ impl Backend for PlaybackBackend {
 pub(super) fn subagent_replies<'e>(
     events: impl IntoIterator<Item = &'e Event>,
 ) -> Vec<SubagentReplies> {
-    let mut started: Vec<(SubagentKey<'e>, SubagentReplies)> = Vec::new();
+    let mut started_subagents: Vec<(SubagentKey<'e>, SubagentReplies)> = Vec::new();
     for event in events {
         let Event::Subagent(event) = event else {
             continue;
@@ -164,9 +164,12 @@ pub(super) fn subagent_replies<'e>(
                 subagent: key.subagent.clone(),
                 replies: ScriptedReplies::default(),
             };
-            started.push((key, replies));
+            started_subagents.push((key, replies));
         }
-        let known = started.iter_mut().rev().find(|(known, _)| *known == key);
+        let known = started_subagents
+            .iter_mut()
+            .rev()
+            .find(|(known, _)| *known == key);
         let (Some((_, known)), SubagentEvent::SubagentModel { event, .. }) = (known, event) else {
             continue;
         };
@@ -179,5 +182,8 @@ pub(super) fn subagent_replies<'e>(
             known.replies.push_failure(reason);
         }
     }
-    started.into_iter().map(|(_, replies)| replies).collect()
+    started_subagents
+        .into_iter()
+        .map(|(_, replies)| replies)
+        .collect()
 }

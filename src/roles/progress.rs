@@ -47,7 +47,7 @@ pub enum PipelineEnd {
 
 /// Returns the step after `done`, whose stages are in the order of completion.
 pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
-    let Some(last) = done.last() else {
+    let Some(last_done) = done.last() else {
         return NextStep::Work {
             iteration: 1,
             stage: 0,
@@ -57,19 +57,19 @@ pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
         .stages
         .iter()
         .position(|stage| Some(&stage.role.name) == pipeline.until.as_ref());
-    let following = last.stage.saturating_add(1);
+    let following = last_done.stage.saturating_add(1);
     let in_order = NextStep::Work {
-        iteration: last.iteration,
+        iteration: last_done.iteration,
         stage: following,
     };
     let was_last = following >= pipeline.stages.len();
     match ends {
-        Some(ends) if last.stage == ends => match last.verdict {
+        Some(ends) if last_done.stage == ends => match last_done.verdict {
             RoleVerdict::Satisfied => NextStep::Over(PipelineEnd::Finished),
-            RoleVerdict::Feedback(_) => next_iteration(pipeline, done, last.iteration),
+            RoleVerdict::Feedback(_) => next_iteration(pipeline, done, last_done.iteration),
         },
         None if was_last => NextStep::Over(PipelineEnd::Finished),
-        Some(_) if was_last => next_iteration(pipeline, done, last.iteration),
+        Some(_) if was_last => next_iteration(pipeline, done, last_done.iteration),
         Some(_) | None => in_order,
     }
 }
@@ -120,14 +120,15 @@ fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u
 
 /// Returns whether the last iterations ended alike: in the same state, or with the same feedback.
 fn is_stuck(done: &[CompletedStage]) -> bool {
-    let Some(last) = done.last() else {
+    let Some(last_done) = done.last() else {
         return false;
     };
     let stage_ends = done
         .iter()
         .rev()
-        .filter(|earlier| earlier.stage == last.stage);
-    let alike = stage_ends.take_while(|end| end.state == last.state || end.verdict == last.verdict);
+        .filter(|earlier| earlier.stage == last_done.stage);
+    let alike = stage_ends
+        .take_while(|end| end.state == last_done.state || end.verdict == last_done.verdict);
     alike.count() > ITERATIONS_WITHOUT_PROGRESS_MAX
 }
 

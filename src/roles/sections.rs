@@ -67,8 +67,8 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
         let trimmed_line = line.trim();
         let assumed = trimmed_line.trim_start_matches(['-', '*', ' ']);
         if let Some(assumption) = strip_assumption(assumed) {
-            if let Some(last) = questions.last_mut() {
-                assumption.clone_into(&mut last.assumption);
+            if let Some(last_question) = questions.last_mut() {
+                assumption.clone_into(&mut last_question.assumption);
             }
         } else if let Some(text) = list_item(line) {
             questions.push(OpenQuestion {
@@ -161,8 +161,8 @@ fn list_item(line: &str) -> Option<&str> {
     let text = match line.strip_prefix(['-', '*']) {
         Some(text) => text,
         None if number(line) < line.len() => {
-            let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
-            rest.strip_prefix(['.', ')'])?
+            let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            after_digits.strip_prefix(['.', ')'])?
         }
         None => return None,
     };
@@ -174,9 +174,9 @@ fn list_item(line: &str) -> Option<&str> {
 fn strip_assumption(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(['*', '_']);
     let head = line.get(..ASSUMPTION.len())?;
-    let rest = line.get(ASSUMPTION.len()..)?;
+    let after_mark = line.get(ASSUMPTION.len()..)?;
     head.eq_ignore_ascii_case(ASSUMPTION)
-        .then(|| rest.trim_start_matches(['*', '_', ' ']).trim())
+        .then(|| after_mark.trim_start_matches(['*', '_', ' ']).trim())
 }
 
 #[cfg(test)]

@@ -118,8 +118,8 @@ impl Timeline {
         });
         let mut lanes = self.lanes.iter();
         let known = lanes.find(|lane| lane.agent == *agent);
-        let known = known.and_then(|lane| lane.open.as_ref());
-        if known.map(OpenSpan::subject) == begun.as_ref().map(OpenSpan::subject) {
+        let open_span = known.and_then(|lane| lane.open.as_ref());
+        if open_span.map(OpenSpan::subject) == begun.as_ref().map(OpenSpan::subject) {
             return false;
         }
         if let Some(lane) = self.lane(agent) {

@@ -91,8 +91,8 @@ pub fn compile(
         return Err(SandboxPolicyError::NoProgram);
     }
     let open_paths = accessible_paths(manager, level);
-    let hidden = hidden_paths(manager, facts.hidden);
-    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open_paths, &hidden) {
+    let hidden_list = hidden_paths(manager, facts.hidden);
+    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open_paths, &hidden_list) {
         return Err(SandboxPolicyError::DirectoryNotAccessible { dir: facts.dir });
     }
     let layers = overlay_layers(manager, level, &open_paths, facts.written)?;
@@ -107,7 +107,7 @@ pub fn compile(
         let mut decided = open_paths
             .iter()
             .map(|opening| &opening.path)
-            .chain(&hidden);
+            .chain(&hidden_list);
         !decided.any(touches)
     };
     Ok(SandboxPolicy {
@@ -116,7 +116,7 @@ pub fn compile(
         masked,
         layers,
         toolchains: toolchains.filter(is_apart).collect(),
-        hidden,
+        hidden: hidden_list,
         open: open_paths,
         home: facts.home,
         scratch: facts.scratch,

@@ -179,8 +179,8 @@ impl BudgetLedger {
 
     /// Returns the limit that ended the run, in one sentence, if one did.
     pub fn run_exhausted_limit(&self) -> Option<String> {
-        let reached = self.run.request_limit.or(self.run.tool_call_limit)?;
-        Some(format!("the run {reached}"))
+        let limit = self.run.request_limit.or(self.run.tool_call_limit)?;
+        Some(format!("the run {limit}"))
     }
 
     /// Returns the limit that stops the requests of the run or of any agent, in one sentence.

@@ -150,8 +150,8 @@ impl BudgetLimits {
 
     /// Returns the limit that prevents further requests to models, or further tool calls.
     pub fn reached_by_any(&self, spent: &RequestTotals, tool_calls: u64) -> Option<ReachedLimit> {
-        let reached = self.reached_by(spent);
-        reached.or_else(|| self.reached_by_tool_calls(tool_calls))
+        let limit = self.reached_by(spent);
+        limit.or_else(|| self.reached_by_tool_calls(tool_calls))
     }
 
     /// Returns the limit that prevents further tool calls.

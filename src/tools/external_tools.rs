@@ -210,13 +210,13 @@ impl ExternalToolCall<'_> {
         check_glob_root(self.name, glob)?;
         let names: Vec<&str> = glob.split('/').collect();
         let is_name = |name: &&&str| !name.contains(['*', '?', '[', '{', '\\']);
-        let last = names.len().saturating_sub(1);
-        let plain_count = names.iter().take(last).take_while(is_name).count();
+        let last_index = names.len().saturating_sub(1);
+        let plain_count = names.iter().take(last_index).take_while(is_name).count();
         let (first, rest) = names.split_at(plain_count);
         let mut root = self.path(path.map_or("", String::as_str))?;
         if !first.is_empty() {
-            let below = Path::new(root.as_str()).join(first.join("/"));
-            root = self.path(&below.to_string_lossy())?;
+            let joined_path = Path::new(root.as_str()).join(first.join("/"));
+            root = self.path(&joined_path.to_string_lossy())?;
         }
         Ok((root, rest.join("/")))
     }

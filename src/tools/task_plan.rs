@@ -88,8 +88,8 @@ impl TaskPlan {
 
     /// Returns the number of completed entries.
     pub fn completed_count(&self) -> usize {
-        let completed = |entry: &&PlanEntry| entry.status == PlanEntryStatus::Completed;
-        self.entries.iter().filter(completed).count()
+        let is_completed = |entry: &&PlanEntry| entry.status == PlanEntryStatus::Completed;
+        self.entries.iter().filter(is_completed).count()
     }
 
     /// Returns the first entry that the agent works on.
@@ -102,8 +102,8 @@ impl TaskPlan {
 /// The progress as people read it: `2 of 5 done: write the tests`.
 impl fmt::Display for TaskPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (done, all) = (self.completed_count(), self.entries.len());
-        write!(f, "{done} of {all} done")?;
+        let (done_count, entry_count) = (self.completed_count(), self.entries.len());
+        write!(f, "{done_count} of {entry_count} done")?;
         match self.current_entry() {
             Some(entry) => write!(f, ": {}", entry.content),
             None => Ok(()),

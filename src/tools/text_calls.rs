@@ -84,7 +84,7 @@ fn parse_named_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
 fn checked_call(tool: &ToolOffer, arguments: &Value) -> Option<TextCall> {
     let object = arguments.as_object()?;
     let properties = tool.parameters.get("properties").and_then(Value::as_object);
-    let mut required = tool
+    let mut required_names = tool
         .parameters
         .get("required")
         .and_then(Value::as_array)
@@ -95,7 +95,7 @@ fn checked_call(tool: &ToolOffer, arguments: &Value) -> Option<TextCall> {
         let schema = properties.and_then(|properties| properties.get(name));
         schema.is_some_and(|schema| has_type_of(value, schema))
     };
-    let is_complete = required.all(|name| object.contains_key(name));
+    let is_complete = required_names.all(|name| object.contains_key(name));
     (is_complete && object.iter().all(is_valid)).then(|| TextCall {
         name: tool.name.clone().into_owned(),
         arguments: arguments.to_string(),

@@ -165,8 +165,8 @@ pub fn is_workflow_tool(name: &str) -> bool {
 /// Returns the coordination tools offered to each of `agents` agents: a single agent has no one to
 /// vote for.
 pub fn coordination_offers(agents: usize, scoring: VoteScoring) -> Vec<ToolOffer> {
-    let offered = if agents > 1 { COORDINATION.len() } else { 1 };
-    let offered = COORDINATION.iter().take(offered);
+    let offered_count = if agents > 1 { COORDINATION.len() } else { 1 };
+    let offered = COORDINATION.iter().take(offered_count);
     let offered = offered.map(|tool| match scoring {
         VoteScoring::None if tool.name == UNSCORED_VOTE.name => UNSCORED_VOTE.offer(),
         VoteScoring::None | VoteScoring::Checklist => tool.offer(),

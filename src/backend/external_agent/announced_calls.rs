@@ -50,13 +50,13 @@ impl AnnouncedCalls {
             call.merge(update);
         }
         let is_begun = !matches!(status, "" | "pending") || !call.is_input_missing();
-        let shown = (is_begun && !call.is_shown).then(|| call.show(update));
+        let shown_call = (is_begun && !call.is_shown).then(|| call.show(update));
         let is_done = status == "completed" && !call.has_ended;
         if matches!(status, "completed" | "failed") {
             call.has_ended = true;
             call.fields.clear();
         }
-        let shown_events = shown.map(AgentEvent::NativeToolCall).into_iter();
+        let shown_events = shown_call.map(AgentEvent::NativeToolCall).into_iter();
         let completion = is_done.then_some(AgentEvent::ToolCallCompleted);
         shown_events.chain(completion).collect()
     }

@@ -54,8 +54,8 @@ pub(super) async fn start_process(
     }
     let program: Vec<String> = command.iter().cloned().chain(launch.arguments).collect();
     let (launcher, socket) = (launcher.clone(), Arc::clone(socket));
-    let started = spawn_blocking(move || launcher.start(program, &socket)).await;
-    let started = started.map_err(|_| start_error("bug in massgen".to_owned()))?;
+    let start_result = spawn_blocking(move || launcher.start(program, &socket)).await;
+    let started = start_result.map_err(|_| start_error("bug in massgen".to_owned()))?;
     AgentConnection::new(started.map_err(start_error)?)
         .map_err(|error| start_error(error.to_string()))
 }
@@ -145,16 +145,16 @@ impl AgentConnection {
         // Ending the process takes a moment.
         let _ended = spawn_blocking(move || drop(process)).await;
         let chars = stderr.chars().count();
-        let last: String = stderr
+        let last_output: String = stderr
             .chars()
             .skip(chars.saturating_sub(LAST_OUTPUT_CHARS_MAX))
             .collect();
-        let last = escape_line(&single_line(&last, LAST_OUTPUT_CHARS_MAX));
+        let last_line = escape_line(&single_line(&last_output, LAST_OUTPUT_CHARS_MAX));
         let exit_reason = exit_reason.map_or_else(String::new, |reason| format!("; {reason}"));
-        let last_output = if last.is_empty() {
+        let last_output = if last_line.is_empty() {
             String::new()
         } else {
-            format!("; it wrote: {last}")
+            format!("; it wrote: {last_line}")
         };
         let why = format!("the program has exited{exit_reason}{last_output}");
         if self.has_sent_message {

@@ -261,21 +261,21 @@ impl<'v> DescribedCall<'v> {
         &self,
         make: impl Fn(UserPath) -> ToolCall,
     ) -> Result<RequestedToolAction, String> {
-        let named: Vec<&str> = self.paths().collect();
-        if named.is_empty() || named.contains(&"") {
+        let paths: Vec<&str> = self.paths().collect();
+        if paths.is_empty() || paths.contains(&"") {
             return Err("it does not say at which path".to_owned());
         }
-        if named.iter().any(|path| path.contains("://")) {
+        if paths.iter().any(|path| path.contains("://")) {
             return Err("it names an address instead of a path".to_owned());
         }
-        let mut named: Vec<String> = named
+        let mut absolute_paths: Vec<String> = paths
             .iter()
             .map(|path| absolute_path(&self.dir, path))
             .collect();
-        named.sort_unstable();
-        named.dedup();
+        absolute_paths.sort_unstable();
+        absolute_paths.dedup();
         // A directory sorts before what is in it.
-        let Some((path, directories)) = named.split_last() else {
+        let Some((path, directories)) = absolute_paths.split_last() else {
             return Err("it does not say at which path".to_owned());
         };
         if !directories

@@ -265,7 +265,7 @@ impl AgentSocketHandler {
         if !is_offered {
             return Err(no_such_tool(&request.name));
         }
-        let (answer, answered) = oneshot::channel();
+        let (answer, reply) = oneshot::channel();
         let call = AgentSocketMessage::Call {
             name: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()).to_string(),
@@ -275,7 +275,7 @@ impl AgentSocketHandler {
             .incoming
             .try_send(call)
             .map_err(|_| TOO_MANY_CALLS.to_owned())?;
-        answered
+        reply
             .await
             .unwrap_or_else(|_| Err(RUN_NOT_WAITING.to_owned()))
     }

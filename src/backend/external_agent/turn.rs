@@ -312,15 +312,15 @@ impl<'a> AgentTurn<'a> {
         };
         session.refusal = encode_rejection(&*session.protocol, id, &request);
         let launcher = self.agent.launch.launcher.clone();
-        let answered = handle_agent_request(&*session.protocol, launcher, id, request).await;
+        let request_answer = handle_agent_request(&*session.protocol, launcher, id, request).await;
         session.refusal = None;
-        if let Some(native_call) = answered.native_call {
+        if let Some(native_call) = request_answer.native_call {
             self.push_native_tool_call(native_call);
         }
-        if let Some(line) = answered.line {
+        if let Some(line) = request_answer.line {
             self.write_line(line).await?;
         }
-        self.count_denial(answered.denied)
+        self.count_denial(request_answer.denied)
     }
 
     /// Counts a request that was denied, or one that was not.
@@ -406,8 +406,8 @@ impl<'a> AgentTurn<'a> {
     async fn stop(&mut self) {
         self.state = ReplyState::Over;
         if let Some(session) = &mut self.session {
-            let counted = session.stop().await;
-            self.ready.extend(counted.iter().filter_map(usage_event));
+            let usage = session.stop().await;
+            self.ready.extend(usage.iter().filter_map(usage_event));
         }
     }
 

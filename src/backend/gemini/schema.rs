@@ -63,8 +63,8 @@ fn adapt_schema(schema: &Value) -> Value {
 fn adapt_keyword(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         ("properties" | "$defs", Value::Object(named)) => {
-            let named = named.iter();
-            let adapted = named.map(|(name, schema)| (name.clone(), adapt_schema(schema)));
+            let named_schemas = named.iter();
+            let adapted = named_schemas.map(|(name, schema)| (name.clone(), adapt_schema(schema)));
             Value::Object(adapted.collect::<Map<String, Value>>())
         }
         ("anyOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {

@@ -99,10 +99,10 @@ fn closed_schema(schema: &Value, optional_count: &mut usize, depth: usize) -> Op
     }
     if schema.get("type") == Some(&json!("object")) {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let required = schema.get("required").and_then(Value::as_array);
+        let required_names = schema.get("required").and_then(Value::as_array);
         let optional = properties
             .map_or(0, Map::len)
-            .saturating_sub(required.map_or(0, Vec::len));
+            .saturating_sub(required_names.map_or(0, Vec::len));
         *optional_count = optional_count.saturating_add(optional);
         closed.insert("additionalProperties".to_owned(), Value::Bool(false));
     }

@@ -301,8 +301,8 @@ impl VendorErrorBody {
     fn parse(text: &str) -> Self {
         let mut json: Value = serde_json::from_str(text).unwrap_or_default();
         // Google wraps the error in a list.
-        if let Some(first) = json.get_mut(0) {
-            json = first.take();
+        if let Some(first_element) = json.get_mut(0) {
+            json = first_element.take();
         }
         let text = text.to_owned();
         Self { json, text }

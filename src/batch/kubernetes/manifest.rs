@@ -116,12 +116,12 @@ fn variables(settings: &KubernetesSettings, script: &WorkerScript) -> Vec<Value>
         of_field(POD_VARIABLE, "metadata.name"),
         of_field(NODE_VARIABLE, "spec.nodeName"),
     ];
-    let mut plain: BTreeMap<&String, &String> = script.variables.iter().collect();
-    plain.extend(&settings.env);
+    let mut plain_variables: BTreeMap<&String, &String> = script.variables.iter().collect();
+    plain_variables.extend(&settings.env);
     for name in settings.secret_variables() {
-        plain.remove(name);
+        plain_variables.remove(name);
     }
-    let plain = plain.iter();
+    let plain = plain_variables.iter();
     variables.extend(plain.map(|(name, value)| json!({"name": name, "value": literal(value)})));
     for secret in &settings.secrets {
         let of_secret = |key: &String| {

@@ -32,10 +32,10 @@ pub fn batch_label(batch: &str) -> String {
 /// Returns the beginning of the names of the Jobs of `batch`, which Kubernetes completes.
 pub fn job_name_prefix(batch: &str) -> String {
     let stamp = batch.strip_prefix("batch_").unwrap_or(batch);
-    let plain = as_dns_label(stamp);
+    let label = as_dns_label(stamp);
     let length_max = PREFIX_BYTES_MAX.saturating_sub(PREFIX.len());
-    let name = if plain.len() < length_max && plain == stamp.replace('_', "-") {
-        plain
+    let name = if label.len() < length_max && label == stamp.replace('_', "-") {
+        label
     } else {
         with_digest(stamp, length_max.saturating_sub(1))
     };

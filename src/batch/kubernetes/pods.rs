@@ -164,13 +164,14 @@ impl PodObject {
     fn end(&self, name: &str) -> PodCondition {
         let status = &self.status;
         let mut containers = status.container_statuses.iter();
-        let ended = containers.find_map(|container| container.state.terminated.as_ref());
+        let termination_state =
+            containers.find_map(|container| container.state.terminated.as_ref());
         if !status.reason.is_empty() {
             let why = cluster_message(&status.message);
             let reason = escape_line(&status.reason);
             return PodCondition::Failed(format!("pod `{name}`: {reason}: {why}"));
         }
-        let Some(termination) = ended else {
+        let Some(termination) = termination_state else {
             return PodCondition::Failed(format!("pod `{name}` has failed"));
         };
         let code = termination.exit_code.unwrap_or(-1);

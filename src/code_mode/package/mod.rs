@@ -211,9 +211,9 @@ fn function(
         ProgramLanguage::Go => go_name(name),
     };
     let schema = &tool.parameters;
-    let required = schema.get("required").and_then(Value::as_array);
+    let required_list = schema.get("required").and_then(Value::as_array);
     let is_required = |name: &str| {
-        let mut required_names = required.into_iter().flatten();
+        let mut required_names = required_list.into_iter().flatten();
         required_names.any(|listed| listed.as_str() == Some(name))
     };
     let properties = schema

@@ -187,9 +187,9 @@ impl<'p> PythonLinter<'_, 'p> {
             members.push(self.text(root.child_by_field_name("attribute")?));
             root = root.child_by_field_name("object")?;
         }
-        let imported = self.imported.get(self.text(root))?;
+        let imported_name = self.imported.get(self.text(root))?;
         let (last_member, inner_members) = members.split_first()?;
-        let mut object = imported.clone();
+        let mut object = imported_name.clone();
         for member in inner_members.iter().rev() {
             object.push('.');
             object.push_str(member);

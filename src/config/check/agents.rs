@@ -394,8 +394,8 @@ impl ConfigChecker<'_> {
         let allowed_tools = backend
             .get(&backend::ALLOWED_TOOLS)
             .map(|_| self.tool_names(backend, &backend::ALLOWED_TOOLS, servers));
-        let excluded = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
-        if allowed_tools.is_some() && !excluded.is_empty() {
+        let excluded_tools = self.tool_names(backend, &backend::EXCLUDE_TOOLS, servers);
+        if allowed_tools.is_some() && !excluded_tools.is_empty() {
             let path = backend.key_path(&backend::ALLOWED_TOOLS);
             let message = "some tools are both allowed and excluded";
             let warning = Diagnostic::warning(path, message)
@@ -405,7 +405,7 @@ impl ConfigChecker<'_> {
         }
         ToolFilter {
             allowed: allowed_tools,
-            excluded,
+            excluded: excluded_tools,
         }
     }
 
@@ -480,8 +480,8 @@ fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
 /// same value, so that a connection and everything known about a server can be shared.
 fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
     for server in &mut agent.servers {
-        let mut known = earlier.iter().flat_map(|earlier| &earlier.servers);
-        if let Some(known_server) = known.find(|known| *known == server) {
+        let mut known_servers = earlier.iter().flat_map(|earlier| &earlier.servers);
+        if let Some(known_server) = known_servers.find(|known| *known == server) {
             *server = Arc::clone(known_server);
         }
     }

@@ -91,12 +91,12 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         first: &BackendConfig,
     ) -> Option<BackendConfig> {
-        let written = view.text(&backend::TYPE);
-        let vendor = match &written {
+        let type_text = view.text(&backend::TYPE);
+        let vendor = match &type_text {
             Some(text) => self.vendor(text)?,
             None => first.vendor,
         };
-        if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, written) {
+        if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, type_text) {
             let message = "an external agent cannot be a fallback";
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "make it a separate agent, or use a type with an HTTP API";
@@ -109,7 +109,7 @@ impl ConfigChecker<'_> {
         let model = self.model(view, vendor)?;
         let parameters = self.parameters(view, &FALLBACK, vendor, &model);
         let is_same = vendor.name == first.vendor.name && view.text(&backend::BASE_URL).is_none();
-        let known = if is_same {
+        let image_knowledge = if is_same {
             first.image_input
         } else {
             let base_url = view.text(&backend::BASE_URL);
@@ -129,7 +129,7 @@ impl ConfigChecker<'_> {
             script: self.script(view, vendor),
             external_agent: None,
             media: MediaModels::default(),
-            image_input: image_input(view, known),
+            image_input: image_input(view, image_knowledge),
             reasoning_echo: reasoning_echo(view).or(first.reasoning_echo.filter(|_| is_same)),
             timeouts: first.timeouts,
             subagent_models: Vec::new(),

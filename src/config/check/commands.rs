@@ -426,8 +426,8 @@ fn policy(backend: &MappingView<'_>) -> CommandPolicy {
 }
 
 fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
-    let written = backend.text(&commands::SANDBOX);
-    let choice = written.and_then(|text| text.written.parse().ok());
+    let sandbox_text = backend.text(&commands::SANDBOX);
+    let choice = sandbox_text.and_then(|text| text.written.parse().ok());
     choice.unwrap_or_default()
 }
 

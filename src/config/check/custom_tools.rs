@@ -176,14 +176,15 @@ impl ConfigChecker<'_> {
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
         let wanted = text_list(view, &custom_tools::FUNCTION);
-        let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
+        let Some(function_names) =
+            wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
             let hint = "write `function: add`, or `function: [add, multiply]`";
             self.refuse_key(view, &custom_tools::FUNCTION, &message, hint);
             return Vec::new();
         };
-        let count = wanted.len();
+        let count = function_names.len();
         let tool_names = self.one_each(view, &custom_tools::NAME, count);
         let descriptions = self.one_each(view, &custom_tools::DESCRIPTION, count);
         let presets = self.presets(view, count);
@@ -196,7 +197,7 @@ impl ConfigChecker<'_> {
             return Vec::new();
         }
         let mut functions = Vec::new();
-        for (index, function) in wanted.into_iter().enumerate() {
+        for (index, function) in function_names.into_iter().enumerate() {
             let entry_at = |list: &[Option<String>]| list.get(index).cloned().flatten();
             let name = entry_at(&tool_names).unwrap_or_else(|| function.written.to_owned());
             let is_name = |c: char| c.is_alphanumeric() || c == '_';
@@ -497,7 +498,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
     if let Some((name, _)) = all_fields.find(|(_, field)| !field.is_object()) {
         return Some(format!("the property {} is not a mapping", quote(name)));
     }
-    let required = match schema.get("required") {
+    let required_names = match schema.get("required") {
         None => return None,
         Some(Value::Array(required)) => required,
         Some(_) => return Some("`required` is not a list".to_owned()),
@@ -506,7 +507,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
         let name = name.as_str();
         name.is_some_and(|name| fields.is_some_and(|fields| fields.contains_key(name)))
     };
-    let unknown_name = required.iter().find(|name| !is_property(name))?;
+    let unknown_name = required_names.iter().find(|name| !is_property(name))?;
     Some(format!(
         "{} in `required` is not a property",
         quote(&unknown_name.to_string())

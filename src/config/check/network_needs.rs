@@ -131,8 +131,8 @@ fn closed_tool_warning(
         additions.push(format!("network: {}", tool.network(key_used)));
     }
     if let Some(key_used) = key_used.filter(|_| !has_key) {
-        let some = if tool.keys.len() > 1 { "one of " } else { "" };
-        needs.push(format!("{some}{}", list_names(tool.keys, "and")));
+        let one_of = if tool.keys.len() > 1 { "one of " } else { "" };
+        needs.push(format!("{one_of}{}", list_names(tool.keys, "and")));
         additions.push(format!("env: [{key_used}]"));
     }
     if tool.writes_files && server.rules.permission == Permission::Read {

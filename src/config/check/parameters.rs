@@ -41,12 +41,12 @@ impl ConfigChecker<'_> {
                     }
                 }
                 Some(_) if key == backend::EXTRA_BODY.name() => {
-                    let extra = entry
+                    let extra_parameters = entry
                         .value
                         .entries()
                         .iter()
                         .map(|entry| (entry.key.clone(), entry.value.to_json()));
-                    parameters.extend(extra);
+                    parameters.extend(extra_parameters);
                 }
                 Some(
                     KeyStatus::Required

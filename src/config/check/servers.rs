@@ -204,7 +204,7 @@ impl ConfigChecker<'_> {
                 .map(|text| text.written.to_owned())
                 .collect::<Vec<_>>()
         };
-        let ruled = self.rulings(&name, entry);
+        let rulings_by_tool = self.rulings(&name, entry);
         let is =
             |key: &TypedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
         Some(ServerConfig {
@@ -215,7 +215,7 @@ impl ConfigChecker<'_> {
                     .get(&servers::ALLOWED_TOOLS)
                     .map(|_| texts(&servers::ALLOWED_TOOLS)),
                 excluded: texts(&servers::EXCLUDE_TOOLS),
-                ruled,
+                ruled: rulings_by_tool,
                 permission: if is(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {
@@ -248,13 +248,13 @@ impl ConfigChecker<'_> {
         server: &ServerName,
         entry: &MappingView<'_>,
     ) -> BTreeMap<String, RuleAction> {
-        let mut ruled = BTreeMap::new();
+        let mut rulings_by_tool = BTreeMap::new();
         let Some(view) = entry.section(&servers::TOOLS) else {
             if entry.get(&servers::TOOLS).is_some() {
                 let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
                 self.refuse_key(entry, &servers::TOOLS, "`tools` is not a mapping", hint);
             }
-            return ruled;
+            return rulings_by_tool;
         };
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
@@ -266,7 +266,7 @@ impl ConfigChecker<'_> {
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
             match ruling {
                 Some(ruling) if is_name => {
-                    ruled.insert(tool.key.clone(), ruling);
+                    rulings_by_tool.insert(tool.key.clone(), ruling);
                 }
                 Some(_) => {
                     let message = format!("{} is not a tool name", quote(&tool.key));
@@ -282,7 +282,7 @@ impl ConfigChecker<'_> {
                 }
             }
         }
-        ruled
+        rulings_by_tool
     }
 
     fn program(&mut self, entry: &MappingView<'_>) -> Option<ServerProgram> {

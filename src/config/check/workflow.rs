@@ -310,9 +310,9 @@ impl ConfigChecker<'_> {
                 stages.extend(self.stage(&text, Some(&stage), roles, agents));
             }
         }
-        let mut seen = BTreeSet::new();
+        let mut role_names = BTreeSet::new();
         for stage in &stages {
-            if !seen.insert(&stage.role.name) {
+            if !role_names.insert(&stage.role.name) {
                 let message = format!("role `{}` is in two stages", stage.role.name);
                 let suggestion = "define a role with another name under `roles`";
                 self.refuse_key(view, &workflow::STAGES, &message, suggestion);

@@ -99,9 +99,9 @@ pub(super) fn missing_keys(agents: &[DraftAnswers], env: &ConfigVariables) -> Ve
     let agents = agents.iter().enumerate();
     agents
         .filter_map(|(index, agent)| {
-            let missing = missing_variables(agent, env)?;
-            let names = list_names(missing, "or");
-            let first_variable = missing.first()?;
+            let missing_names = missing_variables(agent, env)?;
+            let names = list_names(missing_names, "or");
+            let first_variable = missing_names.first()?;
             Some(DraftFinding {
                 severity: FindingSeverity::Note,
                 answer: Some(AnswerAddress {

@@ -70,9 +70,9 @@ impl TryFrom<BTreeMap<String, Vec<DraftAnswers>>> for TeamDraft {
             let Some(group) = QuestionGroup::find(id) else {
                 return refuse(format!("the form has no group {}", quote(id)));
             };
-            let most = group.list.as_ref().map_or(1, |_| DRAFT_ENTRIES_MAX);
-            if entries.len() > most {
-                return refuse(format!("`{id}` has more than {most} entries"));
+            let entries_max = group.list.as_ref().map_or(1, |_| DRAFT_ENTRIES_MAX);
+            if entries.len() > entries_max {
+                return refuse(format!("`{id}` has more than {entries_max} entries"));
             }
             let mut names = entries.iter().flat_map(BTreeMap::keys);
             if let Some(name) = names.find(|name| group.question(name).is_none()) {

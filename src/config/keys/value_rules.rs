@@ -172,8 +172,8 @@ fn is_off(node: &YamlNode) -> bool {
 /// Checks `env`: only literal values are allowed, and none of the user's variables.
 pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
     let passed_name = items(setting.written).iter().find_map(text);
-    let written = setting.written.entries().iter();
-    let mut filled_entries = written.filter(|entry| {
+    let written_entries = setting.written.entries().iter();
+    let mut filled_entries = written_entries.filter(|entry| {
         // An empty value inherits the user's variable of that name.
         text(&entry.value).is_none_or(|text| text.contains("${"))
     });

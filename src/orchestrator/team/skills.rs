@@ -273,8 +273,8 @@ fn read_skills(
     let mut bytes_left = LISTING_BYTES_MAX;
     for root in roots {
         let file = skill_file(root);
-        let read = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
-        let accepted = read.and_then(|skill| {
+        let skill_result = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
+        let accepted = skill_result.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
                 // Sessions leave newer versions of the same skill.
                 if file.to_string().contains(SESSION_SKILL) {
@@ -478,13 +478,13 @@ impl AgentTeam {
     pub fn skill_notices(&self) -> Vec<&String> {
         let members = self.members.iter();
         let notices = members.flat_map(|member| &member.skills.notices);
-        let mut all: Vec<&String> = Vec::new();
+        let mut notices_left: Vec<&String> = Vec::new();
         for notice in self.skill_notices.iter().chain(notices) {
-            if !all.contains(&notice) {
-                all.push(notice);
+            if !notices_left.contains(&notice) {
+                notices_left.push(notice);
             }
         }
-        all
+        notices_left
     }
 }
 

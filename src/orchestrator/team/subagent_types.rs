@@ -54,8 +54,9 @@ impl SubagentTypes {
                 return self.types.push(built_in);
             }
             (None, None, Some(file)) => {
-                let read = expect_in_project(file, base).and_then(|()| read_type(name, file));
-                (read, file)
+                let type_result =
+                    expect_in_project(file, base).and_then(|()| read_type(name, file));
+                (type_result, file)
             }
             (None, None, None) => {
                 return self.notices.push(format!(
@@ -96,8 +97,8 @@ fn expect_in_project(file: &AbsPath, base: &RealPath) -> std::result::Result<(),
 }
 
 fn read_type(name: &str, file: &AbsPath) -> std::result::Result<SubagentType, String> {
-    let read = read_found(file, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
-    let bytes = read.ok_or_else(|| "it does not exist".to_owned())?;
+    let file_bytes = read_found(file, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let bytes = file_bytes.ok_or_else(|| "it does not exist".to_owned())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
     SubagentType::parse(name, &text)
 }

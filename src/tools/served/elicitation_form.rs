@@ -156,8 +156,9 @@ impl FormFieldKind {
     /// Describes the expected answer, as part of a sentence.
     fn describe_expected(&self) -> String {
         let list = |choices: &[String], word: &str| {
-            let shown: Vec<String> = choices.iter().map(|choice| display_text(choice)).collect();
-            let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+            let display_texts: Vec<String> =
+                choices.iter().map(|choice| display_text(choice)).collect();
+            let shown: Vec<&str> = display_texts.iter().map(String::as_str).collect();
             list_names(&shown, word)
         };
         match self {

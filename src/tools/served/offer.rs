@@ -140,9 +140,9 @@ pub fn offer_tools(
         .flatten()
         .map(|name| (name, "allowed_tools"));
     let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
-    let excluded = rules.excluded.iter().map(|name| (name, "exclude_tools"));
+    let excluded_names = rules.excluded.iter().map(|name| (name, "exclude_tools"));
     let unknown_names = allowed_names
-        .chain(excluded)
+        .chain(excluded_names)
         .chain(by_rule)
         .filter(|(name, _)| !is_known(name));
     notes.extend(
