@@ -49,13 +49,13 @@ fn admit_command(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let Some(line) = call.command() else {
         return Ok(());
     };
-    judge(commands.rules(), line).map_err(|refused| Denial {
+    judge(commands.rules(), line).map_err(|refusal| Denial {
         refused: DeniedSubject::Command {
-            command: refused.command,
-            suggestion: refused.suggestion,
+            command: refusal.command,
+            suggestion: refusal.suggestion,
         },
-        rule: refused.rule,
-        reason: refused.reason,
+        rule: refusal.rule,
+        reason: refusal.reason,
     })
 }
 
@@ -87,7 +87,7 @@ fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::UpdatePlan { plan } = call else {
         return Ok(());
     };
-    let denied = |rule, reason, suggestion: &str| Denial {
+    let denial = |rule, reason, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: call.name().to_owned(),
             suggestion: suggestion.to_owned(),
@@ -97,12 +97,12 @@ fn admit_plan(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     };
     let Some(entries_max) = policy.plan_entries_max else {
         let reason = "you keep no plan here".to_owned();
-        return Err(denied("no-plan", reason, "work without it"));
+        return Err(denial("no-plan", reason, "work without it"));
     };
     let count = plan.entries.len();
     if count > entries_max {
         let reason = format!("the plan has {count} entries, and at most {entries_max} are kept");
-        return Err(denied("plan-too-long", reason, "plan in larger steps"));
+        return Err(denial("plan-too-long", reason, "plan in larger steps"));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let Some(url) = call.page() else {
         return Ok(());
     };
-    let denied = |rule, reason, suggestion: &str| Denial {
+    let denial = |rule, reason, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: single_line(url.as_str(), URL_CHARS_MAX),
             suggestion: suggestion.to_owned(),
@@ -122,14 +122,14 @@ fn admit_page(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     };
     let Some(pages) = &policy.pages else {
         let reason = "you may not read pages of the Web".to_owned();
-        return Err(denied("no-pages", reason, "work with your other tools"));
+        return Err(denial("no-pages", reason, "work with your other tools"));
     };
     if !pages.allows(url) {
         let reason = format!(
             "`{}` is none of the hosts that are open",
             url.host().as_str()
         );
-        return Err(denied("closed-host", reason, "read a page of an open host"));
+        return Err(denial("closed-host", reason, "read a page of an open host"));
     }
     Ok(())
 }
@@ -190,7 +190,7 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     let ToolCall::CallServer(call) = call else {
         return Ok(());
     };
-    let denied = |rule, reason: &str, suggestion: &str| Denial {
+    let denial = |rule, reason: &str, suggestion: &str| Denial {
         refused: DeniedSubject::Call {
             subject: call.full_name.clone(),
             suggestion: suggestion.to_owned(),
@@ -200,12 +200,12 @@ fn admit_server(policy: &GatePolicy, call: &ToolCall) -> Result<(), Denial> {
     };
     let Some(servers) = &policy.servers else {
         let reason = "you may not use servers";
-        return Err(denied("no-servers", reason, "work with your other tools"));
+        return Err(denial("no-servers", reason, "work with your other tools"));
     };
     let is_deferred = servers.side_effect_policy() == SideEffectPolicy::Deferred
         && call.outside == OutsideEffects::Some;
     if is_deferred {
-        return Err(denied(
+        return Err(denial(
             "planning",
             "it may change something outside your directories, and agents only plan now",
             "say in your answer what is to be called in the final phase, with which arguments",

@@ -73,24 +73,24 @@ impl CallContext {
         let id = self.id.as_deref();
         let subject = HookSubject::Call(HookToolCall { tool, input, id });
         let verdict = hooks.ask(&subject, invocation);
-        let denied = |reason: String| by_rule(DENIED_BY_HOOK, tool.clone(), reason);
+        let denial = |reason: String| by_rule(DENIED_BY_HOOK, tool.clone(), reason);
         if let Some(reason) = verdict.denial() {
-            return Err(denied(reason.to_owned()));
+            return Err(denial(reason.to_owned()));
         }
         let ask_reason = verdict.ask_reason().map(str::to_owned);
-        let (input, changed) = match verdict.updated_input {
+        let (input, changed_call) = match verdict.updated_input {
             None => (input.clone(), None),
             Some(_) if self.executor == CallExecutor::External => {
                 let reason = "a hook of the user's wants another input, which cannot be given";
-                return Err(denied(reason.to_owned()));
+                return Err(denial(reason.to_owned()));
             }
             Some(updated) => {
                 let updated = Value::Object(updated);
-                let parsed = parse(tool, &updated.to_string(), served);
-                let changed = parsed.map_err(|error| {
-                    denied(format!("a hook of the user's wants another input: {error}"))
+                let parse_result = parse(tool, &updated.to_string(), served);
+                let changed_call = parse_result.map_err(|error| {
+                    denial(format!("a hook of the user's wants another input: {error}"))
                 })?;
-                (updated, Some(changed))
+                (updated, Some(changed_call))
             }
         };
         let hook_result = CallHookResult {
@@ -98,6 +98,6 @@ impl CallContext {
             context: verdict.context,
             ask_reason,
         };
-        Ok((hook_result, changed))
+        Ok((hook_result, changed_call))
     }
 }

@@ -68,11 +68,11 @@ impl ExternalCaller {
                         }
                     });
                 };
-                judge(texts, &line).map_err(|refused| {
-                    let (command, reason) = (refused.command, refused.reason);
+                judge(texts, &line).map_err(|refusal| {
+                    let (command, reason) = (refusal.command, refusal.reason);
                     format!(
                         "denied: command `{command}`: {reason}\n{}",
-                        refused.suggestion
+                        refusal.suggestion
                     )
                 })?;
                 check_rules(gate, tool, Some(&line))?;
@@ -94,20 +94,20 @@ impl ExternalCaller {
     /// equivalent among massgen's is left to the rules.
     fn offers(&self, tool: &str) -> bool {
         let ToolFilter { allowed, excluded } = &self.tools;
-        let listed =
+        let names_tool =
             |list: &[String]| names_of(tool).any(|name| list.iter().any(|entry| entry == name));
-        let is_allowed = allowed.as_deref().is_none_or(listed);
-        !listed(excluded) && (is_allowed || !is_known_tool(tool))
+        let is_allowed = allowed.as_deref().is_none_or(names_tool);
+        !names_tool(excluded) && (is_allowed || !is_known_tool(tool))
     }
 }
 
 /// Checks the rules of the config, and runs the hooks and asks a person as they require.
 fn check_rules(gate: &Gate, tool: &str, command: Option<&str>) -> Result<(), String> {
-    let checked = gate.check_external(tool, command);
-    checked.map_err(|denial| denial.to_string())
+    let permit = gate.check_external(tool, command);
+    permit.map_err(|denial| denial.to_string())
 }
 
 /// Discards the permit, because the other program carries the call out itself.
-fn discard_permit<P>(checked: Result<P, Denial>) -> Result<(), String> {
-    checked.map(drop).map_err(|denial| denial.to_string())
+fn discard_permit<P>(permit: Result<P, Denial>) -> Result<(), String> {
+    permit.map(drop).map_err(|denial| denial.to_string())
 }

@@ -150,11 +150,11 @@ impl HookRunner {
             }
             Err(error) => Err(error),
         };
-        let failed = |error: io::Error| {
+        let failure_replies = |error: io::Error| {
             let failure = HookFailure::new("it could not be run", &error.to_string());
             vec![Err(failure)]
         };
-        HookVerdict::from_outcomes(event, replies.unwrap_or_else(failed))
+        HookVerdict::from_outcomes(event, replies.unwrap_or_else(failure_replies))
     }
 
     /// Runs all of these hooks at the same time.
@@ -180,16 +180,16 @@ impl HookRunner {
     }
 
     fn ask_one(&self, hook: &Hook, question: HookQuery<'_>) -> HookReply {
-        let started = Instant::now();
+        let start_time = Instant::now();
         let outcome = match self.run(hook, question) {
-            Ok(finished) => parse_outcome(hook, &finished),
+            Ok(output) => parse_outcome(hook, &output),
             Err(why) => Err(HookFailure::new("it could not be run", &why)),
         };
         self.0.observer.on_run(&HookRun {
             hook,
             subject: question.subject,
             outcome: &outcome,
-            elapsed_ms: milliseconds(started.elapsed()),
+            elapsed_ms: milliseconds(start_time.elapsed()),
         });
         outcome
     }
@@ -243,8 +243,8 @@ impl HookRunner {
             interrupt,
             network: proxy.as_deref(),
         };
-        let finished = sandbox.run_with_bytes(&policy, request, wait);
-        finished.map_err(failed)
+        let output = sandbox.run_with_bytes(&policy, request, wait);
+        output.map_err(failed)
     }
 
     /// Returns the environment variables that the hook contract defines.
@@ -272,9 +272,9 @@ impl HookRunner {
 }
 
 /// Parses the answer of a hook that has run.
-fn parse_outcome(hook: &Hook, finished: &CommandOutput) -> HookReply {
-    let (stdout, stderr) = (&finished.stdout, &finished.stderr.text);
-    match &finished.exit_reason {
+fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookReply {
+    let (stdout, stderr) = (&output.stdout, &output.stderr.text);
+    match &output.exit_reason {
         ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
             let cause = format!("it wrote more than {OUTPUT_BYTES_MAX} bytes");
             Err(HookFailure::new(cause, stderr))

@@ -75,8 +75,8 @@ impl MergeBases {
         occasion: FileAccessReason,
     ) {
         let mut bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let earlier = bases.by_path.get(path);
-        if earlier
+        let stored_base = bases.by_path.get(path);
+        if stored_base
             .is_some_and(|base| occasion == FileAccessReason::Change || base.matches_version(seen))
         {
             return;

@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn different_inputs_have_different_canonical_forms() {
         assert_eq!(canonical_input(&json!({"sum": 1})), "{\"sum\":1}");
-        let long = |end: &str| canonical_input(&json!({"text": "x".repeat(5000) + end}));
-        assert!(long("a").len() < 2 * INPUT_BYTES_MAX);
-        assert_eq!(long("a"), long("a"));
-        assert_ne!(long("a"), long("b"));
+        let long_input = |end: &str| canonical_input(&json!({"text": "x".repeat(5000) + end}));
+        assert!(long_input("a").len() < 2 * INPUT_BYTES_MAX);
+        assert_eq!(long_input("a"), long_input("a"));
+        assert_ne!(long_input("a"), long_input("b"));
     }
 }

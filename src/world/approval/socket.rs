@@ -46,7 +46,7 @@ struct ElicitationReply {
 /// There is no socket at the path.
 pub fn expect_socket(socket: &AbsPath) -> crate::error::Result<AbsPath> {
     let message = match file::kind(socket) {
-        Ok(found) if found.is_socket() => return dir::resolve(socket).map(|real| real.to_abs()),
+        Ok(kind) if kind.is_socket() => return dir::resolve(socket).map(|real| real.to_abs()),
         Ok(_) => format!("`{socket}` is not a socket"),
         Err(error) => format!("no program listens on `{socket}`: {error}"),
     };
@@ -85,8 +85,8 @@ async fn exchange<R: DeserializeOwned>(socket: &AbsPath, question: &str) -> Resu
     let line = format!("{question}\n");
     stream.write_all(line.as_bytes()).await.map_err(broke)?;
     let mut answer = String::new();
-    let mut bounded = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-    bounded.read_line(&mut answer).await.map_err(broke)?;
+    let mut reader = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    reader.read_line(&mut answer).await.map_err(broke)?;
     if answer.trim().is_empty() {
         return Err(format!("the program at `{socket}` gave no answer"));
     }

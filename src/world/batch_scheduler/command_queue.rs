@@ -64,8 +64,8 @@ impl CommandQueue {
 
     async fn shell(&self, line: &str) -> Result<String> {
         let words = ["-c", line].map(str::to_owned);
-        let ended = self.site.run("sh", &words, b"").await;
-        ended.map_err(|error| error.with_hint(format!("the command was: {line}")))
+        let output = self.site.run("sh", &words, b"").await;
+        output.map_err(|error| error.with_hint(format!("the command was: {line}")))
     }
 
     /// Creates the script of a new job; returns its name and its path.
@@ -150,8 +150,8 @@ impl JobQueue for CommandQueue {
 
     async fn submit(&mut self, jobs: usize, _without: &[String]) -> Result<()> {
         for _ in 0..jobs {
-            let created = self.create_script()?;
-            let path = created.path.to_string();
+            let script = self.create_script()?;
+            let path = script.path.to_string();
             let line = self.commands.submit_line(&path, &self.script.batch);
             let output = self.shell(&line).await?;
             let id = parse_submitted_id(&output).map_err(|why| {
@@ -160,7 +160,7 @@ impl JobQueue for CommandQueue {
                 Error::new(ErrorKind::Usage, message)
                     .with_hint("cut the id out of what it prints, for example with `sed`")
             })?;
-            let path = self.dir.join(format!("{}{ID_SUFFIX}", created.name));
+            let path = self.dir.join(format!("{}{ID_SUFFIX}", script.name));
             file::replace(&path, id.as_bytes(), FileDurability::Process)?;
         }
         Ok(())
@@ -168,9 +168,9 @@ impl JobQueue for CommandQueue {
 
     async fn list(&mut self) -> Result<JobListing> {
         let line = self.commands.list_line(&self.script.batch);
-        let listed = parse_job_list(&self.shell(&line).await?);
+        let listed_jobs = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
-        let jobs = listed.into_iter().filter_map(|job| {
+        let jobs = listed_jobs.into_iter().filter_map(|job| {
             Some(QueueJob {
                 name: names.get(&job.id)?.clone(),
                 is_waiting: job.is_waiting,
@@ -181,7 +181,7 @@ impl JobQueue for CommandQueue {
 
     async fn cancel_waiting(&mut self) -> Result<()> {
         let line = self.commands.list_line(&self.script.batch);
-        let listed = parse_job_list(&self.shell(&line).await?);
+        let listed_jobs = parse_job_list(&self.shell(&line).await?);
         let names = self.names()?;
         // A queue that was restarted may have given the id of a job that has begun to another one.
         let is_ours = |id: &String| {
@@ -189,7 +189,7 @@ impl JobQueue for CommandQueue {
                 .get(id)
                 .is_some_and(|name| !file::exists(&self.output_file(name)))
         };
-        for job in listed
+        for job in listed_jobs
             .iter()
             .filter(|job| job.is_waiting && is_ours(&job.id))
         {

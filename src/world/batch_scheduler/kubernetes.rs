@@ -123,8 +123,8 @@ impl KubernetesQueue {
     /// Returns the workers whose pods have not been under deletion for too long.
     fn remaining_jobs(&mut self, workers: Vec<ListedWorker>) -> Vec<QueueJob> {
         let is_listed = |name: &String| {
-            let listed = workers.iter().find(|worker| worker.name == *name);
-            listed.is_some_and(|worker| worker.is_terminating)
+            let listed_worker = workers.iter().find(|worker| worker.name == *name);
+            listed_worker.is_some_and(|worker| worker.is_terminating)
         };
         self.terminating.retain(|name, _| is_listed(name));
         let grace = Duration::from_secs(u64::from(self.settings.grace_seconds()));
@@ -296,9 +296,9 @@ mod tests {
         let names =
             |jobs: Vec<QueueJob>| -> Vec<String> { jobs.into_iter().map(|job| job.name).collect() };
         assert_eq!(names(queue.remaining_jobs(workers())), ["runs", "a", "b"]);
-        let earlier = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        let seconds_ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
         for (name, seconds) in [("a", 20), ("b", 41)] {
-            let since = earlier(seconds).unwrap();
+            let since = seconds_ago(seconds).unwrap();
             queue.terminating.insert(name.to_owned(), since);
         }
         assert_eq!(names(queue.remaining_jobs(workers())), ["runs", "a"]);

@@ -96,11 +96,11 @@ impl BatchScheduler for LocalScheduler {
     }
 
     async fn poll(&mut self) -> Result<EndedJob> {
-        let Some(ended) = self.endings.join_next().await else {
+        let Some(ending) = self.endings.join_next().await else {
             return pending().await;
         };
         let (job, status) =
-            ended.map_err(|_| Error::bug("waiting for a job failed unexpectedly"))?;
+            ending.map_err(|_| Error::bug("waiting for a job failed unexpectedly"))?;
         let job = self.jobs.remove(&job);
         Ok(EndedJob {
             cells: job.map_or_else(Vec::new, |job| job.cells),

@@ -122,13 +122,13 @@ impl SiteCommands {
         let (name, arguments) = words
             .split_first()
             .ok_or_else(|| Error::bug("a command of a queue has no name"))?;
-        let found = process::find(name, self.env.program_path()).ok_or_else(|| {
+        let program = process::find(name, self.env.program_path()).ok_or_else(|| {
             Error::new(ErrorKind::Environment, format!("cannot find `{name}`"))
                 .with_hint(self.missing_hint)
         })?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let ended = process::run(ProgramInvocation {
-            path: &found,
+        let exit_future = process::run(ProgramInvocation {
+            path: &program,
             arguments: &arguments,
             env: &self.env,
             dir: &self.dir,
@@ -136,11 +136,11 @@ impl SiteCommands {
             output_bytes_max: OUTPUT_BYTES_MAX,
             time_max: COMMAND_TIME_MAX,
         });
-        let ended = match ended.await {
-            Ok(ended) => ended,
+        let output = match exit_future.await {
+            Ok(output) => output,
             Err(error) => return Ok(SiteCommandEnd::Failure(error.to_string())),
         };
-        Ok(match ended {
+        Ok(match output {
             ProgramExit::Exited {
                 code: Some(0),
                 output,

@@ -111,12 +111,12 @@ impl SlurmQueue {
         } else {
             arguments.push(format!("--output={output}/%j_0.txt"));
         }
-        let named = [
+        let named_options = [
             ("partition", &settings.partition),
             ("account", &settings.account),
             ("time", &settings.time),
         ];
-        for (name, value) in named {
+        for (name, value) in named_options {
             arguments.extend(value.iter().map(|value| format!("--{name}={value}")));
         }
         if !without.is_empty() {
@@ -139,18 +139,18 @@ impl JobQueue for SlurmQueue {
 
     async fn preflight(&mut self) -> Result<()> {
         let words = ["show", "config"].map(str::to_owned);
-        let shown = self.site.run("scontrol", &words, b"").await;
-        let shown = shown
+        let output = self.site.run("scontrol", &words, b"").await;
+        let settings_text = output
             .map_err(|error| error.with_hint("see whether `sinfo` shows the nodes of the site"))?;
-        self.array_max = parse_array_max(&shown).unwrap_or(ARRAY_MAX_DEFAULT);
+        self.array_max = parse_array_max(&settings_text).unwrap_or(ARRAY_MAX_DEFAULT);
         Ok(())
     }
 
     async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()> {
         let script = self.script.text(JOB, NODE);
-        let mut rest = jobs;
-        while rest > 0 {
-            let count = rest.min(self.array_max.max(1));
+        let mut jobs_left = jobs;
+        while jobs_left > 0 {
+            let count = jobs_left.min(self.array_max.max(1));
             let arguments = self.arguments(count, without);
             let submitted = self.site.run("sbatch", &arguments, script.as_bytes()).await;
             submitted.map_err(|error| {
@@ -158,7 +158,7 @@ impl JobQueue for SlurmQueue {
                     "options of the site: `--partition`, `--account`, `--time`, `--slurm-option=…`",
                 )
             })?;
-            rest = rest.saturating_sub(count);
+            jobs_left = jobs_left.saturating_sub(count);
         }
         Ok(())
     }
@@ -169,17 +169,19 @@ impl JobQueue for SlurmQueue {
             .into_iter()
             .chain(self.name_filter())
             .collect();
-        let listed = self.site.run("squeue", &words, b"").await?;
-        let lines = listed.lines().filter(|line| !line.trim().is_empty());
-        let parsed = lines.map(|line| {
+        let output = self.site.run("squeue", &words, b"").await?;
+        let lines = output.lines().filter(|line| !line.trim().is_empty());
+        let parsed_lines = lines.map(|line| {
             parse_job(line).ok_or_else(|| {
                 let line = single_line(line, SHOWN_CHARS_MAX);
                 let message = format!("`squeue` printed an unexpected line: {line}");
                 Error::new(ErrorKind::Environment, message)
             })
         });
-        let parsed = parsed.collect::<Result<Vec<ListedSlurmJob>>>()?;
-        let soon = parsed.into_iter().filter(|listed| !listed.is_held_back);
+        let listed_jobs = parsed_lines.collect::<Result<Vec<ListedSlurmJob>>>()?;
+        let soon = listed_jobs
+            .into_iter()
+            .filter(|listed| !listed.is_held_back);
         let jobs: Vec<QueueJob> = soon.map(|listed| listed.job).collect();
         Ok(jobs.into())
     }
@@ -192,8 +194,10 @@ impl JobQueue for SlurmQueue {
 }
 
 /// Returns the largest size of an array in the output of `scontrol show config`.
-fn parse_array_max(shown: &str) -> Option<usize> {
-    let line = shown.lines().find(|line| line.starts_with(ARRAY_MAX_KEY))?;
+fn parse_array_max(settings_text: &str) -> Option<usize> {
+    let line = settings_text
+        .lines()
+        .find(|line| line.starts_with(ARRAY_MAX_KEY))?;
     line.split_once('=')?.1.trim().parse().ok()
 }
 
@@ -219,8 +223,8 @@ mod tests {
 
     #[test]
     fn output_of_slurm_commands_is_parsed() {
-        let shown = "MailProg = /bin/mail\nMaxArraySize            = 1001\n";
-        assert_eq!(parse_array_max(shown), Some(1001));
+        let settings_text = "MailProg = /bin/mail\nMaxArraySize            = 1001\n";
+        assert_eq!(parse_array_max(settings_text), Some(1001));
         assert_eq!(parse_array_max("MaxArraySize = many"), None);
         for (line, name, is_waiting, is_held_back) in [
             ("12  3  R  0  None", "12_3", false, false),

@@ -91,10 +91,10 @@ pub fn change_since_plan(
     };
     let dir =
         DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
-    let found = dir
+    let state_result = dir
         .parent_of(&entry.rel)
         .and_then(|(parent, name)| read_state(&parent, name));
-    let now = match found {
+    let current_state = match state_result {
         Ok((now, _)) => now,
         Err(
             FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced,
@@ -102,9 +102,9 @@ pub fn change_since_plan(
         Err(FileSystemError::NotRegular(_)) => return Ok(Some(DeliveryConflict::Changed)),
         Err(fault) => return Err(delivery_error("read", &plan.path(entry), fault)),
     };
-    Ok(if entry.theirs.is_unchanged(&now) {
+    Ok(if entry.theirs.is_unchanged(&current_state) {
         None
-    } else if now.is_absent() {
+    } else if current_state.is_absent() {
         Some(DeliveryConflict::Removed)
     } else {
         Some(DeliveryConflict::Changed)
@@ -153,7 +153,7 @@ pub(super) fn read_contents(
     rel: &RelPath,
 ) -> std::result::Result<FileContents, FileSystemError> {
     let (content, meta) = match dir.open_file(rel) {
-        Ok(opened) => opened,
+        Ok(file_and_meta) => file_and_meta,
         Err(
             FileSystemError::Missing
             | FileSystemError::NotDirectory

@@ -49,23 +49,23 @@ impl DeliveriesByRun {
     /// Reads what happened to the files that `run` delivered. Deliveries that cannot be read, are
     /// being changed, or were not created here count as unknown.
     pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
-        let mut all = DeliveredFiles::default();
+        let mut files = DeliveredFiles::default();
         for dir in self.dirs.get(run).into_iter().flatten() {
-            all.read(&DeliveryDir(dir.clone()));
+            files.read(&DeliveryDir(dir.clone()));
         }
-        all
+        files
     }
 
     /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline whose
     /// name ends in `short` delivered.
     pub fn files_of_pipeline(&self, short: &str) -> DeliveredFiles {
-        let mut all = DeliveredFiles::default();
-        let own = self.dirs.iter();
-        let own = own.filter(|(name, _)| pipeline_of(name) == Some(short));
-        for dir in own.flat_map(|(_, dirs)| dirs) {
-            all.read(&DeliveryDir(dir.clone()));
+        let mut files = DeliveredFiles::default();
+        let runs = self.dirs.iter();
+        let runs_of_pipeline = runs.filter(|(name, _)| pipeline_of(name) == Some(short));
+        for dir in runs_of_pipeline.flat_map(|(_, dirs)| dirs) {
+            files.read(&DeliveryDir(dir.clone()));
         }
-        all
+        files
     }
 }
 

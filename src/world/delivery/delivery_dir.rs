@@ -62,8 +62,8 @@ pub(super) fn delivery_error(doing: &str, path: &AbsPath, fault: FileSystemError
     let FileSystemError::System(errno) = fault else {
         return error;
     };
-    let known = HINTS.iter().find(|(errnos, _)| errnos.contains(&errno));
-    match known {
+    let known_fault = HINTS.iter().find(|(errnos, _)| errnos.contains(&errno));
+    match known_fault {
         Some((_, hint)) => error.with_hint(*hint),
         None => error,
     }

@@ -211,8 +211,8 @@ impl Journal {
     }
 
     fn write(&mut self) -> Result<()> {
-        let gathered = std::mem::take(&mut self.gathered);
-        self.file.append(gathered.as_bytes())
+        let lines = std::mem::take(&mut self.gathered);
+        self.file.append(lines.as_bytes())
     }
 }
 
@@ -276,14 +276,14 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
     let mut len = 0;
     loop {
         let mut bytes = Vec::new();
-        let read = Read::by_ref(&mut source)
+        let bytes_read = Read::by_ref(&mut source)
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut bytes)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let Some(record) = parse_record(&bytes) else {
             return Ok(state);
         };
-        len += u64::try_from(read).unwrap_or(u64::MAX);
+        len += u64::try_from(bytes_read).unwrap_or(u64::MAX);
         match (&mut state, record) {
             (
                 None,
@@ -321,9 +321,9 @@ impl JournalState {
         match record {
             JournalRecord::Opened { .. } => {}
             JournalRecord::Step(step) => {
-                let known = usize::try_from(step.number).ok();
-                match known.and_then(|number| self.steps.get_mut(number)) {
-                    Some(known) => *known = step,
+                let number = usize::try_from(step.number).ok();
+                match number.and_then(|number| self.steps.get_mut(number)) {
+                    Some(earlier_step) => *earlier_step = step,
                     None => self.steps.push(step),
                 }
             }
@@ -385,8 +385,8 @@ mod tests {
         ] {
             let line = format!("{} {text}\n", checksum(text));
             let record = parse_record(line.as_bytes());
-            let written = serde_json::to_string(&record).unwrap();
-            assert_eq!(written, text);
+            let record_json = serde_json::to_string(&record).unwrap();
+            assert_eq!(record_json, text);
         }
     }
 }

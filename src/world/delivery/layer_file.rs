@@ -34,12 +34,12 @@ pub(super) fn restore_layer_file(
         return Ok(());
     }
     dir::create_all(&path, DirectoryAudience::User)?;
-    let failed = |fault| delivery_error("write", &path.join(step.rel.as_path()), fault);
-    let layer = DirectoryHandle::open_own(&path).map_err(failed)?;
+    let write_error = |fault| delivery_error("write", &path.join(step.rel.as_path()), fault);
+    let layer = DirectoryHandle::open_own(&path).map_err(write_error)?;
     match layer.meta(&step.rel) {
         Err(FileSystemError::Missing) => {
-            make_parents_over(tree, &layer, &step.rel).map_err(failed)?;
-            write(&layer, &step.rel, text, state).map_err(failed)
+            make_parents_over(tree, &layer, &step.rel).map_err(write_error)?;
+            write(&layer, &step.rel, text, state).map_err(write_error)
         }
         Ok(_) | Err(_) => Ok(()),
     }
@@ -52,14 +52,14 @@ fn write(
     state: &RegularFileState,
 ) -> std::result::Result<(), FileSystemError> {
     let (parent, name) = layer.make_parent_of(rel)?;
-    let mut staged = StagedFile::new_private(&parent)?;
-    staged.write(text.as_bytes())?;
+    let mut staged_file = StagedFile::new_private(&parent)?;
+    staged_file.write(text.as_bytes())?;
     // If the user removes the file, it is not created again.
-    mark_copied_up(staged.as_fd())?;
+    mark_copied_up(staged_file.as_fd())?;
     let plain_bits = Mode::RWXU | Mode::RWXG | Mode::RWXO;
-    staged.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
+    staged_file.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
     // The step that the journal gets next relies on it, also after a crash of the machine.
-    staged
+    staged_file
         .place_at(name, ReplacePolicy::Nothing, PlacementDurability::Synced)
         .map(drop)
 }
@@ -118,7 +118,7 @@ mod tests {
     fn directories_of_the_layer_are_those_of_the_tree_below() {
         let disk = tempfile::tempdir().unwrap();
         let at = disk.path().canonicalize().unwrap();
-        let open = |name: &str| {
+        let open_dir = |name: &str| {
             let path = AbsPath::new(at.join(name)).unwrap();
             DirectoryHandle::open_own(&path).unwrap()
         };
@@ -126,7 +126,7 @@ mod tests {
             fs::create_dir(at.join(name)).unwrap();
             fs::set_permissions(at.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
-        let (tree, upper) = (open("tree"), open("upper"));
+        let (tree, upper) = (open_dir("tree"), open_dir("upper"));
         make_parents_over(&tree, &upper, &RelPath::new("dir/new/file").unwrap()).unwrap();
         let entry = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
         assert!(matches!(entry("dir/new"), UpperEntry::Made(_)));

@@ -20,7 +20,7 @@ pub fn merge(
     let Some(bases) = &since.bases else {
         return Ok(());
     };
-    let mut merged = Vec::new();
+    let mut merged_files = Vec::new();
     for (index, entry) in plan.entries.iter().enumerate() {
         let both_files = matches!(
             (&entry.theirs, &entry.ours),
@@ -47,10 +47,10 @@ pub fn merge(
             (base, theirs, ours)
             && let Some(text) = merge_texts(&base, &theirs, &ours)
         {
-            merged.push((index, text));
+            merged_files.push((index, text));
         }
     }
-    for (index, text) in merged {
+    for (index, text) in merged_files {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         write_made(delivery, number, &text)?;
         if let Some(entry) = plan.entries.get_mut(index) {

@@ -164,12 +164,12 @@ type PlanningResult = std::result::Result<(), EntryRejection>;
 impl LayerPlanner<'_> {
     fn read(mut self) -> Result<()> {
         let listing = self.list_layer();
-        if let Some(cut) = listing.cut {
+        if let Some(limit) = listing.cut {
             let path = self.real.to_abs();
             return Err(delivery_error(
                 "plan the delivery to",
                 &path,
-                FileSystemError::Limit(cut),
+                FileSystemError::Limit(limit),
             ));
         }
         for (rel, fault) in &listing.unreadable {
@@ -179,15 +179,15 @@ impl LayerPlanner<'_> {
                 format!("its layer cannot be read: {fault}"),
             );
         }
-        for found in &listing.found {
-            let parent = found.rel.parent().unwrap_or_default();
+        for entry in &listing.found {
+            let parent = entry.rel.parent().unwrap_or_default();
             if self.closed.contains(&parent) {
-                self.closed.insert(found.rel.clone());
+                self.closed.insert(entry.rel.clone());
                 continue;
             }
-            match self.plan_name(&found.rel) {
+            match self.plan_name(&entry.rel) {
                 Ok(()) => {}
-                Err(stopped) => self.refuse_all(&found.rel, stopped),
+                Err(rejection) => self.refuse_all(&entry.rel, rejection),
             }
         }
         Ok(())
@@ -199,18 +199,18 @@ impl LayerPlanner<'_> {
         let Ok(upper) = self.upper.try_clone() else {
             return TreeListing::default();
         };
-        TreeListing::list(&upper, &mut |found: &ListedEntry| {
-            let is_left_out = self.left_out.contains(&found.rel);
-            if is_left_out && found.kind == FileKind::Directory {
+        TreeListing::list(&upper, &mut |entry: &ListedEntry| {
+            let is_left_out = self.left_out.contains(&entry.rel);
+            if is_left_out && entry.kind == FileKind::Directory {
                 return EntrySelection::Not;
             }
-            if let Some(reason) = self.forbidden_reason(&found.rel) {
-                self.record_refusal(&found.rel, RefusalSource::Rule, reason);
+            if let Some(reason) = self.forbidden_reason(&entry.rel) {
+                self.record_refusal(&entry.rel, RefusalSource::Rule, reason);
                 return EntrySelection::Not;
             }
-            if found.kind == FileKind::Directory {
+            if entry.kind == FileKind::Directory {
                 // If this fails, the listing reports the directory as unreadable.
-                let _opened = make_readable(&upper, &found.rel);
+                let _opened = make_readable(&upper, &entry.rel);
             }
             EntrySelection::Deep
         })
@@ -247,9 +247,9 @@ impl LayerPlanner<'_> {
     }
 
     /// Refuses a name and everything below it.
-    fn refuse_all(&mut self, rel: &RelPath, stopped: EntryRejection) {
+    fn refuse_all(&mut self, rel: &RelPath, rejection: EntryRejection) {
         self.closed.insert(rel.clone());
-        match stopped {
+        match rejection {
             EntryRejection::Refused(reason) => {
                 self.record_refusal(rel, RefusalSource::Rule, reason);
             }
@@ -357,7 +357,7 @@ impl LayerPlanner<'_> {
     /// Plans a directory that replaces what existed: everything that is not in it is removed.
     fn replace_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         self.hiding.insert(rel.clone());
-        let (theirs, found) = self.user_state(rel)?;
+        let (theirs, user_meta) = self.user_state(rel)?;
         let ours = PathState::Directory {
             mode: mode_bits(meta) | Mode::RWXU.as_raw_mode(),
         };
@@ -370,7 +370,7 @@ impl LayerPlanner<'_> {
                 self.remove_hidden(rel)?;
             }
             PathState::File(_) | PathState::Link { .. } => {
-                let conflict = self.conflict(rel, found.as_ref());
+                let conflict = self.conflict(rel, user_meta.as_ref());
                 self.add(rel, theirs, ours, conflict);
             }
         }
@@ -390,15 +390,15 @@ impl LayerPlanner<'_> {
             }
             if let Some(reason) = self.forbidden_reason(&rel) {
                 self.record_refusal(&rel, RefusalSource::Rule, reason);
-            } else if let Err(stopped) = self.remove(&rel) {
-                self.refuse_all(&rel, stopped);
+            } else if let Err(rejection) = self.remove(&rel) {
+                self.refuse_all(&rel, rejection);
             }
         }
         Ok(())
     }
 
     fn put_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
-        let (theirs, found) = self.user_state(rel)?;
+        let (theirs, user_meta) = self.user_state(rel)?;
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
         let kept_mode = match (&theirs, self.layout) {
             (PathState::File(old), SourceLayout::SeparateDirectory) => Some(old.mode),
@@ -417,7 +417,7 @@ impl LayerPlanner<'_> {
             modified_ns: i64::try_from(meta.version.modified_ns).unwrap_or(i64::MAX),
             mode,
         });
-        if let (PathState::File(old), Some(old_meta)) = (&theirs, &found) {
+        if let (PathState::File(old), Some(old_meta)) = (&theirs, &user_meta) {
             if kept_mode == Some(old.mode) && self.is_same(rel, old_meta)? {
                 return Ok(());
             }
@@ -430,7 +430,7 @@ impl LayerPlanner<'_> {
                 return Err(EntryRejection::Refused(why.to_owned()));
             }
         }
-        self.put_over(rel, theirs, found.as_ref(), ours)
+        self.put_over(rel, theirs, user_meta.as_ref(), ours)
     }
 
     /// Returns whether the layer's file has the same content as the user's, as when a command only
@@ -450,11 +450,11 @@ impl LayerPlanner<'_> {
     }
 
     fn put(&mut self, rel: &RelPath, ours: PathState) -> PlanningResult {
-        let (theirs, found) = self.user_state(rel)?;
+        let (theirs, user_meta) = self.user_state(rel)?;
         if theirs == ours {
             return Ok(());
         }
-        self.put_over(rel, theirs, found.as_ref(), ours)
+        self.put_over(rel, theirs, user_meta.as_ref(), ours)
     }
 
     /// Plans a file or a symlink in place of `theirs`; a directory there is removed first, with all
@@ -483,7 +483,7 @@ impl LayerPlanner<'_> {
     /// Plans the removal of what exists at `rel`; a directory is removed with all its contents, or
     /// not at all.
     fn remove(&mut self, rel: &RelPath) -> PlanningResult {
-        let (theirs, found) = self.user_state(rel)?;
+        let (theirs, user_meta) = self.user_state(rel)?;
         if theirs.is_absent() {
             return Ok(());
         }
@@ -492,14 +492,14 @@ impl LayerPlanner<'_> {
             self.add(rel, theirs, PathState::Nothing, None);
             return Ok(());
         }
-        if found
+        if user_meta
             .as_ref()
             .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
         {
             let why = "its permission bits say that it is read-only";
             return Err(EntryRejection::Refused(why.to_owned()));
         }
-        let conflict = self.conflict(rel, found.as_ref());
+        let conflict = self.conflict(rel, user_meta.as_ref());
         self.add(rel, theirs, PathState::Nothing, conflict);
         Ok(())
     }
@@ -513,27 +513,27 @@ impl LayerPlanner<'_> {
         }
         let start = self.tree.dir(rel)?;
         let listing = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
-        if let Some(cut) = listing.cut {
-            return Err(EntryRejection::Fault(FileSystemError::Limit(cut)));
+        if let Some(limit) = listing.cut {
+            return Err(EntryRejection::Fault(FileSystemError::Limit(limit)));
         }
         if let Some((_, fault)) = listing.unreadable.first() {
             return Err(EntryRejection::Fault(*fault));
         }
-        let below: Vec<RelPath> = listing
+        let rels_below: Vec<RelPath> = listing
             .found
             .iter()
             .map(|found| rel.join(&found.rel))
             .collect();
-        let closed: Vec<&RelPath> = below
+        let closed_rels: Vec<&RelPath> = rels_below
             .iter()
             .filter(|rel| self.forbidden_reason(rel).is_some())
             .collect();
-        if !closed.is_empty() {
-            return Err(EntryRejection::Refused(closed_names_reason(&closed)));
+        if !closed_rels.is_empty() {
+            return Err(EntryRejection::Refused(closed_names_reason(&closed_rels)));
         }
-        for rel in &below {
-            let (_, found) = self.user_state(rel)?;
-            if found
+        for rel in &rels_below {
+            let (_, user_meta) = self.user_state(rel)?;
+            if user_meta
                 .is_some_and(|meta| meta.kind == FileKind::File && !meta.is_writable_for_owner())
             {
                 let why =
@@ -541,11 +541,13 @@ impl LayerPlanner<'_> {
                 return Err(EntryRejection::Refused(why));
             }
         }
-        for rel in below {
-            let (theirs, found) = self.user_state(&rel)?;
+        for rel in rels_below {
+            let (theirs, user_meta) = self.user_state(&rel)?;
             let conflict = match theirs {
                 PathState::Directory { .. } | PathState::Nothing => None,
-                PathState::File(_) | PathState::Link { .. } => self.conflict(&rel, found.as_ref()),
+                PathState::File(_) | PathState::Link { .. } => {
+                    self.conflict(&rel, user_meta.as_ref())
+                }
             };
             self.add(&rel, theirs, PathState::Nothing, conflict);
         }
@@ -571,17 +573,21 @@ impl LayerPlanner<'_> {
 
     /// Returns the conflict if the user, or another delivery, has changed `rel` since the run began,
     /// unless the agent has read its current version.
-    fn conflict(&self, rel: &RelPath, found: Option<&FileMetadata>) -> Option<DeliveryConflict> {
-        let (since, found) = (self.since?, found?);
+    fn conflict(
+        &self,
+        rel: &RelPath,
+        user_meta: Option<&FileMetadata>,
+    ) -> Option<DeliveryConflict> {
+        let (since, user_meta) = (self.since?, user_meta?);
         let is_partial = || since.partial.0.contains(&(self.number, rel.clone()));
-        if found.version.changed_ns < since.began_ns || is_partial() {
+        if user_meta.version.changed_ns < since.began_ns || is_partial() {
             return None;
         }
         let root = self.plan.roots.get(self.number);
         let path = root.map(|root| root.join(rel.as_path()));
         let is_in = |files: &BTreeSet<AbsPath>| path.as_ref().is_some_and(|p| files.contains(p));
         // The undo moved the user's file back, which changes no more than the time of its status.
-        if found.version.modified_ns < since.began_ns && is_in(&since.earlier.restored) {
+        if user_meta.version.modified_ns < since.began_ns && is_in(&since.earlier.restored) {
             return None;
         }
         let base = since
@@ -589,7 +595,7 @@ impl LayerPlanner<'_> {
             .as_ref()
             .and_then(|bases| bases.get(&self.real.join(rel)));
         match base {
-            Some(base) if base.matches_version(&found.version) => None,
+            Some(base) if base.matches_version(&user_meta.version) => None,
             Some(_) | None if is_in(&since.earlier.applied) => Some(DeliveryConflict::Delivered),
             Some(_) | None => Some(DeliveryConflict::Changed),
         }
@@ -622,16 +628,16 @@ fn not_a_directory(theirs: &PathState) -> EntryRejection {
     ))
 }
 
-fn closed_names_reason(closed: &[&RelPath]) -> String {
-    let examples: Vec<String> = closed
+fn closed_names_reason(closed_rels: &[&RelPath]) -> String {
+    let examples: Vec<String> = closed_rels
         .iter()
         .take(EXAMPLES_MAX)
         .map(ToString::to_string)
         .collect();
-    let more = match closed.len().saturating_sub(EXAMPLES_MAX) {
+    let remainder = match closed_rels.len().saturating_sub(EXAMPLES_MAX) {
         0 => String::new(),
-        more => format!(" and {more} more"),
+        count => format!(" and {count} more"),
     };
     let examples = examples.join("`, `");
-    format!("it holds names that may not be changed (`{examples}`{more})")
+    format!("it holds names that may not be changed (`{examples}`{remainder})")
 }

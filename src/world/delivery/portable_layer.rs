@@ -24,10 +24,10 @@ pub fn create_portable_layer(
 ) -> Result<usize> {
     clear::remove(to)?;
     dir::create_all(to, DirectoryAudience::User)?;
-    let open = |path: &AbsPath| {
+    let open_dir = |path: &AbsPath| {
         DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))
     };
-    let (tree, layer) = (open(root)?, open(to)?);
+    let (tree, layer) = (open_dir(root)?, open_dir(to)?);
     for path in paths {
         copy_path(&tree, path, &layer)
             .map_err(|fault| delivery_error("copy", &root.join(path.as_path()), fault))?;
@@ -75,7 +75,7 @@ fn remove_path(
     let (parent, name): (DirectoryHandle, &OsStr) = match layer.make_parent_of(path) {
         // A parent is removed already, and the path with it.
         Err(FileSystemError::NotDirectory) => return Ok(()),
-        opened => opened?,
+        result => result?,
     };
     create_whiteout(&parent, name)
 }

@@ -27,7 +27,7 @@ pub struct RetentionLimits {
 /// use, or that must still be completed or rolled back, stays. Returns the names of the removed
 /// ones.
 pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
-    let mut removed = Vec::new();
+    let mut removed_names = Vec::new();
     let mut bytes: u64 = 0;
     for (index, name) in names(deliveries)?.into_iter().enumerate() {
         let path = deliveries.join(&name);
@@ -41,10 +41,10 @@ pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String
             && let Ok(DirLockAttempt::Acquired(_lock)) = dir::try_lock(&path)
         {
             clear::remove(&path)?;
-            removed.push(name);
+            removed_names.push(name);
         }
     }
-    Ok(removed)
+    Ok(removed_names)
 }
 
 fn is_closed(path: &AbsPath) -> bool {

@@ -85,11 +85,11 @@ impl DeliverySession {
         dir::create_all(&delivery_dir.slots(), DirectoryAudience::User)?;
         let slots = open_root(&delivery_dir.slots())?;
         let journal_root = |path: &AbsPath| {
-            let same = slot::is_same_mount(&open_root(path)?, &slots)
+            let is_same_mount = slot::is_same_mount(&open_root(path)?, &slots)
                 .map_err(|fault| delivery_error("look at", path, fault))?;
             Ok(JournalRoot {
                 path: path.clone(),
-                slots: if same {
+                slots: if is_same_mount {
                     SlotLocation::Delivery
                 } else {
                     SlotLocation::Root
@@ -160,8 +160,8 @@ impl DeliverySession {
     pub(super) fn amend(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         let number = usize::try_from(step.number).ok();
-        if let Some(known) = number.and_then(|number| self.steps.get_mut(number)) {
-            *known = step;
+        if let Some(earlier_step) = number.and_then(|number| self.steps.get_mut(number)) {
+            *earlier_step = step;
         }
         Ok(())
     }
@@ -207,10 +207,10 @@ impl DeliverySession {
             direction,
             start: self.journal.len(),
         };
-        let started = self
+        let begin_result = self
             .journal
             .add(&JournalRecord::SessionBegun { direction, only });
-        match started.and_then(|()| self.journal.sync()) {
+        match begin_result.and_then(|()| self.journal.sync()) {
             Ok(()) => self.run_steps(session, &step_numbers),
             Err(error) => {
                 let result = match self.journal.truncate(session.start) {
@@ -252,7 +252,7 @@ impl DeliverySession {
         session: JournalSession,
         step_numbers: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
-        let open = self.journal.len();
+        let journal_length = self.journal.len();
         let applied = self
             .apply_steps(session.direction, step_numbers)
             .and_then(|skipped| {
@@ -263,7 +263,7 @@ impl DeliverySession {
         let result = match &applied {
             Ok(_) => RollbackResult::Done,
             // The session is open again, even if a part of its end was written.
-            Err(_) => match self.journal.truncate(open) {
+            Err(_) => match self.journal.truncate(journal_length) {
                 Ok(()) => self.roll_back(session, step_numbers),
                 Err(_) => RollbackResult::NextStartCompletes,
             },
@@ -353,8 +353,8 @@ impl DeliverySession {
 
     fn sync_slots(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery_dir.slots())?;
-        let failed = |fault| delivery_error("write", &self.delivery_dir.slots(), fault);
-        slots.sync_file_system().map_err(failed)?;
+        let write_error = |fault| delivery_error("write", &self.delivery_dir.slots(), fault);
+        slots.sync_file_system().map_err(write_error)?;
         for root in 0..self.roots.len() {
             if self.has_separate_slots(root) {
                 let delivery_tree = self.delivery_tree(root)?;
@@ -401,8 +401,8 @@ impl DeliverySession {
         let slots = open_root(&self.delivery_dir.slots())?;
         for step in self.separate_steps(&step_numbers.iter().copied().collect()) {
             let delivery_tree = self.delivery_tree(step.root)?;
-            let copied = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
-            match copied {
+            let result = slot::duplicate(&slots, &delivery_tree.slots, OsStr::new(&step.slot()));
+            match result {
                 Ok(()) | Err(FileSystemError::Missing) => {}
                 Err(fault) => {
                     return Err(delivery_error("write", &delivery_tree.path.clone(), fault));
@@ -435,8 +435,10 @@ impl DeliverySession {
 
     fn separate_steps(&self, step_numbers: &BTreeSet<u32>) -> Vec<DeliveryStep> {
         let is_meant = |step: &&DeliveryStep| {
-            let both = step.theirs.is_directory() && step.ours.is_directory();
-            step_numbers.contains(&step.number) && self.has_separate_slots(step.root) && !both
+            let are_directories = step.theirs.is_directory() && step.ours.is_directory();
+            step_numbers.contains(&step.number)
+                && self.has_separate_slots(step.root)
+                && !are_directories
         };
         self.steps.iter().filter(is_meant).cloned().collect()
     }

@@ -155,9 +155,9 @@ pub enum DeliveryUse {
 /// Returns the delivery that `wanted` names: a run's name, a prefix of it, or `last`, the newest
 /// one created here that can be used for this purpose. If none was created here, `last` is the
 /// newest of all, so that an error can report why it is not trusted.
-pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<String> {
+pub fn find(given_name: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<String> {
     let names = names(deliveries)?;
-    let found = if wanted == LAST {
+    let name = if given_name == LAST {
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
             let delivery_dir = DeliveryDir(deliveries.join(name));
@@ -165,16 +165,18 @@ pub fn find(wanted: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<St
                 || (usage == DeliveryUse::Apply && is_there(delivery_dir.source_file()))
         };
         let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
-        let mut all = names.iter();
-        all.find(is_own).or_else(|| names.iter().find(can_be_used))
+        let mut all_names = names.iter();
+        all_names
+            .find(is_own)
+            .or_else(|| names.iter().find(can_be_used))
     } else {
-        DELIVERY_NAME_SCHEME.resolve(wanted, &names, String::clone)?
+        DELIVERY_NAME_SCHEME.resolve(given_name, &names, String::clone)?
     };
-    found.cloned().ok_or_else(|| {
-        let message = if wanted == LAST {
+    name.cloned().ok_or_else(|| {
+        let message = if given_name == LAST {
             format!("no deliveries in `{deliveries}`")
         } else {
-            format!("no delivery of run `{wanted}`")
+            format!("no delivery of run `{given_name}`")
         };
         Error::new(ErrorKind::Usage, message)
             .with_hint("see `massgen logs list` for the runs of this directory")
@@ -419,10 +421,11 @@ fn is_foreign(dir: &AbsPath) -> bool {
         serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
     let state = journal::read(&delivery_dir.journal()).ok().flatten();
-    let written = state.map(|state| state.seal);
-    let written = written.or_else(|| delivery_file().map(|delivery_file| delivery_file.seal));
-    match (written, delivery_dir.seal()) {
-        (Some(written), Ok(seal)) => written != seal,
+    let journal_seal = state.map(|state| state.seal);
+    let written_seal =
+        journal_seal.or_else(|| delivery_file().map(|delivery_file| delivery_file.seal));
+    match (written_seal, delivery_dir.seal()) {
+        (Some(written_seal), Ok(seal)) => written_seal != seal,
         (None, _) | (_, Err(_)) => false,
     }
 }

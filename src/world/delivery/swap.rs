@@ -101,7 +101,7 @@ impl DeliveryTree {
         let slot = OsString::from(step.slot());
         let slots = self.slots.try_clone()?;
         let (parent, name) = match self.parent_of(&step.rel) {
-            Ok(found) => found,
+            Ok(parent_and_name) => parent_and_name,
             Err(
                 FileSystemError::Missing
                 | FileSystemError::NotDirectory
@@ -111,7 +111,7 @@ impl DeliveryTree {
             }
             Err(fault) => return Err(fault),
         };
-        let done = match (from, to) {
+        let outcome = match (from, to) {
             (PathState::Directory { .. }, PathState::Directory { mode }) => {
                 change_mode(parent, &name, from, to, *mode)
             }
@@ -126,7 +126,7 @@ impl DeliveryTree {
         if from.is_directory() || to.is_directory() {
             self.parent = None;
         }
-        done
+        outcome
     }
 
     /// Returns the parent directory of `rel`, which stays open for subsequent steps in it.
@@ -134,14 +134,14 @@ impl DeliveryTree {
         &mut self,
         rel: &RelPath,
     ) -> Result<(&DirectoryHandle, OsString), FileSystemError> {
-        let (above, name) = match (rel.parent(), rel.name()) {
-            (Some(above), Some(name)) => (above, name.to_owned()),
+        let (parent_rel, name) = match (rel.parent(), rel.name()) {
+            (Some(parent_rel), Some(name)) => (parent_rel, name.to_owned()),
             _ => return Err(FileSystemError::IsDirectory),
         };
-        let is_open = matches!(&self.parent, Some((open, _)) if *open == above);
+        let is_open = matches!(&self.parent, Some((open, _)) if *open == parent_rel);
         if !is_open {
-            let dir = self.root.dir(&above)?;
-            self.parent = Some((above, dir));
+            let dir = self.root.dir(&parent_rel)?;
+            self.parent = Some((parent_rel, dir));
         }
         match &self.parent {
             Some((_, dir)) => Ok((dir, name)),
@@ -166,11 +166,11 @@ fn change_mode(
     to: &PathState,
     mode: u32,
 ) -> Result<SwapOutcome, FileSystemError> {
-    let now = state_at(parent, name)?;
-    if to.is_unchanged(&now) {
+    let current_state = state_at(parent, name)?;
+    if to.is_unchanged(&current_state) {
         return Ok(SwapOutcome::Done);
     }
-    if !from.is_unchanged(&now) {
+    if !from.is_unchanged(&current_state) {
         return Ok(SwapOutcome::Foreign);
     }
     slot::set_dir_mode(parent, name, Mode::from_raw_mode(mode))?;
@@ -203,14 +203,14 @@ struct SlotExchange<'a> {
 impl SlotExchange<'_> {
     fn carry_out(&self, from: &PathState, to: &PathState) -> Result<SwapOutcome, FileSystemError> {
         self.finish_leaving()?;
-        let (now, waiting) = (
+        let (current_state, slot_state) = (
             state_at(self.parent, self.name)?,
             state_at(self.slots, self.slot)?,
         );
-        if to.is_unchanged(&now) && from.is_unchanged(&waiting) {
+        if to.is_unchanged(&current_state) && from.is_unchanged(&slot_state) {
             return Ok(SwapOutcome::Done);
         }
-        if !from.is_unchanged(&now) || !to.is_unchanged(&waiting) {
+        if !from.is_unchanged(&current_state) || !to.is_unchanged(&slot_state) {
             return Ok(SwapOutcome::Foreign);
         }
         match (from.is_absent(), to.is_absent()) {

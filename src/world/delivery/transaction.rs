@@ -57,16 +57,16 @@ pub fn apply(
             plan,
             session: open_session(delivery, plan)?,
         };
-        let first = applying.session.steps.len();
-        let prepared = applying.prepare(&choices);
-        let indices = match prepared {
+        let first_number = applying.session.steps.len();
+        let preparation = applying.prepare(&choices);
+        let indices = match preparation {
             Ok(indices) => indices,
             Err(error) => {
-                applying.session.discard_from(first)?;
+                applying.session.discard_from(first_number)?;
                 return Err(error);
             }
         };
-        let numbers = numbers(first, indices.len());
+        let numbers = numbers(first_number, indices.len());
         let skipped = applying
             .session
             .run_session(StepDirection::Forward, Some(numbers.clone()))?;
@@ -79,9 +79,10 @@ pub fn apply(
     report_changes(plan, &outcomes, conflicts_dir)
 }
 
-fn numbers(first: usize, count: usize) -> Vec<u32> {
-    let all = first..first.saturating_add(count);
-    all.filter_map(|number| u32::try_from(number).ok())
+fn numbers(first_number: usize, count: usize) -> Vec<u32> {
+    let range = first_number..first_number.saturating_add(count);
+    range
+        .filter_map(|number| u32::try_from(number).ok())
         .collect()
 }
 
@@ -252,8 +253,8 @@ fn report_changes(
 ) -> Result<Vec<FileChange>> {
     let mut changes = Vec::new();
     let real = |path: &AbsPath| {
-        let found = open_root(path)?.real_path();
-        found.map_err(|fault| delivery_error("look at", path, fault))
+        let real_path = open_root(path)?.real_path();
+        real_path.map_err(|fault| delivery_error("look at", path, fault))
     };
     let roots: Vec<RealPath> = plan.roots.iter().map(real).collect::<Result<_>>()?;
     for refusal in &plan.refused {
@@ -341,29 +342,29 @@ fn keep_ours(
     let Some(upper) = plan.origins.get(entry.root).cloned().flatten() else {
         return Ok(None);
     };
-    let below = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
-    let below = below.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
-    let kept_file = conflicts_dir.join(&below);
-    let copied = || {
+    let parsed_rel = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
+    let rel = parsed_rel.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
+    let kept_file = conflicts_dir.join(&rel);
+    let copy_file = || {
         let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
-            DirectoryHandle::open(conflicts_dir)?.make_parent_of(&below)?;
+            DirectoryHandle::open(conflicts_dir)?.make_parent_of(&rel)?;
         let attributes = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: Some(meta.version.modified_ns),
             owner: None,
         };
-        let waiting = temporary_name();
+        let staging_name = temporary_name();
         slot::create_from_content(
             &dir,
-            &waiting,
+            &staging_name,
             &content,
             meta.version.size_bytes,
             &attributes,
         )?;
-        dir.rename_over(&waiting, &dir, name)
+        dir.rename_over(&staging_name, &dir, name)
     };
-    copied().map_err(|fault| delivery_error("keep our version of", path, fault))?;
+    copy_file().map_err(|fault| delivery_error("keep our version of", path, fault))?;
     Ok(Some(kept_file))
 }
 

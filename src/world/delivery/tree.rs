@@ -23,12 +23,12 @@ pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
     let layer =
         DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
     for path in paths {
-        let changed = match layer_replacement(upper, path) {
+        let result = match layer_replacement(upper, path) {
             LayerReplacement::Nothing => remove(&layer, upper, path)?,
             LayerReplacement::Directory => mark_opaque(&layer, path),
             LayerReplacement::File => Ok(()),
         };
-        changed.map_err(|fault| delivery_error("write to", &upper.join(path.as_path()), fault))?;
+        result.map_err(|fault| delivery_error("write to", &upper.join(path.as_path()), fault))?;
     }
     Ok(())
 }
@@ -57,8 +57,8 @@ enum LayerReplacement {
 fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
     let mut at = Some(path.clone());
     while let Some(ancestor) = at.filter(|ancestor| !ancestor.is_root()) {
-        let there = upper.join(ancestor.as_path());
-        if file::is_directory(&there) {
+        let layer_path = upper.join(ancestor.as_path());
+        if file::is_directory(&layer_path) {
             let is_its = ancestor == *path;
             return if is_its {
                 LayerReplacement::Directory
@@ -66,7 +66,7 @@ fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
                 LayerReplacement::Nothing
             };
         }
-        if file::exists(&there) {
+        if file::exists(&layer_path) {
             return LayerReplacement::File;
         }
         at = ancestor.parent();

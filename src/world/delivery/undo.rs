@@ -133,14 +133,14 @@ impl AppliedDelivery {
             return Ok(None);
         };
         let session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
-        let mut delivered = Self {
+        let mut delivery_view = Self {
             delivery,
             session,
             states: Vec::new(),
             applied: Vec::new(),
         };
-        delivered.inspect()?;
-        Ok(Some(delivered))
+        delivery_view.inspect()?;
+        Ok(Some(delivery_view))
     }
 
     /// Returns the name of the delivery.
@@ -178,8 +178,8 @@ impl AppliedDelivery {
                 action: entry.action(),
                 last_step: index,
             };
-            let known = reverted.entry(path);
-            known
+            let entry = reverted.entry(path);
+            entry
                 .and_modify(|known| known.last_step = index)
                 .or_insert(change);
         }
@@ -205,17 +205,19 @@ impl AppliedDelivery {
     }
 
     /// Returns both sides of what can be applied of the file of `last`, which was reverted.
-    fn offered_sides(&mut self, last: &DeliveryStep) -> Result<DeliveryDifference> {
-        let mut sides = self.difference(last, DeliveredState::Reverted)?;
-        if last.hunks.is_none() {
+    fn offered_sides(&mut self, last_step: &DeliveryStep) -> Result<DeliveryDifference> {
+        let mut sides = self.difference(last_step, DeliveredState::Reverted)?;
+        if last_step.hunks.is_none() {
             // What was delivered as a whole at first may be gone from the layer.
-            if let Some(first) = self.first_whole_step(last) {
-                sides.after = self.difference(&first, DeliveredState::Reverted)?.after;
+            if let Some(first_step) = self.first_whole_step(last_step) {
+                sides.after = self
+                    .difference(&first_step, DeliveredState::Reverted)?
+                    .after;
             }
             return Ok(sides);
         }
         // Of a file with a number of hunks, the rest is in the agents' version.
-        if let Some(FileContents::Whole(bytes)) = self.layer_contents(last)
+        if let Some(FileContents::Whole(bytes)) = self.layer_contents(last_step)
             && let Ok(text) = String::from_utf8(bytes)
         {
             sides.after = DiffSide::Text(text);
@@ -225,12 +227,12 @@ impl AppliedDelivery {
 
     /// Returns the first step of the file of `last`, if it delivered the file as a whole and is
     /// reverted too.
-    fn first_whole_step(&self, last: &DeliveryStep) -> Option<DeliveryStep> {
+    fn first_whole_step(&self, last_step: &DeliveryStep) -> Option<DeliveryStep> {
         let mut steps = self.session.steps.iter().zip(&self.states);
-        let (first, state) =
-            steps.find(|(step, _)| step.root == last.root && step.rel == last.rel)?;
-        let is_whole = first.hunks.is_none() && *state == DeliveredState::Reverted;
-        (is_whole && first.number != last.number).then(|| first.clone())
+        let (first_step, state) =
+            steps.find(|(step, _)| step.root == last_step.root && step.rel == last_step.rel)?;
+        let is_whole = first_step.hunks.is_none() && *state == DeliveredState::Reverted;
+        (is_whole && first_step.number != last_step.number).then(|| first_step.clone())
     }
 
     /// Returns whether some path is as it was delivered.
@@ -250,18 +252,18 @@ impl AppliedDelivery {
     /// Returns the files of which some hunks were delivered, if they are still as they were
     /// delivered: the rest of their hunks can be offered.
     pub fn partial_files(&self) -> PartialFiles {
-        let mut partial = BTreeSet::new();
+        let mut partial_paths = BTreeSet::new();
         // The last applied step of a path determines what is there.
         for (index, step) in self.session.steps.iter().enumerate() {
             let file_key = (step.root, step.rel.clone());
             let is_applied = self.states.get(index) == Some(&DeliveredState::Applied);
             if is_applied && step.hunks.is_some() {
-                partial.insert(file_key);
+                partial_paths.insert(file_key);
             } else if is_applied {
-                partial.remove(&file_key);
+                partial_paths.remove(&file_key);
             }
         }
-        PartialFiles(partial)
+        PartialFiles(partial_paths)
     }
 
     /// Returns both sides of every change, sorted by path.
@@ -349,7 +351,7 @@ impl AppliedDelivery {
             roots: self.session.root_paths(),
             ..DeliveryPlan::default()
         };
-        let mut wanted = Vec::new();
+        let mut step_choices = Vec::new();
         for index in order {
             let Some(step) = self.session.steps.get(*index) else {
                 continue;
@@ -358,10 +360,10 @@ impl AppliedDelivery {
             if self.states.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
-            wanted.push(is_wanted(&self.session.path(step), &entry));
+            step_choices.push(is_wanted(&self.session.path(step), &entry));
             plan.entries.push(entry);
         }
-        let choices: Vec<DeliveryChoice> = wanted.iter().copied().map(choice).collect();
+        let choices: Vec<DeliveryChoice> = step_choices.iter().copied().map(choice).collect();
         let choices = resolve_choices(&plan, &choices);
         let numbers: Vec<u32> = order
             .iter()
@@ -371,12 +373,15 @@ impl AppliedDelivery {
             .collect();
         let (skipped, hunk_steps) = self.run_moves(direction, numbers, parts)?;
         let mut rows = Vec::new();
-        for (((index, entry), choice), wanted) in
-            order.iter().zip(&plan.entries).zip(&choices).zip(&wanted)
+        for (((index, entry), choice), step_choice) in order
+            .iter()
+            .zip(&plan.entries)
+            .zip(&choices)
+            .zip(&step_choices)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
             let skipped_as = number.and_then(|number| skipped.get(&number).copied());
-            let Some(outcome) = move_outcome(entry, *choice, skipped_as, *wanted) else {
+            let Some(outcome) = move_outcome(entry, *choice, skipped_as, *step_choice) else {
                 continue;
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
@@ -410,19 +415,19 @@ impl AppliedDelivery {
         }
         self.session.open_slot_dirs()?;
         self.session.fill_slot_dirs(&numbers)?;
-        let first = self.session.steps.len();
-        let added = match self.add_hunk_steps(&numbers, parts) {
+        let first_number = self.session.steps.len();
+        let added_steps = match self.add_hunk_steps(&numbers, parts) {
             Ok(added) => added,
             Err(error) => {
-                self.session.discard_from(first)?;
+                self.session.discard_from(first_number)?;
                 return Err(error);
             }
         };
-        numbers.extend(added.values().map(|step| step.number));
+        numbers.extend(added_steps.values().map(|step| step.number));
         let skipped = self
             .session
             .run_session(direction.of_steps(), Some(numbers))?;
-        Ok((skipped, added))
+        Ok((skipped, added_steps))
     }
 
     /// Adds a step after those with these `numbers` for each file whose part is not the delivered
@@ -432,7 +437,7 @@ impl AppliedDelivery {
         numbers: &[u32],
         parts: &BTreeMap<AbsPath, ReappliedPart>,
     ) -> Result<BTreeMap<AbsPath, HunkStep>> {
-        let mut added = BTreeMap::new();
+        let mut added_steps = BTreeMap::new();
         for change in self.reverted_changes() {
             let step = self.session.steps.get(change.last_step).cloned();
             let step = step.filter(|step| numbers.contains(&step.number));
@@ -440,10 +445,10 @@ impl AppliedDelivery {
             if let (Some(step), Some(part)) = (step, part)
                 && let Some(hunk_step) = self.add_hunk_step(&step, part)?
             {
-                added.insert(change.path, hunk_step);
+                added_steps.insert(change.path, hunk_step);
             }
         }
-        Ok(added)
+        Ok(added_steps)
     }
 
     /// Adds a step from the version that `last` delivers to `part`; `None` if that is this version.
@@ -469,17 +474,17 @@ impl AppliedDelivery {
             return Ok(None);
         }
         let path = self.session.path(last);
-        let changed = || {
+        let changed_error = || {
             let message = format!("`{path}` was changed while you chose its hunks");
             Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
         };
         let (DiffSide::Text(old), DiffSide::Text(new), PathState::File(file)) =
             (sides.before, sides.after, &last.ours)
         else {
-            return Err(changed());
+            return Err(changed_error());
         };
         let text = match choices {
-            Some(choices) => apply_hunks(&old, &new, choices).ok_or_else(changed)?,
+            Some(choices) => apply_hunks(&old, &new, choices).ok_or_else(changed_error)?,
             None => new.clone(),
         };
         if hunks.is_some() {
@@ -606,7 +611,7 @@ impl AppliedDelivery {
     fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.delivery_dir.slots())?;
         let steps = self.session.steps.clone();
-        let mut applied = Vec::new();
+        let mut applied_steps = Vec::new();
         let mut expected = BTreeMap::new();
         for step in &steps {
             let is_applied = self.is_step_applied(step, &slots)?;
@@ -618,10 +623,10 @@ impl AppliedDelivery {
                     .entry(location)
                     .or_insert_with(|| step.theirs.clone());
             }
-            applied.push(is_applied);
+            applied_steps.push(is_applied);
         }
         let mut states = Vec::new();
-        for (step, is_applied) in steps.iter().zip(&applied) {
+        for (step, is_applied) in steps.iter().zip(&applied_steps) {
             let current = self.current_state(step)?;
             let location = (step.root, step.rel.clone());
             let is_unchanged = expected
@@ -633,7 +638,7 @@ impl AppliedDelivery {
                 (false, _) => DeliveredState::Changed,
             });
         }
-        self.applied = applied;
+        self.applied = applied_steps;
         self.states = states;
         Ok(())
     }
@@ -665,7 +670,7 @@ impl AppliedDelivery {
             .unwrap_or_default();
         let from_tree = || read(&root, &step.rel);
         let from_slot = || read(&slots, &slot);
-        let lost = || Ok(FileContents::None);
+        let no_contents = || Ok(FileContents::None);
         let (before, after): (DiffSide, DiffSide) = match state {
             DeliveredState::Applied => (
                 contents::diff_side(&step.theirs, from_slot)?,
@@ -677,7 +682,7 @@ impl AppliedDelivery {
             ),
             DeliveredState::Changed => (
                 contents::diff_side(&step.theirs, from_slot)?,
-                contents::diff_side(&step.ours, lost)?,
+                contents::diff_side(&step.ours, no_contents)?,
             ),
         };
         Ok(DeliveryDifference {
@@ -735,20 +740,20 @@ fn move_outcome(
 /// row of the step that was applied last, or of one that was not applied.
 fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
     let is_left = |row: &UndoRow| matches!(row.outcome, UndoOutcome::Left(_));
-    match rows.last_mut().filter(|known| known.path == row.path) {
+    match rows.last_mut().filter(|last_row| last_row.path == row.path) {
         None => rows.push(row),
-        Some(known) if is_left(known) => {}
-        Some(known) => {
+        Some(last_row) if is_left(last_row) => {}
+        Some(last_row) => {
             if is_left(&row) || direction == UndoDirection::Redo {
-                *known = row;
+                *last_row = row;
             }
         }
     }
 }
 
 fn read(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
-    let found = contents::read_contents(&open_root(dir)?, rel);
-    found.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
+    let contents = contents::read_contents(&open_root(dir)?, rel);
+    contents.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
 }
 
 /// Returns the choice about a path that is within the wanted ones or not.
@@ -780,10 +785,10 @@ pub fn refuse_outside(roots: &[AbsPath], cwd: &AbsPath, named: &[AbsPath]) -> Re
             .iter()
             .any(|path| path.is_within(root) || root.is_within(path))
     };
-    let outside = roots
+    let outside_root = roots
         .iter()
         .find(|root| !root.is_within(cwd) && !is_named(root));
-    match outside {
+    match outside_root {
         None => Ok(()),
         Some(root) => Err(Error::new(
             ErrorKind::Usage,

@@ -129,13 +129,13 @@ impl PendingDelete {
 }
 
 /// Returns the current metadata of the listed names; those that have vanished are skipped.
-fn pending_deletes(path: &ResolvedPath, found: Vec<ListedEntry>) -> Vec<PendingDelete> {
-    let pending_delete = |found: ListedEntry| {
-        let meta = path.dir().meta(&path.join(&found.rel).below()).ok()?;
-        let rel = found.rel;
+fn pending_deletes(path: &ResolvedPath, entries: Vec<ListedEntry>) -> Vec<PendingDelete> {
+    let pending_delete = |entry: ListedEntry| {
+        let meta = path.dir().meta(&path.join(&entry.rel).below()).ok()?;
+        let rel = entry.rel;
         Some(PendingDelete { rel, meta })
     };
-    found.into_iter().filter_map(pending_delete).collect()
+    entries.into_iter().filter_map(pending_delete).collect()
 }
 
 /// Returns everything below `path`, if all of it may be removed or moved away.

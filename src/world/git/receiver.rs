@@ -162,9 +162,10 @@ impl CommitReceiver<'_> {
     /// Returns the branch that is checked out, if it still is the expected one and points to the
     /// same commit.
     async fn expect_unmoved(self) -> Result<String> {
-        let found = ProjectRepository::discover(self.hub.git(), &self.project.root).await?;
-        let found = found.filter(|found| found.head == self.project.head);
-        let branch = found.and_then(|found| found.branch);
+        let repository = ProjectRepository::discover(self.hub.git(), &self.project.root).await?;
+        let unmoved_repository =
+            repository.filter(|repository| repository.head == self.project.head);
+        let branch = unmoved_repository.and_then(|repository| repository.branch);
         match branch.filter(|branch| Some(branch) == self.project.branch.as_ref()) {
             Some(branch) => Ok(branch),
             None => Err(moved_error()),

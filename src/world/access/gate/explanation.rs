@@ -33,12 +33,13 @@ impl Gate {
             .collect();
         let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
         let grants = self.0.manager.grants().iter();
-        let mut hidden =
+        let mut hidden_paths =
             grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
         let closes = |rule: &PathRule| {
             rule.blocks(Permission::Read) && rule.single_path().is_none_or(|path| is_below(&path))
         };
-        searches && (hidden.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
+        searches
+            && (hidden_paths.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
     }
 
     /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons.
@@ -56,19 +57,19 @@ impl Gate {
             access.link,
             CallApproval::Missing,
         );
-        let named = |grant: &Grant| (grant.root.clone(), grant.kind);
+        let root_and_kind = |grant: &Grant| (grant.root.clone(), grant.kind);
         let manager = self.manager();
         let grant = real.as_ref().and_then(|real| {
             let decision = manager.decide(real, access.wanted);
-            decision.grant().map(named)
+            decision.grant().map(root_and_kind)
         });
-        let allowed = real.as_ref().filter(|_| outcome.is_ok());
-        let agreeing = allowed.map(|real| manager.grants_in_other_spelling(real));
+        let allowed_path = real.as_ref().filter(|_| outcome.is_ok());
+        let agreeing = allowed_path.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
             wanted: access.wanted,
             grant,
-            agreeing: agreeing.into_iter().flatten().map(named).collect(),
+            agreeing: agreeing.into_iter().flatten().map(root_and_kind).collect(),
             real,
             refusal: outcome.err(),
         }
@@ -76,7 +77,7 @@ impl Gate {
 
     /// Returns what the agent was given, most specific first, with its permissions in this phase.
     pub fn roots(&self) -> Vec<GrantedRoot> {
-        let now = |grant: &Grant| {
+        let current_grant = |grant: &Grant| {
             let allows = |wanted| self.0.manager.allows(&grant.root, wanted);
             let permission = [Permission::Write, Permission::Read]
                 .into_iter()
@@ -88,6 +89,11 @@ impl Gate {
                 permission,
             })
         };
-        self.0.manager.grants().iter().filter_map(now).collect()
+        self.0
+            .manager
+            .grants()
+            .iter()
+            .filter_map(current_grant)
+            .collect()
     }
 }

@@ -187,20 +187,20 @@ impl Gate {
         policy: GatePolicy,
         shared_servers: Option<Self>,
     ) -> Result<Self> {
-        let open = |grant: &Grant| match policy.open_grant(grant) {
+        let open_grant = |grant: &Grant| match policy.open_grant(grant) {
             Ok(open) => Ok(Arc::new(open)),
             Err(fault) => Err(cannot_open(&grant.root, fault)),
         };
         let grants = manager
             .grants()
             .iter()
-            .map(open)
+            .map(open_grant)
             .collect::<Result<Vec<_>>>()?;
         let follow_base = policy
             .open_follow_base()
             .map_err(|fault| cannot_open(&policy.base, fault))?;
         let staging_dir = policy.open_staging_dir();
-        let inner = GateState {
+        let state = GateState {
             manager,
             grants,
             follow_base,
@@ -208,7 +208,7 @@ impl Gate {
             policy,
             shared_servers,
         };
-        Ok(Self(Arc::new(inner), CallContext::default()))
+        Ok(Self(Arc::new(state), CallContext::default()))
     }
 
     /// Returns the same gate for the call `id` of a conversation. Requests about it end when
@@ -283,9 +283,9 @@ impl Gate {
             .then(|| (call.name().to_owned(), call.input()));
         let effects = call.command().map(str::to_owned).into_iter().collect();
         let placed = self.resolve_call(call, ask_reason, effects)?;
-        let (hook_result, changed) = self.run_hooks(described_call.as_ref())?;
-        if let Some(changed) = changed {
-            return self.with_hook_result(hook_result).check(changed);
+        let (hook_result, changed_call) = self.run_hooks(described_call.as_ref())?;
+        if let Some(changed_call) = changed_call {
+            return self.with_hook_result(hook_result).check(changed_call);
         }
         if let Some(reason) = placed.ask_reason.or_else(|| hook_result.ask_reason.clone()) {
             let (tool, input) = described_call.unwrap_or_default();
@@ -338,31 +338,31 @@ impl Gate {
             CallApproval::Given
         };
         let mut to_agree = Vec::new();
-        let declared: Vec<_> = call
+        let accesses: Vec<_> = call
             .accesses()
             .into_iter()
             .map(|access| (access.path.clone(), access.wanted, access.link))
             .collect();
-        let mut declared = declared.into_iter();
-        let action = call.try_map(|path| match declared.next() {
-            Some((expected, wanted, link)) if expected == path => {
+        let mut accesses_left = accesses.into_iter();
+        let action = call.try_map(|path| match accesses_left.next() {
+            Some((declared_path, wanted, link)) if declared_path == path => {
                 let (_, outcome) = self.resolve_path(&path, wanted, link, consent);
-                let resolved = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
+                let resolved_path = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_described {
                     effects.push(format!(
                         "{wanted} {}",
-                        describe_path(resolved.real(), resolved.grant())
+                        describe_path(resolved_path.real(), resolved_path.grant())
                     ));
                 }
                 let rules = self.path_rules();
                 if consent == CallApproval::Given
                     && let Some(rule) =
-                        matching_rule(rules, RuleAction::Ask, resolved.real(), wanted)
+                        matching_rule(rules, RuleAction::Ask, resolved_path.real(), wanted)
                 {
-                    to_agree.push(resolved.real().clone());
+                    to_agree.push(resolved_path.real().clone());
                     ask_reason.get_or_insert_with(|| approval_reason(rule));
                 }
-                Ok(resolved)
+                Ok(resolved_path)
             }
             _ => Err(self.deny(&path, Permission::Write, AccessRefusal::outside())),
         })?;
@@ -384,9 +384,9 @@ impl Gate {
     fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
         match self.judge_rules(call) {
             CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
-            CallJudgement::Asked(matched) => Ok(Some(matched.reason)),
-            CallJudgement::Denied(matched) => {
-                Err(by_rule(DENIED_BY_CONFIG, matched.subject, matched.reason))
+            CallJudgement::Asked(rule) => Ok(Some(rule.reason)),
+            CallJudgement::Denied(rule) => {
+                Err(by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason))
             }
         }
     }
@@ -400,12 +400,12 @@ impl Gate {
     ) -> std::result::Result<(), Denial> {
         let reason = match self.0.policy.rules.judge(tool, command) {
             CallJudgement::Silent | CallJudgement::Allowed => None,
-            CallJudgement::Asked(matched) if self.0.policy.approver.is_none() => {
-                return Err(by_rule(ASKED_BY_CONFIG, matched.subject, matched.reason));
+            CallJudgement::Asked(rule) if self.0.policy.approver.is_none() => {
+                return Err(by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
             }
-            CallJudgement::Asked(matched) => Some(matched.reason),
-            CallJudgement::Denied(matched) => {
-                return Err(by_rule(DENIED_BY_CONFIG, matched.subject, matched.reason));
+            CallJudgement::Asked(rule) => Some(rule.reason),
+            CallJudgement::Denied(rule) => {
+                return Err(by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
             }
         };
         // A call without a command reaches the hooks as the massgen call that it is translated to.
@@ -501,9 +501,9 @@ impl Gate {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
             && dir.as_str() == WORKSPACE
-            && let Some(open) = self.command_start_dir()
+            && let Some(start_dir) = self.command_start_dir()
         {
-            *dir = open;
+            *dir = start_dir;
         }
         if let (ToolCall::CallServer(call), []) = (&mut call, self.0.manager.grants()) {
             call.drop_relative_paths();
@@ -532,9 +532,9 @@ impl Gate {
     pub(in crate::world) fn first_directory(&self) -> Option<UserPath> {
         let roots = self.roots();
         let trees = || roots.iter().filter(|root| root.scope == GrantScope::Tree);
-        let named = trees().find(|root| root.kind == GrantKind::Context);
-        let first = named.or_else(|| trees().next())?;
-        UserPath::parse(first.path.as_path().to_str()?).ok()
+        let context_root = trees().find(|root| root.kind == GrantKind::Context);
+        let start_root = context_root.or_else(|| trees().next())?;
+        UserPath::parse(start_root.path.as_path().to_str()?).ok()
     }
 
     /// Returns whether `permissions` of the config has rules for this agent's calls.
@@ -605,8 +605,8 @@ impl Gate {
             _ => return AccessRefusal::new(rule.name, rule.because),
         };
         match matching_rule(self.path_rules(), ruling, path, wanted) {
-            Some(written) => {
-                AccessRefusal::new(rule.name, format!("{}: `{written}`", rule.because))
+            Some(config_rule) => {
+                AccessRefusal::new(rule.name, format!("{}: `{config_rule}`", rule.because))
             }
             None => AccessRefusal::new(rule.name, rule.because),
         }
@@ -627,14 +627,14 @@ impl Gate {
     pub(in crate::world) fn identities(
         &self,
     ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
-        let identity = |open: &Arc<OpenGrant>| {
+        let identity = |grant: &Arc<OpenGrant>| {
             let stage = self.overlay();
-            let meta = match stage.and_then(|stage| stage.hidden_metadata(open.root())) {
+            let meta = match stage.and_then(|stage| stage.hidden_metadata(grant.root())) {
                 Some(users) => users,
-                None => FileMetadata::from_handle(open.directory())?,
+                None => FileMetadata::from_handle(grant.directory())?,
             };
             let FileFingerprint { device, inode, .. } = meta.version;
-            Ok((open.root().to_abs(), FileIdentity { device, inode }))
+            Ok((grant.root().to_abs(), FileIdentity { device, inode }))
         };
         self.0.grants.iter().map(identity).collect()
     }
@@ -646,8 +646,8 @@ impl Gate {
 
     /// Returns the root of the grant of the whole tree `root`, if it may be written to.
     pub(in crate::world) fn writable_tree(&self, root: &AbsPath) -> Option<ResolvedPath> {
-        let is_meant = |open: &&Arc<OpenGrant>| {
-            let grant = open.grant();
+        let is_meant = |open_grant: &&Arc<OpenGrant>| {
+            let grant = open_grant.grant();
             grant.scope == GrantScope::Tree && grant.root.as_path() == root.as_path()
         };
         let grant = self.0.grants.iter().find(is_meant)?;
@@ -661,22 +661,22 @@ impl Gate {
 
     /// Returns the rules about paths in `permissions` of the config.
     pub(in crate::world) fn path_rules(&self) -> &[PathRule] {
-        let first = self.0.manager.grants().first();
-        first.map_or(&[], |grant| &grant.ruled)
+        let first_grant = self.0.manager.grants().first();
+        first_grant.map_or(&[], |grant| &grant.ruled)
     }
 
     /// Returns the roots of the trees that may be read.
     pub(in crate::world) fn trees(&self) -> Vec<ResolvedPath> {
-        let open = self.0.grants.iter().filter(|open| {
+        let readable_trees = self.0.grants.iter().filter(|open| {
             let grant = open.grant();
             grant.scope == GrantScope::Tree && self.allows(&grant.root, Permission::Read)
         });
-        let resolved = |open: &Arc<OpenGrant>| ResolvedPath {
-            grant: Arc::clone(open),
+        let root_of = |open_grant: &Arc<OpenGrant>| ResolvedPath {
+            grant: Arc::clone(open_grant),
             rel: RelPath::default(),
-            real: open.grant().root.clone(),
+            real: open_grant.grant().root.clone(),
         };
-        open.map(resolved).collect()
+        readable_trees.map(root_of).collect()
     }
 
     /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
@@ -765,10 +765,10 @@ impl Gate {
             return Err(AccessRefusal::new("grant-root", reason));
         }
         let pairs = manager.grants().iter().zip(&self.0.grants);
-        let mut open = pairs.filter(|(listed, _)| std::ptr::eq(*listed, grant));
-        match (open.next(), grant.relative_path(real)) {
-            (Some((_, open)), Some(below)) => Ok(ResolvedPath {
-                grant: Arc::clone(open),
+        let mut open_grants = pairs.filter(|(listed, _)| std::ptr::eq(*listed, grant));
+        match (open_grants.next(), grant.relative_path(real)) {
+            (Some((_, open_grant)), Some(below)) => Ok(ResolvedPath {
+                grant: Arc::clone(open_grant),
                 rel: below,
                 real: real.clone(),
             }),
