@@ -79,11 +79,11 @@ fn model_names(body: &[u8]) -> Option<Vec<String>> {
         (None, Some(list)) => (list, "name"),
         (None, None) => (&listing, "id"),
     };
-    let named = list.as_array()?.iter().filter_map(|model| {
+    let names = list.as_array()?.iter().filter_map(|model| {
         let name = model.get(key)?.as_str()?;
         Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
     });
-    Some(named.collect())
+    Some(names.collect())
 }
 
 #[cfg(test)]
@@ -92,11 +92,11 @@ mod tests {
 
     #[track_caller]
     fn check(body: &str, expected: Option<&[&str]>) {
-        let found = model_names(body.as_bytes());
-        let found: Option<Vec<&str>> = found
+        let names = model_names(body.as_bytes());
+        let name_refs: Option<Vec<&str>> = names
             .as_ref()
             .map(|names| names.iter().map(String::as_str).collect());
-        assert_eq!(found.as_deref(), expected, "{body}");
+        assert_eq!(name_refs.as_deref(), expected, "{body}");
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub fn terminal_columns() -> usize {
 /// Returns the size of the terminal that standard error is connected to; `None` if it is not a
 /// terminal, or one that does not know its size.
 pub fn terminal_size() -> Option<TerminalSize> {
-    let found = tcgetwinsize(std::io::stderr()).ok()?;
-    (found.ws_col > 0).then_some(TerminalSize {
-        columns: found.ws_col,
-        rows: found.ws_row,
+    let window_size = tcgetwinsize(std::io::stderr()).ok()?;
+    (window_size.ws_col > 0).then_some(TerminalSize {
+        columns: window_size.ws_col,
+        rows: window_size.ws_row,
     })
 }

@@ -68,15 +68,15 @@ fn provider_name(backend: &BackendConfig) -> &'static str {
     let host = base_url
         .or(backend.vendor.base_url)
         .and_then(|url| Some(Url::parse(url).ok()?.host_str()?.to_owned()));
-    let known = HOSTS
+    let known_host = HOSTS
         .iter()
         .find(|(domain, _)| host.as_deref().is_some_and(|host| is_within(host, domain)));
-    known.map_or_else(|| vendor_provider_name(backend.vendor), |(_, name)| name)
+    known_host.map_or_else(|| vendor_provider_name(backend.vendor), |(_, name)| name)
 }
 
 fn vendor_provider_name(vendor: &'static Vendor) -> &'static str {
-    let known = TYPES.iter().find(|(name, _)| *name == vendor.name);
-    known.map_or(vendor.name, |(_, name)| name)
+    let known_type = TYPES.iter().find(|(name, _)| *name == vendor.name);
+    known_type.map_or(vendor.name, |(_, name)| name)
 }
 
 /// Returns the reason why a reply ended (`gen_ai.response.finish_reasons`).
@@ -113,8 +113,8 @@ mod tests {
             WorkspaceMode::None,
         )
         .unwrap();
-        let found = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
-        assert_eq!(found, Some(expected), "{backend} {base_url:?}");
+        let name = ProviderNames::from_config(&config).name(&config.agents[0].id, &Arc::from("m"));
+        assert_eq!(name, Some(expected), "{backend} {base_url:?}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl SpanExporter {
             left_out,
         } = self;
         drop(span_sender);
-        let (lost, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
+        let (lost_spans, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
             Ok(Ok(report)) => (Some(report.lost.saturating_add(left_out)), report.why),
             Ok(Err(_)) => (None, Some("sending failed unexpectedly".to_owned())),
             Err(_) => {
@@ -102,7 +102,7 @@ impl SpanExporter {
         };
         let why =
             why.unwrap_or_else(|| "spans were produced faster than they could be sent".to_owned());
-        match lost {
+        match lost_spans {
             Some(0) => None,
             Some(lost) => Some(format!(
                 "telemetry: {lost} of {} not accepted by `{shown_url}`: {why}",
@@ -119,8 +119,8 @@ impl SpanExporter {
 impl BatchWorker {
     async fn send_all(self, mut spans: Receiver<OtlpSpan>) -> ExportReport {
         let mut report = ExportReport::default();
-        while let Some(first) = spans.recv().await {
-            let mut batch = vec![first];
+        while let Some(first_span) = spans.recv().await {
+            let mut batch = vec![first_span];
             let gathering = async {
                 while batch.len() < BATCH_SPANS_MAX
                     && let Some(span) = spans.recv().await
@@ -170,11 +170,11 @@ impl BatchWorker {
                 return Err(format!("it answers {status}"));
             }
             tries = tries.saturating_add(1);
-            let named = response
+            let retry_after = response
                 .headers()
                 .get(RETRY_AFTER)
                 .and_then(|value| value.to_str().ok()?.parse().ok());
-            let wait = named.map_or(RETRY_WAIT, Duration::from_secs);
+            let wait = retry_after.map_or(RETRY_WAIT, Duration::from_secs);
             sleep(wait.min(RETRY_WAIT_MAX)).await;
         }
     }

@@ -63,8 +63,8 @@ impl EventSink for RunTelemetry {
 
     /// Sends the remaining spans within a time limit. Lost spans are an error.
     async fn finish(self: Box<Self>) -> Result<()> {
-        let lost = self.exporter.finish().await;
-        lost.map_or(Ok(()), |message| {
+        let loss_message = self.exporter.finish().await;
+        loss_message.map_or(Ok(()), |message| {
             Err(Error::new(ErrorKind::Environment, message))
         })
     }

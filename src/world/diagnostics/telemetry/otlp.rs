@@ -192,10 +192,10 @@ impl From<f64> for AttributeValue {
 
 impl From<Vec<String>> for AttributeValue {
     fn from(texts: Vec<String>) -> Self {
-        let any = |text| AnyValue {
+        let text_value = |text| AnyValue {
             value: Some(AttributeValue::Text(text)),
         };
-        let values = texts.into_iter().map(any).collect();
+        let values = texts.into_iter().map(text_value).collect();
         AttributeValue::List(ArrayValue { values })
     }
 }

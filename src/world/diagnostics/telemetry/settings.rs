@@ -179,8 +179,8 @@ fn parse_pairs(variable: &str, text: &str) -> Result<Vec<(String, String)>, Stri
     let pair = |entry: &str| {
         let malformed = || format!("`{variable}` is not `name=value,name=value`");
         let (name, value) = entry.split_once('=').ok_or_else(malformed)?;
-        let decoded = percent_decode_str(value.trim()).decode_utf8();
-        let value = decoded.map_err(|_| malformed())?.into_owned();
+        let decoded_value = percent_decode_str(value.trim()).decode_utf8();
+        let value = decoded_value.map_err(|_| malformed())?.into_owned();
         Ok((name.trim().to_owned(), value))
     };
     entries.map(pair).collect()
@@ -202,8 +202,8 @@ mod tests {
 
     #[track_caller]
     fn check(env: &[(&str, &str)], expected: Option<&str>) {
-        let found = read(env).unwrap().map(|found| found.endpoint.to_string());
-        assert_eq!(found.as_deref(), expected, "{env:?}");
+        let endpoint = read(env).unwrap().map(|found| found.endpoint.to_string());
+        assert_eq!(endpoint.as_deref(), expected, "{env:?}");
     }
 
     #[test]

@@ -194,11 +194,11 @@ fn choice_attributes(key: &str, agent: &AgentId, label: AnswerLabel) -> Vec<KeyV
 
 /// Counts the files, without naming them.
 fn delivery_attributes(rows: &[DeliveryRow]) -> Vec<KeyValue> {
-    let delivered = rows.iter().filter(|row| row.outcome.is_delivered()).count();
-    let refused = rows.len().saturating_sub(delivered);
+    let delivered_count = rows.iter().filter(|row| row.outcome.is_delivered()).count();
+    let refused_count = rows.len().saturating_sub(delivered_count);
     let count = |key, number| attribute(key, u64::try_from(number).unwrap_or(u64::MAX));
     vec![
-        count("massgen.files_delivered", delivered),
-        count("massgen.files_refused", refused),
+        count("massgen.files_delivered", delivered_count),
+        count("massgen.files_refused", refused_count),
     ]
 }

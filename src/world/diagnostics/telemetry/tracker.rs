@@ -56,13 +56,13 @@ impl SpanTracker {
     /// Starts the span of a run at the time `at`, in nanoseconds since 1970.
     pub(crate) fn begin(vendors: ProviderNames, filter: ContentFilter, at: u64) -> Self {
         let trace_id = Uuid::new_v4().into_bytes().to_vec();
-        let mut run = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
-        run.attributes = vec![
+        let mut run_span = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
+        run_span.attributes = vec![
             attribute("gen_ai.operation.name", "invoke_workflow"),
             attribute("gen_ai.workflow.name", "massgen"),
         ];
         Self {
-            run,
+            run: run_span,
             agents: BTreeMap::new(),
             vendors,
             filter,
@@ -211,8 +211,8 @@ impl SpanTracker {
             self.start_agent(agent, Phase::Coordination, at);
         }
         let request = self.request_span(agent, model, at);
-        if let Some(open) = self.agents.get_mut(agent) {
-            open.request = request;
+        if let Some(agent_spans) = self.agents.get_mut(agent) {
+            agent_spans.request = request;
         }
     }
 
@@ -264,8 +264,8 @@ impl SpanTracker {
         let reply = self
             .filter
             .message_attribute("gen_ai.output.messages", reply);
-        let open = self.agents.get_mut(agent);
-        if let Some(request) = open.and_then(|open| open.request.as_mut()) {
+        let agent_spans = self.agents.get_mut(agent);
+        if let Some(request) = agent_spans.and_then(|open| open.request.as_mut()) {
             let reasons = vec![reason.to_owned()];
             let reasons = attribute("gen_ai.response.finish_reasons", reasons);
             request.attributes.push(reasons);
@@ -277,13 +277,13 @@ impl SpanTracker {
     /// Ends the request of an agent, if it has one. The request may have ended before `at`, which
     /// is when its result became known.
     fn end_request(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
-        let open = self.agents.get_mut(agent);
-        if let Some(request) = open.and_then(|open| open.request.take()) {
-            let over = match request.end_time_unix_nano {
+        let agent_spans = self.agents.get_mut(agent);
+        if let Some(request) = agent_spans.and_then(|open| open.request.take()) {
+            let end_time = match request.end_time_unix_nano {
                 0 => at,
                 over => over,
             };
-            self.finish(request, fault, over);
+            self.finish(request, fault, end_time);
         }
     }
 
@@ -297,8 +297,8 @@ impl SpanTracker {
             rule,
         } = event
         {
-            let open = self.agents.get(agent);
-            let parent = open.and_then(|open| open.work.as_ref());
+            let agent_spans = self.agents.get(agent);
+            let parent = agent_spans.and_then(|open| open.work.as_ref());
             let tool = truncate(tool, TOOL_NAME_CHARS_MAX);
             let name = format!("execute_tool {tool}");
             let mut call = self.child(parent.unwrap_or(&self.run), &name, at);
@@ -322,8 +322,8 @@ impl SpanTracker {
                     .text_attribute("gen_ai.tool.call.result", reason);
                 call.attributes.extend(reason);
                 self.finish(call, Some("denied"), at);
-            } else if let Some(open) = self.agents.get_mut(agent) {
-                open.tools.insert(call_id.clone(), call);
+            } else if let Some(agent_spans) = self.agents.get_mut(agent) {
+                agent_spans.tools.insert(call_id.clone(), call);
             }
         }
         if let ToolEvent::ToolFinished {
@@ -335,8 +335,8 @@ impl SpanTracker {
             elapsed_ms,
             ..
         } = event
-            && let Some(open) = self.agents.get_mut(agent)
-            && let Some(mut call) = open.tools.remove(call_id)
+            && let Some(agent_spans) = self.agents.get_mut(agent)
+            && let Some(mut call) = agent_spans.tools.remove(call_id)
         {
             let result = self
                 .filter
@@ -355,13 +355,13 @@ impl SpanTracker {
     /// Ends all open spans of an agent.
     fn end_agent(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
         self.end_request(agent, Some(fault.unwrap_or("cancelled")), at);
-        let Some(open) = self.agents.remove(agent) else {
+        let Some(agent_spans) = self.agents.remove(agent) else {
             return;
         };
-        for (_, call) in open.tools {
+        for (_, call) in agent_spans.tools {
             self.finish(call, Some("cancelled"), at);
         }
-        if let Some(work) = open.work {
+        if let Some(work) = agent_spans.work {
             self.finish(work, fault, at);
         }
     }
@@ -391,10 +391,11 @@ impl SpanTracker {
         let name = status_name(status);
         let fault = (status != ExitStatus::Delivered).then_some(name.as_str());
         self.end_agents(fault, at);
-        let mut run = self.run.clone();
-        run.attributes
+        let mut run_span = self.run.clone();
+        run_span
+            .attributes
             .push(attribute("massgen.exit_status", u64::from(status.code())));
-        self.finish(run, fault, at);
+        self.finish(run_span, fault, at);
     }
 
     fn add_span_event(&mut self, event: TelemetryEvent<'_>, at: u64) {
@@ -445,10 +446,10 @@ fn add_usage(request: &mut OtlpSpan, usage: TokenUsage, cost: Option<Money>) {
             usage.reasoning_tokens,
         ),
     ];
-    let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+    let nonzero_counts = counts.into_iter().filter(|(_, count)| *count > 0);
     request
         .attributes
-        .extend(counted.map(|(key, count)| attribute(key, count)));
+        .extend(nonzero_counts.map(|(key, count)| attribute(key, count)));
     let dollars = cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
     let cost = dollars.map(|dollars| attribute("massgen.cost_usd", dollars));
     request.attributes.extend(cost);
@@ -469,6 +470,6 @@ fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> Otlp
 
 /// Returns the name of an exit status as it is written in records.
 fn status_name(status: ExitStatus) -> String {
-    let written = serde_json::to_value(status).unwrap_or_default();
-    written.as_str().unwrap_or_default().to_owned()
+    let status_json = serde_json::to_value(status).unwrap_or_default();
+    status_json.as_str().unwrap_or_default().to_owned()
 }
