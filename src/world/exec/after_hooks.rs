@@ -12,7 +12,7 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
     let Some((hooks, hooked)) = gate.hook_result() else {
         return observation;
     };
-    let mut added: Vec<String> = hooked
+    let mut notes: Vec<String> = hooked
         .context
         .iter()
         .map(|text| marked_context(text))
@@ -20,15 +20,15 @@ pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Obse
     if let Some(call) = &hooked.call {
         let (tool, input) = (&call.0, &call.1);
         let id = gate.call_id();
-        let called = HookToolCall { tool, input, id };
-        let subject = HookSubject::Result(called, &observation.content);
+        let hook_call = HookToolCall { tool, input, id };
+        let subject = HookSubject::Result(hook_call, &observation.content);
         let verdict = hooks.ask(&subject, gate.hook_invocation());
         if let Some(reason) = verdict.denial() {
-            added.push(note(escape_notes(reason)));
+            notes.push(note(escape_notes(reason)));
         }
-        added.extend(verdict.context.iter().map(|text| marked_context(text)));
+        notes.extend(verdict.context.iter().map(|text| marked_context(text)));
     }
-    for text in added {
+    for text in notes {
         observation.content.push_str("\n\n");
         observation.content.push_str(&text);
     }

@@ -90,16 +90,16 @@ impl AgentLauncher {
     /// one that contains it.
     pub fn open_directories(&self) -> Vec<AbsPath> {
         let own_dir = self.dir();
-        let opened = self
-            .gate
-            .manager()
-            .grants()
-            .iter()
-            .filter_map(|grant| match grant.scope {
-                GrantScope::Tree => Some(grant.root.to_abs()),
-                GrantScope::File => grant.root.to_abs().parent(),
-            });
-        let mut directories: Vec<AbsPath> = opened.filter(|dir| *dir != own_dir).collect();
+        let open_paths =
+            self.gate
+                .manager()
+                .grants()
+                .iter()
+                .filter_map(|grant| match grant.scope {
+                    GrantScope::Tree => Some(grant.root.to_abs()),
+                    GrantScope::File => grant.root.to_abs().parent(),
+                });
+        let mut directories: Vec<AbsPath> = open_paths.filter(|dir| *dir != own_dir).collect();
         directories.sort_unstable();
         directories.dedup();
         directories
@@ -141,7 +141,7 @@ impl AgentLauncher {
             .backend()
             .local_sandbox()
             .map_err(|why| format!("external agents {why}"))?;
-        let needed = Self::required_paths(&program, socket)?;
+        let required_paths = Self::required_paths(&program, socket)?;
         let spec = CommandSpec {
             program,
             dir: self.dir(),
@@ -151,14 +151,15 @@ impl AgentLauncher {
         let facts = self.commands.command_context(spec, network_access);
         let mut policy = compile_policy(&self.gate, &self.commands, facts)
             .map_err(|tool_error| tool_error.message)?;
-        for (path, scope) in needed {
+        for (path, scope) in required_paths {
             open_for_reading(&mut policy, path, scope);
         }
         let log = log_to(self.log.clone(), self.redactor.clone());
         let sandbox = sandbox.on_overlay(self.gate.overlay());
         let network = network.as_ref().map(Arc::clone);
-        let started = StdioProcess::start(&sandbox, &policy, network, log);
-        let (program, StdioPipes { input, output }) = started.map_err(|why| why.to_string())?;
+        let start_result = StdioProcess::start(&sandbox, &policy, network, log);
+        let (program, StdioPipes { input, output }) =
+            start_result.map_err(|why| why.to_string())?;
         Ok(AgentProcess {
             program,
             input: Some(input),
@@ -213,12 +214,12 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
 /// program alone.
 fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
     let mut packages = None;
-    let mut above = program.parent();
-    while let Some(dir) = above {
+    let mut ancestor = program.parent();
+    while let Some(dir) = ancestor {
         if dir.as_path().ends_with(PACKAGES) {
             packages = Some(dir.clone());
         }
-        above = dir.parent();
+        ancestor = dir.parent();
     }
     match packages {
         Some(packages) => (packages, GrantScope::Tree),
@@ -231,7 +232,11 @@ pub(super) fn open_for_reading(policy: &mut SandboxPolicy, path: AbsPath, scope:
     let reaches = |opening: &AccessiblePath| path.is_within(&opening.path);
     let hides = |hidden: &AbsPath| path.is_within(hidden);
     let is_open = policy.open.iter().any(reaches) && !policy.hidden.iter().any(hides);
-    if is_open || SHOWN.iter().any(|shown| path.as_path().starts_with(shown)) {
+    if is_open
+        || SHOWN
+            .iter()
+            .any(|shown_path| path.as_path().starts_with(shown_path))
+    {
         return;
     }
     policy.open.push(AccessiblePath {

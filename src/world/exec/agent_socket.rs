@@ -34,8 +34,8 @@ pub enum ConnectionPurpose {
 
 impl ConnectionPurpose {
     /// Decodes the first byte of a connection.
-    pub fn from_byte(first: u8) -> Option<Self> {
-        match first {
+    pub fn from_byte(first_byte: u8) -> Option<Self> {
+        match first_byte {
             PROTOCOL => Some(ConnectionPurpose::Protocol),
             QUESTION => Some(ConnectionPurpose::Question),
             _ => None,
@@ -58,10 +58,10 @@ impl AgentSocket {
             listener.set_nonblocking(true)?;
             tokio::net::UnixListener::from_std(listener)
         };
-        let opened =
+        let listener =
             listening().map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
         Ok(Self {
-            listener: opened?,
+            listener: listener?,
             dir: dir.clone(),
         })
     }
@@ -108,14 +108,14 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
 /// # Errors
 /// The run cannot be reached, or the connection was lost.
 pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
-    let failed = |error| Error::io(format!("cannot reach the run at `{socket}`"), error);
-    let mut stream = socket::connect(socket).map_err(failed)?;
-    stream.write_all(&[PROTOCOL]).map_err(failed)?;
-    let to_run = stream.try_clone().map_err(failed)?;
+    let connect_error = |error| Error::io(format!("cannot reach the run at `{socket}`"), error);
+    let mut stream = socket::connect(socket).map_err(connect_error)?;
+    stream.write_all(&[PROTOCOL]).map_err(connect_error)?;
+    let to_run = stream.try_clone().map_err(connect_error)?;
     let builder = thread::Builder::new().name("agent_socket".to_owned());
     // The thread ends with the process, since a blocking read of a line cannot be woken.
     let _forwarder = builder.spawn(move || forward_until_eof(to_run));
-    copy(&mut stream, &mut io::stdout().lock()).map_err(failed)
+    copy(&mut stream, &mut io::stdout().lock()).map_err(connect_error)
 }
 
 fn forward_until_eof(mut to_run: UnixStream) {

@@ -121,13 +121,13 @@ pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
 
 /// Implements `list_background_commands`.
 pub(super) fn list(gate: &Gate) -> ToolResult {
-    let all = commands(gate)?.background().list();
+    let statuses = commands(gate)?.background().list();
     let row = |status: &BackgroundStatus| {
         let mut row = fields(status);
         row.insert("command".to_owned(), status.command.clone().into());
         Value::Object(row)
     };
-    let rows: Vec<Value> = all.iter().map(row).collect();
+    let rows: Vec<Value> = statuses.iter().map(row).collect();
     Ok(Observation::done(json!({"commands": rows}).to_string()))
 }
 

@@ -39,8 +39,8 @@ pub fn run_check(
     };
     let invocation = ShellInvocation::new(&command, &dir);
     let result = run_to_completion(&gate, invocation, timeout_seconds, Some(interrupt));
-    let (finished, _) = result.map_err(|tool_error| tool_error.message)?;
-    match &finished.exit_reason {
+    let (output, _) = result.map_err(|tool_error| tool_error.message)?;
+    match &output.exit_reason {
         ExitReason::Exited(0) => Ok(CheckCommandOutcome::Passed),
         exit_reason @ (ExitReason::Refused { .. } | ExitReason::Interrupted) => {
             Err(exit_reason.to_string())
@@ -50,7 +50,7 @@ pub fn run_check(
         | ExitReason::TimedOut
         | ExitReason::DiskFull(_)) => Ok(CheckCommandOutcome::Failed {
             how: exit_reason.to_string(),
-            output: format!("{}\n{}", finished.stdout.text, finished.stderr.text),
+            output: format!("{}\n{}", output.stdout.text, output.stderr.text),
         }),
     }
 }

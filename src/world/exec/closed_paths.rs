@@ -30,7 +30,7 @@ pub(super) struct ClosedPaths {
 /// Returns the existing paths in the trees of `gate` that rules close. The error says why no
 /// command can be run.
 pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPaths, ToolError> {
-    let mut closed = ClosedPaths::default();
+    let mut closed_paths = ClosedPaths::default();
     let rules = gate.path_rules();
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
     // At sandbox level `landlock` nothing inside a writable directory can be kept read-only.
@@ -44,7 +44,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
                 .into_iter()
                 .map(|rel| root.join(&rel))
                 .filter(|path| !gate.allows(path.real(), Permission::Read));
-            closed
+            closed_paths
                 .hidden
                 .extend(unreadable.map(|path| path.real().to_abs()));
         }
@@ -58,7 +58,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
             root: &root,
             masks: masks && is_own,
             visited_names: &mut visited_names,
-            closed: &mut closed,
+            closed: &mut closed_paths,
         };
         walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
     }
@@ -66,7 +66,7 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
         let why = format!("`permissions` has globs, and there are more than {NAMES_MAX} names");
         return Err(cannot_run(&why));
     }
-    Ok(closed)
+    Ok(closed_paths)
 }
 
 /// Returns the paths in the tree `root` that match `rel` after case folding; the rules hide all of
@@ -87,10 +87,10 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
                     return Err(cannot_run(&why));
                 }
             };
-            let matching = entries.into_iter().filter(|entry| {
+            let matching_entries = entries.into_iter().filter(|entry| {
                 entry.kind != FileKind::Link && fold_name(&entry.name) == folded_name
             });
-            children.extend(matching.filter_map(|entry| parent.child(&entry.name)));
+            children.extend(matching_entries.filter_map(|entry| parent.child(&entry.name)));
         }
         matches = children;
     }

@@ -56,9 +56,9 @@ pub(super) fn execute_command(
     timeout_seconds: Option<u64>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let (finished, command_changes) =
+    let (output, command_changes) =
         run_to_completion(gate, invocation, timeout_seconds, interrupt)?;
-    let mut observation = observation(gate, invocation, &finished, command_changes);
+    let mut observation = observation(gate, invocation, &output, command_changes);
     // Changes of background commands that ended meanwhile were applied before this command's.
     let late = commands(gate)?.late_changes().take();
     observation.changes.splice(0..0, late);
@@ -81,19 +81,19 @@ pub(super) fn run_to_completion(
         interrupt: interrupt.unwrap_or(&no_interrupt),
         network: network.as_deref(),
     };
-    let (finished, mut command_changes) = run_and_sync(gate, commands, facts, |gate, policy| {
+    let (output, mut command_changes) = run_and_sync(gate, commands, facts, |gate, policy| {
         let command = ExecCommand {
             line: invocation.line,
             policy,
             overlay: gate.overlay(),
         };
-        let finished = commands.backend().run(&command, wait);
-        finished.map_err(|error| cannot_complete(&error))
+        let result = commands.backend().run(&command, wait);
+        result.map_err(|error| cannot_complete(&error))
     })?;
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
-    Ok((finished, command_changes))
+    Ok((output, command_changes))
 }
 
 /// Runs a command with `run` and applies what it changed in the user's trees.
@@ -113,7 +113,7 @@ pub(super) fn run_and_sync<T>(
     let sync = PostCommandSync::open(gate, commands, retention, &mut trees)?;
     let policy = compile_policy(sync.gate(), commands, facts)?;
     match run(sync.gate(), &policy) {
-        Ok(finished) => Ok((finished, sync.finish(gate, &mut trees)?)),
+        Ok(output) => Ok((output, sync.finish(gate, &mut trees)?)),
         // It may have run nevertheless, for example if the container engine died.
         Err(tool_error) => {
             let command_changes = sync.finish(gate, &mut trees)?;
@@ -129,13 +129,20 @@ pub(super) fn compile_policy(
     facts: CommandContext,
 ) -> Result<SandboxPolicy, ToolError> {
     let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
-    let closed = closed_paths::closed_paths(gate, commands.sandbox_level())?;
-    let masked = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
+    let closed_paths = closed_paths::closed_paths(gate, commands.sandbox_level())?;
+    let masked_paths = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
     let facts = CommandContext {
         identities,
         written: WriteTarget::Overlay,
-        masked: masked.into_iter().chain(closed.masked).collect(),
-        hidden: facts.hidden.into_iter().chain(closed.hidden).collect(),
+        masked: masked_paths
+            .into_iter()
+            .chain(closed_paths.masked)
+            .collect(),
+        hidden: facts
+            .hidden
+            .into_iter()
+            .chain(closed_paths.hidden)
+            .collect(),
         ..facts
     };
     let mut policy =
@@ -204,16 +211,16 @@ fn venv(dir: &ResolvedPath) -> Option<AbsPath> {
 fn observation(
     gate: &Gate,
     invocation: ShellInvocation<'_>,
-    finished: &CommandOutput,
+    output: &CommandOutput,
     command_changes: CommandChanges,
 ) -> Observation {
-    let more = [
+    let call_fields = [
         ("command", invocation.line.into()),
         ("work_dir", display_path(gate, invocation.dir.real()).into()),
     ];
     let notes = command_changes.notes(gate, LEFT_OUT_SHOWN_MAX);
     Observation {
         changes: command_changes.changes,
-        ..process_observation(finished, more, notes)
+        ..process_observation(output, call_fields, notes)
     }
 }

@@ -58,14 +58,14 @@ impl CommandChanges {
 
     /// Returns how many of the user's files were created, changed or deleted; `None` if none were.
     pub(super) fn delivery_summary(&self) -> Option<String> {
-        let done = self.changes.iter().filter(|change| {
+        let done_changes = self.changes.iter().filter(|change| {
             let FileChange { kind, .. } = change;
             matches!(
                 kind,
                 ChangeKind::Created | ChangeKind::Changed | ChangeKind::Deleted
             )
         });
-        match done.count() {
+        match done_changes.count() {
             0 => None,
             count => Some(format!(
                 "{} to files delivered",
@@ -89,14 +89,14 @@ impl CommandChanges {
             reasons.entry(&left_out.reason).or_default().push(path);
         }
         for (reason, paths) in reasons {
-            let named = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
-            let more = match paths.len().saturating_sub(named.len()) {
+            let named_paths = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
+            let remainder = match paths.len().saturating_sub(named_paths.len()) {
                 0 => String::new(),
-                more => format!(" and {more} more"),
+                count => format!(" and {count} more"),
             };
             notes.push(format!(
-                "not delivered: {}{more}: {reason}",
-                named.join(", ")
+                "not delivered: {}{remainder}: {reason}",
+                named_paths.join(", ")
             ));
         }
         notes

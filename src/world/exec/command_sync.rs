@@ -206,12 +206,12 @@ impl OverlayCommand {
         for (layer, kind) in &layers {
             // Private changes on a copy are dropped each time, so they are reported each time.
             let mut reported_now = BTreeSet::new();
-            let reported = match kind {
+            let reported_paths = match kind {
                 OverlayMethod::Overlay => &mut trees.reported,
                 OverlayMethod::Copy => &mut reported_now,
             };
-            match commit(gate, layer, reported) {
-                Ok(applied) => all_changes.add(applied),
+            match commit(gate, layer, reported_paths) {
+                Ok(command_changes) => all_changes.add(command_changes),
                 Err(mut tool_error) => {
                     all_changes.changes.append(&mut tool_error.changes);
                     failure.get_or_insert(tool_error);
@@ -241,7 +241,7 @@ fn sync_error(why: &Error) -> ToolError {
 /// Returns the grants for a command's overlay: trees that commands may write to are writable
 /// context paths, and all other trees are read-only.
 fn overlay_grants(gate: &Gate) -> Vec<Grant> {
-    let written: BTreeSet<RealPath> = user_trees(gate)
+    let written_roots: BTreeSet<RealPath> = user_trees(gate)
         .iter()
         .map(|tree| tree.real().clone())
         .collect();
@@ -251,7 +251,7 @@ fn overlay_grants(gate: &Gate) -> Vec<Grant> {
         .iter()
         .filter(|grant| grant.scope == GrantScope::Tree);
     let grants = trees.map(|grant| {
-        let (kind, permission) = if written.contains(&grant.root) {
+        let (kind, permission) = if written_roots.contains(&grant.root) {
             (GrantKind::Context, Permission::Write)
         } else {
             (grant.kind, Permission::Read)

@@ -60,7 +60,7 @@ pub(super) fn compare_files(
 ) -> ToolResult {
     let (one, other) = (read_side(gate, first)?, read_side(gate, second)?);
     let difference = LineDiff::new(&one, &other);
-    let (added, removed) = difference.counts();
+    let (added_lines, removed_lines) = difference.counts();
     let context_lines = usize::try_from(context_lines).unwrap_or(usize::MAX);
     Ok(Observation::done(json_done(
         "compare_files",
@@ -71,7 +71,11 @@ pub(super) fn compare_files(
             } else {
                 unified_diff(&difference, context_lines, LISTING_BYTES_MAX)
             },
-            "stats": {"added": added, "removed": removed, "changed": added.min(removed)},
+            "stats": {
+                "added": added_lines,
+                "removed": removed_lines,
+                "changed": added_lines.min(removed_lines),
+            },
         }),
     )))
 }
@@ -104,17 +108,17 @@ pub(super) fn compare_directories(
         let Some(other_kind) = other.get(rel) else {
             continue;
         };
-        let same = match (kind, other_kind) {
+        let comparison = match (kind, other_kind) {
             (FileKind::File, FileKind::File) => {
                 same_content(&first.join(rel), &second.join(rel), &mut bytes_left)
             }
             (FileKind::Link, FileKind::Link) => same_target(&first.join(rel), &second.join(rel)),
             (kind, other_kind) => Ok(kind == other_kind),
         };
-        if let Err(fault @ FileSystemError::Limit(_)) = same {
+        if let Err(fault @ FileSystemError::Limit(_)) = comparison {
             return Err(ToolError::failed_at(gate, "compare", first, fault));
         }
-        match (same.unwrap_or(false), kind) {
+        match (comparison.unwrap_or(false), kind) {
             (true, FileKind::Directory) => {}
             (true, _) => identical.push(rel),
             (false, _) => different.push(rel),
@@ -140,8 +144,8 @@ pub(super) fn compare_directories(
 fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
     let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
-    if let Some(cut) = listing.cut {
-        return Err(ToolError::failed_at(gate, "compare", path, cut));
+    if let Some(limit) = listing.cut {
+        return Err(ToolError::failed_at(gate, "compare", path, limit));
     }
     let entries = listing.found.into_iter();
     Ok(entries.map(|entry| (entry.rel, entry.kind)).collect())

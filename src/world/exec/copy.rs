@@ -97,8 +97,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
 
 /// Implements `copy_files_batch`.
 pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) -> ToolResult {
-    let chosen = CompiledSelection::new(selection)?;
-    let transfer = copy_tree(route, Some(&chosen))?;
+    let compiled_selection = CompiledSelection::new(selection)?;
+    let transfer = copy_tree(route, Some(&compiled_selection))?;
     Ok(transfer.observation(route, "copy_files_batch"))
 }
 
@@ -117,7 +117,7 @@ pub(super) struct TreeCopyReport {
 /// Copies the tree below the source to the destination: all of it, or the chosen files.
 pub(super) fn copy_tree(
     route: CopyRoute<'_>,
-    chosen: Option<&CompiledSelection>,
+    selection: Option<&CompiledSelection>,
 ) -> Result<TreeCopyReport, ToolError> {
     let CopyRoute {
         gate,
@@ -134,35 +134,35 @@ pub(super) fn copy_tree(
         ));
     }
     let mut transfer = TreeCopyReport::default();
-    let listing = list_readable(gate, source, &mut |found| {
-        let is_selected = |chosen: &CompiledSelection| {
-            found.kind == FileKind::Directory || chosen.matches(&found.rel)
+    let listing = list_readable(gate, source, &mut |entry| {
+        let is_selected = |selection: &CompiledSelection| {
+            entry.kind == FileKind::Directory || selection.matches(&entry.rel)
         };
-        if !chosen.is_none_or(is_selected) {
+        if !selection.is_none_or(is_selected) {
             return EntrySelection::Not;
         }
-        match gate.check_access(destination.join(&found.rel).real(), Permission::Write) {
+        match gate.check_access(destination.join(&entry.rel).real(), Permission::Write) {
             Ok(_) => EntrySelection::Deep,
             Err(refusal) => {
-                transfer.record_skip(destination, &found.rel, refusal.reason);
+                transfer.record_skip(destination, &entry.rel, refusal.reason);
                 EntrySelection::Not
             }
         }
     })
     .map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
-    if let Some(cut) = listing.cut {
-        return Err(ToolError::failed_at(gate, "copy", source, cut));
+    if let Some(limit) = listing.cut {
+        return Err(ToolError::failed_at(gate, "copy", source, limit));
     }
     for (rel, fault) in listing.unreadable {
         transfer.errors.push((rel, fault.to_string()));
     }
-    if chosen.is_none() {
+    if selection.is_none() {
         make_dir(gate, destination)?;
     }
     let mut bytes_left = COPY_BYTES_MAX;
-    for found in listing.found {
-        if found.kind != FileKind::Directory || chosen.is_none() {
-            transfer.copy_name(route, found, &mut bytes_left);
+    for entry in listing.found {
+        if entry.kind != FileKind::Directory || selection.is_none() {
+            transfer.copy_name(route, entry, &mut bytes_left);
         }
     }
     Ok(transfer)
@@ -184,10 +184,10 @@ impl TreeCopyReport {
     }
 
     /// Copies one name and records the result.
-    fn copy_name(&mut self, route: CopyRoute<'_>, found: ListedEntry, bytes_left: &mut u64) {
+    fn copy_name(&mut self, route: CopyRoute<'_>, entry: ListedEntry, bytes_left: &mut u64) {
         let (source, destination) = (
-            route.source.join(&found.rel),
-            route.destination.join(&found.rel),
+            route.source.join(&entry.rel),
+            route.destination.join(&entry.rel),
         );
         let one = CopyRoute {
             source: &source,
@@ -195,27 +195,27 @@ impl TreeCopyReport {
             ..route
         };
         let is_there = || destination.dir().meta(&destination.below()).is_ok();
-        let copied = match found.kind {
+        let copy_result = match entry.kind {
             FileKind::Directory => make_dir(route.gate, &destination).map(|()| None),
             _ if route.existing == ExistingTarget::Keep && is_there() => {
                 return self
                     .skipped
-                    .push((found.rel, FileSystemError::Exists.to_string()));
+                    .push((entry.rel, FileSystemError::Exists.to_string()));
             }
             FileKind::File => copy_content(one, bytes_left).map(Some),
             FileKind::Link => copy_link(one).map(Some),
             kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
-                return self.skipped.push((found.rel, format!("it is {kind}")));
+                return self.skipped.push((entry.rel, format!("it is {kind}")));
             }
         };
-        match copied {
+        match copy_result {
             Ok(change) => self.changes.extend(change),
             Err(tool_error) => {
                 if tool_error.changes.is_empty() {
                     self.changes.push(skipped_change(&destination, &tool_error));
                 }
                 self.changes.extend(tool_error.changes);
-                self.errors.push((found.rel, tool_error.message));
+                self.errors.push((entry.rel, tool_error.message));
             }
         }
     }
@@ -225,18 +225,18 @@ impl TreeCopyReport {
             use ChangeKind::{Changed, Created, Deleted};
             matches!(change.kind, Created | Changed | Deleted)
         };
-        let copied = self.changes.iter().filter(is_copied).count();
+        let copied_count = self.changes.iter().filter(is_copied).count();
         let content = json!({
             "success": self.errors.is_empty(),
             "operation": operation,
             "summary": {
-                "copied": copied,
+                "copied": copied_count,
                 "skipped": self.skipped.len(),
                 "errors": self.errors.len(),
             },
             "details": route.details(json!({
                 "type": "directory",
-                "file_count": copied,
+                "file_count": copied_count,
                 "skipped": json_notes(&self.skipped),
                 "errors": json_notes(&self.errors),
             })),
@@ -264,13 +264,15 @@ fn skipped_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileCha
 
 impl CopyRoute<'_> {
     /// Returns `more` with both ends of the route added.
-    fn details(self, more: Value) -> Value {
+    fn details(self, extra_fields: Value) -> Value {
         let mut details = json!({
             "source": display_path(self.gate, self.source.real()),
             "destination": display_path(self.gate, self.destination.real()),
         });
-        if let (Some(details), Value::Object(more)) = (details.as_object_mut(), more) {
-            details.extend(more);
+        if let (Some(details), Value::Object(extra_fields)) =
+            (details.as_object_mut(), extra_fields)
+        {
+            details.extend(extra_fields);
         }
         details
     }
@@ -292,10 +294,10 @@ pub(super) fn copy_content(
         .dir()
         .open_file(&source.below())
         .map_err(tool_error)?;
-    let needed = meta.allocated_bytes.min(meta.version.size_bytes);
+    let needed_bytes = meta.allocated_bytes.min(meta.version.size_bytes);
     let too_much = FileSystemError::Limit("more than 4 GiB would be copied by one call");
     *bytes_left = bytes_left
-        .checked_sub(needed)
+        .checked_sub(needed_bytes)
         .ok_or_else(|| tool_error(too_much))?;
     let options = WriteOptions {
         intent: WriteIntent::Overwrite,
@@ -322,16 +324,13 @@ pub(super) fn copy_link(route: CopyRoute<'_>) -> Result<FileChange, ToolError> {
         .dir()
         .link_target(&source.below())
         .map_err(tool_error)?;
-    let below = destination.below();
-    let (dir, name) = destination
-        .dir()
-        .make_parent_of(&below)
-        .map_err(tool_error)?;
-    let (result, kind) = match (destination.dir().meta(&below), existing) {
+    let rel = destination.below();
+    let (dir, name) = destination.dir().make_parent_of(&rel).map_err(tool_error)?;
+    let (result, kind) = match (destination.dir().meta(&rel), existing) {
         (Err(FileSystemError::Missing), _) => (dir.symlink(name, &target), ChangeKind::Created),
-        (Ok(old), ExistingTarget::Overwrite) if old.kind == FileKind::Link => {
-            let replaced = replace_link(&dir, name, &target, &old.version);
-            (replaced, ChangeKind::Changed)
+        (Ok(old_meta), ExistingTarget::Overwrite) if old_meta.kind == FileKind::Link => {
+            let replacement = replace_link(&dir, name, &target, &old_meta.version);
+            (replacement, ChangeKind::Changed)
         }
         (Ok(_), _) => return Err(tool_error(FileSystemError::Exists)),
         (Err(fault), _) => return Err(tool_error(fault)),
@@ -351,9 +350,9 @@ fn make_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
 }
 
 fn json_notes(notes: &[(RelPath, String)]) -> Value {
-    let shown = notes.iter().take(NOTES_MAX).map(|(rel, why)| {
+    let shown_notes = notes.iter().take(NOTES_MAX).map(|(rel, why)| {
         let path = display_name(rel.as_path().as_os_str(), ".");
         json!({"path": path, "reason": why})
     });
-    shown.collect()
+    shown_notes.collect()
 }

@@ -33,14 +33,14 @@ pub(super) fn delete_file(
     let shown_path = display_path(gate, path.real());
     let (kind, changes) = match (meta.kind, recursion) {
         (FileKind::Directory, DeleteRecursion::EmptyOnly) => {
-            let below = path.below();
-            let (parent, name) = path.dir().parent_of(&below).map_err(tool_error)?;
+            let rel = path.below();
+            let (parent, name) = path.dir().parent_of(&rel).map_err(tool_error)?;
             parent.remove_dir(name).map_err(tool_error)?;
             ("directory", Vec::new())
         }
         (FileKind::Directory, DeleteRecursion::Whole) => {
-            let pending = plan_removal(gate, path, WriteIntent::Delete)?;
-            ("directory", remove_tree(gate, path, &pending)?)
+            let pending_deletes = plan_removal(gate, path, WriteIntent::Delete)?;
+            ("directory", remove_tree(gate, path, &pending_deletes)?)
         }
         _ => {
             if let Some(why) = write_block(gate, path.real(), &meta, WriteIntent::Delete) {
@@ -60,22 +60,22 @@ pub(super) fn delete_files_batch(
     path: &ResolvedPath,
     selection: &FileSelection,
 ) -> ToolResult {
-    let chosen = CompiledSelection::new(selection)?;
+    let compiled_selection = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
-    let listing = list_entries(gate, path, &mut |found| {
-        let is_meant = found.kind == FileKind::Directory || chosen.matches(&found.rel);
+    let listing = list_entries(gate, path, &mut |entry| {
+        let is_meant = entry.kind == FileKind::Directory || compiled_selection.matches(&entry.rel);
         if !is_meant {
             EntrySelection::Not
-        } else if gate.allows(path.join(&found.rel).real(), Permission::Write) {
+        } else if gate.allows(path.join(&entry.rel).real(), Permission::Write) {
             EntrySelection::Deep
         } else {
-            skipped.push(found.rel.clone());
+            skipped.push(entry.rel.clone());
             EntrySelection::Not
         }
     })?;
-    let mut pending = pending_deletes(path, listing.found);
+    let mut deletes = pending_deletes(path, listing.found);
     let mut unread = Vec::new();
-    pending.retain(|name| {
+    deletes.retain(|name| {
         let block = name.write_block(gate, path, WriteIntent::Delete);
         match block {
             None => return name.meta.kind != FileKind::Directory,
@@ -90,7 +90,7 @@ pub(super) fn delete_files_batch(
         return Err(denied_error(gate, path.real(), WriteBlock::Unread, &unread));
     }
     let mut changes = Vec::new();
-    for name in &pending {
+    for name in &deletes {
         match remove_name(gate, &path.join(&name.rel), &name.meta.version) {
             Ok(change) => changes.push(change),
             Err(tool_error) => return Err(tool_error.with_changes(changes)),
@@ -101,7 +101,7 @@ pub(super) fn delete_files_batch(
         "operation": "delete_files_batch",
         "summary": {"deleted": changes.len(), "skipped": skipped.len(), "errors": 0},
         "details": {
-            "deleted_files": json_names(pending.iter().map(|name| &name.rel)),
+            "deleted_files": json_names(deletes.iter().map(|name| &name.rel)),
             "skipped": json_names(&skipped),
         },
     });
@@ -144,23 +144,23 @@ pub(super) fn plan_removal(
     path: &ResolvedPath,
     intent: WriteIntent,
 ) -> Result<Vec<PendingDelete>, ToolError> {
-    let mut closed = Vec::new();
-    let listing = list_entries(gate, path, &mut |found| {
-        if !gate.allows(path.join(&found.rel).real(), Permission::Write) {
-            closed.push(found.rel.clone());
+    let mut closed_rels = Vec::new();
+    let listing = list_entries(gate, path, &mut |entry| {
+        if !gate.allows(path.join(&entry.rel).real(), Permission::Write) {
+            closed_rels.push(entry.rel.clone());
         }
         EntrySelection::Deep
     })?;
     if let Some((rel, fault)) = listing.unreadable.first() {
         return Err(ToolError::failed_at(gate, "read", &path.join(rel), *fault));
     }
-    if !closed.is_empty() {
-        let readable = |rel: &RelPath| gate.allows(path.join(rel).real(), Permission::Read);
-        closed.retain(readable);
+    if !closed_rels.is_empty() {
+        let is_readable = |rel: &RelPath| gate.allows(path.join(rel).real(), Permission::Read);
+        closed_rels.retain(is_readable);
         let why = "it holds names that you may not change";
-        return Err(denied_error(gate, path.real(), why, &closed));
+        return Err(denied_error(gate, path.real(), why, &closed_rels));
     }
-    let pending = pending_deletes(path, listing.found);
+    let deletes = pending_deletes(path, listing.found);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
@@ -168,33 +168,33 @@ pub(super) fn plan_removal(
         WriteBlock::MarkedReadOnly,
     ] {
         let is_blocked = |name: &&PendingDelete| name.write_block(gate, path, intent) == Some(why);
-        let blocked = pending.iter().filter(is_blocked);
+        let blocked = deletes.iter().filter(is_blocked);
         let blocked: Vec<RelPath> = blocked.map(|name| name.rel.clone()).collect();
         if !blocked.is_empty() {
             return Err(denied_error(gate, path.real(), why, &blocked));
         }
     }
-    Ok(pending)
+    Ok(deletes)
 }
 
 /// Removes the names in `pending`, last first, and then `path` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     path: &ResolvedPath,
-    pending: &[PendingDelete],
+    pending_deletes: &[PendingDelete],
 ) -> Result<Vec<FileChange>, ToolError> {
     let mut changes = Vec::new();
-    for name in pending.iter().rev() {
-        let below = path.join(&name.rel);
-        let removed = match name.meta.kind {
-            FileKind::Directory => remove_dir(gate, &below).map(|()| None),
+    for name in pending_deletes.iter().rev() {
+        let path_below = path.join(&name.rel);
+        let removal = match name.meta.kind {
+            FileKind::Directory => remove_dir(gate, &path_below).map(|()| None),
             FileKind::File
             | FileKind::Link
             | FileKind::Fifo
             | FileKind::Socket
-            | FileKind::Device => remove_name(gate, &below, &name.meta.version).map(Some),
+            | FileKind::Device => remove_name(gate, &path_below, &name.meta.version).map(Some),
         };
-        match removed {
+        match removal {
             Ok(change) => changes.extend(change),
             Err(tool_error) => return Err(tool_error.with_changes(changes)),
         }
@@ -211,12 +211,12 @@ pub(super) fn remove_name(
     path: &ResolvedPath,
     seen: &FileFingerprint,
 ) -> Result<FileChange, ToolError> {
-    let below = path.below();
-    let removed = path.dir().parent_of(&below).and_then(|(parent, name)| {
+    let rel = path.below();
+    let removal = path.dir().parent_of(&rel).and_then(|(parent, name)| {
         let staging_dir = gate.staging_dir().unwrap_or(&parent);
         remove_if_unchanged(&parent, staging_dir, name, seen)
     });
-    removed.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))?;
+    removal.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))?;
     gate.history().record_removal(path.real());
     Ok(FileChange {
         path: path.real().clone(),
@@ -225,12 +225,12 @@ pub(super) fn remove_name(
 }
 
 fn remove_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
-    let below = path.below();
-    let removed = path
+    let rel = path.below();
+    let removal = path
         .dir()
-        .parent_of(&below)
+        .parent_of(&rel)
         .and_then(|(parent, name)| parent.remove_dir(name));
-    removed.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))
+    removal.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))
 }
 
 fn list_entries(
@@ -244,7 +244,7 @@ fn list_entries(
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let listing = TreeListing::list(&start, keep);
     match listing.cut {
-        Some(cut) => Err(ToolError::failed_at(gate, "delete", path, cut)),
+        Some(limit) => Err(ToolError::failed_at(gate, "delete", path, limit)),
         None => Ok(listing),
     }
 }
@@ -260,9 +260,13 @@ fn denied_error(
         .take(EXAMPLES_MAX)
         .map(|rel| display_path(gate, &path.join(rel)))
         .collect();
-    let more = match rels.len().saturating_sub(EXAMPLES_MAX) {
+    let remainder = match rels.len().saturating_sub(EXAMPLES_MAX) {
         0 => String::new(),
-        more => format!(" and {more} more"),
+        count => format!(" and {count} more"),
     };
-    ToolError::denied(gate, path, format!("{why} ({}{more})", examples.join(", ")))
+    ToolError::denied(
+        gate,
+        path,
+        format!("{why} ({}{remainder})", examples.join(", ")),
+    )
 }

@@ -25,11 +25,11 @@ pub fn diffstat<'p>(
         changes.files = changes.files.saturating_add(1);
         let [old, new] = [old, new].map(Option::unwrap_or_default);
         if let (Some(old), Some(new)) = (as_text(&old), as_text(&new)) {
-            let (added, removed) = LineDiff::new(old, new).counts();
+            let (added_lines, removed_lines) = LineDiff::new(old, new).counts();
             let add =
                 |sum: u64, lines| sum.saturating_add(u64::try_from(lines).unwrap_or(u64::MAX));
-            changes.added = add(changes.added, added);
-            changes.removed = add(changes.removed, removed);
+            changes.added = add(changes.added, added_lines);
+            changes.removed = add(changes.removed, removed_lines);
         }
     }
     changes

@@ -30,10 +30,10 @@ pub(super) fn fetch_url(
     let runtime = Handle::try_current().map_err(|_| ToolError::failed("no pages are read here"))?;
     // A redirect to a page that rules deny or ask about is not followed: it needs a call of its
     // own.
-    let is_allowed = |next: &PageUrl| {
-        let judgement = gate.policy().rules.judge_page(next);
+    let is_allowed = |next_url: &PageUrl| {
+        let judgement = gate.policy().rules.judge_page(next_url);
         let is_free = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);
-        is_free && pages.allows(next)
+        is_free && pages.allows(next_url)
     };
     let fetched = runtime.block_on(async {
         tokio::select! {

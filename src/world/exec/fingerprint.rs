@@ -33,11 +33,14 @@ pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
         path: UserPath::parse(path).ok()?,
     };
     let (action, _gate) = gate.check(call).ok()?.into_action();
-    let Action::GetFileInfo { path: resolved } = action else {
+    let Action::GetFileInfo {
+        path: resolved_path,
+    } = action
+    else {
         return None;
     };
-    let is_itself = resolved.real().as_path().to_str() == Some(path);
-    let (content, _) = resolved.dir().open_file(&resolved.below()).ok()?;
+    let is_itself = resolved_path.real().as_path().to_str() == Some(path);
+    let (content, _) = resolved_path.dir().open_file(&resolved_path.below()).ok()?;
     is_itself.then_some(content)
 }
 
@@ -46,16 +49,16 @@ fn compute(mut content: FileContent) -> io::Result<ContentFingerprint> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut bytes: u64 = 0;
     loop {
-        let read = match content.read(&mut block) {
+        let read_bytes = match content.read(&mut block) {
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        let Some(next) = block.get(..read).filter(|next| !next.is_empty()) else {
+        let Some(chunk) = block.get(..read_bytes).filter(|next| !next.is_empty()) else {
             break;
         };
-        digest.update(next);
-        bytes = bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        digest.update(chunk);
+        bytes = bytes.saturating_add(u64::try_from(read_bytes).unwrap_or(u64::MAX));
     }
     Ok(ContentFingerprint {
         sha256: to_hex(&digest.finalize()),

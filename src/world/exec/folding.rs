@@ -37,10 +37,10 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
         return Ok(());
     }
     let trees = gate.trees();
-    let mut seen = BTreeSet::new();
-    for closed in restricted_paths(policy) {
+    let mut checked_rels = BTreeSet::new();
+    for closed_path in restricted_paths(policy) {
         for tree in &trees {
-            let Some(rel) = closed.below(&tree.real().to_abs()) else {
+            let Some(rel) = closed_path.below(&tree.real().to_abs()) else {
                 continue;
             };
             let mut dir = tree.clone();
@@ -48,10 +48,10 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
                 let Some(path) = RelPath::default().child(name).map(|rel| dir.join(&rel)) else {
                     continue;
                 };
-                if seen.insert(path.real().to_abs())
+                if checked_rels.insert(path.real().to_abs())
                     && let Some(other) = other_spelling(&dir, name)?
                 {
-                    return Err(unenforceable_error(closed, &path, &other));
+                    return Err(unenforceable_error(closed_path, &path, &other));
                 }
                 dir = path;
             }
@@ -63,8 +63,8 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
 /// Returns the paths that are less open than their surroundings.
 fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
     let around = |inner: &AccessiblePath| {
-        let others = policy.open.iter().filter(|outer| outer.path != inner.path);
-        others
+        let other_paths = policy.open.iter().filter(|outer| outer.path != inner.path);
+        other_paths
             .filter(|outer| inner.path.is_within(&outer.path))
             .map(|outer| outer.permission)
             .max()
@@ -76,8 +76,8 @@ fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
             opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
         })
         .map(|opening| &opening.path);
-    let named = policy.hidden.iter().chain(&policy.masked);
-    named.chain(narrower)
+    let named_paths = policy.hidden.iter().chain(&policy.masked);
+    named_paths.chain(narrower)
 }
 
 /// Returns another spelling that resolves to the entry `name` of a directory (or, if `name` has no
@@ -89,8 +89,8 @@ fn other_spelling(dir: &ResolvedPath, name: &OsStr) -> Result<Option<OsString>, 
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => return Ok(None),
         Err(fault) => return Err(ToolError::failed(uninspected_message(dir, fault))),
     };
-    let found = find_other_spelling(&handle, name);
-    found.map_err(|fault| ToolError::failed(uninspected_message(dir, fault)))
+    let other_spelling = find_other_spelling(&handle, name);
+    other_spelling.map_err(|fault| ToolError::failed(uninspected_message(dir, fault)))
 }
 
 fn find_other_spelling(
@@ -100,25 +100,25 @@ fn find_other_spelling(
     if FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?) {
         return Ok(None);
     }
-    let spelled = match in_other_case(name) {
+    let spelling = match in_other_case(name) {
         Some(spelled) => Some(spelled),
         None => dir
             .entries()?
             .iter()
             .find_map(|entry| in_other_case(&entry.name)),
     };
-    let Some(spelled) = spelled else {
+    let Some(spelling) = spelling else {
         return Ok(None);
     };
     let rel = RelPath::default()
-        .child(&spelled)
+        .child(&spelling)
         .ok_or(FileSystemError::Missing)?;
     // A spelling that does not resolve bypasses nothing.
     if dir.handle(&rel).is_err() {
         return Ok(None);
     }
-    let is_listed = dir.entries()?.iter().any(|entry| entry.name == spelled);
-    Ok((!is_listed).then_some(spelled))
+    let is_listed = dir.entries()?.iter().any(|entry| entry.name == spelling);
+    Ok((!is_listed).then_some(spelling))
 }
 
 /// Returns `name` with upper and lower case swapped; `None` if it has no letters.
@@ -135,11 +135,11 @@ fn in_other_case(name: &OsStr) -> Option<OsString> {
     (other != name).then(|| other.into())
 }
 
-fn unenforceable_error(closed: &AbsPath, path: &ResolvedPath, other: &OsStr) -> ToolError {
+fn unenforceable_error(closed_path: &AbsPath, path: &ResolvedPath, other: &OsStr) -> ToolError {
     let other = other.display();
     let why = format!(
         "its file system treats `{other}` and `{}` as the same name, which the kernel does not, \
-         so a command could reach `{closed}`, which is closed\n\
+         so a command could reach `{closed_path}`, which is closed\n\
          hint: set `command_line_sandbox: landlock`, move the directory to another disk, or open less of it",
         path.real()
     );

@@ -51,10 +51,10 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
             let listing =
                 list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(tool_error)?;
             let entries = listing.found.iter();
-            let selected = entries
+            let selected_files = entries
                 .filter(|entry| entry.kind == FileKind::File && selection.matches(&entry.rel));
             (
-                selected.map(|entry| path.join(&entry.rel)).collect(),
+                selected_files.map(|entry| path.join(&entry.rel)).collect(),
                 listing,
             )
         }
@@ -173,14 +173,14 @@ impl FileMatches {
 impl Sink for FileMatches {
     type Error = io::Error;
 
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        self.push(':', found.line_number(), found.bytes());
+    fn matched(&mut self, _: &Searcher, sink_match: &SinkMatch<'_>) -> io::Result<bool> {
+        self.push(':', sink_match.line_number(), sink_match.bytes());
         self.matches_left = self.matches_left.saturating_sub(1);
         Ok(self.wants_more())
     }
 
-    fn context(&mut self, _: &Searcher, found: &SinkContext<'_>) -> io::Result<bool> {
-        self.push('-', found.line_number(), found.bytes());
+    fn context(&mut self, _: &Searcher, sink_context: &SinkContext<'_>) -> io::Result<bool> {
+        self.push('-', sink_context.line_number(), sink_context.bytes());
         Ok(self.wants_more())
     }
 

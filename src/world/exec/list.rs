@@ -24,9 +24,9 @@ pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
     let listing =
         list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(tool_error)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
-    for found in &listing.found {
-        let name = display_name(found.rel.as_path().as_os_str(), ".");
-        lines.push(&format!("[{}] {name}", found.kind.label().to_uppercase()));
+    for entry in &listing.found {
+        let name = display_name(entry.rel.as_path().as_os_str(), ".");
+        lines.push(&format!("[{}] {name}", entry.kind.label().to_uppercase()));
     }
     let text = lines.finish("the directory is empty\n", "use search_files with a glob");
     Ok(Observation::done(text))
@@ -40,21 +40,22 @@ pub(super) fn search_files(
     exclude: &[String],
 ) -> ToolResult {
     let within_names = !pattern.contains(['*', '?', '[', '{']);
-    let wanted = if within_names {
+    let glob = if within_names {
         format!("*{pattern}*")
     } else {
         pattern.to_owned()
     };
-    let (wanted, excluded) = (CompiledGlobs::new(&[wanted])?, CompiledGlobs::new(exclude)?);
-    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded, found))
+    let (wanted_globs, excluded_globs) =
+        (CompiledGlobs::new(&[glob])?, CompiledGlobs::new(exclude)?);
+    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded_globs, found))
         .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
-    for found in listing
+    for entry in listing
         .found
         .iter()
-        .filter(|found| wanted.match_name(&found.rel))
+        .filter(|found| wanted_globs.match_name(&found.rel))
     {
-        lines.push(&display_path(gate, path.join(&found.rel).real()));
+        lines.push(&display_path(gate, path.join(&entry.rel).real()));
     }
     let text = lines.finish("nothing matches\n", "narrow the pattern or the path");
     Ok(Observation::done(text + &limit_notes(&listing)))
@@ -62,20 +63,25 @@ pub(super) fn search_files(
 
 /// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String]) -> ToolResult {
-    let excluded = CompiledGlobs::new(exclude)?;
-    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded, found))
+    let excluded_globs = CompiledGlobs::new(exclude)?;
+    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded_globs, found))
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
-    let mut found = listing.found.iter().peekable();
+    let mut entries = listing.found.iter().peekable();
     let mut shown_entries = 0;
-    let tree = Value::Array(children(&mut found, 1, &mut bytes_left, &mut shown_entries));
+    let tree = Value::Array(children(
+        &mut entries,
+        1,
+        &mut bytes_left,
+        &mut shown_entries,
+    ));
     let mut text = format!("{tree}\n");
     let left_out = listing.found.len() - shown_entries;
     if left_out > 0 {
-        let cut = note(format_args!(
+        let cut_note = note(format_args!(
             "cut: {left_out} more; ask for a directory below, or use excludePatterns"
         ));
-        let _written = writeln!(text, "{cut}");
+        let _written = writeln!(text, "{cut_note}");
     }
     Ok(Observation::done(text + &limit_notes(&listing)))
 }
@@ -87,9 +93,9 @@ pub(super) fn list_readable(
     keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, FileSystemError> {
     let start = path.dir().dir(&path.below())?;
-    let mut listing = TreeListing::list(&start, &mut |found| {
-        if gate.allows(&path.real().join(&found.rel), Permission::Read) {
-            keep(found)
+    let mut listing = TreeListing::list(&start, &mut |entry| {
+        if gate.allows(&path.real().join(&entry.rel), Permission::Read) {
+            keep(entry)
         } else {
             EntrySelection::Not
         }
@@ -103,23 +109,23 @@ pub(super) fn list_readable(
 /// Returns one line for each thing that the walk could not see.
 pub(super) fn limit_notes(listing: &TreeListing) -> String {
     let mut text = String::new();
-    if let Some(cut) = listing.cut {
-        let cut = note(format_args!("cut: {cut}; ask for a directory below"));
-        let _written = writeln!(text, "{cut}");
+    if let Some(limit) = listing.cut {
+        let cut_note = note(format_args!("cut: {limit}; ask for a directory below"));
+        let _written = writeln!(text, "{cut_note}");
     }
-    if let Some((first, fault)) = listing.unreadable.first() {
+    if let Some((first_rel, fault)) = listing.unreadable.first() {
         let number = listing.unreadable.len();
-        let first = display_name(first.as_path().as_os_str(), ".");
+        let first_name = display_name(first_rel.as_path().as_os_str(), ".");
         let unread = note(format_args!(
-            "{number} directories could not be read; {first}: {fault}"
+            "{number} directories could not be read; {first_name}: {fault}"
         ));
         let _written = writeln!(text, "{unread}");
     }
     text
 }
 
-fn keep_unless(excluded: &CompiledGlobs, found: &ListedEntry) -> EntrySelection {
-    if excluded.match_name(&found.rel) {
+fn keep_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
+    if excluded_globs.match_name(&entry.rel) {
         EntrySelection::Not
     } else {
         EntrySelection::Deep
@@ -137,21 +143,21 @@ fn children<'f>(
     entries_taken: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
-    while let Some(next) = entries.next_if(|next| next.rel.names().count() == depth) {
-        let name = display_name(next.rel.name().unwrap_or_default(), ".");
-        let Some(left) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
+    while let Some(entry) = entries.next_if(|next| next.rel.names().count() == depth) {
+        let name = display_name(entry.rel.name().unwrap_or_default(), ".");
+        let Some(remaining_bytes) = bytes_left.checked_sub(name.len() + NODE_BYTES) else {
             *bytes_left = 0;
             let _skipped = entries.by_ref().count();
             break;
         };
-        *bytes_left = left;
+        *bytes_left = remaining_bytes;
         *entries_taken += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
-        node.insert("type".to_owned(), next.kind.label().into());
-        if next.kind == FileKind::Directory {
-            let below = children(entries, depth + 1, bytes_left, entries_taken);
-            node.insert("children".to_owned(), below.into());
+        node.insert("type".to_owned(), entry.kind.label().into());
+        if entry.kind == FileKind::Directory {
+            let child_nodes = children(entries, depth + 1, bytes_left, entries_taken);
+            node.insert("children".to_owned(), child_nodes.into());
         }
         nodes.push(Value::Object(node));
     }

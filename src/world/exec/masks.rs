@@ -20,12 +20,12 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
     for root in user_trees(gate) {
         let grant = root.grant();
         let entries = root.dir().dir(&root.below()).and_then(|dir| dir.entries());
-        let named = entries.unwrap_or_default().into_iter().filter_map(|entry| {
+        let masked_names = entries.unwrap_or_default().into_iter().filter_map(|entry| {
             let rel = RelPath::default().child(&entry.name)?;
-            let protected = protected_name(&rel, &grant.unprotected)?;
-            MASKED_NAMES.contains(&protected).then_some(rel)
+            let protected_name = protected_name(&rel, &grant.unprotected)?;
+            MASKED_NAMES.contains(&protected_name).then_some(rel)
         });
-        for rel in named.chain(grant.protected.iter().cloned()) {
+        for rel in masked_names.chain(grant.protected.iter().cloned()) {
             let path = root.join(&rel);
             let metadata = path.dir().meta(&path.below());
             let is_there = metadata

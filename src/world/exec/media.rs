@@ -91,10 +91,10 @@ fn contains(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
     };
     let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
     let mut content_read = Vec::new();
-    let read = file
+    let bytes_read = file
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut content_read);
-    let is_same = read.is_ok() && content_read == content;
+    let is_same = bytes_read.is_ok() && content_read == content;
     if is_same {
         let (known_path, version) = (path.real().clone(), meta.version);
         gate.history().record_read(known_path, version);

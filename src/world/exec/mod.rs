@@ -162,12 +162,12 @@ pub fn read_model_file(
     class: ModelFileClass,
 ) -> Result<ModelFile, String> {
     let (action, gate) = permitted.into_action();
-    let read = if let Action::ReadMediaFile { path } = action {
+    let read_result = if let Action::ReadMediaFile { path } = action {
         read_media::read_model_file(&gate, &path, class)
     } else {
         Err(ToolError::failed("only a media file is read as one"))
     };
-    read.map_err(|tool_error| tool_error.message)
+    read_result.map_err(|tool_error| tool_error.message)
 }
 
 /// Runs a permitted command on `streams` until it exits or `interrupt` is raised.

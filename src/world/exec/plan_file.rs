@@ -16,7 +16,7 @@ pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {
         return Observation::done(updated);
     };
     match write(gate, &file.to_string(), plan) {
-        Ok(written) => Observation::done(updated).with_changes(written.changes),
+        Ok(observation) => Observation::done(updated).with_changes(observation.changes),
         Err(reason) => Observation::done(prompts::plan_file_not_written(&updated, &reason)),
     }
 }

@@ -16,11 +16,11 @@ const TRACE: &str = "Traceback (most recent call last):";
 /// Returns the observation of a finished process, with the additional fields `more` and its
 /// `notes`.
 pub(super) fn process_observation<const N: usize>(
-    finished: &CommandOutput,
+    output: &CommandOutput,
     more: [(&str, Value); N],
     notes: Vec<String>,
 ) -> Observation {
-    let exit_code = match finished.exit_reason {
+    let exit_code = match output.exit_reason {
         ExitReason::Exited(code) => Some(code),
         ExitReason::Signalled(_)
         | ExitReason::TimedOut
@@ -33,18 +33,16 @@ pub(super) fn process_observation<const N: usize>(
     let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
     tell("success", success.into());
     tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
-    let written = |text: &str| escape_text(&without_colours(text)).into_owned();
-    tell("stdout", written(&finished.stdout.text).into());
-    tell("stderr", written(&finished.stderr.text).into());
-    tell("execution_time", seconds(finished.elapsed.as_millis()));
+    let readable_text = |text: &str| escape_text(&without_colours(text)).into_owned();
+    tell("stdout", readable_text(&output.stdout.text).into());
+    tell("stderr", readable_text(&output.stderr.text).into());
+    tell("execution_time", seconds(output.elapsed.as_millis()));
     for (name, value) in more {
         tell(name, value);
     }
-    let how = exit_code
-        .is_none()
-        .then(|| finished.exit_reason.to_string());
-    let how = how.into_iter().chain(finished.notes.clone());
-    let notes: Vec<String> = how.chain(notes).collect();
+    let exit_note = exit_code.is_none().then(|| output.exit_reason.to_string());
+    let exit_notes = exit_note.into_iter().chain(output.notes.clone());
+    let notes: Vec<String> = exit_notes.chain(notes).collect();
     if !notes.is_empty() {
         tell("notes", notes.into());
     }
@@ -55,21 +53,21 @@ pub(super) fn process_observation<const N: usize>(
     };
     Observation {
         exit_code,
-        summary: Some(summary(finished)),
+        summary: Some(summary(output)),
         ..Observation::new(outcome, Value::Object(answer).to_string())
     }
 }
 
 /// Returns one line for people: how the process ended, after how long, and the most telling line of
 /// its output.
-pub(super) fn summary(finished: &CommandOutput) -> String {
+pub(super) fn summary(output: &CommandOutput) -> String {
     let CommandOutput {
         exit_reason,
         elapsed,
         ..
-    } = finished;
-    let (stdout, stderr) = (&finished.stdout.text, &finished.stderr.text);
-    let (how, texts) = match exit_reason {
+    } = output;
+    let (stdout, stderr) = (&output.stdout.text, &output.stderr.text);
+    let (exit_text, texts) = match exit_reason {
         ExitReason::Exited(0) => ("status 0".to_owned(), [stdout, stderr]),
         ExitReason::Exited(status) => (format!("status {status}"), [stderr, stdout]),
         ExitReason::Signalled(_)
@@ -80,7 +78,7 @@ pub(super) fn summary(finished: &CommandOutput) -> String {
     };
     let first_line = texts.into_iter().find_map(|text| key_line(text));
     let suffix = first_line.map_or_else(String::new, |line| format!(": {line}"));
-    format!("{how} after {:.1} s{suffix}", elapsed.as_secs_f64())
+    format!("{exit_text} after {:.1} s{suffix}", elapsed.as_secs_f64())
 }
 
 /// Returns the first non-empty line of an output; of a Python traceback the last, which states the
@@ -91,9 +89,14 @@ fn key_line(text: &str) -> Option<&str> {
     if text.lines().any(|line| line.trim_end() == TRACE) {
         return lines.next_back();
     }
-    let first = lines.next()?;
+    let first_line = lines.next()?;
     // Go prints a heading with the package's name before the error.
-    Some(lines.next().filter(|_| is_heading(first)).unwrap_or(first))
+    Some(
+        lines
+            .next()
+            .filter(|_| is_heading(first_line))
+            .unwrap_or(first_line),
+    )
 }
 
 /// Converts milliseconds to seconds with three decimal places.

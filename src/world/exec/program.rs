@@ -97,9 +97,9 @@ pub(super) fn execute_code(
     };
     let cancellation = CancellationToken::new();
     let calls = ToolCallServer::new(gate.for_calls_within(cancellation.clone()), tools);
-    let finished =
+    let output =
         run_with(programs, &calls, &cancellation, wait).map_err(|error| run_error(&error))?;
-    Ok(observation(&finished, calls.into_summary()))
+    Ok(observation(&output, calls.into_summary()))
 }
 
 /// Runs a program that only imports, to find out before any model request whether programs can run.
@@ -108,8 +108,8 @@ pub(super) fn execute_code(
 /// Programs cannot run; the string says why.
 pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     let program = programs.dialect().probe_program();
-    let written = write_program(programs, program, &[], &PackageRoots::default());
-    written.map_err(|error| error.to_string())?;
+    let result = write_program(programs, program, &[], &PackageRoots::default());
+    result.map_err(|error| error.to_string())?;
     let no_interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
     let wait = CommandWaitLimits {
         time_max: TRIAL_TIME_MAX,
@@ -118,29 +118,29 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
         network: None,
     };
     let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-    let finished = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
-    match finished.exit_reason {
+    let output = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
+    match output.exit_reason {
         ExitReason::Exited(0) => Ok(()),
         ExitReason::Exited(_)
         | ExitReason::Signalled(_)
         | ExitReason::TimedOut
         | ExitReason::Interrupted
         | ExitReason::DiskFull(_)
-        | ExitReason::Refused { .. } => Err(summary(&finished)),
+        | ExitReason::Refused { .. } => Err(summary(&output)),
     }
 }
 
 /// Returns the directories that the gate allows now.
 fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
-    let allowed = |wanted| {
+    let allowed_roots = |wanted| {
         let grants = gate.manager().grants().iter();
-        let open = grants.filter(|grant| gate.allows(&grant.root, wanted));
-        open.map(|grant| grant.root.to_string()).collect()
+        let open_grants = grants.filter(|grant| gate.allows(&grant.root, wanted));
+        open_grants.map(|grant| grant.root.to_string()).collect()
     };
     PackageRoots {
         base: gate.policy().base.to_string(),
-        read: allowed(Permission::Read),
-        write: allowed(Permission::Write),
+        read: allowed_roots(Permission::Read),
+        write: allowed_roots(Permission::Write),
         parents: match gate.policy().parents {
             ParentDirPolicy::Followed => ParentPaths::Allowed,
             ParentDirPolicy::Refused => ParentPaths::Refused,
@@ -183,24 +183,24 @@ fn run_with(
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let (ours, theirs) = UnixStream::pair()?;
-    let over = CommandInterrupt::new()?;
+    let end_signal = CommandInterrupt::new()?;
     thread::scope(|scope| {
-        let (line, ends) = (&ours, &over);
+        let (line, ends) = (&ours, &end_signal);
         let serving = move || calls.serve(line, ends);
         let server = thread::Builder::new().name("calls".to_owned());
         let server = server.spawn_scoped(scope, serving)?;
-        let finished = run(programs, theirs.into(), wait);
+        let output = run(programs, theirs.into(), wait);
         // Calls in progress end with their program.
-        over.raise();
+        end_signal.raise();
         cancellation.cancel();
-        let closed = ours.shutdown(std::net::Shutdown::Both);
-        drop(closed);
+        let shutdown_result = ours.shutdown(std::net::Shutdown::Both);
+        drop(shutdown_result);
         if server.join().is_err() {
             return Err(io::Error::other(
                 "the thread that answers calls has ended unexpectedly",
             ));
         }
-        finished
+        output
     })
 }
 
@@ -224,12 +224,12 @@ fn run(
 fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     let environment = programs.environment();
     let directories = environment.directories();
-    let opened = [
+    let open_paths = [
         (directories.program(), Permission::Write),
         (directories.package(), Permission::Read),
     ];
     let mut grants = Vec::new();
-    for (path, permission) in &opened {
+    for (path, permission) in &open_paths {
         let real = dir::resolve(path).map_err(io::Error::other)?;
         grants.push(Grant::tree(real, GrantKind::Workspace, *permission));
     }
@@ -239,11 +239,11 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
         ProgramDialect::Python(libraries) => {
             // Third-party packages are only found if they are wanted.
             let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
-            let run = package.join("run.py").to_string();
+            let run_script = package.join("run.py").to_string();
             let command = ["python3", "-I", "-B", "-X", "utf8"]
                 .into_iter()
                 .chain(alone)
-                .chain([run.as_str()]);
+                .chain([run_script.as_str()]);
             command.map(str::to_owned).collect()
         }
         ProgramDialect::Go => {
@@ -271,13 +271,13 @@ fn run_error(why: &dyn std::fmt::Display) -> ToolError {
     ToolError::failed(format!("the program was not run: {why}"))
 }
 
-fn observation(finished: &CommandOutput, calls_made: CallSummary) -> Observation {
+fn observation(output: &CommandOutput, calls_made: CallSummary) -> Observation {
     let calls = ("calls", calls_made.call_lines().into());
-    let summary = format!("{}; {}", calls_made.summary(), summary(finished));
+    let summary = format!("{}; {}", calls_made.summary(), summary(output));
     Observation {
         changes: calls_made.changes,
         denials: calls_made.denials,
         summary: Some(summary),
-        ..process_observation(finished, [calls], calls_made.notes)
+        ..process_observation(output, [calls], calls_made.notes)
     }
 }

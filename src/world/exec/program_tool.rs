@@ -57,25 +57,25 @@ pub(super) fn run(
         network: network.as_deref(),
     };
     let request = Value::Object(call.arguments.clone()).to_string();
-    let finished = sandbox.run_with_bytes(&policy, request.as_bytes(), wait);
-    Ok(observation(&finished.map_err(|error| cannot_run(&error))?))
+    let output = sandbox.run_with_bytes(&policy, request.as_bytes(), wait);
+    Ok(observation(&output.map_err(|error| cannot_run(&error))?))
 }
 
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what
 /// it wrote to standard error.
-fn observation(finished: &CommandOutput) -> Observation {
+fn observation(program_output: &CommandOutput) -> Observation {
     let clean = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
-    let exit_code = if let ExitReason::Exited(code) = finished.exit_reason {
+    let exit_code = if let ExitReason::Exited(code) = program_output.exit_reason {
         Some(code)
     } else {
         None
     };
     let (outcome, content) = if exit_code == Some(0) {
-        (ActionOutcome::Done, clean(&finished.stdout.text))
+        (ActionOutcome::Done, clean(&program_output.stdout.text))
     } else {
-        let errors = truncate(&clean(&finished.stderr.text), ERROR_CHARS_MAX);
-        let output = truncate(&clean(&finished.stdout.text), ERROR_CHARS_MAX);
-        let parts = [finished.exit_reason.to_string(), errors, output];
+        let errors = truncate(&clean(&program_output.stderr.text), ERROR_CHARS_MAX);
+        let output = truncate(&clean(&program_output.stdout.text), ERROR_CHARS_MAX);
+        let parts = [program_output.exit_reason.to_string(), errors, output];
         let parts: Vec<&str> = parts.iter().map(|part| part.trim()).collect();
         let parts = parts.into_iter().filter(|part| !part.is_empty());
         let content = parts.collect::<Vec<_>>().join("\n");
@@ -83,7 +83,7 @@ fn observation(finished: &CommandOutput) -> Observation {
     };
     Observation {
         exit_code,
-        summary: Some(summary(finished)),
+        summary: Some(summary(program_output)),
         ..Observation::new(outcome, content)
     }
 }

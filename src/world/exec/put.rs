@@ -48,13 +48,13 @@ pub(super) fn put(
     options: WriteOptions,
 ) -> Result<FileChange, ToolError> {
     let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "write", path, fault);
-    let below = path.below();
-    let old = existing_file(path).map_err(tool_error)?;
-    if let Some(old) = &old {
+    let rel = path.below();
+    let old_meta = existing_file(path).map_err(tool_error)?;
+    if let Some(old_meta) = &old_meta {
         if options.existing == ExistingTarget::Keep {
             return Err(tool_error(FileSystemError::Exists));
         }
-        if let Some(why) = write_block(gate, path.real(), old, options.intent) {
+        if let Some(why) = write_block(gate, path.real(), old_meta, options.intent) {
             return Err(write_refusal(gate, path, source, options.intent, why));
         }
         let occasion = match options.intent {
@@ -64,24 +64,24 @@ pub(super) fn put(
             | WriteIntent::Move
             | WriteIntent::Commit { .. } => FileAccessReason::Change,
         };
-        gate.record_base(path, &old.version, occasion);
+        gate.record_base(path, &old_meta.version, occasion);
     }
-    let seen = match options.intent {
+    let seen_version = match options.intent {
         WriteIntent::Edit(version) => Some(version),
         WriteIntent::Overwrite
         | WriteIntent::Delete
         | WriteIntent::Move
-        | WriteIntent::Commit { .. } => old.map(|old| old.version),
+        | WriteIntent::Commit { .. } => old_meta.map(|old| old.version),
     };
-    if old.map(|old| old.version) != seen {
+    if old_meta.map(|old| old.version) != seen_version {
         return Err(tool_error(FileSystemError::Changed));
     }
-    let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
-    let mut staged = stage_file(&dir, source, old.as_ref()).map_err(tool_error)?;
+    let (dir, name) = path.dir().make_parent_of(&rel).map_err(tool_error)?;
+    let mut staged_file = stage_file(&dir, source, old_meta.as_ref()).map_err(tool_error)?;
     if let Some(staging_dir) = gate.staging_dir() {
-        staged = staged.with_staging_dir(staging_dir);
+        staged_file = staged_file.with_staging_dir(staging_dir);
     }
-    let (over, kind) = match &seen {
+    let (replace_policy, kind) = match &seen_version {
         Some(version) => (ReplacePolicy::Only(version), ChangeKind::Changed),
         None => (ReplacePolicy::Nothing, ChangeKind::Created),
     };
@@ -89,8 +89,8 @@ pub(super) fn put(
     let users = gate
         .overlay()
         .and_then(|stage| stage.user_metadata(path.real()));
-    let new = match staged.place_at(name, over, durability) {
-        Ok(new) => new,
+    let new_meta = match staged_file.place_at(name, replace_policy, durability) {
+        Ok(new_meta) => new_meta,
         Err(FileSystemError::Changed | FileSystemError::Exists)
             if path.grant().kind == GrantKind::Context =>
         {
@@ -100,13 +100,13 @@ pub(super) fn put(
         Err(fault) => return Err(tool_error(fault)),
     };
     let mut history = gate.history();
-    if let (WriteIntent::Edit(seen), Some(users)) = (options.intent, users)
-        && users.version.size_bytes == seen.size_bytes
-        && users.version.modified_ns == seen.modified_ns
+    if let (WriteIntent::Edit(seen_version), Some(users)) = (options.intent, users)
+        && users.version.size_bytes == seen_version.size_bytes
+        && users.version.modified_ns == seen_version.modified_ns
     {
         history.record_base(path.real().clone(), users.version);
     }
-    history.record_write(path.real().clone(), new.version);
+    history.record_write(path.real().clone(), new_meta.version);
     Ok(FileChange {
         path: path.real().clone(),
         kind,
@@ -144,33 +144,33 @@ fn stage_file<'d>(
     source: &FileSource<'_>,
     replaced: Option<&FileMetadata>,
 ) -> Result<StagedFile<'d>, FileSystemError> {
-    let mut staged = match (source, replaced) {
+    let mut staged_file = match (source, replaced) {
         (FileSource::Bytes(_), None) => StagedFile::new(dir)?,
         (FileSource::Bytes(_) | FileSource::File(..) | FileSource::Layer(..), _) => {
             StagedFile::new_private(dir)?
         }
     };
     match source {
-        FileSource::Bytes(bytes) => staged.write(bytes)?,
+        FileSource::Bytes(bytes) => staged_file.write(bytes)?,
         FileSource::File(content, meta) | FileSource::Layer(content, meta) => {
-            staged.copy(content, meta.version.size_bytes)?;
+            staged_file.copy(content, meta.version.size_bytes)?;
         }
     }
-    if let Some(old) = replaced {
-        staged.copy_ownership(old)?;
+    if let Some(old_meta) = replaced {
+        staged_file.copy_ownership(old_meta)?;
     }
     match (source, replaced) {
-        (FileSource::File(_, meta), None) => staged.set_mode(meta.permission_bits())?,
+        (FileSource::File(_, meta), None) => staged_file.set_mode(meta.permission_bits())?,
         (FileSource::Bytes(_), _) | (FileSource::File(..), Some(_)) => {}
         (FileSource::Layer(_, meta), _) => {
             let bits = meta.permission_bits();
-            if replaced.is_none_or(|old| old.permission_bits() != bits) {
-                staged.set_mode(bits)?;
+            if replaced.is_none_or(|old_meta| old_meta.permission_bits() != bits) {
+                staged_file.set_mode(bits)?;
             }
-            staged.set_modified(meta.version.modified_ns)?;
+            staged_file.set_modified(meta.version.modified_ns)?;
         }
     }
-    Ok(staged)
+    Ok(staged_file)
 }
 
 fn write_refusal(
@@ -209,8 +209,9 @@ fn keep_ours(
     let conflicts_dir = root.make_dirs(&below_root(&conflicts.dir)?)?;
     let rel = below_root(target.real())?;
     let (dir, name): (DirectoryHandle, &OsStr) = conflicts_dir.make_parent_of(&rel)?;
-    let staged = stage_file(&dir, source, None)?;
-    let _placed = staged.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
+    let staged_file = stage_file(&dir, source, None)?;
+    let _placed =
+        staged_file.place_at(name, ReplacePolicy::Anything, PlacementDurability::Synced)?;
     Ok(Some(FileChange {
         path: target.real().clone(),
         kind: ChangeKind::Conflict {

@@ -133,24 +133,24 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         destination,
         ..
     } = route;
-    let pending = plan_removal(gate, source, WriteIntent::Move)?;
-    for found in &pending {
-        let to = destination.join(&found.rel);
+    let pending_deletes = plan_removal(gate, source, WriteIntent::Move)?;
+    for pending_delete in &pending_deletes {
+        let to = destination.join(&pending_delete.rel);
         if let Err(refusal) = gate.check_access(to.real(), Permission::Write) {
             return Err(ToolError::denied(gate, to.real(), refusal.reason));
         }
-        let kind = found.meta.kind;
+        let kind = pending_delete.meta.kind;
         if matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Device) {
             let fault = FileSystemError::NotRegular(kind);
             return Err(ToolError::failed_at(
                 gate,
                 "move",
-                &source.join(&found.rel),
+                &source.join(&pending_delete.rel),
                 fault,
             ));
         }
     }
-    let unread = unread_files(gate, source, &pending);
+    let unread = unread_files(gate, source, &pending_deletes);
     let transfer = copy_tree(route, None)?;
     for rel in unread {
         let to = destination.join(&rel).real().clone();
@@ -162,9 +162,9 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
         return Err(ToolError::failed_at(gate, "move", &from, why).with_changes(transfer.changes));
     }
     let mut changes = transfer.changes;
-    match remove_tree(gate, source, &pending) {
-        Ok(removed) => {
-            changes.extend(removed);
+    match remove_tree(gate, source, &pending_deletes) {
+        Ok(removals) => {
+            changes.extend(removals);
             Ok(changes)
         }
         Err(mut tool_error) => {
@@ -175,9 +175,13 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
 }
 
 /// Returns the files of `pending` that the agent has neither created nor read.
-fn unread_files(gate: &Gate, source: &ResolvedPath, pending: &[PendingDelete]) -> Vec<RelPath> {
+fn unread_files(
+    gate: &Gate,
+    source: &ResolvedPath,
+    pending_deletes: &[PendingDelete],
+) -> Vec<RelPath> {
     let history = gate.history();
-    let files = pending
+    let files = pending_deletes
         .iter()
         .filter(|name| name.meta.kind == FileKind::File);
     let unread = files.filter(|name| !history.knows_content(source.join(&name.rel).real()));

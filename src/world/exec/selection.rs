@@ -14,11 +14,11 @@ pub(super) struct CompiledGlobs(GlobSet);
 impl CompiledGlobs {
     /// Compiles `patterns`.
     pub(super) fn new(patterns: &[String]) -> Result<Self, ToolError> {
-        let mut set = GlobSetBuilder::new();
+        let mut builder = GlobSetBuilder::new();
         for pattern in patterns {
-            set.add(compile_glob(pattern)?);
+            builder.add(compile_glob(pattern)?);
         }
-        let set = set
+        let set = builder
             .build()
             .map_err(|error| ToolError::failed(error.to_string()));
         Ok(Self(set?))

@@ -82,23 +82,24 @@ pub(super) fn call(
         return program_tool::run(gate, config, commands, call, interrupt);
     }
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
-    let opened = servers.connection(&call.server, &launcher);
-    let connection = wait_for(opened, interrupt).map_err(ToolError::failed)?;
-    let failed = |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));
+    let opening = servers.connection(&call.server, &launcher);
+    let connection = wait_for(opening, interrupt).map_err(ToolError::failed)?;
+    let server_error =
+        |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let copies = connection.container_with_copies(&launcher);
     let copies = CallCopies {
-        container: copies.map_err(failed)?,
+        container: copies.map_err(server_error)?,
         interrupt: interrupt.unwrap_or(&no_interrupt),
     };
-    copies.send().map_err(failed)?;
-    let answered = wait_for(connection.call(call, gate.progress()), interrupt);
+    copies.send().map_err(server_error)?;
+    let answer = wait_for(connection.call(call, gate.progress()), interrupt);
     let remarks = copies.fetch();
     let ServerReply {
         success,
         mut text,
         images,
-    } = answered.map_err(|why| ToolError::failed(with_remarks(why, &remarks)))?;
+    } = answer.map_err(|why| ToolError::failed(with_remarks(why, &remarks)))?;
     text = with_remarks(text, &remarks);
     let outcome = match success {
         ReplyStatus::Done => ActionOutcome::Done,
@@ -137,18 +138,18 @@ impl CallCopies<'_> {
         let Some((container, reachable)) = &self.container else {
             return Ok(());
         };
-        let sent = container.send_files(reachable, self.interrupt);
-        sent.map_err(|error| format!("{error:#}"))
+        let result = container.send_files(reachable, self.interrupt);
+        result.map_err(|error| format!("{error:#}"))
     }
 
     /// Fetches what the server has changed where it may write, and returns remarks about it. Its
     /// answer is read in any case.
     fn fetch(&self) -> Vec<String> {
-        let written = self.container.iter().filter(|(_, reachable)| {
-            let mut open = reachable.open.iter();
-            open.any(|opening| opening.permission == Permission::Write)
+        let writable = self.container.iter().filter(|(_, reachable)| {
+            let mut open_paths = reachable.open.iter();
+            open_paths.any(|opening| opening.permission == Permission::Write)
         });
-        let fetched = written.flat_map(|(container, reachable)| {
+        let fetched = writable.flat_map(|(container, reachable)| {
             let fetched = container.fetch_changes(reachable, self.interrupt);
             fetched.unwrap_or_else(|error| vec![error.to_string()])
         });

@@ -65,8 +65,8 @@ pub(super) fn launch(
         .chain(arguments)
         .collect();
     let (mut policy, network) = confine(gate, program, command, commands, dir, permission)?;
-    if let Some(installed) = installed {
-        open_for_reading(&mut policy, installed.directory.clone(), GrantScope::Tree);
+    if let Some(package) = installed {
+        open_for_reading(&mut policy, package.directory.clone(), GrantScope::Tree);
     }
     let target = if let ExecBackend::Server(containers) = commands.backend() {
         LaunchPlace::Container(container_launch(containers, gate, policy))
@@ -120,12 +120,12 @@ pub(super) fn confine(
     dir: AbsPath,
     permission: Permission,
 ) -> Result<(SandboxPolicy, Option<Arc<NetworkProxy>>), String> {
-    let mut opened = Vec::new();
+    let mut file_paths = Vec::new();
     if let ProgramInterface::SingleTool(tool) = &program.interface {
         for (index, file) in &tool.files {
             if let (Some(path), Some(word)) = (existing_file(file), command.get_mut(*index)) {
                 *word = path.to_string();
-                opened.push(path);
+                file_paths.push(path);
             }
         }
     }
@@ -144,7 +144,7 @@ pub(super) fn confine(
     let compiled =
         compile_policy(gate, commands, facts).map_err(|tool_error| tool_error.message)?;
     let mut policy = restrict_writes(compiled, permission);
-    for path in opened {
+    for path in file_paths {
         open_for_reading(&mut policy, path, GrantScope::File);
     }
     Ok((policy, network))
@@ -160,8 +160,8 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
         ("UV_OFFLINE", "1"),
         ("PIP_NO_INDEX", "1"),
     ];
-    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    variables.into_iter().map(owned)
+    let to_owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    variables.into_iter().map(to_owned_pair)
 }
 
 /// Returns the variable that stops Python from importing modules from the directory in which it
@@ -176,8 +176,8 @@ fn safe_import_path(command: &[String]) -> Option<(String, String)> {
 /// Returns the path of a file that the config names, without symlinks; `None` if there is no such
 /// file.
 fn existing_file(file: &NamedFile) -> Option<AbsPath> {
-    let found = first_file(&file.candidates)?;
-    Some(locate(found).ok()?.into_real().to_abs())
+    let candidate = first_file(&file.candidates)?;
+    Some(locate(candidate).ok()?.into_real().to_abs())
 }
 
 /// Returns the directory in which a program starts.
@@ -206,10 +206,10 @@ fn open_directory(gate: &Gate) -> Result<AbsPath, String> {
     if gate.allows(base, Permission::Read) {
         return Ok(base.to_abs());
     }
-    let open = gate
+    let first_directory = gate
         .first_directory()
         .and_then(|dir| AbsPath::new(dir.as_str()));
-    open.ok_or_else(|| "no directory is open to the agent".to_owned())
+    first_directory.ok_or_else(|| "no directory is open to the agent".to_owned())
 }
 
 /// Makes every directory of the agent read-only for a server that only reads.

@@ -114,14 +114,14 @@ pub(super) fn spawn_subagents(
             task,
         });
     }
-    let started = specs.clone();
+    let started_specs = specs.clone();
     let reports = call.block_on(|runner, call_id, cancelled| runner.run(call_id, specs, cancelled));
-    for spec in &started {
+    for spec in &started_specs {
         if let Some(commands) = spec.gate.commands() {
             let _own = commands.end_background();
         }
     }
-    let outcomes: Vec<_> = started.iter().zip(dirs).zip(&reports).collect();
+    let outcomes: Vec<_> = started_specs.iter().zip(dirs).zip(&reports).collect();
     let all_completed = outcomes.len() == dirs.len()
         && reports
             .iter()
@@ -186,8 +186,8 @@ fn check_directory(
 /// Creates the directory of a subagent, and opens its gate.
 fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let what = "start a subagent in";
-    let created = dir.dir().make_dirs(&dir.below());
-    let _created = created.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
+    let result = dir.dir().make_dirs(&dir.below());
+    let _created = result.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
         let why = "subagents work only in your workspace";
         ToolError::denied(gate, dir.real(), why)
@@ -209,13 +209,13 @@ fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &Subagen
     add("id", spec.task.id.as_str().into());
     add("status", report.status.to_string().into());
     let mut answer = escape_notes(&truncate(&report.answer, ANSWER_CHARS_MAX)).into_owned();
-    let cut = report
+    let cut_chars = report
         .answer
         .chars()
         .count()
         .saturating_sub(ANSWER_CHARS_MAX);
-    if cut > 0 {
-        answer.push_str(&note(format_args!("cut: {cut} more characters")));
+    if cut_chars > 0 {
+        answer.push_str(&note(format_args!("cut: {cut_chars} more characters")));
     }
     add("answer", answer.into());
     if let Some(reason) = &report.reason {
@@ -231,8 +231,8 @@ fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &Subagen
 
 /// Returns the files below `dir` that the parent may read.
 fn files(gate: &Gate, dir: &ResolvedPath) -> Value {
-    let listed = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
-    let entries = listed.map(|listing| listing.found).unwrap_or_default();
+    let listing = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
+    let entries = listing.map(|listing| listing.found).unwrap_or_default();
     let files = entries.iter().filter(|entry| {
         let path = dir.real().join(&entry.rel);
         entry.kind != FileKind::Directory && gate.allows(&path, Permission::Read)

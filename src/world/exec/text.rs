@@ -189,14 +189,15 @@ fn read_range(
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
     let mut text = text_without_notes(bytes, RemainingBytes::Something)?;
-    let shown = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
-    let next = first.saturating_add(shown);
+    let shown_lines = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
+    let next_line = first.saturating_add(shown_lines);
     let _written = if whole_lines.is_some() {
-        let cut = format_args!("cut after {bytes_max} bytes: continue with start_line {next}");
-        writeln!(text, "{}", note(cut))
+        let cut_note =
+            format_args!("cut after {bytes_max} bytes: continue with start_line {next_line}");
+        writeln!(text, "{}", note(cut_note))
     } else {
-        let cut = format_args!("cut: line {first} is longer than {bytes_max} bytes");
-        writeln!(text, "\n{}", note(cut))
+        let cut_note = format_args!("cut: line {first} is longer than {bytes_max} bytes");
+        writeln!(text, "\n{}", note(cut_note))
     };
     Ok(text)
 }
@@ -235,10 +236,10 @@ fn skip_line(file: &mut impl BufRead) -> Result<u64, TextReadError> {
     loop {
         let buffer = file.fill_buf()?;
         let newline = buffer.iter().position(|byte| *byte == b'\n');
-        let used = newline.map_or(buffer.len(), |newline| newline + 1);
-        file.consume(used);
-        length += u64::try_from(used).unwrap_or(u64::MAX);
-        if newline.is_some() || used == 0 {
+        let used_bytes = newline.map_or(buffer.len(), |newline| newline + 1);
+        file.consume(used_bytes);
+        length += u64::try_from(used_bytes).unwrap_or(u64::MAX);
+        if newline.is_some() || used_bytes == 0 {
             return Ok(length);
         }
     }
@@ -265,20 +266,20 @@ fn read_tail(
         .filter(|(_, byte)| **byte == b'\n')
         .nth(count.saturating_sub(1))
         .map(|(at, _)| at + 1);
-    let cut = start_of_lines.is_none() && begins > 0;
+    let is_cut = start_of_lines.is_none() && begins > 0;
     let start = match start_of_lines {
         _ if lines == 0 => bytes.len(),
         Some(start) => start,
-        None if cut => bytes
+        None if is_cut => bytes
             .iter()
             .position(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1),
         None => 0,
     };
     let text = text_without_notes(bytes.split_off(start), RemainingBytes::Nothing)?;
-    Ok(if cut {
-        let cut = format_args!("cut: only the last {bytes_max} bytes are shown");
-        format!("{}\n{text}", note(cut))
+    Ok(if is_cut {
+        let cut_note = format_args!("cut: only the last {bytes_max} bytes are shown");
+        format!("{}\n{text}", note(cut_note))
     } else {
         text
     })

@@ -74,20 +74,20 @@ impl CallSummary {
         let mut lines: Vec<String> = self.calls.iter().map(line).collect();
         match self.count.saturating_sub(lines.len()) {
             0 => {}
-            more => lines.push(format!("and {more} more")),
+            count => lines.push(format!("and {count} more")),
         }
         lines
     }
 
     /// Returns the first calls in one line, for people.
     pub(super) fn summary(&self) -> String {
-        let first = self.call_lines().into_iter().take(CALLS_SUMMED_UP_MAX);
-        let first = first.collect::<Vec<_>>().join(", ");
+        let first_lines = self.call_lines().into_iter().take(CALLS_SUMMED_UP_MAX);
+        let first_calls = first_lines.collect::<Vec<_>>().join(", ");
         let count = count_noun(self.count, "call");
-        if first.is_empty() {
+        if first_calls.is_empty() {
             count
         } else {
-            format!("{count}: {first}")
+            format!("{count}: {first_calls}")
         }
     }
 }
@@ -175,11 +175,11 @@ impl ToolCallServer {
         let bytes_max = u64::try_from(FRAME_BYTES_MAX).unwrap_or(u64::MAX);
         loop {
             let mut frame = Vec::new();
-            let read = reader
+            let bytes_read = reader
                 .by_ref()
                 .take(bytes_max)
                 .read_until(b'\n', &mut frame);
-            if read.is_err() || frame.is_empty() {
+            if bytes_read.is_err() || frame.is_empty() {
                 return;
             }
             let Ok(call) = serde_json::from_slice::<CallFrame>(&frame) else {
@@ -214,11 +214,11 @@ impl ToolCallServer {
     ) {
         let _inside = self.runtime.as_ref().map(Handle::enter);
         loop {
-            let next = call_receiver
+            let next_call = call_receiver
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .recv();
-            let Ok(call) = next else { return };
+            let Ok(call) = next_call else { return };
             // Remaining calls are still received, so that the sender never blocks forever.
             if !interrupt.is_raised() {
                 let reply = self.carry_out(call, interrupt);

@@ -75,8 +75,8 @@ impl ToolError {
 impl Observation {
     /// Returns whether the action failed because the file that it is about does not exist.
     pub fn is_missing_file(&self) -> bool {
-        let missing = FileSystemError::Missing.to_string();
-        self.outcome == ActionOutcome::Failed && self.content.trim_end().ends_with(&missing)
+        let missing_text = FileSystemError::Missing.to_string();
+        self.outcome == ActionOutcome::Failed && self.content.trim_end().ends_with(&missing_text)
     }
 
     /// Creates the observation of an action that succeeded and changed nothing on disk.
@@ -140,13 +140,13 @@ impl BoundedText {
 
     /// Returns the text, with a last line that says what was cut and how to get it, or `empty` if
     /// there are no lines at all.
-    pub(super) fn finish(mut self, empty: &str, remedy: &str) -> String {
+    pub(super) fn finish(mut self, empty_text: &str, remedy: &str) -> String {
         if self.text.is_empty() && self.left_out == 0 {
-            return empty.to_owned();
+            return empty_text.to_owned();
         }
         if self.left_out > 0 {
-            let cut = note(format_args!("cut: {} more; {remedy}", self.left_out));
-            let _written = writeln!(self.text, "{cut}");
+            let cut_note = note(format_args!("cut: {} more; {remedy}", self.left_out));
+            let _written = writeln!(self.text, "{cut_note}");
         }
         self.text
     }
@@ -181,18 +181,18 @@ pub(super) fn json_done(operation: &str, details: &Value) -> String {
 
 /// Returns names below a place; if some were cut, a last entry says how many.
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
-    let (mut names, mut cut, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
+    let (mut names, mut left_out, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
     for rel in rels {
         let name = display_name(rel.as_path().as_os_str(), ".");
         bytes_left = bytes_left.saturating_sub(name.len());
         if bytes_left > 0 {
             names.push(name);
         } else {
-            cut += 1;
+            left_out += 1;
         }
     }
-    if cut > 0 {
-        names.push(note(format_args!("cut: {cut} more")));
+    if left_out > 0 {
+        names.push(note(format_args!("cut: {left_out} more")));
     }
     names.into()
 }

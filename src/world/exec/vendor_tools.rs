@@ -52,8 +52,8 @@ pub(super) fn ask_vendor(
     let text = call.block_on(|runner, call_id, cancelled| runner.ask(call_id, request, cancelled));
     let text = text.map_err(ToolError::failed)?;
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
-    let shown = text.get(..end).unwrap_or_default();
-    let content = describe_vendor_result(shown, end < text.len());
+    let shown_text = text.get(..end).unwrap_or_default();
+    let content = describe_vendor_result(shown_text, end < text.len());
     Ok(Observation {
         summary: Some(format!("{} bytes of text", text.len())),
         ..Observation::done(content)

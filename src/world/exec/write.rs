@@ -45,14 +45,14 @@ pub(super) fn edit_file(
         .dir()
         .open_file(&path.below())
         .map_err(|fault| ToolError::failed_at(gate, "edit", path, fault))?;
-    let old = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
+    let old_text = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
         .map_err(|no_text| ToolError::failed_at(gate, "edit", path, no_text))?;
-    let new =
-        apply_edits(&old, edits).map_err(|why| ToolError::failed_at(gate, "edit", path, why))?;
+    let new_text = apply_edits(&old_text, edits)
+        .map_err(|why| ToolError::failed_at(gate, "edit", path, why))?;
     let shown_path = display_path(gate, path.real());
     let (shown_old, shown_new) = (
-        text::strip_byte_order_mark(&old),
-        text::strip_byte_order_mark(&new),
+        text::strip_byte_order_mark(&old_text),
+        text::strip_byte_order_mark(&new_text),
     );
     let diff = LineDiff::new(shown_old, shown_new);
     let diff = unified_diff(&diff, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
@@ -65,7 +65,7 @@ pub(super) fn edit_file(
         intent: WriteIntent::Edit(meta.version),
         existing: ExistingTarget::Overwrite,
     };
-    let change = put(gate, path, &FileSource::Bytes(new.as_bytes()), options)?;
+    let change = put(gate, path, &FileSource::Bytes(new_text.as_bytes()), options)?;
     Ok(Observation::done(format!("edited {shown_path}:\n{diff}")).with_changes(vec![change]))
 }
 
@@ -73,14 +73,14 @@ pub(super) fn edit_file(
 pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
     let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "create", path, fault);
     let shown_path = display_path(gate, path.real());
-    let below = path.below();
-    match path.dir().meta(&below) {
+    let rel = path.below();
+    match path.dir().meta(&rel) {
         Ok(meta) if meta.kind == FileKind::Directory => Ok(Observation::done(format!(
             "{shown_path} is there already\n"
         ))),
         Ok(_) => Err(tool_error(FileSystemError::Exists)),
         Err(FileSystemError::Missing) => {
-            let _made = path.dir().make_dirs(&below).map_err(tool_error)?;
+            let _made = path.dir().make_dirs(&rel).map_err(tool_error)?;
             Ok(Observation::done(format!("created {shown_path}\n")))
         }
         Err(fault) => Err(tool_error(fault)),

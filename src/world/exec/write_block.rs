@@ -109,11 +109,11 @@ fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteI
         return false;
     };
     let history = gate.history();
-    let now = Some(meta.version);
+    let current_version = Some(meta.version);
     let own_version = history.own_version(path);
-    let is_own = own_version == now || own_version == Some(users);
+    let is_own = own_version == current_version || own_version == Some(users);
     let is_known = match intent {
-        WriteIntent::Edit(_) => history.known_version(path) == now,
+        WriteIntent::Edit(_) => history.known_version(path) == current_version,
         WriteIntent::Commit { .. } => history.base_version(path) == Some(users),
         WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move => false,
     };
@@ -129,10 +129,10 @@ fn users_version(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> Option<Fi
 }
 
 fn is_unread(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> bool {
-    let below = |root: &RealPath| path.below(root).unwrap_or_default();
+    let rel_below = |root: &RealPath| path.below(root).unwrap_or_default();
     let generated = gate
         .most_specific_grant(path)
-        .is_some_and(|grant| is_generated(&below(&grant.root)));
+        .is_some_and(|grant| is_generated(&rel_below(&grant.root)));
     gate.policy().read_before_delete == ReadBeforeDelete::Enforced
         && meta.version.size_bytes > 0
         && !generated

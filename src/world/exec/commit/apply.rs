@@ -83,8 +83,8 @@ impl LayerCommit<'_> {
             self.hiding.insert(rel.clone());
         }
         if self.clear_target(path, FileKind::Directory)? == TargetOccupancy::Free {
-            let below = path.below();
-            let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
+            let rel = path.below();
+            let (dir, name) = path.dir().make_parent_of(&rel).map_err(tool_error)?;
             return dir.make_dir(name, meta).map_err(tool_error);
         }
         if hides {
@@ -97,11 +97,11 @@ impl LayerCommit<'_> {
     fn remove_hidden(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {
         let tool_error =
             |fault: FileSystemError| ToolError::failed_at(self.gate, "list", path, fault);
-        let listed =
+        let entries_of =
             |dir: &DirectoryHandle, rel: &RelPath| dir.dir(rel).and_then(|dir| dir.entries());
-        let upper_entries = listed(self.upper, rel).map_err(tool_error)?;
+        let upper_entries = entries_of(self.upper, rel).map_err(tool_error)?;
         let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
-        for entry in listed(path.dir(), &path.below()).map_err(tool_error)? {
+        for entry in entries_of(path.dir(), &path.below()).map_err(tool_error)? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
@@ -128,11 +128,11 @@ impl LayerCommit<'_> {
             ToolError::failed_at(self.gate, "apply the change to", path, fault)
         };
         let occupancy = self.clear_target(path, FileKind::File)?;
-        let needed = meta.allocated_bytes.min(meta.version.size_bytes);
+        let needed_bytes = meta.allocated_bytes.min(meta.version.size_bytes);
         let too_much = FileSystemError::Limit("one command changed more than 4 GiB");
         self.bytes_left = self
             .bytes_left
-            .checked_sub(needed)
+            .checked_sub(needed_bytes)
             .ok_or_else(|| tool_error(too_much))?;
         if occupancy == TargetOccupancy::Taken && self.is_same(rel, path).map_err(tool_error)? {
             return Ok(());
@@ -169,22 +169,22 @@ impl LayerCommit<'_> {
         };
         let target = self.upper.link_target(rel).map_err(tool_error)?;
         let occupancy = self.clear_target(path, FileKind::Link)?;
-        let below = path.below();
-        let (dir, name) = path.dir().make_parent_of(&below).map_err(tool_error)?;
+        let rel_below = path.below();
+        let (dir, name) = path.dir().make_parent_of(&rel_below).map_err(tool_error)?;
         let kind = match occupancy {
             TargetOccupancy::Free => {
                 dir.symlink(name, &target).map_err(tool_error)?;
                 ChangeKind::Created
             }
             TargetOccupancy::Taken => {
-                if path.dir().link_target(&below).map_err(tool_error)? == target {
+                if path.dir().link_target(&rel_below).map_err(tool_error)? == target {
                     return Ok(());
                 }
-                let old = path.dir().meta(&below).map_err(tool_error)?;
-                if let Some(why) = write_block(self.gate, path.real(), &old, self.intent) {
+                let old_meta = path.dir().meta(&rel_below).map_err(tool_error)?;
+                if let Some(why) = write_block(self.gate, path.real(), &old_meta, self.intent) {
                     return Err(ToolError::denied(self.gate, path.real(), why));
                 }
-                replace_link(&dir, name, &target, &old.version).map_err(tool_error)?;
+                replace_link(&dir, name, &target, &old_meta.version).map_err(tool_error)?;
                 ChangeKind::Changed
             }
         };
@@ -219,10 +219,10 @@ impl LayerCommit<'_> {
                 let why = "it holds a directory that was opened to you as a whole";
                 return Err(ToolError::denied(gate, path.real(), why));
             }
-            let pending = plan_removal(gate, path, self.intent)?;
+            let pending_deletes = plan_removal(gate, path, self.intent)?;
             self.command_changes
                 .changes
-                .extend(remove_tree(gate, path, &pending)?);
+                .extend(remove_tree(gate, path, &pending_deletes)?);
             return Ok(());
         }
         if let Some(why) = write_block(gate, path.real(), &meta, self.intent) {

@@ -48,9 +48,9 @@ pub(super) fn commit(
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(tool_error)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let listing = commit.list_layer();
-    if let Some(cut) = listing.cut {
+    if let Some(limit) = listing.cut {
         clear::empty(&upper).map_err(tool_error)?;
-        return Err(tool_error(FileSystemError::Limit(cut)));
+        return Err(tool_error(FileSystemError::Limit(limit)));
     }
     commit.commit_all(&listing);
     let command_changes = commit.command_changes;
@@ -125,22 +125,22 @@ impl<'a> LayerCommit<'a> {
             let tool_error = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
             self.command_changes.record_error(path.real(), tool_error);
         }
-        for found in &listing.found {
-            self.commit_name(&found.rel);
+        for entry in &listing.found {
+            self.commit_name(&entry.rel);
         }
     }
 
     /// Lists all names of the layer that may be applied, parents first. The others are recorded.
     fn list_layer(&mut self) -> TreeListing {
         let upper = self.upper;
-        TreeListing::list(upper, &mut |found: &ListedEntry| {
-            if let Some(reason) = self.closed_reason(&found.rel) {
-                self.record_denial(&found.rel, reason);
+        TreeListing::list(upper, &mut |entry: &ListedEntry| {
+            if let Some(reason) = self.closed_reason(&entry.rel) {
+                self.record_denial(&entry.rel, reason);
                 return EntrySelection::Not;
             }
-            if found.kind == FileKind::Directory {
+            if entry.kind == FileKind::Directory {
                 // If this fails, the listing reports the directory as unreadable.
-                let _opened = make_readable(upper, &found.rel);
+                let _opened = make_readable(upper, &entry.rel);
             }
             EntrySelection::Deep
         })
@@ -179,7 +179,7 @@ fn prune(upper: &DirectoryHandle, entries: &[ListedEntry]) -> Result<(), FileSys
         match entry.kind {
             FileKind::Directory => match dir.remove_dir(name) {
                 Err(FileSystemError::NotEmpty) => mark_applied(upper, &entry.rel)?,
-                removed => removed?,
+                result => result?,
             },
             FileKind::File
             | FileKind::Link

@@ -102,12 +102,12 @@ fn protected_names_stay_as_they_are() {
 #[test]
 fn a_directory_that_holds_a_protected_name_is_not_deleted() {
     let mut ground = Ground::new();
-    let closed = "denied: write to $ROOT/rw/vendor: it holds names that you may not change \
+    let denial = "denied: write to $ROOT/rw/vendor: it holds names that you may not change \
                   ($ROOT/rw/vendor/lib/.git, $ROOT/rw/vendor/lib/.git/config)";
     let root = ground.path("").display().to_string();
     let expected = format!(
         "vendor denied: {}",
-        closed.replace("$ROOT", root.trim_end_matches('/'))
+        denial.replace("$ROOT", root.trim_end_matches('/'))
     );
     ground.check("rm -r vendor", &[&expected]);
     assert_eq!(ground.text("rw/vendor/lib/code.c"), "code\n");
@@ -161,13 +161,13 @@ fn commit_replaces_entries_that_changed_their_kind() {
 #[test]
 fn other_grants_inside_are_left_to_themselves() {
     let mut ground = Ground::new();
-    let inner = Grant::tree(
+    let inner_grant = Grant::tree(
         ground.real("rw/other"),
         GrantKind::Context,
         Permission::Write,
     );
     let file = Grant::file(ground.real("rw/run.sh"), Permission::Read);
-    let gate = ground.gate(None, vec![inner, file]);
+    let gate = ground.gate(None, vec![inner_grant, file]);
     ground.run("echo x > other/inner; echo y > run.sh; echo z > src/old.py");
     let carried = ground.commit(&gate);
     let lines = ground.lines(&carried);
@@ -280,8 +280,8 @@ fn a_single_command_outside_a_run_spares_what_changed_since_it_began() {
     let carried = ground.commit(&gate);
     assert_eq!(ground.text("rw/README.md"), "user\n");
     assert_eq!(ground.text("rw/new/b"), "user\n");
-    let last = ground.lines(&carried).split_off(1);
-    assert_eq!(last, ["new/a created", "run.sh changed"]);
+    let last_lines = ground.lines(&carried).split_off(1);
+    assert_eq!(last_lines, ["new/a created", "run.sh changed"]);
 }
 
 #[test]
@@ -309,11 +309,11 @@ fn race(one: &str, other: &str) {
     let before = ground.state("outside");
     let gate = ground.gate(None, Vec::new());
     let began = Instant::now();
-    let (mut done, mut stopped) = (0, 0);
-    while began.elapsed() < Duration::from_millis(500) || done == 0 || stopped == 0 {
+    let (mut done_count, mut stopped_count) = (0, 0);
+    while began.elapsed() < Duration::from_millis(500) || done_count == 0 || stopped_count == 0 {
         assert!(
             began.elapsed() < Duration::from_mins(2),
-            "{done} done, {stopped} stopped"
+            "{done_count} done, {stopped_count} stopped"
         );
         for name in [one, other] {
             let path = ground.path(name);
@@ -336,13 +336,13 @@ fn race(one: &str, other: &str) {
                 | ChangeKind::Changed
                 | ChangeKind::PartlyChanged { .. }
                 | ChangeKind::Deleted
-                | ChangeKind::Mode { .. } => done += 1,
+                | ChangeKind::Mode { .. } => done_count += 1,
                 ChangeKind::Conflict { .. }
                 | ChangeKind::Declined
                 | ChangeKind::Denied { .. }
                 | ChangeKind::Unlisted { .. }
                 | ChangeKind::Reverted { .. }
-                | ChangeKind::Failed { .. } => stopped += 1,
+                | ChangeKind::Failed { .. } => stopped_count += 1,
             }
         }
         assert_eq!(ground.state("outside"), before);
@@ -376,9 +376,9 @@ fn foreign_overlay_marks_are_ignored() {
     setxattr(hollow, "user.overlay.metacopy", b"", XattrFlags::empty()).unwrap();
     let gate = ground.gate(None, Vec::new());
     let carried = ground.commit(&gate);
-    let failed = |change: &FileChange| matches!(change.kind, ChangeKind::Failed { .. });
+    let has_failed = |change: &FileChange| matches!(change.kind, ChangeKind::Failed { .. });
     assert_eq!(carried.changes.len(), 3);
-    assert!(carried.changes.iter().all(failed));
+    assert!(carried.changes.iter().all(has_failed));
     for name in ["moved", "odd", "hollow"] {
         assert!(!ground.has(&format!("rw/{name}")), "{name}");
     }
@@ -446,16 +446,16 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
             dir: ground.real("kept"),
         };
         let gate = ground.gate(Some(conflicts), Vec::new());
-        let committed = commit(&gate, &ground.layer(), &mut BTreeSet::new());
-        assert!(committed.is_ok());
+        let result = commit(&gate, &ground.layer(), &mut BTreeSet::new());
+        assert!(result.is_ok());
         return;
     }
-    let (mut cut, mut whole) = (0, 0);
+    let (mut cut_count, mut whole_count) = (0, 0);
     for round in 0_u64.. {
-        if round >= 12 && cut > 0 {
+        if round >= 12 && cut_count > 0 {
             break;
         }
-        assert!(round < 200, "{cut} cut, {whole} whole");
+        assert!(round < 200, "{cut_count} cut, {whole_count} whole");
         let ground = Ground::new();
         fs::create_dir(ground.path("kept")).unwrap();
         for number in 0..FILES {
@@ -471,7 +471,7 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
         // On a busy machine, it begins later.
         let begins_ms = 25 * (round / 12);
         thread::sleep(Duration::from_millis(begins_ms + 5 + 7 * (round % 12)));
-        let ended = doomed.try_wait().unwrap();
+        let exit_status = doomed.try_wait().unwrap();
         doomed.kill().unwrap_or_default();
         doomed.wait().unwrap();
         let new = (0..FILES).filter(
@@ -482,10 +482,10 @@ fn a_commit_that_is_killed_leaves_every_file_old_or_new_and_nothing_else() {
             },
         );
         let new = new.count();
-        if ended.is_none() && new > 0 && new < FILES {
-            cut += 1;
+        if exit_status.is_none() && new > 0 && new < FILES {
+            cut_count += 1;
         }
-        whole += usize::from(new == FILES);
+        whole_count += usize::from(new == FILES);
         for path in ground.state("rw").keys() {
             let name = path.file_name().unwrap().to_string_lossy();
             assert!(!name.contains("massgen"), "{} is left", path.display());

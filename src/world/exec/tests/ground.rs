@@ -105,13 +105,13 @@ impl Ground {
     }
 
     /// Returns the gate of the final phase; `more` lies in `rw` and is granted too.
-    pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, more: Vec<Grant>) -> Gate {
+    pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, more_grants: Vec<Grant>) -> Gate {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
         context.hidden = vec![RelPath::new("keys").unwrap()];
         let workspace = Grant::tree(self.real("ws"), GrantKind::Workspace, Permission::Write);
         let mut grants = vec![workspace, context];
-        grants.extend(more);
+        grants.extend(more_grants);
         let policy = GatePolicy {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts,
@@ -129,8 +129,8 @@ impl Ground {
             fs::write(&path, "").unwrap();
             fs::metadata(path).unwrap().modified().unwrap()
         };
-        let first = stamp();
-        while stamp() == first {}
+        let first_stamp = stamp();
+        while stamp() == first_stamp {}
     }
 
     /// Runs `script` in the overlay, as a command would.

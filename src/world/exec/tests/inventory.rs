@@ -66,11 +66,11 @@ fn a_change_with_restored_times_is_reported() {
     check(
         |ground| {
             let script = "cp -p \"$0\" \"$1\"; echo 'x = 2' > \"$0\"; touch -r \"$1\" \"$0\"";
-            let hidden = Command::new("sh")
+            let script_output = Command::new("sh")
                 .args(["-ec", script])
                 .args([ground.path("rw/src/app.py"), ground.path("outside/old")])
                 .status();
-            assert!(hidden.unwrap().success());
+            assert!(script_output.unwrap().success());
             fs::set_permissions(ground.path("rw/run.sh"), Permissions::from_mode(0o755)).unwrap();
         },
         &["run.sh changed", "src/app.py changed"],
@@ -103,10 +103,10 @@ fn a_reported_change_is_not_reported_again() {
     let began_earlier = TreeInventory::scan(&gate, NAMES_MAX);
     let write = || ground.write("rw/made.txt", "made\n");
     assert_eq!(changes(&gate, write).len(), 1);
-    let now = TreeInventory::scan(&gate, NAMES_MAX);
-    assert_eq!(began_earlier.changes(&now, &mut gate.history()), []);
+    let inventory = TreeInventory::scan(&gate, NAMES_MAX);
+    assert_eq!(began_earlier.changes(&inventory, &mut gate.history()), []);
     let nobody = &mut AccessHistory::default();
-    assert_eq!(began_earlier.changes(&now, nobody).len(), 1);
+    assert_eq!(began_earlier.changes(&inventory, nobody).len(), 1);
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn created_files_are_the_agents_own_and_changed_files_are_not() {
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
     let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
-    let now = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
+    let inode = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
     let version = gate.history().own_version(&ground.real("rw/made.txt"));
     assert_eq!(
         version.map(|version| (version.inode, version.size_bytes)),
-        Some((now, 6))
+        Some((inode, 6))
     );
 }
 
@@ -144,7 +144,7 @@ fn changes_in_a_partial_inventory_are_unlisted() {
         }
         inventory
     };
-    let all = ["README.md", "src/app.py"];
+    let all_names = ["README.md", "src/app.py"];
     let check = |before: TreeInventory, after: TreeInventory, expected: &[&str]| {
         let changes = before.changes(&after, &mut AccessHistory::default());
         let kinds = changes.iter().map(|change| match &change.kind {
@@ -161,15 +161,31 @@ fn changes_in_a_partial_inventory_are_unlisted() {
         });
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
     };
-    let partial = |names: &[&str]| {
+    let partial_inventory = |names: &[&str]| {
         let mut inventory = inventory_of(names);
         inventory.add_partial(root.real());
         inventory
     };
-    check(inventory_of(&all[..1]), inventory_of(&all), &["created"]);
-    check(inventory_of(&all), inventory_of(&all[..1]), &["deleted"]);
-    check(partial(&all[..1]), inventory_of(&all), &["unlisted"]);
-    check(inventory_of(&all), partial(&all[..1]), &["unlisted"]);
+    check(
+        inventory_of(&all_names[..1]),
+        inventory_of(&all_names),
+        &["created"],
+    );
+    check(
+        inventory_of(&all_names),
+        inventory_of(&all_names[..1]),
+        &["deleted"],
+    );
+    check(
+        partial_inventory(&all_names[..1]),
+        inventory_of(&all_names),
+        &["unlisted"],
+    );
+    check(
+        inventory_of(&all_names),
+        partial_inventory(&all_names[..1]),
+        &["unlisted"],
+    );
 }
 
 #[test]

@@ -7,15 +7,15 @@ use crate::permissions::grant::{Grant, GrantKind, Permission};
 use crate::world::exec::masks::masks;
 use crate::world::exec::tests::ground::Ground;
 
-fn list_masked(ground: &Ground, more: Vec<Grant>) -> Vec<String> {
+fn list_masked(ground: &Ground, more_grants: Vec<Grant>) -> Vec<String> {
     let root = AbsPath::new(ground.path("rw")).unwrap();
-    let gate = ground.gate(None, more);
-    let mut below: Vec<String> = masks(&gate)
+    let gate = ground.gate(None, more_grants);
+    let mut masked_names: Vec<String> = masks(&gate)
         .into_iter()
         .map(|mask| mask.below(&root).unwrap().to_string())
         .collect();
-    below.sort();
-    below
+    masked_names.sort();
+    masked_names
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn each_write_path_has_masks_of_its_own_and_a_read_only_one_has_none() {
     ground.write("rw/src/.env", "x\n");
     let grant =
         |path: &str, permission| Grant::tree(ground.real(path), GrantKind::Context, permission);
-    let more = vec![
+    let more_grants = vec![
         grant("rw/other", Permission::Write),
         grant("rw/src", Permission::Read),
     ];
     let expected = [".env", ".git", "LICENSE", "other/.git"];
-    assert_eq!(list_masked(&ground, more), expected);
+    assert_eq!(list_masked(&ground, more_grants), expected);
 }
