@@ -84,9 +84,9 @@ impl Checkout {
     ///
     /// # Errors
     /// Something else is on the way to it, such as a symlink that leads elsewhere.
-    pub fn make_directory(&self, below: &RelPath) -> Result<()> {
+    pub fn make_directory(&self, rel: &RelPath) -> Result<()> {
         let mut path = self.dir.clone();
-        for name in below.as_path() {
+        for name in rel.as_path() {
             path = path.join(name);
             // Nothing is created behind a symlink; where it leads is checked below.
             if file::is_link(&path) {
@@ -94,18 +94,18 @@ impl Checkout {
             }
             dir::create_all(&path, DirectoryAudience::Umask)?;
         }
-        self.refuse_symlinks(below)
+        self.refuse_symlinks(rel)
     }
 
     /// Refuses a directory among the files that a symlink leads to, or away from: files would be
     /// opened elsewhere.
-    pub fn refuse_symlinks(&self, below: &RelPath) -> Result<()> {
-        let path = self.dir.join(below.as_path());
+    pub fn refuse_symlinks(&self, rel_path: &RelPath) -> Result<()> {
+        let path = self.dir.join(rel_path.as_path());
         let (real, root) = (dir::resolve(&path)?, dir::resolve(&self.dir)?);
-        if real == root.join(below) {
+        if real == root.join(rel_path) {
             return Ok(());
         }
-        let message = format!("`{below}` in the tree is a symlink to `{real}`");
+        let message = format!("`{rel_path}` in the tree is a symlink to `{real}`");
         Err(Error::new(ErrorKind::Environment, message)
             .with_hint(
                 "if another role merged it, revert that: massgen pipeline revert RUN --role OTHER",
@@ -149,19 +149,19 @@ impl Checkout {
         let mut is_opened = false;
         for _ in 0..NESTED_MAX {
             let unreachable = self.open_up_nested().await?;
-            let added = self.try_ask(&add).await?;
+            let output = self.try_ask(&add).await?;
             let gitlinks = self.gitlinks().await?;
-            let created: Vec<_> = gitlinks.difference(submodules).cloned().collect();
-            let faults = add_errors(&added);
-            if !created.is_empty() {
+            let new_gitlinks: Vec<_> = gitlinks.difference(submodules).cloned().collect();
+            let faults = add_errors(&output);
+            if !new_gitlinks.is_empty() {
                 // A file became a directory with a repository in it: `nested` does not return
                 // those.
-                self.open_up(&created).await?;
+                self.open_up(&new_gitlinks).await?;
             } else if !faults.is_empty() && !is_opened {
                 self.open_all()?;
                 is_opened = true;
-            } else if added.code != 0 && faults.is_empty() {
-                let message = format!("`git add` failed in `{}`: {}", self.dir, added.errors);
+            } else if output.code != 0 && faults.is_empty() {
+                let message = format!("`git add` failed in `{}`: {}", self.dir, output.errors);
                 return Err(Error::new(ErrorKind::Environment, message));
             } else {
                 return Ok([unreachable, faults].concat());
@@ -206,8 +206,8 @@ impl Checkout {
         let has_rules =
             !file::is_link(&rules) && file::kind(&rules).is_ok_and(|kind| kind.is_file());
         let rules = has_rules.then(|| format!("--exclude-from={rules}"));
-        let each = format!("--exclude-per-directory={IGNORE}");
-        let mut list = vec!["ls-files", "--others", "-z", &each];
+        let per_directory = format!("--exclude-per-directory={IGNORE}");
+        let mut list = vec!["ls-files", "--others", "-z", &per_directory];
         list.extend(rules.as_deref());
         let listing = self.hub.query_worktree(&dir, &no_index, &list).await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
@@ -228,11 +228,11 @@ impl Checkout {
     /// cannot reach.
     async fn open_up_nested(&self) -> Result<Vec<String>> {
         for _ in 0..NESTED_MAX {
-            let nested = self.list_nested().await?;
-            if nested.is_empty() {
+            let nested_dirs = self.list_nested().await?;
+            if nested_dirs.is_empty() {
                 return Ok(Vec::new());
             }
-            self.open_up(&nested).await?;
+            self.open_up(&nested_dirs).await?;
         }
         Ok(vec![too_deep()])
     }
@@ -250,19 +250,19 @@ impl Checkout {
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
         let output = self.ask(&arguments).await?;
         let paths = output.split(|byte| *byte == 0);
-        let nested = paths.filter_map(|path| path.strip_suffix(b"/"));
-        Ok(nested.map(<[u8]>::to_owned).collect())
+        let nested_dirs = paths.filter_map(|path| path.strip_suffix(b"/"));
+        Ok(nested_dirs.map(<[u8]>::to_owned).collect())
     }
 
     /// Makes git descend into these directories: it does so if it knows a file there. The file that
     /// is added for this is gone when the files are captured.
-    async fn open_up(&self, nested: &[Vec<u8>]) -> Result<()> {
+    async fn open_up(&self, nested_dirs: &[Vec<u8>]) -> Result<()> {
         let arguments = ["hash-object", "-w", "--stdin"];
         let nothing = parse_id(&self.ask(&arguments).await?)?;
-        let rows = nested.iter().map(|dir| {
-            let inside = [dir, KNOWN_INSIDE].concat();
-            let inside = index_row(FILE_MODE, &nothing, &inside);
-            [index_row(ABSENT_MODE, &nothing, dir), inside].concat()
+        let rows = nested_dirs.iter().map(|dir| {
+            let path_inside = [dir, KNOWN_INSIDE].concat();
+            let row_inside = index_row(FILE_MODE, &nothing, &path_inside);
+            [index_row(ABSENT_MODE, &nothing, dir), row_inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
         self.hub.fill_index(&self.dir, &self.index, &rows).await
@@ -287,12 +287,12 @@ fn too_deep() -> String {
 
 /// Extracts git's complaints about files that `git add` does not accept, without its second message
 /// about each.
-fn add_errors(added: &GitOutput) -> Vec<String> {
-    let lines = added.errors.lines().filter_map(|line| {
+fn add_errors(output: &GitOutput) -> Vec<String> {
+    let lines = output.errors.lines().filter_map(|line| {
         let fault = line.strip_prefix("error: ");
         let fault = fault.filter(|fault| !fault.starts_with("unable to"));
-        let closed = line.strip_prefix("warning: ");
-        fault.or(closed.filter(|closed| closed.starts_with("could not open directory")))
+        let warning = line.strip_prefix("warning: ");
+        fault.or(warning.filter(|closed| closed.starts_with("could not open directory")))
     });
     lines.map(str::to_owned).collect()
 }

@@ -29,9 +29,9 @@ impl ProjectRepository {
             ("GIT_INDEX_FILE", &index),
             ("GIT_OBJECT_DIRECTORY", &objects),
         ];
-        let named = format!("{commit}^{{commit}}");
+        let commit_name = format!("{commit}^{{commit}}");
         for (step, arguments) in [
-            &["read-tree", named.as_str()][..],
+            &["read-tree", commit_name.as_str()][..],
             // A state directory in a commit is not the cell's.
             &[
                 "rm",

@@ -97,8 +97,8 @@ impl Hub {
 
     /// Returns how many commits `one` has that `other` lacks, and vice versa.
     pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
-        let both = format!("{one}...{other}");
-        let arguments = ["rev-list", "--left-right", "--count", &both, "--"];
+        let range = format!("{one}...{other}");
+        let arguments = ["rev-list", "--left-right", "--count", &range, "--"];
         let output = lossy(&self.ask(&arguments, &[], b"").await?);
         let mut counts = output.split_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {

@@ -181,19 +181,19 @@ impl Hub {
     }
 
     /// Creates a commit that no branch points to yet.
-    pub async fn commit(&self, new: NewCommit<'_>) -> Result<ObjectId> {
-        let parents = new
+    pub async fn commit(&self, new_commit: NewCommit<'_>) -> Result<ObjectId> {
+        let parents = new_commit
             .parents
             .iter()
             .flat_map(|parent| ["-p", parent.as_str()]);
         let arguments: Vec<&str> = ["commit-tree", "-F", "-"]
             .into_iter()
             .chain(parents)
-            .chain([new.tree.as_str()])
+            .chain([new_commit.tree.as_str()])
             .collect();
-        let env = new.author.variables();
+        let env = new_commit.author.variables();
         // Git accepts every byte but this one.
-        let message = new.message.replace('\0', "");
+        let message = new_commit.message.replace('\0', "");
         let output = self.ask(&arguments, &env, message.as_bytes()).await?;
         parse_id(&output)
     }
@@ -426,9 +426,9 @@ impl Hub {
             ("GIT_OBJECT_DIRECTORY", objects.as_str()),
             ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "objects"),
         ];
-        let known = project.head.iter().map(|head| format!("^{head}\n"));
+        let known_heads = project.head.iter().map(|head| format!("^{head}\n"));
         let input: String = std::iter::once(format!("{commit}\n"))
-            .chain(known)
+            .chain(known_heads)
             .collect();
         self.ask(&arguments, &env, input.as_bytes()).await.map(drop)
     }

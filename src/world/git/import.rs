@@ -41,8 +41,8 @@ pub struct LineEndings(Vec<String>);
 impl LineEndings {
     /// Converts values of `core.autocrlf` and `core.eol`; unknown values are ignored.
     pub(super) fn new(autocrlf: Option<&str>, eol: Option<&str>) -> Self {
-        let setting = |name: &str, value: Option<&str>, known: &[&str]| {
-            let value = value.filter(|value| known.contains(value))?;
+        let setting = |name: &str, value: Option<&str>, known_values: &[&str]| {
+            let value = value.filter(|value| known_values.contains(value))?;
             Some(["-c".to_owned(), format!("{name}={value}")])
         };
         let autocrlf = setting("core.autocrlf", autocrlf, &["true", "input"]);
@@ -94,8 +94,8 @@ impl Hub {
         let unlike_after = self
             .differing_files(disk, &after, changes, |change| change.after.as_ref())
             .await?;
-        let both = unlike_before.intersection(&unlike_after);
-        Ok(both.cloned().collect())
+        let common_paths = unlike_before.intersection(&unlike_after);
+        Ok(common_paths.cloned().collect())
     }
 
     /// Returns the files among `changes` that do not have their new version on the disk.
@@ -159,10 +159,10 @@ impl Hub {
         dir: &RelPath,
         changes: &ImportChanges,
     ) -> Result<bool> {
-        let below = dir.to_string();
+        let dir_text = dir.to_string();
         // A missing index knows no file, so these are all.
         let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
-        let list = ["ls-files", "--others", "-z", "--", &below];
+        let list = ["ls-files", "--others", "-z", "--", &dir_text];
         let listing = self.query_worktree(root, &unknown, &list).await?;
         Ok(paths(&listing).all(|path| changes.contains_key(&path)))
     }
@@ -179,8 +179,8 @@ impl Hub {
         dir::create_all(dir, DirectoryAudience::User)?;
         let stage = StagingDirectory::new(self.dir())?;
         let index = stage.path().join("index");
-        let all = ["read-tree", tree.as_str()];
-        self.query_worktree(dir, &index, &all).await?;
+        let read_tree = ["read-tree", tree.as_str()];
+        self.query_worktree(dir, &index, &read_tree).await?;
         let after = changes.iter().filter(|(_, change)| change.after.is_some());
         let paths: Vec<&[u8]> = after
             .map(|(path, _)| path.as_path().as_os_str().as_bytes())
@@ -200,23 +200,23 @@ impl Hub {
         changes: &ImportChanges,
     ) -> BTreeMap<RelPath, &'static str> {
         let mut visited = BTreeSet::new();
-        let mut found = BTreeMap::new();
-        let present = changes.iter().filter(|(_, change)| change.after.is_some());
-        for (path, _) in present {
-            let mut above = path.parent();
-            while let Some(dir) = above.filter(|dir| !dir.is_root()) {
-                above = dir.parent();
+        let mut obstacles = BTreeMap::new();
+        let present_paths = changes.iter().filter(|(_, change)| change.after.is_some());
+        for (path, _) in present_paths {
+            let mut ancestor = path.parent();
+            while let Some(dir) = ancestor.filter(|dir| !dir.is_root()) {
+                ancestor = dir.parent();
                 if !visited.insert(dir.clone()) {
                     break;
                 }
                 let makes_way = changes.get(&dir).is_some_and(|own| own.after.is_none());
                 match obstacle(&root.join(dir.as_path())) {
-                    Some(what) if !makes_way => drop(found.insert(dir, what)),
+                    Some(what) if !makes_way => drop(obstacles.insert(dir, what)),
                     Some(_) | None => {}
                 }
             }
         }
-        found
+        obstacles
     }
 }
 

@@ -183,11 +183,11 @@ impl GitProgram {
     /// There is no git, or it is older than 2.38.
     pub async fn find(env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let missing = || {
+        let missing_error = || {
             Error::new(ErrorKind::Environment, "`git` not found in `PATH`")
                 .with_hint("install git 2.38 or newer")
         };
-        let program = process::find("git", path_variable).ok_or_else(missing)?;
+        let program = process::find("git", path_variable).ok_or_else(missing_error)?;
         let git = Self {
             program,
             path: path_variable.to_owned(),

@@ -31,18 +31,19 @@ impl NextIndex {
         let guard = lock_index(project)?;
         let before = version_of(&project.index);
         let stage = StagingDirectory::new(hub.dir())?;
-        let next = stage.path().join("index");
-        project.copy_index(hub, &next).await?;
+        let next_index = stage.path().join("index");
+        project.copy_index(hub, &next_index).await?;
         // The files exist already, and git need not look at them.
         let mut arguments = vec!["read-tree", "-m", "-i"];
         arguments.extend(project.head.as_ref().map(ObjectId::as_str));
         arguments.push(commit.as_str());
-        hub.query_worktree(&project.root, &next, &arguments).await?;
+        hub.query_worktree(&project.root, &next_index, &arguments)
+            .await?;
         // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
-        hub.try_query_worktree(&project.root, &next, &refresh)
+        hub.try_query_worktree(&project.root, &next_index, &refresh)
             .await?;
-        let lock = GitLockFile::acquire(&project.index, &next)?
+        let lock = GitLockFile::acquire(&project.index, &next_index)?
             .ok_or_else(|| busy_error(&project.index))?;
         if version_of(&project.index) != before {
             return Err(moved_error());

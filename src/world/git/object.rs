@@ -74,14 +74,14 @@ impl CommitAuthor {
     /// Creates an author with this name and address; characters that git cannot store are removed
     /// from both.
     pub fn new(name: &str, address: &str) -> Self {
-        let plain = |text: &str| {
+        let plain_text = |text: &str| {
             let is_plain = |c: &char| !c.is_control() && !matches!(c, '<' | '>');
             let plain_text: String = text.chars().filter(is_plain).collect();
             plain_text.trim().to_owned()
         };
         Self {
-            name: plain(name),
-            address: plain(address),
+            name: plain_text(name),
+            address: plain_text(address),
         }
     }
 

@@ -191,12 +191,12 @@ impl RepositoryProbe<'_> {
 }
 
 /// Refuses a repository that belongs to another directory.
-fn expect_own(found: &FoundRepository<'_>) -> Result<()> {
-    let Some(why) = found.foreign_reason()? else {
+fn expect_own(repository: &FoundRepository<'_>) -> Result<()> {
+    let Some(why) = repository.foreign_reason()? else {
         return Ok(());
     };
     let why = format!("{why}, which does not refer to it");
-    Err(unusable_repository(found.root, &why)
+    Err(unusable_repository(repository.root, &why)
         .with_hint("start in that repository")
         .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`"))
 }

@@ -82,8 +82,8 @@ impl CommitReceiver<'_> {
     ///
     /// # Errors
     /// Another massgen is working on it.
-    pub fn finish(self, delivered: Option<&ObjectId>) -> Result<bool> {
-        let is_moved = delivered.is_some() && self.project.head.as_ref() == delivered;
+    pub fn finish(self, delivered_commit: Option<&ObjectId>) -> Result<bool> {
+        let is_moved = delivered_commit.is_some() && self.project.head.as_ref() == delivered_commit;
         NextIndex::recover(self.project, is_moved)
     }
 
@@ -113,7 +113,7 @@ impl CommitReceiver<'_> {
     /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
     pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
-        let next = NextIndex::lock(self.hub, self.project, commit).await?;
+        let next_index = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
         let nothing = "0".repeat(commit.as_str().len());
@@ -134,7 +134,7 @@ impl CommitReceiver<'_> {
             ..self.call(&arguments)
         };
         self.hub.git().ask_without_hooks(call).await?;
-        next.install()
+        next_index.install()
     }
 
     /// Pushes a branch to a remote of the user, with their own git and all of their settings: hooks
@@ -146,9 +146,10 @@ impl CommitReceiver<'_> {
         let reference = format!("{BRANCHES}{branch}");
         let arguments = ["push", "--", remote, &reference];
         let git = self.hub.git();
-        let ended = process::run_for_user(&git.program, &arguments, &self.project.root, &git.whole)
-            .map_err(|error| Error::io("cannot start git", error))?;
-        if ended == Some(0) {
+        let exit_code =
+            process::run_for_user(&git.program, &arguments, &self.project.root, &git.whole)
+                .map_err(|error| Error::io("cannot start git", error))?;
+        if exit_code == Some(0) {
             return Ok(());
         }
         let message = format!("cannot push `{branch}` to `{remote}`");

@@ -86,8 +86,8 @@ impl Hub {
     /// Returns the rows that remove `path` from an index, with everything below it.
     async fn removals(&self, tree: &ObjectId, path: &[u8]) -> Result<Vec<u8>> {
         let names = self.names_below(tree, path).await?;
-        let below = names.iter().map(|name| [path, b"/", name].concat());
-        let paths = [path.to_owned()].into_iter().chain(below);
+        let paths_below = names.iter().map(|name| [path, b"/", name].concat());
+        let paths = [path.to_owned()].into_iter().chain(paths_below);
         // Any object of the repository is accepted here.
         let rows = paths.map(|path| index_row(ABSENT_MODE, tree, &path));
         Ok(rows.collect::<Vec<_>>().concat())

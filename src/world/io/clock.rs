@@ -60,8 +60,8 @@ impl LocalDateTime {
 
     /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(&self, earlier: &Self) -> Duration {
-        let later = self.at.duration_since(earlier.at);
-        Duration::try_from(later).unwrap_or_default()
+        let difference = self.at.duration_since(earlier.at);
+        Duration::try_from(difference).unwrap_or_default()
     }
 
     /// Formats the moment in UTC for the event log (RFC 3339): `2026-11-02T13:03:22.123456Z`.

@@ -37,25 +37,27 @@ pub fn write_config(
     replaces: Option<&str>,
 ) -> Result<ConfigWrite> {
     let file = file.path();
-    let failed = |fault| write_error(file, fault);
-    let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(failed)?;
+    let write_failure = |fault| write_error(file, fault);
+    let root = DirectoryHandle::open(&locate(directory)?.into_real()).map_err(write_failure)?;
     let (parent, name) = root.parent_of(file).map_err(|fault| {
         if fault == FileSystemError::Missing {
             missing_directory_error(file)
         } else {
-            failed(fault)
+            write_failure(fault)
         }
     })?;
     let existing = match read_existing(&root, file) {
         Ok(existing) => Some(existing),
         Err(FileSystemError::Missing) => None,
-        Err(fault) => return Err(failed(fault)),
+        Err(fault) => return Err(write_failure(fault)),
     };
-    let mut staged = StagedFile::new(&parent).map_err(failed)?;
-    let over = match &existing {
+    let mut staged_file = StagedFile::new(&parent).map_err(write_failure)?;
+    let replace_policy = match &existing {
         None => ReplacePolicy::Nothing,
         Some(existing) if replaces == Some(existing.digest.as_str()) => {
-            staged.copy_ownership(&existing.meta).map_err(failed)?;
+            staged_file
+                .copy_ownership(&existing.meta)
+                .map_err(write_failure)?;
             ReplacePolicy::Only(&existing.meta.version)
         }
         Some(existing) => {
@@ -63,10 +65,10 @@ pub fn write_config(
             return Ok(ConfigWrite::Occupied { digest });
         }
     };
-    staged.write(text.as_bytes()).map_err(failed)?;
-    match staged.place_at(name, over, PlacementDurability::Synced) {
+    staged_file.write(text.as_bytes()).map_err(write_failure)?;
+    match staged_file.place_at(name, replace_policy, PlacementDurability::Synced) {
         Ok(_) => Ok(ConfigWrite::Written),
-        Err(fault) => Err(failed(fault)),
+        Err(fault) => Err(write_failure(fault)),
     }
 }
 
@@ -81,14 +83,14 @@ fn read_existing(
     file: &RelPath,
 ) -> std::result::Result<ExistingFile, FileSystemError> {
     let (content, meta) = root.open_file(file)?;
-    let most = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
-    if meta.version.size_bytes > most {
+    let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
+    if meta.version.size_bytes > bytes_max {
         return Err(FileSystemError::Limit(
             "the existing file is larger than a config may be",
         ));
     }
     let mut bytes = Vec::new();
-    content.take(most).read_to_end(&mut bytes)?;
+    content.take(bytes_max).read_to_end(&mut bytes)?;
     let digest = to_hex(&Sha256::digest(&bytes));
     Ok(ExistingFile { digest, meta })
 }
