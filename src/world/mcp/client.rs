@@ -128,7 +128,7 @@ impl From<ServiceError> for McpClientError {
             error,
             ServiceError::TransportClosed | ServiceError::TransportSend(_)
         );
-        let (missing, refused) = if let ServiceError::TransportSend(error) = &error {
+        let (missing, refusal) = if let ServiceError::TransportSend(error) = &error {
             (remote::missing_scopes(error), remote::refusal(error))
         } else {
             (None, None)
@@ -137,7 +137,7 @@ impl From<ServiceError> for McpClientError {
             McpClientError::Closed(missing)
         } else if error.is_authorization_required() {
             McpClientError::Closed(None)
-        } else if let Some(why) = refused {
+        } else if let Some(why) = refusal {
             McpClientError::Refused(quote_server(&why))
         } else if is_gone {
             McpClientError::Gone
@@ -158,14 +158,14 @@ impl McpClient {
         log: StderrFilter,
         listener: Option<ServerListener>,
     ) -> Result<Self, ProgramConnectError> {
-        let started = host.start(log).await;
-        let (program, pipes) = started.map_err(|error| start_error(&error))?;
+        let start_result = host.start(log).await;
+        let (program, pipes) = start_result.map_err(|error| start_error(&error))?;
         let changes = Arc::default();
         let handler = McpClientHandler::new(&launch.roots, listener);
         let first_input = launch.first_input.as_deref().unwrap_or_default();
         let connection = begin_with_program(pipes, first_input, handler, &changes, choice);
-        let opened = timeout(START_TIME_MAX, connection).await;
-        let mut fault = match opened {
+        let handshake = timeout(START_TIME_MAX, connection).await;
+        let mut fault = match handshake {
             Ok(Ok(service)) => {
                 return Ok(Self {
                     program: Some(program),
@@ -182,9 +182,9 @@ impl McpClient {
         };
         // A program that is started again need not have ended: nothing reports how it did.
         if !fault.may_be_older {
-            let (ended, report) = exit_report(&program).await;
+            let (exit_reason, report) = exit_report(&program).await;
             fault.why.push_str(&report);
-            if ended.is_some_and(|ended| !ended.is_failure_of_program()) {
+            if exit_reason.is_some_and(|ended| !ended.is_failure_of_program()) {
                 fault.cause = FailureCause::Refusal;
             }
         }
@@ -232,8 +232,8 @@ impl McpClient {
             None => Ok(None),
         };
         let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
-            let sent = credentials.of_client();
-            let source = AccessTokenSource::new(remote, client_credentials, sent);
+            let sent_secrets = credentials.of_client();
+            let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
             let no_token = |why: String| McpClientError::Refused(quote_server(&why));
             source.token().await.map_err(no_token)?;
             RequestAuthorization::Client(client, source)
@@ -290,8 +290,8 @@ impl McpClient {
         let host = self.service.service();
         let mut forms = host.forms();
         loop {
-            if let Ok(answered) = timeout(time_max, &mut reply).await {
-                return Some(answered);
+            if let Ok(answer) = timeout(time_max, &mut reply).await {
+                return Some(answer);
             }
             host.wait_until_idle().await;
             let before = std::mem::replace(&mut forms, host.forms());
@@ -366,8 +366,8 @@ impl McpClient {
                 Ok(server_reply::resources_reply(&page.resources))
             }
             ServerOperation::ReadResource => {
-                let wanted = ReadResourceRequestParams::new(text(&arguments, "uri"));
-                let result = service.read_resource(wanted).await?;
+                let parameters = ReadResourceRequestParams::new(text(&arguments, "uri"));
+                let result = service.read_resource(parameters).await?;
                 Ok(server_reply::contents_reply(&result))
             }
             ServerOperation::ListPrompts => {
@@ -375,11 +375,11 @@ impl McpClient {
                 Ok(server_reply::prompts_reply(&page.prompts))
             }
             ServerOperation::GetPrompt => {
-                let mut wanted = GetPromptRequestParams::new(text(&arguments, "name"));
+                let mut parameters = GetPromptRequestParams::new(text(&arguments, "name"));
                 if let Some(Value::Object(prompt_arguments)) = arguments.get("arguments") {
-                    wanted = wanted.with_arguments(prompt_arguments.clone());
+                    parameters = parameters.with_arguments(prompt_arguments.clone());
                 }
-                let result = service.get_prompt(wanted).await?;
+                let result = service.get_prompt(parameters).await?;
                 Ok(server_reply::prompt_reply(&result))
             }
         }
@@ -420,18 +420,18 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
     let (mut cursor, mut bytes) = (None, 0_usize);
     for _ in 0..PAGES_MAX {
         let parameters = PaginatedRequestParams::default().with_cursor(cursor);
-        let (tools, next) = page(peer, parameters).await?;
-        let read = tools.iter().map(|tool| {
+        let (tools, next_cursor) = page(peer, parameters).await?;
+        let bytes_read = tools.iter().map(|tool| {
             let texts = tool.name.len().saturating_add(tool.description.len());
             texts.saturating_add(tool.schema.to_string().len())
         });
-        bytes = read.fold(bytes, usize::saturating_add);
+        bytes = bytes_read.fold(bytes, usize::saturating_add);
         if bytes > LIST_BYTES_MAX {
             let why = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
             return Err(McpClientError::Failed(why));
         }
         described.extend(tools);
-        cursor = next;
+        cursor = next_cursor;
         if cursor.is_none() {
             return Ok(described);
         }
@@ -458,8 +458,8 @@ async fn page(
         && let Some(Value::Array(tools)) = page.get("tools")
     {
         let tools = tools.iter().filter_map(invalid_tool);
-        let next = page.get("nextCursor").and_then(Value::as_str);
-        return Ok((tools.collect(), next.map(str::to_owned)));
+        let next_cursor = page.get("nextCursor").and_then(Value::as_str);
+        return Ok((tools.collect(), next_cursor.map(str::to_owned)));
     }
     let why = "its reply is not a list of tools";
     Err(McpClientError::Failed(why.to_owned()))
@@ -502,13 +502,13 @@ fn quote_server(text: &str) -> String {
 /// Converts the error of a program that did not start. Unless it says how the program failed,
 /// massgen could not confine it.
 fn start_error(error: &io::Error) -> ProgramConnectError {
-    let ended = error
+    let exit_reason = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<ExitReason>());
     ProgramConnectError {
         why: error.to_string(),
         may_be_older: false,
-        cause: if ended.is_some_and(ExitReason::is_failure_of_program) {
+        cause: if exit_reason.is_some_and(ExitReason::is_failure_of_program) {
             FailureCause::Server
         } else {
             FailureCause::Refusal
@@ -519,7 +519,7 @@ fn start_error(error: &io::Error) -> ProgramConnectError {
 /// Returns how a program ended, and the same with what it wrote last as the end of a sentence.
 async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
     let (exit_reason, errors) = program.exit_and_stderr().await;
-    let ended = exit_reason.as_ref().map(|ended| format!("; {ended}"));
+    let exit_text = exit_reason.as_ref().map(|ended| format!("; {ended}"));
     let chars = errors.chars().count();
     let end: String = errors
         .chars()
@@ -527,23 +527,23 @@ async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
         .collect();
     let shown_errors = quote_server(&end);
     let shown_errors = (!shown_errors.is_empty()).then(|| format!("; it wrote: {shown_errors}"));
-    let report = [ended, shown_errors].into_iter().flatten().collect();
+    let report = [exit_text, shown_errors].into_iter().flatten().collect();
     (exit_reason, report)
 }
 
 /// Appends what a program writes to its standard error to the file `path`, up to a limit and with
 /// secrets redacted. A failure to write does not affect the server.
 pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> StderrFilter {
-    let mut left = LOG_BYTES_MAX;
+    let mut bytes_left = LOG_BYTES_MAX;
     let mut clean = RedactedStream::default();
     let mut is_made = false;
     Box::new(move |bytes| {
         let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
-        let remaining = left.checked_sub(text.len());
-        left = remaining.unwrap_or_default();
+        let bytes_after = bytes_left.checked_sub(text.len());
+        bytes_left = bytes_after.unwrap_or_default();
         let make = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
         is_made = is_made || path.parent().is_some_and(make);
-        if is_made && remaining.is_some() {
+        if is_made && bytes_after.is_some() {
             file::append(&path, text.as_bytes()).unwrap_or_default();
         }
         text

@@ -131,15 +131,16 @@ impl McpClientHandler {
         let message = escape_line(&single_line(message, QUESTION_CHARS_MAX));
         let mut answers = Map::new();
         for field in form.fields() {
-            let mut wanted = String::new();
+            let mut requirement = String::new();
             let mut tries = 0;
             loop {
                 let question = field.question();
-                let question = format!("the server `{server}` asks: {message} {question}{wanted}");
+                let question =
+                    format!("the server `{server}` asks: {message} {question}{requirement}");
                 let reply = person.elicit(question, field.describe_default()).await;
                 match field.fill(reply.as_deref(), &mut answers) {
                     Ok(()) => break,
-                    Err(Some(what)) if tries < TRIES_MAX => wanted = format!("; write {what}"),
+                    Err(Some(what)) if tries < TRIES_MAX => requirement = format!("; write {what}"),
                     Err(_) => return None,
                 }
                 tries += 1;
@@ -151,13 +152,13 @@ impl McpClientHandler {
     /// Returns whether another progress message may be passed on now; if so, counts it.
     fn allow_message(&self) -> bool {
         let now = Instant::now();
-        let mut last = self
+        let mut last_time = self
             .spoke_last
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_its_turn = last.is_none_or(|last| now.duration_since(last) >= WORDS_APART_MIN);
+        let is_its_turn = last_time.is_none_or(|last| now.duration_since(last) >= WORDS_APART_MIN);
         if is_its_turn {
-            *last = Some(now);
+            *last_time = Some(now);
         }
         is_its_turn
     }

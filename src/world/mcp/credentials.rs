@@ -104,8 +104,8 @@ mod tests {
             },
         };
         let credentials = Credentials::new(&server, None);
-        let shown = credentials.hide(&format!("invalid_client: known, {secret}"));
-        assert!(shown.starts_with("invalid_client: known, "), "{shown}");
-        assert!(!shown.contains(secret), "{shown}");
+        let message = credentials.hide(&format!("invalid_client: known, {secret}"));
+        assert!(message.starts_with("invalid_client: known, "), "{message}");
+        assert!(!message.contains(secret), "{message}");
     }
 }

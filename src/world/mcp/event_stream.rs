@@ -56,8 +56,8 @@ impl EventStreamState {
 
     async fn wait_at_most(&self, time_max: Duration) {
         let mut phases = self.0.subscribe();
-        let answered = phases.wait_for(|phase| *phase != EventStreamPhase::Opening);
-        let is_late = timeout(time_max, answered).await.is_err();
+        let phase_change = phases.wait_for(|phase| *phase != EventStreamPhase::Opening);
+        let is_late = timeout(time_max, phase_change).await.is_err();
         if is_late {
             self.set_answered();
         }

@@ -49,8 +49,8 @@ impl GuardedHttpClient {
             client: guarded_client(server).map_err(AuthError::InternalError)?,
             addresses: server.addresses,
         };
-        let (url, shared) = (server.url.clone(), Arc::new(http.clone()));
-        let manager = AuthorizationManager::new_with_oauth_http_client(url, shared).await?;
+        let (url, shared_http) = (server.url.clone(), Arc::new(http.clone()));
+        let manager = AuthorizationManager::new_with_oauth_http_client(url, shared_http).await?;
         Ok((http, manager))
     }
 
@@ -65,20 +65,21 @@ impl GuardedHttpClient {
         if let Some(why) = address_fault(self.addresses, request.url()) {
             return Err(why.into());
         }
-        let answered = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
-        answered.unwrap_or_else(|_| Err("no answer".into()))
+        let answer = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
+        answer.unwrap_or_else(|_| Err("no answer".into()))
     }
 
     async fn answer(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let shown_url = display_url(request.url());
-        let failed = |error: reqwest::Error| format!("`{shown_url}`: {}", root_cause(&error));
-        let mut answer = self.client.execute(request).await.map_err(failed)?;
+        let request_error =
+            |error: reqwest::Error| format!("`{shown_url}`: {}", root_cause(&error));
+        let mut answer = self.client.execute(request).await.map_err(request_error)?;
         let mut response = Response::builder().status(answer.status());
         for (name, value) in answer.headers() {
             response = response.header(name, value);
         }
         let mut body = Vec::new();
-        while let Some(bytes) = answer.chunk().await.map_err(failed)? {
+        while let Some(bytes) = answer.chunk().await.map_err(request_error)? {
             if body.len().saturating_add(bytes.len()) > ANSWER_BYTES_MAX {
                 return Err(
                     format!("`{shown_url}` sent more than {ANSWER_BYTES_MAX} bytes").into(),
@@ -114,14 +115,14 @@ mod tests {
 
     #[track_caller]
     fn check(addresses: AddressPolicy, url: &str, expected: Option<&str>) {
-        let found = address_fault(addresses, &Url::parse(url).unwrap());
+        let fault = address_fault(addresses, &Url::parse(url).unwrap());
         assert_eq!(
-            found.is_some(),
+            fault.is_some(),
             expected.is_some(),
-            "{url}: {found:?}, expected {expected:?}"
+            "{url}: {fault:?}, expected {expected:?}"
         );
         assert!(
-            found
+            fault
                 .unwrap_or_default()
                 .contains(expected.unwrap_or_default()),
             "{url}"
@@ -130,29 +131,49 @@ mod tests {
 
     #[test]
     fn only_what_the_config_allows_is_asked_to_sign_in() {
-        let closed = AddressPolicy::default();
-        let here = AddressPolicy {
+        let closed_policy = AddressPolicy::default();
+        let this_machine_policy = AddressPolicy {
             this_machine: AddressAllowance::Yes,
-            ..closed
+            ..closed_policy
         };
-        let private = AddressPolicy {
+        let private_policy = AddressPolicy {
             private: AddressAllowance::Yes,
-            ..closed
+            ..closed_policy
         };
-        check(closed, "https://login.example/token", None);
-        check(closed, "http://login.example/token", Some("unencrypted"));
-        check(here, "http://login.example/token", Some("unencrypted"));
-        check(private, "http://10.0.0.1/token", Some("unencrypted"));
-        check(closed, "file:///etc/passwd", Some("unencrypted"));
-        check(closed, "http://127.0.0.1/token", Some("this machine"));
-        check(closed, "https://localhost/token", Some("this machine"));
-        check(here, "http://127.0.0.1/token", None);
-        check(here, "http://localhost:8080/token", None);
-        check(closed, "https://10.0.0.1/token", Some("private network"));
-        check(private, "https://10.0.0.1/token", None);
+        check(closed_policy, "https://login.example/token", None);
+        check(
+            closed_policy,
+            "http://login.example/token",
+            Some("unencrypted"),
+        );
+        check(
+            this_machine_policy,
+            "http://login.example/token",
+            Some("unencrypted"),
+        );
+        check(private_policy, "http://10.0.0.1/token", Some("unencrypted"));
+        check(closed_policy, "file:///etc/passwd", Some("unencrypted"));
+        check(
+            closed_policy,
+            "http://127.0.0.1/token",
+            Some("this machine"),
+        );
+        check(
+            closed_policy,
+            "https://localhost/token",
+            Some("this machine"),
+        );
+        check(this_machine_policy, "http://127.0.0.1/token", None);
+        check(this_machine_policy, "http://localhost:8080/token", None);
+        check(
+            closed_policy,
+            "https://10.0.0.1/token",
+            Some("private network"),
+        );
+        check(private_policy, "https://10.0.0.1/token", None);
         for metadata in ["https://169.254.169.254/", "https://[fe80::1]/"] {
-            check(private, metadata, Some("private network"));
-            check(here, metadata, Some("private network"));
+            check(private_policy, metadata, Some("private network"));
+            check(this_machine_policy, metadata, Some("private network"));
         }
     }
 }

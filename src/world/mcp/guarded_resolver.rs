@@ -40,25 +40,25 @@ impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let addresses = self.0;
         Box::pin(async move {
-            let all: Vec<SocketAddr> = if is_local_name(name.as_str()) {
+            let resolved_addresses: Vec<SocketAddr> = if is_local_name(name.as_str()) {
                 loopback().collect()
             } else {
                 let looked_up = tokio::net::lookup_host((name.as_str(), 0)).await?;
                 looked_up.collect()
             };
             let mut fault = None;
-            let mut allowed = Vec::new();
-            for address in all {
+            let mut allowed_addresses = Vec::new();
+            for address in resolved_addresses {
                 match addresses.address_fault(address.ip()) {
-                    None => allowed.push(address),
+                    None => allowed_addresses.push(address),
                     Some(why) => fault = Some(why),
                 }
             }
             match fault {
-                Some(why) if allowed.is_empty() => Err(RefusedAddress(why).into()),
+                Some(why) if allowed_addresses.is_empty() => Err(RefusedAddress(why).into()),
                 Some(_) | None => {
-                    let allowed: Addrs = Box::new(allowed.into_iter());
-                    Ok(allowed)
+                    let addrs: Addrs = Box::new(allowed_addresses.into_iter());
+                    Ok(addrs)
                 }
             }
         })

@@ -16,16 +16,16 @@ pub(super) async fn sign_in_metadata(
     http: &GuardedHttpClient,
     resolution: AuthorizationMetadataResolution,
 ) -> Result<AuthorizationMetadata, String> {
-    let named = server.oauth.issuer.as_ref();
-    if named.is_none() && !resolution.source.is_discovered() {
+    let configured_issuer = server.oauth.issuer.as_ref();
+    if configured_issuer.is_none() && !resolution.source.is_discovered() {
         // The endpoints of a server of 2025-03-26, at its own origin.
         return Ok(resolution.metadata);
     }
     let client = server.oauth.client.as_ref();
     let has_secret = client.is_some_and(|client| client.secret.is_some());
     let discovered = resolution.metadata.issuer.as_deref();
-    let issuer = if named.is_some() || has_secret {
-        checked_issuer(&server.url, named, discovered)?
+    let issuer = if configured_issuer.is_some() || has_secret {
+        checked_issuer(&server.url, configured_issuer, discovered)?
     } else {
         parse_issuer(discovered)?
     };
@@ -106,8 +106,8 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
 /// Reads the metadata of an authorization server; `None` if it is not that of `issuer`.
 fn parse_metadata(issuer: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
-    let written = Url::parse(metadata.issuer.as_deref()?).ok()?;
-    (written == *issuer).then_some(metadata)
+    let written_issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
+    (written_issuer == *issuer).then_some(metadata)
 }
 
 #[cfg(test)]
@@ -120,16 +120,16 @@ mod tests {
 
     #[test]
     fn metadata_are_those_of_the_issuer_at_its_own_address() {
-        let found = |issuer: &str| {
+        let urls_of = |issuer: &str| {
             let urls = metadata_urls(&Url::parse(issuer).unwrap());
             urls.iter().map(Url::to_string).collect::<Vec<String>>()
         };
         let known = "https://login.example/.well-known";
-        let plain = [
+        let plain_urls = [
             format!("{known}/oauth-authorization-server"),
             format!("{known}/openid-configuration"),
         ];
-        assert_eq!(found(LOGIN), plain);
+        assert_eq!(urls_of(LOGIN), plain_urls);
         let of_tenant = [
             format!("{known}/oauth-authorization-server/a/b"),
             format!("{known}/openid-configuration/a/b"),
@@ -137,7 +137,7 @@ mod tests {
             format!("{LOGIN}/a/b/.well-known/oauth-authorization-server"),
             format!("{known}/oauth-authorization-server"),
         ];
-        assert_eq!(found("https://login.example/a/b/"), of_tenant);
+        assert_eq!(urls_of("https://login.example/a/b/"), of_tenant);
 
         let issuer = Url::parse(LOGIN).unwrap();
         let text = |issuer: &str| {
@@ -149,8 +149,8 @@ mod tests {
             metadata.to_string()
         };
         assert!(parse_metadata(&issuer, text(LOGIN).as_bytes()).is_some());
-        for wrong in ["https://login.example/a", "https://tools.example", "x"] {
-            assert!(parse_metadata(&issuer, text(wrong).as_bytes()).is_none());
+        for other_issuer in ["https://login.example/a", "https://tools.example", "x"] {
+            assert!(parse_metadata(&issuer, text(other_issuer).as_bytes()).is_none());
         }
         assert!(parse_metadata(&issuer, b"<html>").is_none());
     }
@@ -158,10 +158,13 @@ mod tests {
     /// Checks whether the issuer `found` may receive the credentials of a config with the issuer
     /// `named`.
     #[track_caller]
-    fn check_issuer(named: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
+    fn check_issuer(configured: Option<&str>, found: Option<&str>, expected: Result<&str, &str>) {
         let url = Url::parse("https://tools.example/mcp").unwrap();
-        let named = named.map(|named| Url::parse(named).unwrap());
-        match (checked_issuer(&url, named.as_ref(), found), expected) {
+        let configured_url = configured.map(|named| Url::parse(named).unwrap());
+        match (
+            checked_issuer(&url, configured_url.as_ref(), found),
+            expected,
+        ) {
             (Ok(issuer), Ok(expected)) => assert_eq!(issuer, Url::parse(expected).unwrap()),
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
             (found, expected) => panic!("{found:?}, expected {expected:?}"),

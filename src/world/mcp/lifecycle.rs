@@ -39,11 +39,11 @@ pub(super) async fn begin(
 
 /// Returns the error with which the last beginning failed: if both did, that of the older one.
 fn last_failure(error: &ClientInitializeError) -> &ClientInitializeError {
-    let mut last = error;
-    while let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = last {
-        last = fallback;
+    let mut last_error = error;
+    while let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = last_error {
+        last_error = fallback;
     }
-    last
+    last_error
 }
 
 /// Returns the error of the transport with which a beginning failed.

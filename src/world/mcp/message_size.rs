@@ -65,11 +65,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
             let Some(piece) = buffer.filled_mut().get_mut(before..) else {
                 return Poll::Ready(Ok(()));
             };
-            let read = piece.len();
+            let bytes_read = piece.len();
             let kept_bytes = self.retain(piece);
             buffer.set_filled(before.saturating_add(kept_bytes));
             // No byte would mean the end of the stream.
-            if kept_bytes > 0 || read == 0 {
+            if kept_bytes > 0 || bytes_read == 0 {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -99,12 +99,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_ends_where_it_has_too_many_values_and_the_next_is_whole() {
-        let many = "0,".repeat(JSON_VALUES_MAX * 2);
-        let text = format!("{{\"a\":1}}\n[{many}0]\n{{\"b\":2}}\n");
-        let mut read = String::new();
+        let values = "0,".repeat(JSON_VALUES_MAX * 2);
+        let text = format!("{{\"a\":1}}\n[{values}0]\n{{\"b\":2}}\n");
+        let mut text_read = String::new();
         let mut lines = BoundedLines::new(text.as_bytes());
-        lines.read_to_string(&mut read).await.unwrap();
-        let lines: Vec<&str> = read.lines().collect();
+        lines.read_to_string(&mut text_read).await.unwrap();
+        let lines: Vec<&str> = text_read.lines().collect();
         assert_eq!((lines[0], lines[2]), ("{\"a\":1}", "{\"b\":2}"));
         assert_eq!(lines[1].len(), 2 * JSON_VALUES_MAX);
         assert_eq!(lines.len(), 3);

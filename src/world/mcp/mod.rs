@@ -168,10 +168,10 @@ pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 impl ConnectionPool {
     /// Returns the slot of a server, which is a common one if the server is shared.
     fn slot(&self, setup: ServerSetup) -> Arc<ConnectionSlot> {
-        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let config = &setup.config;
-        let same = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.setup.config, config);
-        if let Some(slot) = shared.iter().find(same) {
+        let has_same_config = |slot: &&Arc<ConnectionSlot>| Arc::ptr_eq(&slot.setup.config, config);
+        if let Some(slot) = slots.iter().find(has_same_config) {
             return Arc::clone(slot);
         }
         let is_shared = config.is_shared();
@@ -180,7 +180,7 @@ impl ConnectionPool {
             state: tokio::sync::Mutex::default(),
         });
         if is_shared {
-            shared.push(Arc::clone(&slot));
+            slots.push(Arc::clone(&slot));
         }
         slot
     }
@@ -272,8 +272,8 @@ impl McpServers {
         let handles = self.0.handles.iter();
         let unknown =
             handles.filter(|handle| self.0.tool_lists.get(&handle.slot.setup.config).is_none());
-        let all = unknown.map(|handle| self.list_first(handle, launcher));
-        let mut notes = try_join_all(all).await?.concat();
+        let listings = unknown.map(|handle| self.list_first(handle, launcher));
+        let mut notes = try_join_all(listings).await?.concat();
         notes.extend(self.rebuild_catalogue());
         Ok(notes)
     }
@@ -295,12 +295,12 @@ impl McpServers {
             }
             Some(ProgramInterface::PythonFunctions(python)) => Some(python),
         };
-        let listed = async {
+        let listing = async {
             let link = handle.slot.connection(launcher).await?;
             self.ask_for_tools(handle, &link, START_TIME_MAX).await?;
             Ok::<_, UnusableServer>(link)
         };
-        match (listed.await, python) {
+        match (listing.await, python) {
             (Ok(_), None) => Ok(Vec::new()),
             (Ok(link), Some(_)) => Ok(link.instructions()),
             // The config does not say that there have to be any.
@@ -344,8 +344,8 @@ impl McpServers {
             let seen = handle.seen.load(Ordering::Relaxed);
             if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
                 is_new = true;
-                let listed = self.ask_for_tools(handle, &link, LIST_TIME_MAX).await;
-                notes.extend(listed.err().map(|unusable| {
+                let listing = self.ask_for_tools(handle, &link, LIST_TIME_MAX).await;
+                notes.extend(listing.err().map(|unusable| {
                     handle.seen.store(UNHEARD, Ordering::Relaxed);
                     format!("{}; its list of tools is unchanged", unusable.why)
                 }));
@@ -365,8 +365,8 @@ impl McpServers {
     ) -> Result<ServerConnection<'_>, String> {
         let slot = self.slot(server);
         let slot = slot.ok_or_else(|| format!("no server `{server}`"))?;
-        let opened = slot.connection(launcher).await;
-        let link = opened.map_err(|unusable| unusable.why)?;
+        let connection = slot.connection(launcher).await;
+        let link = connection.map_err(|unusable| unusable.why)?;
         Ok(ServerConnection { slot, link })
     }
 
@@ -383,10 +383,10 @@ impl McpServers {
     ) -> Result<(), UnusableServer> {
         let slot = &handle.slot;
         handle.seen.store(link.changes(), Ordering::Relaxed);
-        let listed = timeout(time_max, link.tools()).await;
+        let tools_answer = timeout(time_max, link.tools()).await;
         let seconds = time_max.as_secs();
         let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
-        let tools = listed.unwrap_or_else(|_| Err(late()));
+        let tools = tools_answer.unwrap_or_else(|_| Err(late()));
         let tools: Arc<[ServerToolDescription]> = match tools {
             Ok(tools) => tools.into(),
             Err(fault) => {
@@ -452,7 +452,7 @@ impl ServerConnection<'_> {
         let request = link.ask(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
         let fault = match link.with_timeout(time_max, request).await {
-            Some(Ok(answered)) => return Ok(answered),
+            Some(Ok(answer)) => return Ok(answer),
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
@@ -466,10 +466,11 @@ impl ServerConnection<'_> {
     ) -> Result<Option<(&ServerContainer, ReachablePaths)>, String> {
         let container = self.link.container();
         let container = container.filter(|container| container.has_copies());
-        let Some((container, wanted)) = container.zip(self.slot.launch_request(None)) else {
+        let Some((container, launch_request)) = container.zip(self.slot.launch_request(None))
+        else {
             return Ok(None);
         };
-        match launcher(wanted)?.target {
+        match launcher(launch_request)?.target {
             LaunchPlace::Sandbox(_) => Ok(None),
             LaunchPlace::Container(launch) => Ok(Some((container, launch.reachable))),
         }
@@ -541,8 +542,8 @@ impl ConnectionSlot {
 
     /// Closes the connection. A program ends.
     async fn close(&self) {
-        let closed = self.state.lock().await.link.take();
-        drop(closed);
+        let closed_link = self.state.lock().await.link.take();
+        drop(closed_link);
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
@@ -561,7 +562,7 @@ impl ConnectionSlot {
             why: unusable_sentence(config, &why),
             cause,
         };
-        let refused = |why: String| unusable(FailureCause::Refusal, why);
+        let refusal = |why: String| unusable(FailureCause::Refusal, why);
         match (&config.link, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
@@ -575,11 +576,12 @@ impl ConnectionSlot {
                 opened.map_err(|fault| unusable(fault.cause(), self.fault_reason(fault)))
             }
             (ServerTransport::Program(program), Some(_)) => {
-                let installed = installed_program(program, packages.as_ref()).map_err(refused)?;
-                let wanted = self.launch_request(installed.as_ref());
-                let wanted = wanted.ok_or_else(|| refused("it is not a program".to_owned()))?;
-                let launch = launcher(wanted).map_err(refused)?;
-                let host = launch.target.prepare().await.map_err(refused)?;
+                let package = installed_program(program, packages.as_ref()).map_err(refusal)?;
+                let launch_request = self.launch_request(package.as_ref());
+                let launch_request =
+                    launch_request.ok_or_else(|| refusal("it is not a program".to_owned()))?;
+                let launch = launcher(launch_request).map_err(refusal)?;
+                let host = launch.target.prepare().await.map_err(refusal)?;
                 let connect = |choice| {
                     let log = client::log_to(log.clone(), redactor.clone());
                     let listener = listener.clone();
@@ -589,7 +591,7 @@ impl ConnectionSlot {
                 if opened.as_ref().is_err_and(|fault| fault.may_be_older) {
                     opened = connect(HandshakeChoice::Initialize).await;
                 }
-                let hint = missing_package(program).filter(|_| installed.is_none());
+                let hint = missing_package(program).filter(|_| package.is_none());
                 opened.map_err(|fault| {
                     let hint = hint.map(|hint| format!("{hint}; "));
                     let why = format!("{}{}", hint.unwrap_or_default(), fault.why);
@@ -597,7 +599,7 @@ impl ConnectionSlot {
                 })
             }
             (ServerTransport::Program(_), None) => {
-                Err(refused("no sandbox is available for it".to_owned()))
+                Err(refusal("no sandbox is available for it".to_owned()))
             }
         }
     }

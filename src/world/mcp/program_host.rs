@@ -67,8 +67,8 @@ impl LaunchPlace {
                     ..
                 } = launch.clone();
                 let create = move |interrupt: &CommandInterrupt| {
-                    let created = containers.create(&reachable, interrupt);
-                    created.map_err(|error| io::Error::other(format!("{error:#}")))
+                    let container = containers.create(&reachable, interrupt);
+                    container.map_err(|error| io::Error::other(format!("{error:#}")))
                 };
                 let container = run_blocking(create).await;
                 let container = container.map_err(|error| error.to_string())?;
@@ -113,6 +113,6 @@ async fn run_blocking<T: Send + 'static>(
 ) -> io::Result<T> {
     let interrupt = CommandInterrupt::new()?;
     let _raised = interrupt.on_drop();
-    let done = spawn_blocking(move || work(&interrupt)).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error)))
+    let result = spawn_blocking(move || work(&interrupt)).await;
+    result.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

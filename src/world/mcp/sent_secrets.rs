@@ -12,13 +12,13 @@ pub(super) struct SentSecrets(Arc<Mutex<Redactor>>);
 impl SentSecrets {
     /// Adds a secret.
     pub(super) fn insert(&self, secret: &str) {
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.insert(secret);
+        let mut secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        secrets.insert(secret);
     }
 
     /// Returns a redactor for the secrets so far.
     pub(super) fn redactor(&self) -> Redactor {
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.clone()
+        let secrets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        secrets.clone()
     }
 }

@@ -179,16 +179,16 @@ fn list_reply(rows: &[String]) -> ServerReply {
 }
 
 fn build_reply(success: ReplyStatus, parts: &[String], images: ImageCollector) -> ServerReply {
-    let more = parts.len().saturating_sub(PARTS_MAX);
+    let parts_left_out = parts.len().saturating_sub(PARTS_MAX);
     let mut text = String::new();
     let mut is_cut = false;
     for line in parts.iter().take(PARTS_MAX).flat_map(|part| part.lines()) {
         if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
             is_cut = true;
-            let left = ANSWER_BYTES_MAX.saturating_sub(text.len());
+            let bytes_left = ANSWER_BYTES_MAX.saturating_sub(text.len());
             text.extend(
                 line.char_indices()
-                    .take_while(|(at, _)| *at < left)
+                    .take_while(|(at, _)| *at < bytes_left)
                     .map(|(_, c)| c),
             );
             break;
@@ -199,9 +199,10 @@ fn build_reply(success: ReplyStatus, parts: &[String], images: ImageCollector) -
     if text.ends_with('\n') {
         text.pop();
     }
-    let cut = is_cut.then(|| note(format_args!("cut: more than {ANSWER_BYTES_MAX} bytes")));
-    let left_out = (more > 0).then(|| note(format_args!("{more} more parts left out")));
-    for note in [cut, left_out].into_iter().flatten() {
+    let cut_note = is_cut.then(|| note(format_args!("cut: more than {ANSWER_BYTES_MAX} bytes")));
+    let left_out =
+        (parts_left_out > 0).then(|| note(format_args!("{parts_left_out} more parts left out")));
+    for note in [cut_note, left_out].into_iter().flatten() {
         text.push('\n');
         text.push_str(&note);
     }

@@ -61,8 +61,8 @@ impl PendingSignIn {
         scopes: &[String],
     ) -> Result<Self> {
         let refused = |error: AuthError| sign_in_error(&error);
-        let opened = GuardedHttpClient::with_manager(server).await;
-        let (http, mut manager) = opened.map_err(refused)?;
+        let http_client = GuardedHttpClient::with_manager(server).await;
+        let (http, mut manager) = http_client.map_err(refused)?;
         let challenge = Box::pin(challenge(server)).await?;
         let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let resolution = resolution.await.map_err(refused)?;
@@ -85,19 +85,25 @@ impl PendingSignIn {
             (requested, _) => requested.to_vec(),
         };
         // A new token replaces the old one, so it must cover what was granted before.
-        let granted = file
+        let granted_scopes = file
             .for_server(&server.url)
             .granted_scopes(&token_endpoint)?;
-        let granted = granted.iter().filter(|scope| !scopes.contains(scope));
-        let scopes: Vec<&str> = scopes.iter().chain(granted).map(String::as_str).collect();
+        let other_scopes = granted_scopes
+            .iter()
+            .filter(|scope| !scopes.contains(scope));
+        let scopes: Vec<&str> = scopes
+            .iter()
+            .chain(other_scopes)
+            .map(String::as_str)
+            .collect();
         let secret = if let Some(client) = &server.oauth.client {
             let secret = client.secret.as_ref().map(ExposeSecret::expose_secret);
             let config = client_config(&client.id, secret.map(str::to_owned), redirect);
             manager.configure_client(config).map_err(refused)?;
             None
         } else {
-            let registered = manager.register_client(CLIENT_NAME, redirect, &scopes);
-            registered.await.map_err(refused)?.client_secret
+            let registration = manager.register_client(CLIENT_NAME, redirect, &scopes);
+            registration.await.map_err(refused)?.client_secret
         };
         let address = manager.get_authorization_url(&scopes).await;
         let address = check_address(server, &address.map_err(refused)?)?;
@@ -175,11 +181,11 @@ pub(super) async fn authorized_manager(
         .filter(|client| client.id == registration.id);
     let secret = configured.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
-    let refused = |error: AuthError| quote_server(&root_cause(&error).to_string());
-    let opened = GuardedHttpClient::with_manager(server).await;
-    let (http, mut manager) = opened.map_err(refused)?;
+    let refusal = |error: AuthError| quote_server(&root_cause(&error).to_string());
+    let http_client = GuardedHttpClient::with_manager(server).await;
+    let (http, mut manager) = http_client.map_err(refusal)?;
     let resolution = manager.resolve_metadata_from_challenge(registration.challenge.as_deref());
-    let resolution = resolution.await.map_err(refused)?;
+    let resolution = resolution.await.map_err(refusal)?;
     let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
         .await
         .map_err(|why| quote_server(&why))?;
@@ -189,7 +195,7 @@ pub(super) async fn authorized_manager(
     }
     manager.set_metadata(metadata);
     manager.set_credential_store(tokens.clone());
-    if !manager.initialize_from_store().await.map_err(refused)? {
+    if !manager.initialize_from_store().await.map_err(refusal)? {
         return Ok(None);
     }
     let config = client_config(
@@ -197,7 +203,7 @@ pub(super) async fn authorized_manager(
         secret.or(registration.secret),
         server.url.as_str(),
     );
-    manager.configure_client(config).map_err(refused)?;
+    manager.configure_client(config).map_err(refusal)?;
     Ok(Some(manager))
 }
 
@@ -210,9 +216,12 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
         let (changes, credentials) = (Arc::default(), Credentials::default());
         match remote::initialize_remote(server, client, None, &changes, &credentials).await {
             Ok(service) => {
-                let listed = service.peer().list_tools(None).await;
-                let refused = listed.as_ref().err().and_then(ServiceError::auth_challenge);
-                Ok(refused.map(str::to_owned))
+                let tool_list = service.peer().list_tools(None).await;
+                let challenge = tool_list
+                    .as_ref()
+                    .err()
+                    .and_then(ServiceError::auth_challenge);
+                Ok(challenge.map(str::to_owned))
             }
             Err(RemoteConnectError::SignIn { challenge, .. }) => Ok(challenge),
             Err(RemoteConnectError::Refused(why) | RemoteConnectError::Failed(why)) => {
@@ -243,9 +252,9 @@ fn client_config(id: &str, secret: Option<String>, redirect: &str) -> OAuthClien
 }
 
 /// Returns the value of a query parameter of a URL.
-fn parameter(url: &Url, wanted: &str) -> Option<String> {
+fn parameter(url: &Url, key: &str) -> Option<String> {
     let mut pairs = url.query_pairs();
-    let pair = pairs.find(|(name, _)| name == wanted);
+    let pair = pairs.find(|(name, _)| name == key);
     pair.map(|(_, value)| value.into_owned())
 }
 

@@ -73,8 +73,8 @@ impl SseTransport {
         remote: &RemoteServer,
         client: RemoteHttpClient,
     ) -> Result<Self, SseTransportError> {
-        let opened = timeout(ENDPOINT_TIME_MAX, Self::begin(remote, client)).await;
-        opened.unwrap_or_else(|_| {
+        let stream = timeout(ENDPOINT_TIME_MAX, Self::begin(remote, client)).await;
+        stream.unwrap_or_else(|_| {
             let seconds = ENDPOINT_TIME_MAX.as_secs();
             let why = format!("no `endpoint` event within {seconds} s");
             Err(SseTransportError::Message(why))
@@ -86,13 +86,19 @@ impl SseTransport {
         client: RemoteHttpClient,
     ) -> Result<Self, SseTransportError> {
         let (url, bytes_max) = (remote.url.as_str().into(), MESSAGE_BYTES_MAX);
-        let sent = headers(remote);
-        let stream =
-            client.get_stream_with_max_sse_event_size(url, None, None, None, sent, bytes_max);
+        let sent_headers = headers(remote);
+        let stream = client.get_stream_with_max_sse_event_size(
+            url,
+            None,
+            None,
+            None,
+            sent_headers,
+            bytes_max,
+        );
         let events = stream
             .await
             .map_err(open_error)?
-            .filter_map(async |read| match read {
+            .filter_map(async |event_read| match event_read {
                 Ok(event) => {
                     let name = event.event;
                     event.data.map(|data| Ok(McpSseEvent { name, data }))
@@ -102,8 +108,8 @@ impl SseTransport {
                 ))),
             });
         let mut stream: SseEventStream = events.boxed();
-        let first = stream.next().await.transpose()?;
-        let endpoint = endpoint_url(&remote.url, first.as_ref())?;
+        let first_event = stream.next().await.transpose()?;
+        let endpoint = endpoint_url(&remote.url, first_event.as_ref())?;
         Ok(Self {
             client,
             endpoint: endpoint.as_str().into(),
@@ -193,9 +199,9 @@ fn check_posted(
 }
 
 /// Resolves the endpoint for messages to the server at `url` from its `first` event.
-fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, SseTransportError> {
+fn endpoint_url(url: &Url, first_event: Option<&McpSseEvent>) -> Result<Url, SseTransportError> {
     let invalid = |why: &str| SseTransportError::Message(why.to_owned());
-    let Some(McpSseEvent { name, data }) = first else {
+    let Some(McpSseEvent { name, data }) = first_event else {
         return Err(invalid("its stream ended before the `endpoint` event"));
     };
     let name = name.as_deref().unwrap_or("message");
@@ -203,9 +209,9 @@ fn endpoint_url(url: &Url, first: Option<&McpSseEvent>) -> Result<Url, SseTransp
         let why = format!("its first event is `{name}`, not `endpoint`");
         return Err(invalid(&why));
     }
-    let named = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
-    let named = named.and_then(|named| url.join(named).ok());
-    let endpoint = named.ok_or_else(|| invalid("its `endpoint` event contains no URL"))?;
+    let endpoint_text = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
+    let endpoint_url = endpoint_text.and_then(|named| url.join(named).ok());
+    let endpoint = endpoint_url.ok_or_else(|| invalid("its `endpoint` event contains no URL"))?;
     let (origin, server_origin) = (
         &endpoint[..Position::BeforePath],
         &url[..Position::BeforePath],
@@ -264,20 +270,20 @@ mod tests {
             Err("endpoint is at `https://other.org`, but the server is at `https://e.org`"),
         );
         check("https://[/", Err("contains no URL"));
-        let long = "a".repeat(ENDPOINT_BYTES_MAX);
-        check(&long, Ok(&format!("https://e.org/mcp/{long}")));
-        check(&format!("{long}a"), Err("contains no URL"));
+        let long_path = "a".repeat(ENDPOINT_BYTES_MAX);
+        check(&long_path, Ok(&format!("https://e.org/mcp/{long_path}")));
+        check(&format!("{long_path}a"), Err("contains no URL"));
     }
 
     #[test]
     fn the_first_event_names_the_endpoint() {
         let url = Url::parse("https://e.org/sse").unwrap();
-        for (first, expected) in [
+        for (first_event, expected) in [
             (None, "its stream ended"),
             (Some(None), "its first event is `message`"),
             (Some(Some("ping")), "its first event is `ping`"),
         ] {
-            let event = first.map(|name: Option<&str>| McpSseEvent {
+            let event = first_event.map(|name: Option<&str>| McpSseEvent {
                 name: name.map(str::to_owned),
                 data: "/message".to_owned(),
             });

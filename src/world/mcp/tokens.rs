@@ -76,11 +76,11 @@ impl TokenFile {
     /// The file cannot be read or written.
     pub fn remove(&self, url: &Url) -> Result<TokenRemoval> {
         let _turn = self.lock()?;
-        let mut all = self.read()?;
-        if all.remove(url.as_str()).is_none() {
+        let mut entries = self.read()?;
+        if entries.remove(url.as_str()).is_none() {
             return Ok(TokenRemoval::Nothing);
         }
-        self.write(&all)?;
+        self.write(&entries)?;
         Ok(TokenRemoval::Something)
     }
 
@@ -116,8 +116,8 @@ impl TokenFile {
         serde_json::from_slice(&bytes).map_err(|_| damaged())
     }
 
-    fn write(&self, all: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(all)
+    fn write(&self, entries: &BTreeMap<String, TokenFileEntry>) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(entries)
             .map_err(|error| Error::bug("a token has no JSON form").with_source(error))?;
         file::replace(&self.0, &bytes, FileDurability::Power)
     }
@@ -204,11 +204,11 @@ impl ServerTokens {
     }
 
     fn entry(&self) -> Result<Option<TokenFileEntry>> {
-        let stored = self.file.read()?.remove(&self.server);
-        if let Some(stored) = &stored {
-            self.remember_secrets(stored);
+        let stored_entry = self.file.read()?.remove(&self.server);
+        if let Some(stored_entry) = &stored_entry {
+            self.remember_secrets(stored_entry);
         }
-        Ok(stored)
+        Ok(stored_entry)
     }
 
     fn remember_secrets(&self, entry: &TokenFileEntry) {
@@ -223,8 +223,8 @@ impl ServerTokens {
     }
 
     fn replace(&self, credentials: Option<StoredCredentials>) -> Result<()> {
-        let mut all = self.file.read()?;
-        let before = all.remove(&self.server);
+        let mut entries = self.file.read()?;
+        let before = entries.remove(&self.server);
         if let Some(credentials) = credentials {
             let entry = match (&self.registration, before) {
                 (Some(registration), _) => {
@@ -248,9 +248,9 @@ impl ServerTokens {
                 },
             };
             self.remember_secrets(&entry);
-            all.insert(self.server.clone(), entry);
+            entries.insert(self.server.clone(), entry);
         }
-        self.file.write(&all)
+        self.file.write(&entries)
     }
 }
 

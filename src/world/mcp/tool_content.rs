@@ -6,11 +6,11 @@ use crate::tools::image::ModelImage;
 
 /// Converts a text and its images to content blocks.
 pub fn content(text: String, images: &[ModelImage]) -> Vec<ContentBlock> {
-    let shown = images.iter().map(|image| {
+    let image_blocks = images.iter().map(|image| {
         let kind = image.kind().to_string();
         ContentBlock::image(image.base64(), kind)
     });
     std::iter::once(ContentBlock::text(text))
-        .chain(shown)
+        .chain(image_blocks)
         .collect()
 }

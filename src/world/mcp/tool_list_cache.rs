@@ -33,10 +33,10 @@ impl ToolListCache {
     /// it has not listed any yet.
     pub(super) fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
         let lists = self.lock();
-        let mut same = lists
+        let mut same_config = lists
             .iter()
             .filter(|cached| Arc::ptr_eq(&cached.config, config));
-        same.next().map(|cached| Arc::clone(&cached.tools))
+        same_config.next().map(|cached| Arc::clone(&cached.tools))
     }
 
     /// Sets the tools that a server has listed.

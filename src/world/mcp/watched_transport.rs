@@ -74,12 +74,12 @@ impl PendingReplies {
     /// Waits until the number of pending replies is below the limit.
     async fn wait_until_few(&self) {
         loop {
-            let changed = self.changed.notified();
+            let change = self.changed.notified();
             let count = self.lock().count();
             if count < PENDING_REPLIES_MAX {
                 return;
             }
-            changed.await;
+            change.await;
         }
     }
 }
@@ -140,20 +140,20 @@ impl Transport<RoleClient> for WatchedTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), ClientTransportError>> + Send + 'static {
-        let answered = match &item {
+        let answered_id = match &item {
             JsonRpcMessage::Response(answer) => Some(&answer.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let pending = answered.map(|id| {
+        let pending_replies = answered_id.map(|id| {
             self.pending.record_sending(id);
             Arc::clone(&self.pending)
         });
         let sending = self.connection.send(item);
         async move {
-            let sent = sending.await;
-            pending.inspect(|pending| pending.record_sent());
-            sent
+            let result = sending.await;
+            pending_replies.inspect(|pending| pending.record_sent());
+            result
         }
     }
 

@@ -91,8 +91,8 @@ pub(super) fn assertion_claims(client_id: &str, issuer: &str, now: u64, id: &str
 
 /// Returns the bytes of a private key in PEM.
 fn decode_pem(pem: &str) -> Option<Vec<u8>> {
-    let (_, rest) = pem.split_once(PRIVATE_KEY_BEGIN)?;
-    let (body, _) = rest.split_once(PRIVATE_KEY_END)?;
+    let (_, after_begin) = pem.split_once(PRIVATE_KEY_BEGIN)?;
+    let (body, _) = after_begin.split_once(PRIVATE_KEY_END)?;
     let body: String = body.split_ascii_whitespace().collect();
     STANDARD.decode(body).ok()
 }
@@ -110,8 +110,8 @@ mod tests {
         let der = EcdsaKeyPair::generate_pkcs8(curve, &random).unwrap();
         let key = EcdsaKeyPair::from_pkcs8(curve, der.as_ref(), &random).unwrap();
         let body = STANDARD.encode(der.as_ref());
-        let (first, second) = body.split_at(64);
-        let pem = format!("{PRIVATE_KEY_BEGIN}\n{first}\n{second}\n{PRIVATE_KEY_END}\n");
+        let (first_line, second_line) = body.split_at(64);
+        let pem = format!("{PRIVATE_KEY_BEGIN}\n{first_line}\n{second_line}\n{PRIVATE_KEY_END}\n");
         (pem, key.public_key().as_ref().to_vec())
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_assertion_is_signed_with_the_key() {
-        let (pem, public) = new_key();
+        let (pem, public_key) = new_key();
         let key = AssertionKey::parse(&pem).unwrap();
         let claims = assertion_claims("me", "https://login.example", 1000, "once");
         let token = key.sign(&claims).unwrap();
@@ -137,15 +137,15 @@ mod tests {
             panic!("{token}");
         };
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).unwrap();
-        let parsed = |part: &str| serde_json::from_slice::<Value>(&decode(part)).unwrap();
-        assert_eq!(parsed(header), json!({"alg": "ES256", "typ": "JWT"}));
-        assert_eq!(parsed(body), claims);
+        let decoded_json = |part: &str| serde_json::from_slice::<Value>(&decode(part)).unwrap();
+        assert_eq!(decoded_json(header), json!({"alg": "ES256", "typ": "JWT"}));
+        assert_eq!(decoded_json(body), claims);
         let verifies = |public: &[u8]| {
             let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, public.to_vec());
             let message = format!("{header}.{body}");
             key.verify(message.as_bytes(), &decode(signature)).is_ok()
         };
-        assert!(verifies(&public));
+        assert!(verifies(&public_key));
         assert!(!verifies(&new_key().1));
     }
 

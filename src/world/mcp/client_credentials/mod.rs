@@ -90,8 +90,8 @@ impl AccessTokenSource {
     /// Returns a token, a new one if there is none or it is about to end.
     pub(super) async fn token(&self) -> Result<String, String> {
         let mut cached_token = self.0.cached_token.lock().await;
-        if let Some(cached) = cached_token.as_ref().filter(|cached| cached.is_usable()) {
-            return Ok(cached.value().to_owned());
+        if let Some(cached_token) = cached_token.as_ref().filter(|cached| cached.is_usable()) {
+            return Ok(cached_token.value().to_owned());
         }
         self.renew(&mut cached_token).await
     }
@@ -138,11 +138,11 @@ impl AccessTokenSource {
     /// Discovers the authorization server, and requests a token from it.
     async fn request_token(&self) -> Result<IssuedToken, String> {
         let server = &self.0.server;
-        let failed = |error: AuthError| root_cause(&error).to_string();
-        let opened = GuardedHttpClient::with_manager(server).await;
-        let (http, manager) = opened.map_err(failed)?;
+        let cause_text = |error: AuthError| root_cause(&error).to_string();
+        let http_client = GuardedHttpClient::with_manager(server).await;
+        let (http, manager) = http_client.map_err(cause_text)?;
         let discovered = manager.resolve_metadata_from_challenge(None);
-        let discovered = discovered.await.map_err(failed)?.metadata.issuer;
+        let discovered = discovered.await.map_err(cause_text)?.metadata.issuer;
         let issuer = checked_issuer(
             &server.url,
             server.oauth.issuer.as_ref(),
@@ -200,9 +200,9 @@ impl AccessTokenSource {
 /// Reads the assertion of a workload from its file.
 async fn read_assertion(path: &AbsPath) -> Result<String, String> {
     let file = path.clone();
-    let read = spawn_blocking(move || read_capped(&file, ASSERTION_BYTES_MAX)).await;
-    let read = read.map_err(|error| error.to_string())?;
-    let bytes = read
+    let read_task = spawn_blocking(move || read_capped(&file, ASSERTION_BYTES_MAX)).await;
+    let read_result = read_task.map_err(|error| error.to_string())?;
+    let bytes = read_result
         .map_err(|error| error.to_string())?
         .ok_or_else(|| format!("its `assertion_file` `{path}` does not exist"))?;
     let assertion = parse_assertion(&bytes)

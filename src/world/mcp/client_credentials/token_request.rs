@@ -286,11 +286,11 @@ mod tests {
     fn an_assertion_is_a_parameter() {
         let proof = workload_proof(Some("me"), "a.b.c");
         assert_eq!(proof.assertion(), Some("a.b.c"));
-        let signed = ClientProof::in_form(vec![
+        let signed_proof = ClientProof::in_form(vec![
             ("client_assertion_type", ASSERTION_TYPE.to_owned()),
             ("client_assertion", "d.e.f".to_owned()),
         ]);
-        assert_eq!(signed.assertion(), Some("d.e.f"));
+        assert_eq!(signed_proof.assertion(), Some("d.e.f"));
         assert_eq!(secret(&metadata(&json!({}))).unwrap().assertion(), None);
         let request = request(&["a", "b:c"], proof);
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!(request.form, format!("{grant}&{rest}"));
         assert_eq!(request.authorization, None);
         assert_eq!(parse_assertion(b"\n a.b.c\n"), Some("a.b.c"));
-        for wrong in ["", " \n", "a b", "a.b.c\nd.e.f"] {
-            assert_eq!(parse_assertion(wrong.as_bytes()), None, "{wrong:?}");
+        for text in ["", " \n", "a b", "a.b.c\nd.e.f"] {
+            assert_eq!(parse_assertion(text.as_bytes()), None, "{text:?}");
         }
     }
 
@@ -341,12 +341,12 @@ mod tests {
 
     #[test]
     fn malformed_bearer_tokens_are_refused() {
-        let long = "t".repeat(TOKEN_BYTES_MAX + 1);
+        let long_token = "t".repeat(TOKEN_BYTES_MAX + 1);
         for token in [
             json!(""),
             json!("a b"),
             json!("a\nb"),
-            json!(long),
+            json!(long_token),
             json!(1),
         ] {
             check_reply(&json!({"access_token": token}), Err("no token"));

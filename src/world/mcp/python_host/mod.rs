@@ -61,9 +61,9 @@ pub(in crate::world) fn setup_line(
                 if let Some((_, loaded)) = sources.iter().find(|(loaded, _)| *loaded == file) {
                     loaded.clone()
                 } else {
-                    let read = path_and_source(file)?;
-                    sources.push((file, read.clone()));
-                    read
+                    let path_and_text = path_and_source(file)?;
+                    sources.push((file, path_and_text.clone()));
+                    path_and_text
                 }
             }
         };
@@ -94,13 +94,13 @@ pub(in crate::world) fn setup_line(
 fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
     if file.is_python_file() {
         for path in &file.candidates {
-            let read = files::read_found(path, FILE_BYTES_MAX);
-            let failed = |error: Error| {
+            let content = files::read_found(path, FILE_BYTES_MAX);
+            let read_failure = |error: Error| {
                 let message = std::iter::once(format!("{error:#}"));
                 let parts: Vec<String> = message.chain(error.hints().to_vec()).collect();
                 parts.join("; ")
             };
-            let Some(bytes) = read.map_err(failed)? else {
+            let Some(bytes) = content.map_err(read_failure)? else {
                 continue;
             };
             let text =
