@@ -63,14 +63,14 @@ impl ApprovalFile {
     /// # Errors
     /// The file cannot be read or written, or is full.
     pub fn add(&self, consent: &PersistentApproval) -> Result<()> {
-        let mut known = self.read()?;
-        known.insert(consent.clone());
-        if known.len() > CONSENTS_MAX {
+        let mut consents = self.read()?;
+        consents.insert(consent.clone());
+        if consents.len() > CONSENTS_MAX {
             let message = format!("`{}` already contains {CONSENTS_MAX} answers", self.0);
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("remove answers that you no longer need"));
         }
-        let bytes = serde_json::to_vec_pretty(&known)
+        let bytes = serde_json::to_vec_pretty(&consents)
             .map_err(|error| Error::bug("an answer has no JSON form").with_source(error))?;
         if let Some(parent) = self.0.parent() {
             dir::create_all(&parent, DirectoryAudience::User)?;

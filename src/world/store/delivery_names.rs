@@ -26,8 +26,8 @@ pub(in crate::world) const FURTHER: &str = ".";
 pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut names = names(deliveries)?;
     let is_further = |name: &str| {
-        let rest = name.strip_prefix(run);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
+        let name_end = name.strip_prefix(run);
+        name_end.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
     };
     names.retain(|name| is_further(name));
     Ok(names)

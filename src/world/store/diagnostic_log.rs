@@ -79,8 +79,10 @@ impl Write for RedactingWriter {
     fn write(&mut self, line: &[u8]) -> IoResult<usize> {
         let event = self.redactor.text(&String::from_utf8_lossy(line));
         let event = event.strip_suffix('\n').unwrap_or(&event);
-        let written = format!("{}\n", escape_name(event));
-        self.file.append(written.as_bytes()).map_err(Error::other)?;
+        let line_text = format!("{}\n", escape_name(event));
+        self.file
+            .append(line_text.as_bytes())
+            .map_err(Error::other)?;
         Ok(line.len())
     }
 

@@ -25,11 +25,11 @@ pub(in crate::world) struct DirectorySeal {
 impl DirectorySeal {
     /// Reads the identity of the directory at `path`, which must not be a symlink.
     pub(in crate::world) fn from_directory(path: &AbsPath) -> Result<Self> {
-        let sealed = DirectoryHandle::open_own(path).and_then(|dir| {
+        let identity = DirectoryHandle::open_own(path).and_then(|dir| {
             let readable = dir.handle(&RelPath::default())?;
             slot::birth_identity(readable)
         });
-        let (inode, born_ns) = sealed.map_err(|fault| {
+        let (inode, born_ns) = identity.map_err(|fault| {
             Error::new(ErrorKind::Io, format!("cannot inspect `{path}`: {fault}"))
         })?;
         Ok(Self { inode, born_ns })
@@ -64,11 +64,11 @@ pub(in crate::world) fn create_sealed(path: &AbsPath) -> Result<()> {
 /// Returns whether the directory at `path` holds the seal that [`DirectorySeal::write`] gave it.
 pub(in crate::world) fn is_sealed(path: &AbsPath) -> bool {
     let bytes = file::read_regular_capped(&path.join(SEAL), SEAL_BYTES_MAX);
-    let written = bytes
+    let written_seal = bytes
         .ok()
         .flatten()
         .and_then(|bytes| serde_json::from_slice::<DirectorySeal>(&bytes).ok());
-    written.is_some_and(|written| {
+    written_seal.is_some_and(|written| {
         DirectorySeal::from_directory(path).is_ok_and(|seal| seal == written)
     })
 }

@@ -297,8 +297,8 @@ impl<R: BufRead> LogReader<R> {
 
     /// Skips the lines up to this number without checking them, which is much faster than reading
     /// them.
-    pub fn skip_lines(&mut self, last: u64) {
-        while self.line < last {
+    pub fn skip_lines(&mut self, last_line: u64) {
+        while self.line < last_line {
             let skipped = Read::by_ref(&mut self.source)
                 .take(LINE_BYTES_MAX)
                 .skip_until(b'\n');
@@ -316,12 +316,12 @@ impl<R: BufRead> LogReader<R> {
 
     fn read_line(&mut self) -> Option<LogReadResult> {
         let mut bytes = Vec::new();
-        let read = Read::by_ref(&mut self.source)
+        let read_result = Read::by_ref(&mut self.source)
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut bytes);
         let line = self.line.saturating_add(1);
         self.line = line;
-        match read {
+        match read_result {
             Ok(0) => return None,
             Ok(read) => {
                 let read = u64::try_from(read).unwrap_or(u64::MAX);
@@ -373,10 +373,10 @@ impl LiveLogReader {
         let line = self.line.saturating_add(1);
         let room =
             LINE_BYTES_MAX.saturating_sub(u64::try_from(self.partial_line.len()).unwrap_or(0));
-        let read = Read::by_ref(&mut self.source)
+        let read_result = Read::by_ref(&mut self.source)
             .take(room)
             .read_until(b'\n', &mut self.partial_line);
-        if let Err(source) = read {
+        if let Err(source) = read_result {
             return Some(Err(LogReadError::Unreadable { line, source }));
         }
         self.partial_line.pop_if(|last| *last == b'\n')?;

@@ -106,13 +106,13 @@ impl MemoryStore {
         notes: &[MemoryNote],
         redactor: &Redactor,
     ) -> Result<(Vec<String>, Vec<String>)> {
-        let mut known = self.read()?.notes;
-        let mut saved = Vec::new();
+        let mut notes_by_now = self.read()?.notes;
+        let mut saved_names = Vec::new();
         let mut refusals = Vec::new();
         for note in notes {
             let text = redactor.text(&note.text);
-            let others = known.iter().filter(|old| old.name != note.name);
-            let (count, size) = others.fold((0_usize, 0_usize), |(count, size), old| {
+            let other_notes = notes_by_now.iter().filter(|old| old.name != note.name);
+            let (count, size) = other_notes.fold((0_usize, 0_usize), |(count, size), old| {
                 (count.saturating_add(1), size.saturating_add(old.text.len()))
             });
             if count >= NOTES_MAX || size.saturating_add(text.len()) > MEMORY_BYTES_MAX {
@@ -124,21 +124,21 @@ impl MemoryStore {
                 ));
                 continue;
             }
-            if known
+            if notes_by_now
                 .iter()
                 .any(|old| old.name == note.name && old.text == text)
             {
                 continue;
             }
             self.write(&note.name, &text)?;
-            known.retain(|old| old.name != note.name);
-            known.push(MemoryNote {
+            notes_by_now.retain(|old| old.name != note.name);
+            notes_by_now.push(MemoryNote {
                 name: note.name.clone(),
                 text,
             });
-            saved.push(note.name.clone());
+            saved_names.push(note.name.clone());
         }
-        Ok((saved, refusals))
+        Ok((saved_names, refusals))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
@@ -204,21 +204,23 @@ impl MemoryStore {
 /// There is none, or more than one.
 pub fn find_note<'n>(notes: &'n [MemoryNote], name: &str) -> Result<&'n MemoryNote> {
     let is_meant = |note: &&MemoryNote| {
-        let last = note.name.rsplit('/').next().unwrap_or_default();
-        note.name == name || last == name || last.strip_suffix(ENDING) == Some(name)
+        let last_part = note.name.rsplit('/').next().unwrap_or_default();
+        note.name == name || last_part == name || last_part.strip_suffix(ENDING) == Some(name)
     };
-    let exact = notes.iter().find(|note| note.name == name);
-    let mut meant = notes.iter().filter(is_meant);
-    let shown = escape_name(name);
-    match (exact, meant.next(), meant.next()) {
+    let exact_note = notes.iter().find(|note| note.name == name);
+    let mut meant_notes = notes.iter().filter(is_meant);
+    let shown_name = escape_name(name);
+    match (exact_note, meant_notes.next(), meant_notes.next()) {
         (Some(note), _, _) | (None, Some(note), None) => Ok(note),
         (None, Some(first), Some(second)) => Err(Error::new(
             ErrorKind::Usage,
-            format!("`{shown}` means more than one note"),
+            format!("`{shown_name}` means more than one note"),
         )
         .with_hint(format!("write `{}` or `{}`", first.name, second.name))),
-        (None, None, _) => Err(Error::new(ErrorKind::Usage, format!("no note `{shown}`"))
-            .with_hint("see `massgen memory list`")),
+        (None, None, _) => Err(
+            Error::new(ErrorKind::Usage, format!("no note `{shown_name}`"))
+                .with_hint("see `massgen memory list`"),
+        ),
     }
 }
 
@@ -326,8 +328,8 @@ fn directory_refusal(path: &AbsPath) -> Option<String> {
     } else {
         "it is not a directory"
     };
-    let shown = escape_name(&path.to_string());
-    file::exists(path).then(|| format!("`{shown}` holds no notes: {reason}"))
+    let shown_path = escape_name(&path.to_string());
+    file::exists(path).then(|| format!("`{shown_path}` holds no notes: {reason}"))
 }
 
 fn refusal(path: &AbsPath, reason: &str) -> String {

@@ -69,9 +69,9 @@ pub fn reject_symlinks<'p>(
 ) -> Result<()> {
     reject_symlink(dir)?;
     for path in used {
-        let below = path.as_path().strip_prefix(dir.as_path());
+        let rel_path = path.as_path().strip_prefix(dir.as_path());
         let mut at = dir.clone();
-        for name in below.iter().flat_map(|below| below.iter()) {
+        for name in rel_path.iter().flat_map(|below| below.iter()) {
             at = at.join(name);
             reject_symlink(&at)?;
         }

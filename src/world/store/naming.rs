@@ -34,15 +34,15 @@ impl NameScheme {
         }
         let begins = |one: &&T| {
             let name = name_of(one);
-            let rest = name.strip_prefix(self.prefix);
-            name.starts_with(wanted) || rest.is_some_and(|rest| rest.starts_with(wanted))
+            let name_end = name.strip_prefix(self.prefix);
+            name.starts_with(wanted) || name_end.is_some_and(|rest| rest.starts_with(wanted))
         };
         let matches: Vec<&T> = all.iter().filter(begins).collect();
         match matches.as_slice() {
             [] => Ok(None),
             [one] => Ok(Some(one)),
             several => {
-                let some: Vec<String> = several
+                let examples: Vec<String> = several
                     .iter()
                     .take(NAMED_MAX)
                     .map(|one| format!("`{}`", name_of(one)))
@@ -50,8 +50,10 @@ impl NameScheme {
                 let Self { noun, name, .. } = self;
                 let several = count_noun(several.len(), noun);
                 let message = format!("`{wanted}` is ambiguous: {several} start with it");
-                Err(Error::new(ErrorKind::Usage, message)
-                    .with_hint(format!("give more of the {name}: {}, …", some.join(", "))))
+                Err(Error::new(ErrorKind::Usage, message).with_hint(format!(
+                    "give more of the {name}: {}, …",
+                    examples.join(", ")
+                )))
             }
         }
     }

@@ -55,15 +55,15 @@ impl PipelineLog {
         }
         let mut reopened = EventLog::reopen(&path)?;
         let mut lines = reopened.events.len();
-        let last = reopened.events.last().and_then(Option::as_ref);
-        if let Some((Event::Run(RunEvent::RunEnded { .. }), _)) = last {
+        let last_event = reopened.events.last().and_then(Option::as_ref);
+        if let Some((Event::Run(RunEvent::RunEnded { .. }), _)) = last_event {
             lines = lines.saturating_sub(1);
             let end = reopened.line_end(lines);
             reopened.log.truncate(end)?;
         }
         let is_message = |event: &Event| matches!(event, Event::Run(RunEvent::UserMessage { .. }));
-        let known = reopened.events.iter().flatten();
-        let messages = known.filter(|(event, _)| is_message(event)).count();
+        let known_events = reopened.events.iter().flatten();
+        let messages = known_events.filter(|(event, _)| is_message(event)).count();
         Ok(Self {
             log: reopened.log,
             redactor,

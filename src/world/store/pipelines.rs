@@ -143,15 +143,18 @@ pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
 /// Returns the pipeline that `wanted` names: `last`, a name, the end of one, or the only one with
 /// this prefix; `None` if there is none.
 pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
-    let all = list(pipelines)?;
+    let pipeline_dirs = list(pipelines)?;
     if wanted == LAST {
-        return Ok(all.into_iter().next());
+        return Ok(pipeline_dirs.into_iter().next());
     }
-    if let Some(short) = all.iter().find(|pipeline| pipeline.short() == wanted) {
+    if let Some(short) = pipeline_dirs
+        .iter()
+        .find(|pipeline| pipeline.short() == wanted)
+    {
         return Ok(Some(short.clone()));
     }
-    let meant = PIPELINE.resolve(wanted, &all, PipelineDir::name)?;
-    Ok(meant.cloned())
+    let named_pipeline = PIPELINE.resolve(wanted, &pipeline_dirs, PipelineDir::name)?;
+    Ok(named_pipeline.cloned())
 }
 
 /// Returns whether `name` can be the name of a pipeline.
@@ -216,8 +219,8 @@ impl PipelineDir {
     /// Returns whether it began after the run whose log directory has this name.
     pub fn is_newer(&self, run: &str) -> bool {
         let moment = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
-        let (own, other) = (moment(&self.name()), moment(run));
-        own.get(..MOMENT_DIGITS) >= other.get(..MOMENT_DIGITS)
+        let (own_moment, run_moment) = (moment(&self.name()), moment(run));
+        own_moment.get(..MOMENT_DIGITS) >= run_moment.get(..MOMENT_DIGITS)
     }
 
     /// Returns the directory of all its parts.
@@ -334,12 +337,12 @@ impl PipelineDir {
     /// hold the lock on the pipeline.
     pub fn clear_stale(&self) -> Result<()> {
         let hub = self.hub();
-        let mut waiting = vec![hub.join("refs"), self.indexes()];
-        while let Some(dir) = waiting.pop() {
+        let mut dirs_left = vec![hub.join("refs"), self.indexes()];
+        while let Some(dir) = dirs_left.pop() {
             for name in dir::names_if_exists(&dir)? {
                 let path = dir.join(&name);
                 match file::kind(&path) {
-                    Ok(kind) if kind.is_dir() => waiting.push(path),
+                    Ok(kind) if kind.is_dir() => dirs_left.push(path),
                     Ok(_) if name.ends_with(LOCK) => clear::remove(&path)?,
                     Ok(_) | Err(_) => {}
                 }
@@ -386,9 +389,9 @@ impl PipelineDir {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: record.clone(),
         };
-        let written = serde_json::to_value(pipeline_file)
+        let file_json = serde_json::to_value(pipeline_file)
             .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
-        let text = format!("{:#}\n", redactor.json(written));
+        let text = format!("{:#}\n", redactor.json(file_json));
         file::replace(
             &self.dir.join(RECORD),
             text.as_bytes(),

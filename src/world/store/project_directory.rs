@@ -48,10 +48,10 @@ impl ProjectDirectory {
                 && home.is_none_or(|home| !home.is_within(above))
                 && !dir::is_writable_by_everyone(above)
         };
-        let above = std::iter::successors(cwd.parent(), AbsPath::parent)
+        let directory_above = std::iter::successors(cwd.parent(), AbsPath::parent)
             .take_while(is_candidate)
             .find(has_state);
-        let project = above
+        let project = directory_above
             .filter(|_| !has_state(cwd))
             .unwrap_or_else(|| cwd.clone());
         Self {

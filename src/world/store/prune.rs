@@ -76,21 +76,21 @@ pub fn prunable(store: &ProjectStore, retention: &RetentionConfig) -> Result<Vec
     let mut items = items(store)?;
     items.sort_by_key(|item| item.unused_for);
     let mut measure = DiskUsage::default();
-    let mut all: u64 = 0;
-    let mut due = Vec::new();
+    let mut total_bytes: u64 = 0;
+    let mut due_items = Vec::new();
     // The newest come first: space that is shared with a newer item is not freed.
     for mut item in items {
         item.bytes = item.paths.iter().map(|path| measure.bytes(path)).sum();
-        all = all.saturating_add(item.bytes);
+        total_bytes = total_bytes.saturating_add(item.bytes);
         let age = retention.unused_seconds.map(Duration::from_secs);
         let is_old = age.is_some_and(|age| item.unused_for > age);
-        let is_too_much = retention.bytes.is_some_and(|bytes| all > bytes);
+        let is_too_much = retention.bytes.is_some_and(|bytes| total_bytes > bytes);
         if is_old || is_too_much {
-            due.push(item);
+            due_items.push(item);
         }
     }
-    due.reverse();
-    Ok(due)
+    due_items.reverse();
+    Ok(due_items)
 }
 
 /// Removes `item` unless it is in use now. Returns whether it was removed.
@@ -123,10 +123,10 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         items.extend(item(PrunableKind::Session(session), name, vec![path]));
     }
     let logs = store.state.join(LOGS);
-    let mut known = BTreeSet::new();
+    let mut run_names = BTreeSet::new();
     for (index, run) in runs::list(&logs)?.into_iter().enumerate() {
         let name = run_name(&run);
-        known.insert(run.name());
+        run_names.insert(run.name());
         if index > 0 && !file::is_locked(&run.events_file()) {
             let own_paths = name.map(|name| own_directories(&run, &name, &store.state));
             let mut paths = own_paths.unwrap_or_default();
@@ -137,15 +137,15 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let deliveries = store.state.join(DELIVERIES);
     let names = dir::names(&deliveries).unwrap_or_default();
     let mut pipelines = BTreeSet::new();
-    let all = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
-    for (index, pipeline) in all.enumerate() {
+    let pipeline_dirs = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
+    for (index, pipeline) in pipeline_dirs.enumerate() {
         let (name, short) = (pipeline.name(), pipeline.short());
         if index > 0 && !pipeline.is_running() {
-            let own = names
+            let own_names = names
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short));
-            let own = own.map(|name| deliveries.join(name));
-            let mut paths: Vec<AbsPath> = own.filter(dir::is_owned_by_user).collect();
+            let own_deliveries = own_names.map(|name| deliveries.join(name));
+            let mut paths: Vec<AbsPath> = own_deliveries.filter(dir::is_owned_by_user).collect();
             paths.push(pipeline.dir().clone());
             items.extend(item(PrunableKind::Pipeline(pipeline), name, paths));
         }
@@ -154,7 +154,7 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     // What the delivery of a run or a pipeline saved is removed with it.
     let is_left = |name: &String| match pipeline_of(name) {
         Some(pipeline) => !pipelines.contains(pipeline),
-        None => runs::is_name(name) && !known.contains(name),
+        None => runs::is_name(name) && !run_names.contains(name),
     };
     for name in names.iter().filter(|name| is_left(name)).cloned() {
         let path = deliveries.join(&name);
@@ -168,13 +168,13 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
 /// Returns an item that was last used when its event log, its branches or the last of `paths` last
 /// changed; `None` if that is gone.
 fn item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<PrunableItem> {
-    let used = match &kind {
+    let used_path = match &kind {
         PrunableKind::Run(run) => run.events_file(),
         PrunableKind::Pipeline(pipeline) => pipeline.branches(),
         PrunableKind::Session(_) | PrunableKind::Delivery => paths.last()?.clone(),
     };
     Some(PrunableItem {
-        unused_for: unchanged_for(&used)?,
+        unused_for: unchanged_for(&used_path)?,
         kind,
         name,
         bytes: 0,
@@ -196,23 +196,25 @@ fn run_name(run: &RunDir) -> Option<String> {
 /// it.
 fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     let manifest = run.manifest().ok();
-    let named = manifest
+    let workspace_lists = manifest
         .iter()
         .flat_map(|manifest| manifest.workspaces.values());
-    let named = named.filter_map(|paths| AbsPath::new(paths.first()?));
-    let own = [
+    let named = workspace_lists.filter_map(|paths| AbsPath::new(paths.first()?));
+    let run_dirs = [
         state.join(TEMP_WORKSPACES).join(name),
         state.join(DELIVERIES).join(run.name()),
     ];
     let is_named_after_run = |path: &AbsPath| {
-        let last = path.as_path().file_name().and_then(|last| last.to_str());
-        last.is_some_and(|last| last.ends_with(&format!("_{name}")))
+        let last_name = path.as_path().file_name().and_then(|last| last.to_str());
+        last_name.is_some_and(|last| last.ends_with(&format!("_{name}")))
     };
     let workspaces = state.join(WORKSPACES);
     let own_workspaces =
         named.filter(|path| is_named_after_run(path) && path.is_within(&workspaces));
-    let all = own_workspaces.chain(own);
-    all.filter(|path| !is_beyond_link(path, state)).collect()
+    let all_dirs = own_workspaces.chain(run_dirs);
+    all_dirs
+        .filter(|path| !is_beyond_link(path, state))
+        .collect()
 }
 
 /// Returns whether there is a symlink on the path from `state` to `path`.

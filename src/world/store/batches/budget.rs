@@ -129,27 +129,28 @@ impl BatchDir {
             None => (limit.picodollars().div_euclid(TOKENS).max(1), 0),
             Some(budget) => (budget.token_picodollars, budget.tokens),
         };
-        let all = limit.picodollars().div_euclid(token);
-        if all < tokens {
-            let now = Money::from_picodollars(token.saturating_mul(tokens));
-            let message = format!("the batch has a limit of ${now}, which cannot be lowered");
+        let tokens_max = limit.picodollars().div_euclid(token);
+        if tokens_max < tokens {
+            let current_limit = Money::from_picodollars(token.saturating_mul(tokens));
+            let message =
+                format!("the batch has a limit of ${current_limit}, which cannot be lowered");
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("cancel the batch to stop it: massgen batch cancel"));
         }
-        if all > TOKENS_MAX {
+        if tokens_max > TOKENS_MAX {
             let message = format!("`--max-cost-usd {limit}` is too much for this batch");
-            let most = Money::from_picodollars(token.saturating_mul(TOKENS_MAX));
+            let highest_limit = Money::from_picodollars(token.saturating_mul(TOKENS_MAX));
             return Err(Error::new(ErrorKind::Usage, message)
-                .with_hint(format!("its limit can be raised to ${most}")));
+                .with_hint(format!("its limit can be raised to ${highest_limit}")));
         }
         let budget = BudgetFile {
             token_picodollars: token,
-            tokens: all,
+            tokens: tokens_max,
         };
         let text = serde_json::to_vec(&budget)
             .map_err(|error| Error::bug("a budget has no JSON form").with_source(error))?;
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
-        for number in tokens..all {
+        for number in tokens..tokens_max {
             let path = self.prepared_dir().join(format!("{number:06}"));
             file::replace(&path, b"", FileDurability::Process)?;
         }
@@ -305,14 +306,14 @@ impl BatchDir {
         let mut tokens = Vec::new();
         for _ in 0..TAKE_TRIES_MAX {
             let names = dir::names_if_exists(&self.held_dir())?;
-            let own = names.iter().filter_map(|name| {
+            let own_tokens = names.iter().filter_map(|name| {
                 let (owner, token) = name.rsplit_once('.')?;
                 MoneyToken::parse(token, token_picodollars).filter(|_| owner == cell.as_str())
             });
-            tokens = own.collect();
+            tokens = own_tokens.collect();
             // A token that was divided during the listing may be listed under both names.
-            let mut listed = tokens.iter();
-            if listed.all(|token| file::exists(&self.held_file(cell, token))) {
+            let mut tokens_left = tokens.iter();
+            if tokens_left.all(|token| file::exists(&self.held_file(cell, token))) {
                 break;
             }
         }
@@ -328,8 +329,8 @@ impl BatchDir {
             }
             // Processes begin at different tokens, so that they rarely meet.
             let process = usize::try_from(std::process::id()).unwrap_or(0);
-            let first = process.checked_rem(tokens.len()).unwrap_or(0);
-            tokens.rotate_left(first);
+            let first_token = process.checked_rem(tokens.len()).unwrap_or(0);
+            tokens.rotate_left(first_token);
             // Parts are used first, so that they stay few.
             tokens.sort_by_key(|token| !token.is_part());
             for token in tokens {

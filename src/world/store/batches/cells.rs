@@ -172,8 +172,8 @@ impl BatchDir {
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let text = format!("{head}\n{run}\n");
         let path = self.result_file(&result.id);
-        let created = create_once(&path, text.as_bytes(), FileDurability::Power)?;
-        Ok(created.is_some())
+        let creation = create_once(&path, text.as_bytes(), FileDurability::Power)?;
+        Ok(creation.is_some())
     }
 
     /// Reads the result of `cell`, and that of its run; `None` if there is none yet.

@@ -189,15 +189,15 @@ impl BatchDir {
         if self.has_result(cell) {
             return Ok(ClaimAttempt::Finished);
         }
-        let last = self.last_attempt(cell);
-        if last > 0 && !self.has_note(cell, last) {
-            if self.is_attempt_alive(cell, last, owner) {
+        let last_number = self.last_attempt(cell);
+        if last_number > 0 && !self.has_note(cell, last_number) {
+            if self.is_attempt_alive(cell, last_number, owner) {
                 return Ok(ClaimAttempt::Taken);
             }
             let note = AttemptNote::new(AttemptEnd::ProcessLost, "its process is gone");
-            self.write_note(cell, last, &note)?;
+            self.write_note(cell, last_number, &note)?;
         }
-        let attempt = last.saturating_add(1);
+        let attempt = last_number.saturating_add(1);
         let text = serde_json::to_vec(owner)
             .map_err(|error| Error::bug("a claim has no JSON form").with_source(error))?;
         let path = self.claim_file(cell, attempt);
@@ -221,11 +221,11 @@ impl BatchDir {
 
     /// Returns the number of the last attempt at `cell`; 0 if there was none.
     pub fn last_attempt(&self, cell: &CellId) -> u32 {
-        let mut last: u32 = 0;
-        while file::exists(&self.claim_file(cell, last.saturating_add(1))) {
-            last = last.saturating_add(1);
+        let mut last_number: u32 = 0;
+        while file::exists(&self.claim_file(cell, last_number.saturating_add(1))) {
+            last_number = last_number.saturating_add(1);
         }
-        last
+        last_number
     }
 
     /// Returns whether a process works on `cell`: on another host it does until its scheduler says

@@ -129,13 +129,13 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
 /// # Errors
 /// There is none. A named one is found even if its record cannot be used.
 pub fn find(wanted: &str, batches: &AbsPath) -> Result<FoundBatch> {
-    let all = list(batches)?;
+    let batch_dirs = list(batches)?;
     if wanted == LAST {
-        return find_last(&all, batches);
+        return find_last(&batch_dirs, batches);
     }
-    let found = BATCH.resolve(wanted, &all, BatchDir::name)?.cloned();
-    let batch =
-        found.ok_or_else(|| missing_error(ErrorKind::Usage, format!("no batch `{wanted}`")))?;
+    let named_batch = BATCH.resolve(wanted, &batch_dirs, BatchDir::name)?.cloned();
+    let batch = named_batch
+        .ok_or_else(|| missing_error(ErrorKind::Usage, format!("no batch `{wanted}`")))?;
     Ok(FoundBatch {
         batch,
         warning: None,
@@ -143,13 +143,15 @@ pub fn find(wanted: &str, batches: &AbsPath) -> Result<FoundBatch> {
 }
 
 /// Finds the last of `all` batches below `batches`, which are sorted from new to old.
-fn find_last(all: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
-    let usable = all.iter().position(|batch| batch.obstacle().is_none());
-    let newest = all.first().and_then(|newest| {
+fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
+    let usable = batch_dirs
+        .iter()
+        .position(|batch| batch.obstacle().is_none());
+    let newest = batch_dirs.first().and_then(|newest| {
         let why = newest.obstacle()?;
         Some(format!("`{}`: {why}", newest.name()))
     });
-    let Some((skipped, batch)) = usable.and_then(|at| Some((at, all.get(at)?))) else {
+    let Some((skipped, batch)) = usable.and_then(|at| Some((at, batch_dirs.get(at)?))) else {
         return Err(match newest {
             None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
             Some(newest) => missing_error(
@@ -206,11 +208,11 @@ impl BatchDir {
         let batch = Self {
             dir: dir::create_unique(batches, &stem, RANDOM_DIGITS)?,
         };
-        let written = batch.write(tasks, configs, describe);
-        if written.is_err() {
+        let write_result = batch.write(tasks, configs, describe);
+        if write_result.is_err() {
             clear::remove(&batch.dir)?;
         }
-        written.map(|()| batch)
+        write_result.map(|()| batch)
     }
 
     fn write(
@@ -301,7 +303,7 @@ impl BatchDir {
     /// Returns the task of the cell with this number, from 0.
     pub fn task(&self, number: u32) -> Result<BatchTask> {
         let path = self.dir.join(POSITIONS);
-        let read = || {
+        let read_position = || {
             let mut positions = file::open(&path)?;
             let at = u64::from(number).saturating_mul(u64::try_from(POSITION_BYTES).unwrap_or(0));
             positions.seek(SeekFrom::Start(at))?;
@@ -314,7 +316,7 @@ impl BatchDir {
             tasks.read_line(&mut line)?;
             Ok(line)
         };
-        let line = read().map_err(|error| file_error("read", path.as_path(), error))?;
+        let line = read_position().map_err(|error| file_error("read", path.as_path(), error))?;
         BatchTask::parse_frozen(line.trim_end()).map_err(|why| {
             let message = format!("task {number} of `{}` is damaged: {why}", self.name());
             Error::new(ErrorKind::Environment, message)

@@ -36,9 +36,9 @@ pub struct BatchPause {
 impl BatchPause {
     /// Returns how long it still lasts; zero if it is over, or if the clock was set back since.
     pub fn remaining(&self) -> Duration {
-        let rest = self.until_ms.saturating_sub(now_ms());
+        let time_left = self.until_ms.saturating_sub(now_ms());
         let rest_max = PAUSE_MAX_MS.saturating_add(CLOCK_SKEW_MAX_MS);
-        Duration::from_millis(if rest > rest_max { 0 } else { rest })
+        Duration::from_millis(if time_left > rest_max { 0 } else { time_left })
     }
 }
 
@@ -56,14 +56,14 @@ impl BatchDir {
 
     /// Pauses the batch, each time for longer; a pause in progress is not prolonged.
     pub fn begin_pause(&self, reason: &str) -> Result<()> {
-        let last = self.pause();
-        if last
+        let last_pause = self.pause();
+        if last_pause
             .as_ref()
             .is_some_and(|pause| !pause.remaining().is_zero())
         {
             return Ok(());
         }
-        let count = last.map_or(0, |pause| pause.count);
+        let count = last_pause.map_or(0, |pause| pause.count);
         let length = pause_after(count);
         let pause = BatchPause {
             until_ms: now_ms().saturating_add(length),
@@ -100,8 +100,8 @@ impl BatchDir {
 
     /// Returns whether the batch was cancelled because a config is wrong.
     pub fn is_config_wrong(&self) -> bool {
-        let read = file::read_regular_capped(&self.cancel_file(), PAUSE_BYTES_MAX);
-        read.is_ok_and(|text| text.as_deref() == Some(WRONG_CONFIG))
+        let cancel_text = file::read_regular_capped(&self.cancel_file(), PAUSE_BYTES_MAX);
+        cancel_text.is_ok_and(|text| text.as_deref() == Some(WRONG_CONFIG))
     }
 
     /// Takes the cancellation back.

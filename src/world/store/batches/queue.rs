@@ -49,13 +49,13 @@ impl BatchDir {
     pub fn open_cells(&self, ids: &[CellId]) -> Result<Vec<OpenCell>> {
         // Claims before results: a cell that ends meanwhile is not mistaken for a lost one.
         let claims = self.claim_names()?;
-        let listed = self.listed_results()?;
-        let attempts = last_attempts(&claims, &listed);
+        let listed_results = self.listed_results()?;
+        let attempts = last_attempts(&claims, &listed_results);
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let open = numbers
+        let open_cells = numbers
             .zip(ids)
-            .filter(|(_, id)| !is_listed(&listed, id.as_str()));
-        let cells = open.map(|(number, id)| {
+            .filter(|(_, id)| !is_listed(&listed_results, id.as_str()));
+        let cells = open_cells.map(|(number, id)| {
             let attempt = attempts.get(id.as_str()).copied().unwrap_or(0);
             let note = (attempt > 0)
                 .then(|| self.attempt_note(id, attempt))
@@ -74,11 +74,11 @@ impl BatchDir {
 
     /// Returns the numbers of the cells with these ids that have no result, in their order.
     pub fn unfinished_numbers(&self, ids: &[CellId]) -> Result<VecDeque<u32>> {
-        let listed = self.listed_results()?;
+        let listed_results = self.listed_results()?;
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
         let unfinished = numbers
             .zip(ids)
-            .filter(|(_, id)| !is_listed(&listed, id.as_str()));
+            .filter(|(_, id)| !is_listed(&listed_results, id.as_str()));
         Ok(unfinished.map(|(number, _)| number).collect())
     }
 
@@ -118,8 +118,8 @@ impl BatchDir {
 
     /// Returns how jobs were submitted last, if that was recorded.
     pub fn settings(&self) -> Option<Vec<u8>> {
-        let read = file::read_regular_capped(&self.settings_file(), SETTINGS_BYTES_MAX);
-        read.ok().flatten()
+        let content = file::read_regular_capped(&self.settings_file(), SETTINGS_BYTES_MAX);
+        content.ok().flatten()
     }
 
     /// Records that no further cell should begin on `node`, and why.

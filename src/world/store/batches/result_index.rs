@@ -65,8 +65,8 @@ pub fn missing_max(results: usize) -> usize {
 
 /// Returns whether `listed`, which is sorted, has a result of `cell`.
 pub(super) fn is_listed(listed: &[ListedResult], cell: &str) -> bool {
-    let found = listed.binary_search_by(|result| result.id.as_str().cmp(cell));
-    found.is_ok()
+    let position = listed.binary_search_by(|result| result.id.as_str().cmp(cell));
+    position.is_ok()
 }
 
 impl BatchDir {
@@ -78,7 +78,7 @@ impl BatchDir {
     /// Lists the results, sorted by the ids of their cells. No file is opened.
     pub(super) fn listed_results(&self) -> Result<Vec<ListedResult>> {
         let entries = dir::numbered_names_if_exists(&self.results_dir())?;
-        let mut listed: Vec<ListedResult> = entries
+        let mut listed_results: Vec<ListedResult> = entries
             .into_iter()
             .filter(|entry| !entry.name.starts_with('.'))
             .filter_map(|mut entry| {
@@ -90,8 +90,8 @@ impl BatchDir {
                 })
             })
             .collect();
-        listed.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-        Ok(listed)
+        listed_results.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        Ok(listed_results)
     }
 
     /// Reads the first lines of the `listed` results, from the index as far as it has them. An
@@ -105,8 +105,9 @@ impl BatchDir {
 
     /// Adds all results to the index that are not in it.
     pub fn update_index(&self) -> Result<()> {
-        let listed = self.listed_results()?;
-        self.parse_and_index::<IgnoredAny>(&listed, 1).map(drop)
+        let listed_results = self.listed_results()?;
+        self.parse_and_index::<IgnoredAny>(&listed_results, 1)
+            .map(drop)
     }
 
     fn parse_and_index<R: DeserializeOwned + Send>(
@@ -122,24 +123,24 @@ impl BatchDir {
         let readers = readers.clamp(1, cores.min(READERS_MAX));
         let share = listed.len().div_ceil(readers).max(1);
         let parts = thread::scope(|scope| {
-            let started: Vec<_> = listed
+            let readers: Vec<_> = listed
                 .chunks(share)
                 .zip(lines.chunks(share))
                 .map(|(listed, lines)| scope.spawn(move || self.parse_all(listed, lines)))
                 .collect();
             let panicked = |_| Err(Error::bug("reading results failed unexpectedly"));
-            let joined = started.into_iter();
-            joined
+            let reader_threads = readers.into_iter();
+            reader_threads
                 .map(|reader| reader.join().unwrap_or_else(panicked))
                 .collect::<Result<Vec<_>>>()
         })?;
         let heads: Vec<Option<ResultHead<R>>> = parts.into_iter().flatten().collect();
-        let missing = heads
+        let missing_heads = heads
             .iter()
             .flatten()
             .filter(|head| head.unindexed.is_some())
             .count();
-        if missing >= missing_max {
+        if missing_heads >= missing_max {
             let texts = heads.iter().zip(&lines).map(|(head, line)| {
                 let unindexed = head.as_ref()?.unindexed.as_deref();
                 unindexed.or(*line)
@@ -173,13 +174,13 @@ impl BatchDir {
     fn read_head<R: DeserializeOwned>(&self, cell: &str) -> Result<Option<ResultHead<R>>> {
         let path = self.results_dir().join(format!("{cell}{RESULT_SUFFIX}"));
         let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        let read = || -> std::io::Result<String> {
+        let read_head = || -> std::io::Result<String> {
             let mut line = String::new();
             let mut reader = BufReader::new(file::open(&path)?.take(HEAD_BYTES_MAX));
             reader.read_line(&mut line)?;
             Ok(line)
         };
-        let mut line = match read() {
+        let mut line = match read_head() {
             Ok(line) => line,
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(damaged().with_source(error)),

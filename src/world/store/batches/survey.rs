@@ -103,9 +103,9 @@ impl BatchDir {
     pub fn survey<R: CountedResult>(&self, cells: u32) -> Result<BatchSurvey<R>> {
         // Claims before results: a cell that ends meanwhile is not mistaken for a lost one.
         let claims = self.claim_names()?;
-        let listed = self.listed_results()?;
+        let listed_results = self.listed_results()?;
         let this_process = ClaimOwner::this_process("", None);
-        let begun = last_attempts(&claims, &listed)
+        let begun_cells = last_attempts(&claims, &listed_results)
             .into_iter()
             .filter_map(|(cell, attempt)| {
                 let id = CellId::parse(cell)?;
@@ -114,8 +114,8 @@ impl BatchDir {
             .collect();
         Ok(BatchSurvey {
             cells: usize::try_from(cells).unwrap_or(usize::MAX),
-            results: self.parse_results(&listed)?,
-            begun,
+            results: self.parse_results(&listed_results)?,
+            begun: begun_cells,
         })
     }
 
@@ -166,8 +166,8 @@ pub(super) fn last_attempts<'c>(
             continue;
         };
         if !is_listed(listed, cell) {
-            let last = attempts.entry(cell).or_default();
-            *last = attempt.max(*last);
+            let last_attempt = attempts.entry(cell).or_default();
+            *last_attempt = attempt.max(*last_attempt);
         }
     }
     attempts

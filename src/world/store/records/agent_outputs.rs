@@ -21,17 +21,17 @@ const LINE_BYTES: usize = 16 * 1024;
 /// Escapes `text` with a backslash before each bracket that starts a line, because massgen's own
 /// lines about an agent start with one.
 pub(crate) fn escape_brackets(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let words = line.trim_start_matches([' ', '\t']);
         let (blanks, words) = line.split_at(line.len().saturating_sub(words.len()));
-        out.push_str(blanks);
+        escaped_text.push_str(blanks);
         if words.starts_with('[') {
-            out.push('\\');
+            escaped_text.push('\\');
         }
-        out.push_str(words);
+        escaped_text.push_str(words);
     }
-    out
+    escaped_text
 }
 
 /// Continues a line that massgen started with `text`, and applies [`escape_brackets`] to the lines
@@ -85,8 +85,8 @@ impl PendingOutput {
             None if self.unwritten.len() < LINE_BYTES => return String::new(),
             None => self.unwritten.len(),
         };
-        let rest = self.unwritten.split_off(end);
-        std::mem::replace(&mut self.unwritten, rest)
+        let partial_line = self.unwritten.split_off(end);
+        std::mem::replace(&mut self.unwritten, partial_line)
     }
 
     fn take_event(&mut self, agent: &AgentId) -> Option<Event> {
@@ -115,7 +115,7 @@ impl AgentOutputs {
     /// immediately.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
         let pieces = self.redacted_streams.apply(event);
-        let added = self.add_all(&pieces);
+        let add_result = self.add_all(&pieces);
         let agents = match event.agent() {
             Some(agent) => vec![agent.clone()],
             None => self.pending.keys().cloned().collect(),
@@ -125,28 +125,28 @@ impl AgentOutputs {
             .filter(|agent| !self.redacted_streams.is_streaming(agent))
             .cloned()
             .collect();
-        added.and(self.flush_all(&ended_agents))
+        add_result.and(self.flush_all(&ended_agents))
     }
 
     /// Ends the streams of all agents.
     pub(crate) fn end_all(&mut self) -> Result<()> {
         let pieces = self.redacted_streams.end_all();
-        let added = self.add_all(&pieces);
+        let add_result = self.add_all(&pieces);
         let agents: Vec<AgentId> = self.pending.keys().cloned().collect();
-        added.and(self.flush_all(&agents))
+        add_result.and(self.flush_all(&agents))
     }
 
     /// Adds pieces of text. If one cannot be written, the others still are.
     fn add_all(&mut self, pieces: &[Event]) -> Result<()> {
-        let mut added = Ok(());
+        let mut add_result = Ok(());
         for piece in pieces {
             if let Event::Model(ModelEvent::Text { agent, text }) = piece {
-                added = added.and(self.add(agent, ReplyTextKind::Text, text));
+                add_result = add_result.and(self.add(agent, ReplyTextKind::Text, text));
             } else if let Event::Model(ModelEvent::Reasoning { agent, text }) = piece {
-                added = added.and(self.add(agent, ReplyTextKind::Reasoning, text));
+                add_result = add_result.and(self.add(agent, ReplyTextKind::Reasoning, text));
             }
         }
-        added
+        add_result
     }
 
     fn add(&mut self, agent: &AgentId, kind: ReplyTextKind, clean: &str) -> Result<()> {
@@ -157,12 +157,12 @@ impl AgentOutputs {
             Ok(())
         };
         let pending = self.pending.entry(agent.clone());
-        let pending = pending.or_insert_with(|| PendingOutput::new(kind));
-        pending.add(clean);
-        if pending.unlogged.len() >= EVENT_BYTES {
-            self.ready.extend(pending.take_event(agent));
+        let pending_output = pending.or_insert_with(|| PendingOutput::new(kind));
+        pending_output.add(clean);
+        if pending_output.unlogged.len() >= EVENT_BYTES {
+            self.ready.extend(pending_output.take_event(agent));
         }
-        let lines = pending.take_lines();
+        let lines = pending_output.take_lines();
         flushed.and(self.write(agent, &escape_brackets(&lines)))
     }
 
@@ -173,11 +173,11 @@ impl AgentOutputs {
 
     /// Writes all that remains of the text of `agent`.
     fn flush_agent(&mut self, agent: &AgentId) -> Result<()> {
-        let Some(mut pending) = self.pending.remove(agent) else {
+        let Some(mut pending_output) = self.pending.remove(agent) else {
             return Ok(());
         };
-        self.ready.extend(pending.take_event(agent));
-        let mut last_line = pending.unwritten;
+        self.ready.extend(pending_output.take_event(agent));
+        let mut last_line = pending_output.unwritten;
         if !last_line.is_empty() {
             last_line.push('\n');
         }

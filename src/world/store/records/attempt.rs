@@ -203,10 +203,10 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
     } = event
     {
         let call = format!("[tool] {} {arguments}", escape_name(tool));
-        let denied = denied
+        let denial_text = denied
             .as_ref()
             .map(|reason| format!("\n{}", format_marked("denied", reason)));
-        Some(call + &denied.unwrap_or_default())
+        Some(call + &denial_text.unwrap_or_default())
     } else if let ToolEvent::ToolFinished {
         tool,
         success,
@@ -226,11 +226,14 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
 
 /// Returns the lines for a plan: its progress, and each step.
 fn plan_note(plan: &TaskPlan) -> String {
-    let (done, all) = (plan.completed_count(), plan.entries.len());
+    let (done_count, entry_count) = (plan.completed_count(), plan.entries.len());
     let steps = plan.entries.iter();
     let steps = steps.map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content));
     let steps: String = steps.collect();
-    format_marked("plan", &format!("{done} of {all} done{steps}"))
+    format_marked(
+        "plan",
+        &format!("{done_count} of {entry_count} done{steps}"),
+    )
 }
 
 /// Returns the line for the decision of a person or a hook about a tool call.

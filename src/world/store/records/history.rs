@@ -47,14 +47,14 @@ impl CoordinationHistory {
 
     /// Returns the content of `coordination_events.json`.
     pub(crate) fn json(&self, view: &AttemptProgress) -> Value {
-        let last = self.entries.last();
-        let ended = last.filter(|last| last.event_type == "session_end");
+        let last_entry = self.entries.last();
+        let session_end = last_entry.filter(|last| last.event_type == "session_end");
         json!({
             "session_metadata": {
                 "user_prompt": view.question,
                 "agent_ids": view.agents.keys().collect::<Vec<_>>(),
                 "start_time": view.started.unix_seconds(),
-                "end_time": ended.map(|ended| ended.at.unix_seconds()),
+                "end_time": session_end.map(|session_end| session_end.at.unix_seconds()),
                 "final_winner": view.winner,
             },
             "events": self.entries,
@@ -170,8 +170,8 @@ fn describe_delivery_event(event: &DeliveryEvent) -> Option<(&'static str, Strin
     } else if let DeliveryEvent::FinalAnswer { .. } = event {
         ("final_answer", String::new())
     } else if let DeliveryEvent::Delivered { rows, .. } = event {
-        let delivered = rows.iter().filter(|row| row.outcome.is_delivered());
-        ("delivered", count_noun(delivered.count(), "file"))
+        let delivered_rows = rows.iter().filter(|row| row.outcome.is_delivered());
+        ("delivered", count_noun(delivered_rows.count(), "file"))
     } else if let DeliveryEvent::Checked { finding, .. } = event {
         let details = format!("{}: {}", finding.check, finding.verdict);
         ("checked", details)

@@ -51,7 +51,7 @@ pub struct RecordedRunMetadata {
 impl RunMetadata {
     /// Returns the content of the file. Secrets are redacted before YAML folds and escapes strings.
     pub(crate) fn to_yaml(&self, timestamp: &str, redactor: &Redactor) -> Result<String> {
-        let written = RunMetadataFile {
+        let metadata_file = RunMetadataFile {
             query: &self.query,
             timestamp,
             session_id: &self.session_id,
@@ -61,10 +61,10 @@ impl RunMetadata {
             massgen_version: env!("CARGO_PKG_VERSION"),
             config: self.config.as_deref(),
         };
-        let written = serde_json::to_value(&written).map_err(|error| {
+        let metadata_json = serde_json::to_value(&metadata_file).map_err(|error| {
             Error::bug("the run's metadata has no JSON form").with_source(error)
         })?;
-        serde_yaml::to_string(&redactor.json(written))
+        serde_yaml::to_string(&redactor.json(metadata_json))
             .map_err(|error| Error::bug("the run's metadata has no YAML form").with_source(error))
     }
 }

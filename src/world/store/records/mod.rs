@@ -218,8 +218,8 @@ impl Recorder {
         }) = event
         {
             let mut view = AttemptProgress::new(Arc::clone(question), agents, *attempt, at.clone());
-            if let Some(earlier) = &mut self.attempt {
-                view.spent = std::mem::take(&mut earlier.view.spent);
+            if let Some(earlier_attempt) = &mut self.attempt {
+                view.spent = std::mem::take(&mut earlier_attempt.view.spent);
             }
             self.open_attempt(view);
         }
@@ -253,8 +253,8 @@ impl Recorder {
     }
 
     fn write_status_now(&mut self, at: &LocalDateTime) {
-        let first = self.first_event_at.as_ref();
-        let elapsed = first.map_or(Duration::ZERO, |first| at.since(first));
+        let first_time = self.first_event_at.as_ref();
+        let elapsed = first_time.map_or(Duration::ZERO, |first| at.since(first));
         let Some(attempt) = &mut self.attempt else {
             return;
         };

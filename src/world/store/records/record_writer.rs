@@ -162,11 +162,11 @@ fn vote_record(
             .get(agent)
             .map(|progress| progress.number.to_string())
     };
-    let answered = view
+    let answered_agents = view
         .agents
         .iter()
         .filter(|(_, progress)| progress.answer_count > 0);
-    let (options, options_anon): (Vec<_>, Vec<_>) = answered
+    let (options, options_anon): (Vec<_>, Vec<_>) = answered_agents
         .map(|(agent, progress)| (agent.as_str(), progress.number.to_string()))
         .unzip();
     let mapping: Map<String, Value> = view

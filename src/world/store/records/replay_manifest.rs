@@ -30,9 +30,9 @@ pub struct ReplayManifest {
 impl ReplayManifest {
     /// Returns the content of the file.
     pub(crate) fn to_yaml(&self, redactor: &Redactor) -> Result<String> {
-        let written = serde_json::to_value(self)
+        let manifest_json = serde_json::to_value(self)
             .map_err(|error| Error::bug("how the run began has no JSON form").with_source(error))?;
-        serde_yaml::to_string(&redactor.json(written))
+        serde_yaml::to_string(&redactor.json(manifest_json))
             .map_err(|error| Error::bug("how the run began has no YAML form").with_source(error))
     }
 }

@@ -135,7 +135,7 @@ fn is_plain(value: &Value) -> bool {
 /// understands the escape.
 fn on_one_line(value: &Value) -> String {
     let json = value.to_string();
-    let refused = |c: char| {
+    let is_refused = |c: char| {
         matches!(
             c,
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
@@ -143,7 +143,7 @@ fn on_one_line(value: &Value) -> String {
     };
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
-        if refused(c) {
+        if is_refused(c) {
             let code = u32::from(c);
             // Writing to a `String` cannot fail.
             match u16::try_from(code) {

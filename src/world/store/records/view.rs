@@ -141,9 +141,9 @@ impl AttemptProgress {
         attempt: u32,
         started: LocalDateTime,
     ) -> Self {
-        let mut sorted = agents.to_vec();
-        sorted.sort();
-        let agents = sorted
+        let mut sorted_agents = agents.to_vec();
+        sorted_agents.sort();
+        let agents = sorted_agents
             .into_iter()
             .enumerate()
             .map(|(index, agent)| (agent, AgentProgress::new(AgentNumber::from_index(index))))
@@ -175,11 +175,11 @@ impl AttemptProgress {
         }
         self.apply_to_run(event);
         event.add_to_totals(&mut self.spent);
-        let done = match self.exit_status {
+        let done_percentage = match self.exit_status {
             Some(_) => 100,
             None => self.done_percentage().min(99),
         };
-        self.completion_percentage = self.completion_percentage.max(done);
+        self.completion_percentage = self.completion_percentage.max(done_percentage);
     }
 
     fn apply_to_run(&mut self, event: &Event) {
@@ -250,9 +250,9 @@ impl AttemptProgress {
     }
 
     fn done_percentage(&self) -> u32 {
-        let mut done: usize = 0;
+        let mut done_steps: usize = 0;
         for progress in self.agents.values() {
-            done += match (
+            done_steps += match (
                 progress.status.has_dropped_out(),
                 progress.answer_count,
                 &progress.vote,
@@ -262,8 +262,8 @@ impl AttemptProgress {
                 (_, 0, None) => 0,
             };
         }
-        let all = self.agents.len().saturating_mul(2).max(1);
-        u32::try_from(done.saturating_mul(100) / all).unwrap_or(100)
+        let all_steps = self.agents.len().saturating_mul(2).max(1);
+        u32::try_from(done_steps.saturating_mul(100) / all_steps).unwrap_or(100)
     }
 }
 
