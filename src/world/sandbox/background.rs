@@ -122,11 +122,11 @@ impl BackgroundCommands {
         on_completion: CompletionHook,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let mut commands = self.commands();
-        let running = commands.values().filter(|entry| !entry.has_ended()).count();
-        if running >= RUNNING_MAX {
+        let running_count = commands.values().filter(|entry| !entry.has_ended()).count();
+        if running_count >= RUNNING_MAX {
             return Err(BackgroundStartError::TooMany);
         }
-        let started = Instant::now();
+        let start_time = Instant::now();
         let follow = start()?;
         let interrupt = CommandInterrupt::new()?;
         let progress = Arc::new(Mutex::new(BackgroundProgress {
@@ -136,7 +136,7 @@ impl BackgroundCommands {
         let worker = BackgroundWorker {
             interrupt: interrupt.clone(),
             progress: Arc::clone(&progress),
-            started,
+            started: start_time,
         };
         let thread = thread::Builder::new().name("background".to_owned());
         let thread = thread.spawn(move || worker.follow(follow, on_completion))?;
@@ -146,7 +146,7 @@ impl BackgroundCommands {
             .map_or(1, |last| last.0.saturating_add(1));
         let entry = BackgroundEntry {
             command: command.to_owned(),
-            started,
+            started: start_time,
             interrupt,
             progress,
             thread: Some(thread),
@@ -227,7 +227,7 @@ pub(in crate::world) fn follow_in_sandbox(
         stderr: writer.try_clone()?.into(),
         stdout: writer.into(),
     };
-    let mut running = sandbox.start(policy, streams, network.as_deref())?;
+    let mut command_run = sandbox.start(policy, streams, network.as_deref())?;
     let disk = DiskWatch::for_policy(policy);
     let follow: OutputFollower = Box::new(move |interrupt, on_output| {
         let bounds = ProcessBounds {
@@ -235,10 +235,11 @@ pub(in crate::world) fn follow_in_sandbox(
             disk: Some(&disk),
             ..ProcessBounds::default()
         };
-        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(reader, on_output)], &bounds);
+        let exit_reason =
+            command_run.run_to_end(&mut [ProcessOutput::new(reader, on_output)], &bounds);
         // The proxy must serve until the command has ended.
         drop(network);
-        Ok((exit_reason?, running.notes()))
+        Ok((exit_reason?, command_run.notes()))
     });
     Ok(follow)
 }

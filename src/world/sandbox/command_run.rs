@@ -151,9 +151,9 @@ pub(in crate::world) struct OutputPipes {
 impl OutputPipes {
     /// Opens the pipes and returns their write ends: standard output and standard error.
     pub(in crate::world) fn open() -> io::Result<(Self, [OwnedFd; 2])> {
-        let (stdout, out) = pipe()?;
+        let (stdout, stdout_end) = pipe()?;
         let (stderr, err) = pipe()?;
-        Ok((Self { stdout, stderr }, [out.into(), err.into()]))
+        Ok((Self { stdout, stderr }, [stdout_end.into(), err.into()]))
     }
 }
 
@@ -459,10 +459,10 @@ mod tests {
     #[test]
     fn an_exit_before_the_timeout_counts_even_if_noticed_later() {
         for (exits, expected) in [(true, ExitReason::Exited(0)), (false, ExitReason::TimedOut)] {
-            let (output, mut written) = pipe().unwrap();
-            written.write_all(b"all of it").unwrap();
-            let mut read = Vec::new();
-            let mut on_output = |bytes: &[u8]| read.extend_from_slice(bytes);
+            let (output, mut writer) = pipe().unwrap();
+            writer.write_all(b"all of it").unwrap();
+            let mut bytes_read = Vec::new();
+            let mut on_output = |bytes: &[u8]| bytes_read.extend_from_slice(bytes);
             let bounds = ProcessBounds {
                 until: Some(Instant::now()),
                 ..ProcessBounds::default()
@@ -471,13 +471,13 @@ mod tests {
                 exits,
                 ..LateProcess::default()
             };
-            let mut running = CommandRun::new(process);
-            assert_eq!(running.wait_until_started(None).unwrap(), None);
-            let exit_reason = running
+            let mut command_run = CommandRun::new(process);
+            assert_eq!(command_run.wait_until_started(None).unwrap(), None);
+            let exit_reason = command_run
                 .run_to_end(&mut [ProcessOutput::new(output, &mut on_output)], &bounds)
                 .unwrap();
             assert_eq!(exit_reason, expected);
-            assert_eq!(read, b"all of it");
+            assert_eq!(bytes_read, b"all of it");
         }
     }
 }

@@ -68,16 +68,19 @@ impl DiskWatch {
             let mut layers = policy.layers.iter();
             layers.find(|layer| layer.root == *root)
         };
-        let writable = policy
+        let writable_paths = policy
             .open
             .iter()
             .filter(|opening| opening.permission == Permission::Write);
-        let written = writable.map(|opening| match layer(&opening.path) {
+        let written_paths = writable_paths.map(|opening| match layer(&opening.path) {
             Some(layer) => layer.upper.clone(),
             None => opening.path.clone(),
         });
         let own_directories = [policy.home.clone(), policy.scratch.clone()];
-        Self::new(written.chain(own_directories).collect(), &policy.limits)
+        Self::new(
+            written_paths.chain(own_directories).collect(),
+            &policy.limits,
+        )
     }
 
     /// Watches these paths.

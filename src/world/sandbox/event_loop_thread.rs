@@ -22,7 +22,7 @@ pub(in crate::world::sandbox) struct EventLoopThread {
 impl EventLoopThread {
     /// Starts a thread with this name.
     pub(in crate::world::sandbox) fn start(name: &str) -> Result<Self> {
-        let failed = |error| {
+        let start_error = |error| {
             let message = format!("cannot start the thread for {name}");
             Error::new(ErrorKind::Environment, message)
                 .with_source(error)
@@ -31,12 +31,12 @@ impl EventLoopThread {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(failed)?;
+            .map_err(start_error)?;
         let handle = runtime.handle().clone();
         let (stop_on_drop, dropped) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned());
         let run_until_dropped = move || drop(runtime.block_on(dropped));
-        thread.spawn(run_until_dropped).map_err(failed)?;
+        thread.spawn(run_until_dropped).map_err(start_error)?;
         Ok(Self {
             handle,
             _stop_on_drop: stop_on_drop,

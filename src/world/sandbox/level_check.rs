@@ -149,8 +149,8 @@ impl LevelCheckDirectories {
         for dir in dirs {
             dir::create(&root.join(dir))?;
         }
-        for known in ["inside/known", "outside/known", "project/known"] {
-            file::replace(&root.join(known), b"x\n", FileDurability::Process)?;
+        for known_path in ["inside/known", "outside/known", "project/known"] {
+            file::replace(&root.join(known_path), b"x\n", FileDurability::Process)?;
         }
         file::replace_link(&root.join("inside/link"), Path::new("../outside/known"))?;
         Ok(Self {
@@ -188,7 +188,7 @@ impl LevelCheckDirectories {
             network: None,
         };
         Ok(match sandbox.run(&policy, wait) {
-            Ok(finished) => reported_deviation(level, &finished.exit_reason),
+            Ok(output) => reported_deviation(level, &output.exit_reason),
             Err(error) => Some(format!("cannot start a process in it: {error}")),
         })
     }
@@ -233,10 +233,10 @@ impl LevelCheckDirectories {
             ("project/new", level == SandboxLevel::Namespaces),
             ("upper/new", level == SandboxLevel::Overlay),
         ];
-        let wrong = expected
+        let wrong_path = expected
             .iter()
             .find(|(path, expected)| is_there(path) != *expected);
-        wrong.map(|(path, expected)| {
+        wrong_path.map(|(path, expected)| {
             let state = if *expected { "is missing" } else { "came out" };
             format!("`{path}` {state}")
         })
@@ -256,8 +256,8 @@ fn check_script(level: SandboxLevel) -> String {
         format!("{{ {script}; }} 2>/dev/null {on_wrong} exit {status}\n")
     };
     let numbered = (STATUS_FIRST..).zip(CASES);
-    let tried = numbered.filter(|(_, case)| case.tried_in.contains(&level));
-    let lines: String = tried.map(line).collect();
+    let tried_cases = numbered.filter(|(_, case)| case.tried_in.contains(&level));
+    let lines: String = tried_cases.map(line).collect();
     lines + "exit 0\n"
 }
 

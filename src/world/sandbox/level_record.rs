@@ -108,11 +108,11 @@ impl LevelRecord {
             return;
         };
         let entry = HeldLevel { level, facts };
-        let mut known = self.read();
-        known.retain(|other| *other != entry);
-        known.insert(0, entry);
-        known.truncate(ENTRIES_MAX);
-        if let Ok(bytes) = serde_json::to_vec(&known) {
+        let mut entries = self.read();
+        entries.retain(|other| *other != entry);
+        entries.insert(0, entry);
+        entries.truncate(ENTRIES_MAX);
+        if let Ok(bytes) = serde_json::to_vec(&entries) {
             self.0.write(&bytes);
         }
     }
@@ -120,8 +120,8 @@ impl LevelRecord {
     /// Reads the file; one that is not trusted is empty.
     fn read(&self) -> Vec<HeldLevel> {
         let bytes = self.0.read();
-        let known = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        known.unwrap_or_default()
+        let entries = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        entries.unwrap_or_default()
     }
 }
 
@@ -130,8 +130,8 @@ impl RecordPlace {
     fn read(&self) -> Option<Vec<u8>> {
         match self {
             RecordPlace::User(dir) => {
-                let read = file::read_own_capped(&dir.join(DIRECTORY).join(FILE), BYTES_MAX);
-                read.ok()?.ok()?
+                let content = file::read_own_capped(&dir.join(DIRECTORY).join(FILE), BYTES_MAX);
+                content.ok()?.ok()?
             }
             RecordPlace::System(dir) => {
                 let directory = PrivateDirectory::open(dir, DIRECTORY).ok()?;
@@ -145,15 +145,15 @@ impl RecordPlace {
         match self {
             RecordPlace::User(dir) => {
                 let dir = dir.join(DIRECTORY);
-                let created = dir::create_all(&dir, DirectoryAudience::User);
-                let written = created
+                let directory = dir::create_all(&dir, DirectoryAudience::User);
+                let result = directory
                     .and_then(|()| file::replace(&dir.join(FILE), bytes, FileDurability::Process));
-                written.unwrap_or_default();
+                result.unwrap_or_default();
             }
             RecordPlace::System(dir) => {
                 let directory = PrivateDirectory::open_or_create(dir, DIRECTORY);
-                let written = directory.and_then(|directory| directory.replace(FILE, bytes));
-                written.unwrap_or_default();
+                let result = directory.and_then(|directory| directory.replace(FILE, bytes));
+                result.unwrap_or_default();
             }
         }
     }
@@ -228,11 +228,11 @@ mod tests {
     #[test]
     fn a_level_that_held_is_known_for_the_same_facts_only() {
         let runtime_dir = RuntimeDir::new();
-        let own = executable("/proc/self/exe");
+        let own_program = executable("/proc/self/exe");
         assert!(!runtime_dir.contains(SandboxLevel::Overlay));
         runtime_dir
             .record()
-            .add(SandboxLevel::Overlay, &own, &runtime_dir.path);
+            .add(SandboxLevel::Overlay, &own_program, &runtime_dir.path);
         assert!(runtime_dir.contains(SandboxLevel::Overlay));
         assert!(!runtime_dir.contains(SandboxLevel::Namespaces));
         let other = executable("/bin/sh");
@@ -242,31 +242,32 @@ mod tests {
                 .contains(SandboxLevel::Overlay, &other, &runtime_dir.path);
         assert!(!with_other, "another program");
         let elsewhere = executable("/proc");
-        let there = runtime_dir
-            .record()
-            .contains(SandboxLevel::Overlay, &own, &elsewhere);
-        assert!(!there, "another file system");
-        let known = fs::read_to_string(runtime_dir.file()).unwrap();
+        let is_contained =
+            runtime_dir
+                .record()
+                .contains(SandboxLevel::Overlay, &own_program, &elsewhere);
+        assert!(!is_contained, "another file system");
+        let record_text = fs::read_to_string(runtime_dir.file()).unwrap();
         for (fact, what) in [
             ("Linux", "another kernel"),
             ("first process", "another container"),
         ] {
-            let other = known.replace(fact, "other");
-            assert_ne!(other, known, "{what}");
+            let other = record_text.replace(fact, "other");
+            assert_ne!(other, record_text, "{what}");
             fs::write(runtime_dir.file(), other).unwrap();
             assert!(!runtime_dir.contains(SandboxLevel::Overlay), "{what}");
         }
-        fs::write(runtime_dir.file(), known).unwrap();
+        fs::write(runtime_dir.file(), record_text).unwrap();
         assert!(runtime_dir.contains(SandboxLevel::Overlay));
     }
 
     #[test]
     fn a_file_that_others_may_change_is_not_trusted() {
         let runtime_dir = RuntimeDir::new();
-        let own = executable("/proc/self/exe");
+        let own_program = executable("/proc/self/exe");
         runtime_dir
             .record()
-            .add(SandboxLevel::Overlay, &own, &runtime_dir.path);
+            .add(SandboxLevel::Overlay, &own_program, &runtime_dir.path);
         let mode = fs::metadata(runtime_dir.file())
             .unwrap()
             .permissions()
@@ -304,11 +305,11 @@ mod tests {
     #[test]
     fn the_record_in_the_directory_of_the_system_is_for_its_user_alone() {
         let system = RuntimeDir::new();
-        let own = executable("/proc/self/exe");
+        let own_program = executable("/proc/self/exe");
         let record = system.system_record(&[]).unwrap();
-        let contains = || record.contains(SandboxLevel::Overlay, &own, &system.path);
+        let contains = || record.contains(SandboxLevel::Overlay, &own_program, &system.path);
         assert!(!contains());
-        record.add(SandboxLevel::Overlay, &own, &system.path);
+        record.add(SandboxLevel::Overlay, &own_program, &system.path);
         assert!(contains());
         for (path, open, closed) in [
             (system.dir.path().to_owned(), 0o1777, 0o755),

@@ -355,9 +355,9 @@ impl Sandbox {
         stdin: Option<OwnedFd>,
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let started = Instant::now();
+        let start_time = Instant::now();
         if wait.interrupt.is_raised() {
-            return Ok(CommandOutput::from_interrupt(started.elapsed()));
+            return Ok(CommandOutput::from_interrupt(start_time.elapsed()));
         }
         let (outputs, [stdout, stderr]) = OutputPipes::open()?;
         let streams = ProcessStreams {
@@ -367,13 +367,13 @@ impl Sandbox {
         };
         let disk = DiskWatch::for_policy(policy);
         let bounds = ProcessBounds {
-            until: started.checked_add(wait.time_max),
+            until: start_time.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disk),
             network: wait.network,
         };
-        let mut running = self.begin(policy, streams)?;
-        running.capture(outputs, &bounds, wait.output_bytes_max, started)
+        let mut command_run = self.begin(policy, streams)?;
+        command_run.capture(outputs, &bounds, wait.output_bytes_max, start_time)
     }
 
     /// Like [`Sandbox::run`], with these bytes as the standard input.
@@ -386,10 +386,10 @@ impl Sandbox {
         bytes: &[u8],
         wait: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let (stdin, mut written) = pipe()?;
+        let (stdin, mut writer) = pipe()?;
         thread::scope(|scope| {
             // A command may exit without reading all of it.
-            let write = move || written.write_all(bytes).unwrap_or_default();
+            let write = move || writer.write_all(bytes).unwrap_or_default();
             thread::Builder::new().spawn_scoped(scope, write)?;
             self.run_with_input(policy, Some(stdin.into()), wait)
         })
@@ -414,9 +414,9 @@ impl Sandbox {
             network,
             ..ProcessBounds::default()
         };
-        let mut running = self.begin(policy, streams)?;
-        let exit_reason = running.run_to_end(&mut [], &bounds)?;
-        Ok((exit_reason, running.notes()))
+        let mut command_run = self.begin(policy, streams)?;
+        let exit_reason = command_run.run_to_end(&mut [], &bounds)?;
+        Ok((exit_reason, command_run.notes()))
     }
 
     /// Starts a process without waiting for its end, and waits until it runs.
@@ -430,9 +430,9 @@ impl Sandbox {
         streams: ProcessStreams,
         network: Option<&NetworkProxy>,
     ) -> io::Result<CommandRun<SandboxProcess>> {
-        let mut running = self.begin(policy, streams)?;
-        match running.wait_until_started(network)? {
-            None => Ok(running),
+        let mut command_run = self.begin(policy, streams)?;
+        match command_run.wait_until_started(network)? {
+            None => Ok(command_run),
             Some(exit_reason) => Err(io::Error::other(exit_reason)),
         }
     }
@@ -470,9 +470,9 @@ impl Sandbox {
             ..
         } = &*self.0;
         if policy.level != *level {
-            let wanted = policy.level;
+            let policy_level = policy.level;
             let message = format!(
-                "policy was compiled for sandbox level `{wanted}`, but `{level}` is in force"
+                "policy was compiled for sandbox level `{policy_level}`, but `{level}` is in force"
             );
             return Err(io::Error::other(message));
         }
@@ -509,23 +509,23 @@ mod tests {
 
     #[test]
     fn only_a_program_fails_in_a_sandbox_that_was_built() {
-        let refused = |step: &str| ExitReason::Refused {
+        let refusal = |step: &str| ExitReason::Refused {
             step: step.to_owned(),
             why: "Resource temporarily unavailable".to_owned(),
         };
         let of_program = [
             ExitReason::Exited(1),
             ExitReason::Signalled(libc::SIGKILL),
-            refused("starting `a`"),
+            refusal("starting `a`"),
         ];
         for exit_reason in of_program {
             assert!(exit_reason.is_failure_of_program(), "{exit_reason}");
         }
         let of_sandbox = [
-            refused("starting a thread"),
-            refused("starting"),
-            refused("start the command in its container"),
-            refused("confining itself with Landlock"),
+            refusal("starting a thread"),
+            refusal("starting"),
+            refusal("start the command in its container"),
+            refusal("confining itself with Landlock"),
         ];
         for exit_reason in of_sandbox {
             assert!(!exit_reason.is_failure_of_program(), "{exit_reason}");

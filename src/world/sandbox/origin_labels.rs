@@ -30,14 +30,14 @@ impl ContainerOrigin<'_> {
     /// Returns the labels for objects that this process creates.
     pub(in crate::world::sandbox) fn labels(&self) -> [(String, String); 6] {
         let own_pid = std::process::id();
-        let started = proc::start_time(own_pid).unwrap_or_default();
+        let start_time = proc::start_time(own_pid).unwrap_or_default();
         [
             (RUN, self.run.to_string()),
             (STATE, self.state.to_string()),
             (MACHINE, proc::machine_identity()),
             (PROCESS, own_pid.to_string()),
             (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
-            (STARTED, started.to_string()),
+            (STARTED, start_time.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
     }
@@ -56,11 +56,11 @@ pub(in crate::world::sandbox) fn is_orphaned<'a>(
     let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default())
         && label(MACHINE) == Some(&proc::machine_identity());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
-    let (Some(process), Some(started)) = (number(PROCESS), number(STARTED)) else {
+    let (Some(process), Some(start_time)) = (number(PROCESS), number(STARTED)) else {
         return false;
     };
     let now = u32::try_from(process).ok().and_then(proc::start_time);
-    is_here && now != Some(started)
+    is_here && now != Some(start_time)
 }
 
 #[cfg(test)]

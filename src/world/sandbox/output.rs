@@ -44,9 +44,9 @@ impl HeadAndTail {
     /// Appends the next bytes of the stream.
     pub(in crate::world) fn add(&mut self, bytes: &[u8]) {
         let room = self.head_max.saturating_sub(self.head.len());
-        let (head, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+        let (head, tail_bytes) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
         self.head.extend_from_slice(head);
-        let dropped = keep_last(&mut self.tail, rest, self.tail_max);
+        let dropped = keep_last(&mut self.tail, tail_bytes, self.tail_max);
         self.left_out_bytes = self.left_out_bytes.saturating_add(dropped);
     }
 
@@ -62,14 +62,14 @@ impl HeadAndTail {
         }
         let head_bytes = complete_characters_len(&self.head);
         let head = self.head.get(..head_bytes).unwrap_or_default();
-        let cut = character_tail_len(tail);
-        let tail = tail.get(cut..).unwrap_or_default();
-        let cut = self
+        let tail_start = character_tail_len(tail);
+        let tail = tail.get(tail_start..).unwrap_or_default();
+        let cut_bytes = self
             .head
             .len()
             .saturating_sub(head_bytes)
-            .saturating_add(cut);
-        let cut = u64::try_from(cut).unwrap_or(u64::MAX);
+            .saturating_add(tail_start);
+        let cut = u64::try_from(cut_bytes).unwrap_or(u64::MAX);
         let left_out_bytes = self.left_out_bytes.saturating_add(cut);
         let (head, tail) = (to_readable_text(head), to_readable_text(tail));
         CapturedStream {

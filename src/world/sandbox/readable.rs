@@ -37,8 +37,10 @@ pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
 
 /// Returns the number of bytes at the start that continue a character begun earlier.
 pub(super) fn character_tail_len(bytes: &[u8]) -> usize {
-    let rest = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
-    rest.take_while(|byte| is_continuation(**byte)).count()
+    let first_bytes = bytes.iter().take(CHARACTER_BYTES_MAX.saturating_sub(1));
+    first_bytes
+        .take_while(|byte| is_continuation(**byte))
+        .count()
 }
 
 fn is_continuation(byte: u8) -> bool {

@@ -73,9 +73,9 @@ impl SandboxProcess {
             stderr: streams.stderr,
             cgroup_handles: group.join_handles()?,
         };
-        let started = Instant::now();
+        let start_time = Instant::now();
         // From here on the process is killed on drop if anything fails.
-        let mut running = CommandRun::new(Self {
+        let mut command_run = CommandRun::new(Self {
             process: spawner.start(ends)?,
             control: Some(control),
             progress: ProcessProgress::Building,
@@ -86,14 +86,14 @@ impl SandboxProcess {
             spawner: spawner.clone(),
         });
         let input = streams.stdin.as_ref().map(OwnedFd::as_fd);
-        if let Some(control) = &running.process_mut().control {
+        if let Some(control) = &command_run.process_mut().control {
             let order = HelperOrder {
                 policy: Cow::Borrowed(policy),
                 restricted: restricted.map(|search| Cow::Borrowed(search.wait())),
             };
-            control.send_order(&order, input, started + Self::START_TIME_MAX)?;
+            control.send_order(&order, input, start_time + Self::START_TIME_MAX)?;
         }
-        Ok(running)
+        Ok(command_run)
     }
 
     /// Handles the reports of the sandbox helper.

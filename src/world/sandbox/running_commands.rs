@@ -49,10 +49,14 @@ impl RunningCommands {
     pub(in crate::world::sandbox) fn begin(&mut self) -> RunningCommand {
         self.running.retain(|(_, alive)| alive.strong_count() > 0);
         self.last_id = self.last_id.saturating_add(1);
-        let alive = Arc::new(());
+        let alive_token = Arc::new(());
         let id = ContainerCommandId(self.last_id);
-        self.running.push((id.clone(), Arc::downgrade(&alive)));
-        RunningCommand { id, _alive: alive }
+        self.running
+            .push((id.clone(), Arc::downgrade(&alive_token)));
+        RunningCommand {
+            id,
+            _alive: alive_token,
+        }
     }
 
     /// Returns the running commands.
@@ -69,9 +73,9 @@ impl RunningCommands {
         &self,
         ending: &ContainerCommandId,
     ) -> Vec<ContainerCommandId> {
-        let mut others = self.ids();
-        others.retain(|id| id != ending);
-        others
+        let mut other_ids = self.ids();
+        other_ids.retain(|id| id != ending);
+        other_ids
     }
 }
 

@@ -71,7 +71,7 @@ impl StdioProcess {
             stdout: stdout.into(),
             stderr: stderr.into(),
         };
-        let mut running = sandbox.start(policy, streams, network.as_deref())?;
+        let mut command_run = sandbox.start(policy, streams, network.as_deref())?;
         let disk = DiskWatch::for_policy(policy);
         let run_to_end = move |errors: ProcessOutput<'_>, interrupt: &CommandInterrupt| {
             let bounds = ProcessBounds {
@@ -79,17 +79,17 @@ impl StdioProcess {
                 disk: Some(&disk),
                 ..ProcessBounds::default()
             };
-            let exit_reason = running.run_to_end(&mut [errors], &bounds);
+            let exit_reason = command_run.run_to_end(&mut [errors], &bounds);
             // The proxy must serve until the program has ended.
             drop(network);
             exit_reason
         };
-        let started = Self::follow(errors, log, Box::new(run_to_end))?;
+        let process = Self::follow(errors, log, Box::new(run_to_end))?;
         let pipes = StdioPipes {
             input: input.into(),
             output: output.into(),
         };
-        Ok((started, pipes))
+        Ok((process, pipes))
     }
 
     /// Follows a program that was started, with a thread that runs `run_to_end`. `errors` is the
@@ -156,8 +156,8 @@ struct StdioProcessWorker {
 impl StdioProcessWorker {
     fn run(mut self, errors: io::PipeReader) {
         let mut on_output = |bytes: &[u8]| {
-            let logged = (self.log)(bytes);
-            lock(&self.errors).add(logged.as_bytes());
+            let logged_text = (self.log)(bytes);
+            lock(&self.errors).add(logged_text.as_bytes());
         };
         let output = ProcessOutput::new(errors, &mut on_output);
         let exit_reason = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {

@@ -187,10 +187,10 @@ fn copy(from: &OwnedFd, to: &OwnedFd, interrupt: Option<&CommandInterrupt>) -> R
             Err(Errno::INTR | Errno::AGAIN) => continue,
             Err(error) => return Err(error),
         };
-        let mut rest = buffer.get(..length).unwrap_or_default();
-        while !rest.is_empty() {
-            match write(to, rest) {
-                Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+        let mut bytes_left = buffer.get(..length).unwrap_or_default();
+        while !bytes_left.is_empty() {
+            match write(to, bytes_left) {
+                Ok(written) => bytes_left = bytes_left.get(written..).unwrap_or_default(),
                 Err(Errno::INTR) => {}
                 // The user's stream is nonblocking.
                 Err(Errno::AGAIN) => {

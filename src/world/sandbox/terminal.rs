@@ -25,9 +25,9 @@ impl PseudoTerminal {
     pub(super) fn for_input(user_terminal: &OwnedFd) -> io::Result<(Self, OwnedFd)> {
         let original_modes = tcgetattr(user_terminal)?;
         let (mut terminal, command_side) = Self::with_modes(user_terminal, &original_modes)?;
-        let mut raw = original_modes.clone();
-        raw.make_raw();
-        tcsetattr(user_terminal, OptionalActions::Now, &raw)?;
+        let mut raw_modes = original_modes.clone();
+        raw_modes.make_raw();
+        tcsetattr(user_terminal, OptionalActions::Now, &raw_modes)?;
         terminal.original_modes = Some(original_modes);
         Ok((terminal, command_side))
     }

@@ -21,13 +21,13 @@ impl ContainerEngine {
 }
 
 async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<String>> {
-    let failed = |error| engine_failure("cannot list containers of earlier runs", error);
+    let list_error = |error| engine_failure("cannot list containers of earlier runs", error);
     let filters = [("label".to_owned(), vec![state_filter(state)])];
     let options = ListContainersOptionsBuilder::default().all(true);
     let options = options.filters(&filters.clone().into());
     let containers = client.api.list_containers(Some(options.build()));
-    let mut removed = Vec::new();
-    for container in containers.await.map_err(failed)? {
+    let mut removed_names = Vec::new();
+    for container in containers.await.map_err(list_error)? {
         let labels = container.labels.unwrap_or_default();
         let Some(id) = container
             .id
@@ -37,7 +37,7 @@ async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<
         };
         remove_container(client, &id).await?;
         let names = container.names.unwrap_or_default();
-        removed.extend(
+        removed_names.extend(
             names
                 .first()
                 .map(|name| name.trim_start_matches('/').to_owned()),
@@ -45,12 +45,12 @@ async fn remove_leftovers(client: &EngineClient, state: &AbsPath) -> Result<Vec<
     }
     let options = ListImagesOptionsBuilder::default().filters(&filters.into());
     let images = client.api.list_images(Some(options.build()));
-    for image in images.await.map_err(failed)? {
+    for image in images.await.map_err(list_error)? {
         if is_orphaned(|name| image.labels.get(name)) {
             remove_image(client, &image.id).await?;
         }
     }
-    Ok(removed)
+    Ok(removed_names)
 }
 
 /// Removes a container and everything that runs in it; a missing one is not an error.

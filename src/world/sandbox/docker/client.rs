@@ -121,7 +121,7 @@ impl EngineClient {
                 "or run commands without containers: remove `command_line_execution_mode: docker`",
             ));
         };
-        let failed = |error| engine_failure("cannot connect to the container engine", error);
+        let connect_error = |error| engine_failure("cannot connect to the container engine", error);
         let seconds = ANSWER_TIME_MAX.as_secs();
         let socket_path = socket.clone();
         let refusal = ReplyRefusal::default();
@@ -134,11 +134,11 @@ impl EngineClient {
         let api =
             Docker::connect_with_custom_transport(send, address, seconds, API_DEFAULT_VERSION);
         let api = api
-            .map_err(failed)?
+            .map_err(connect_error)?
             .negotiate_version()
             .await
-            .map_err(failed)?;
-        let info = api.info().await.map_err(failed)?;
+            .map_err(connect_error)?;
+        let info = api.info().await.map_err(connect_error)?;
         let options = info.security_options.unwrap_or_default();
         let has_option = |what: &str| {
             let mut options_given = options.iter().flat_map(|option| option.split(','));
@@ -313,10 +313,10 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
 
 /// Error for an operation that failed, with the engine's own message.
 pub(super) fn engine_failure(what: &str, error: EngineError) -> Error {
-    let failed = Error::new(ErrorKind::Environment, what);
+    let failure = Error::new(ErrorKind::Environment, what);
     match reply_size_error(&error) {
-        Some(why) => failed.with_source(why),
-        None => failed.with_source(ShownEngineError(error)),
+        Some(why) => failure.with_source(why),
+        None => failure.with_source(ShownEngineError(error)),
     }
 }
 

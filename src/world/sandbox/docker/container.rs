@@ -146,20 +146,20 @@ impl AgentContainer {
     ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
         let container = &self.container;
-        let failed = container.install_dependencies(&guard, &self.dependency_hashes);
+        let install_fault = container.install_dependencies(&guard, &self.dependency_hashes);
         let running_command = container.begin();
         let call = container.agent_command(command, dir, &running_command);
-        let finished = container.execute(&guard, call, &running_command, wait);
-        let removed = container.end_leftovers(&guard, &running_command.id);
-        let finished = self.handle_result(guard, removed.and(finished))?;
-        let mut finished = CommandOutput {
+        let result = container.execute(&guard, call, &running_command, wait);
+        let removal = container.end_leftovers(&guard, &running_command.id);
+        let output = self.handle_result(guard, removal.and(result))?;
+        let mut timed_output = CommandOutput {
             elapsed: watch.elapsed(),
-            ..finished
+            ..output
         };
-        if !failed.is_empty() {
-            finished.stderr.text.insert_str(0, &failed);
+        if !install_fault.is_empty() {
+            timed_output.stderr.text.insert_str(0, &install_fault);
         }
-        Ok(finished)
+        Ok(timed_output)
     }
 
     /// Mounts `reachable`, or sends its files to the engine's machine until an interrupt, and locks
@@ -250,20 +250,21 @@ impl CommandContainer for AgentContainer {
         drop(guard);
         let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let mut running =
+        let mut command_run =
             ContainerProcess::follow(container, &running_command, None, exec, streams)?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             disk: Some(&disks),
             ..ProcessBounds::default()
         };
-        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
-        let process = running.process_mut();
+        let exit_reason =
+            command_run.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
+        let process = command_run.process_mut();
         let exit_reason =
             exit_reason.map_err(|error| container.describe_failure(process.take_failure(error)))?;
         if process.was_terminated() {
-            let removed = container.end_leftovers(&container.lock(), &running_command.id);
-            removed.map_err(|error| container.describe_failure(error))?;
+            let removal = container.end_leftovers(&container.lock(), &running_command.id);
+            removal.map_err(|error| container.describe_failure(error))?;
             // While a connection hangs, it cannot be killed, and nothing says so.
             container.record_lost_command();
         }
@@ -283,8 +284,8 @@ impl CommandContainer for AgentContainer {
 /// Returns the environment variables of everything that massgen runs in a container of `image`.
 pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
     let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
-    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let fixed = FIXED.iter().map(owned);
+    let to_owned_pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let fixed = FIXED.iter().map(to_owned_pair);
     fixed.chain([("PATH".to_owned(), path)]).collect()
 }
 

@@ -192,9 +192,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("e");
         fs::write(&file, "A_TOKEN=of the file\nMODE=production\n").unwrap();
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let env =
-            BTreeMap::from([("B_API_KEY", "of the user"), ("LANG", "de_DE.UTF-8")].map(owned));
+        let to_owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let env = BTreeMap::from(
+            [("B_API_KEY", "of the user"), ("LANG", "de_DE.UTF-8")].map(to_owned_pair),
+        );
         let exposed_secrets = |env_file: Option<AbsPath>, environment| {
             let config = CredentialsConfig {
                 env_file,
@@ -226,10 +227,10 @@ mod tests {
     fn a_file_of_variables_is_read_line_by_line() {
         let text =
             "# none\nA=1\n B = \"two words\" \nC='x=y'\nD=\"open\n\nE=\nnot a pair\nF G=1\n=2\n";
-        let read: Vec<String> = parse_variables(text)
+        let variables: Vec<String> = parse_variables(text)
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        assert_eq!(read, ["A=1", "B=two words", "C=x=y", "D=\"open", "E="]);
+        assert_eq!(variables, ["A=1", "B=two words", "C=x=y", "D=\"open", "E="]);
     }
 }

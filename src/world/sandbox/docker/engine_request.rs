@@ -132,9 +132,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let stream = self.get_mut();
-        let earlier = buffer.filled().len();
+        let filled_before = buffer.filled().len();
         ready!(Pin::new(&mut stream.inner).poll_read(context, buffer))?;
-        let count = buffer.filled().len().saturating_sub(earlier);
+        let count = buffer.filled().len().saturating_sub(filled_before);
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         stream.received_bytes = stream.received_bytes.saturating_add(count);
         if stream.received_bytes > stream.received_bytes_max
@@ -222,36 +222,36 @@ mod tests {
             .unwrap();
         let reply = send_bounded(&socket, request, 2 * MIB, refusal).await?;
         let mut body = reply.into_body();
-        let mut received = 0;
+        let mut bytes_received = 0;
         while let Some(frame) = body.frame().await {
             let data = frame?.into_data().unwrap_or_default();
-            received += u64::try_from(data.len()).unwrap();
+            bytes_received += u64::try_from(data.len()).unwrap();
         }
         drop(body);
         let head = engine.await.unwrap();
         assert!(head.contains(&format!(" {path} HTTP/1.1\r\n")), "{head}");
-        Ok(received)
+        Ok(bytes_received)
     }
 
     #[tokio::test]
     async fn a_reply_is_bounded_and_an_archive_is_not() {
         let get = Method::GET;
-        let none = ReplyRefusal::default();
+        let no_refusal = ReplyRefusal::default();
         let list = "/containers/json?all=true";
-        let small = received(get.clone(), list, "200 OK", MIB, &none).await;
-        assert_eq!(small.unwrap(), MIB);
+        let small_reply = received(get.clone(), list, "200 OK", MIB, &no_refusal).await;
+        assert_eq!(small_reply.unwrap(), MIB);
         let archive = "/containers/x/archive?path=%2Fws";
-        let whole = received(get.clone(), archive, "200 OK", 4 * MIB, &none).await;
-        assert_eq!(whole.unwrap(), 4 * MIB);
-        assert_eq!(none.reason(), None);
+        let whole_reply = received(get.clone(), archive, "200 OK", 4 * MIB, &no_refusal).await;
+        assert_eq!(whole_reply.unwrap(), 4 * MIB);
+        assert_eq!(no_refusal.reason(), None);
         for (method, path, status) in [
             (get.clone(), "/containers/json", "200 OK"),
             (get, archive, "500 Error"),
             (Method::PUT, archive, "200 OK"),
         ] {
             let refusal = ReplyRefusal::default();
-            let refused = received(method, path, status, 4 * MIB, &refusal).await;
-            let error = refused.unwrap_err();
+            let refused_reply = received(method, path, status, 4 * MIB, &refusal).await;
+            let error = refused_reply.unwrap_err();
             assert_eq!(refusal.reason(), Some(EngineReplyTooLargeError));
             assert_eq!(
                 reply_size_error(&error),

@@ -132,23 +132,23 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
 
     fn take_part(&mut self) -> Option<ExecPart> {
         loop {
-            let waiting = self.received.get(self.begin..self.end).unwrap_or_default();
-            let first = *waiting.first()?;
+            let unread = self.received.get(self.begin..self.end).unwrap_or_default();
+            let first_byte = *unread.first()?;
             if self.left_bytes > 0 {
-                let count = self.left_bytes.min(waiting.len());
-                let bytes = waiting.get(..count).unwrap_or_default().to_vec();
+                let count = self.left_bytes.min(unread.len());
+                let bytes = unread.get(..count).unwrap_or_default().to_vec();
                 self.begin = self.begin.saturating_add(count);
                 self.left_bytes = self.left_bytes.saturating_sub(count);
                 let stream = self.stream;
                 return Some(ExecPart { stream, bytes });
             }
-            let Some(stream) = ExecStream::of_number(first) else {
-                let bytes = waiting.to_vec();
+            let Some(stream) = ExecStream::of_number(first_byte) else {
+                let bytes = unread.to_vec();
                 self.begin = self.end;
                 let stream = ExecStream::Stdout;
                 return Some(ExecPart { stream, bytes });
             };
-            let (header, _) = waiting.split_first_chunk::<HEADER_BYTES>()?;
+            let (header, _) = unread.split_first_chunk::<HEADER_BYTES>()?;
             let [_, _, _, _, size @ ..] = *header;
             self.stream = stream;
             self.left_bytes = usize::try_from(u32::from_be_bytes(size)).unwrap_or(usize::MAX);

@@ -25,34 +25,34 @@ impl ReplaceableContainer {
         running_command: &RunningCommand,
         wait: CommandWaitLimits<'_>,
     ) -> Result<CommandOutput, EngineError> {
-        let started = Instant::now();
+        let start_time = Instant::now();
         let exec = self.start(guard, call)?;
         let disks = guard.disk_watch(self);
         let (outputs, streams) = OutputPipes::open()?;
-        let mut running =
+        let mut command_run =
             ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
         let bounds = ProcessBounds {
-            until: started.checked_add(wait.time_max),
+            until: start_time.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             disk: Some(&disks),
             network: None,
         };
-        let finished = running
-            .capture(outputs, &bounds, wait.output_bytes_max, started)
-            .map_err(|error| running.process_mut().take_failure(error))?;
-        Ok(refused_if_never_run(finished))
+        let output = command_run
+            .capture(outputs, &bounds, wait.output_bytes_max, start_time)
+            .map_err(|error| command_run.process_mut().take_failure(error))?;
+        Ok(refused_if_never_run(output))
     }
 }
 
 /// Reports a command that the engine could not start as refused.
-fn refused_if_never_run(mut finished: CommandOutput) -> CommandOutput {
-    let never_ran = matches!(&finished.exit_reason, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
-        && finished.stdout.text.starts_with(NEVER_RAN);
+fn refused_if_never_run(mut output: CommandOutput) -> CommandOutput {
+    let never_ran = matches!(&output.exit_reason, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
+        && output.stdout.text.starts_with(NEVER_RAN);
     if never_ran {
-        finished.exit_reason = ExitReason::Refused {
+        output.exit_reason = ExitReason::Refused {
             step: "start the command in its container".to_owned(),
-            why: finished.stdout.text.trim().to_owned(),
+            why: output.stdout.text.trim().to_owned(),
         };
     }
-    finished
+    output
 }

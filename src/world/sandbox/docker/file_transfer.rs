@@ -118,8 +118,8 @@ impl RemoteContainer for LockedContainer<'_> {
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
         let engine = &self.container.engine;
-        let started = Box::pin(self.container.start_async(&self.guard, helper.into()));
-        let exec = engine.block_on(limit.watch(started))??;
+        let start_result = Box::pin(self.container.start_async(&self.guard, helper.into()));
+        let exec = engine.block_on(limit.watch(start_result))??;
         Ok(Box::new(EngineDownload::output(engine, exec, limit)))
     }
 
@@ -224,9 +224,9 @@ impl ReplaceableContainer {
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
         let mut instance = self.lock_instance();
         if let Some(current) = instance.as_mut() {
-            let replaced = current.start_over(&self.engine.client, &self.spec);
-            let replaced = self.engine.block_on(limit.watch(Box::pin(replaced)))?;
-            replaced.map_err(|error| TransferFault::Remote(error.to_string()))?;
+            let restart = current.start_over(&self.engine.client, &self.spec);
+            let restart_result = self.engine.block_on(limit.watch(Box::pin(restart)))?;
+            restart_result.map_err(|error| TransferFault::Remote(error.to_string()))?;
         }
         drop(instance);
         Ok(self.install_packages())
@@ -371,12 +371,12 @@ fn upload(
     }));
     let api = engine.client.api.clone().with_timeout(UPLOAD_TIME_MAX);
     let id = container.to_owned();
-    let (done, unpacking_end) = oneshot::channel();
+    let (end_sender, unpacking_end) = oneshot::channel();
     let sending = engine.spawn(async move {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
         let uploaded = api.upload_to_container(&id, Some(options), body).await;
         // It is not received after an interrupt.
-        drop(done.send(uploaded));
+        drop(end_sender.send(uploaded));
     });
     let mut writer = ChunkWriter {
         engine,
@@ -385,8 +385,8 @@ fn upload(
         chunk: Vec::with_capacity(CHUNK_BYTES),
         fault: None,
     };
-    let written = write(&mut writer);
-    if let Err(error) = &written
+    let write_result = write(&mut writer);
+    if let Err(error) = &write_result
         && writer.fault.is_none()
     {
         let broken = io::Error::other(error.to_string());
@@ -399,13 +399,13 @@ fn upload(
         return Err(fault);
     }
     drop(chunks);
-    let unpacked = Instant::now() + UNPACKING_TIME_MAX;
-    let uploaded = engine.block_on(limit.wait(unpacked, unpacking_end));
+    let deadline = Instant::now() + UNPACKING_TIME_MAX;
+    let upload_result = engine.block_on(limit.wait(deadline, unpacking_end));
     // It has ended already, unless it took too long.
     sending.abort();
     let uploaded: Result<(), EngineError> =
-        uploaded?.unwrap_or(Err(EngineError::RequestTimeoutError));
-    match (uploaded, written) {
+        upload_result?.unwrap_or(Err(EngineError::RequestTimeoutError));
+    match (uploaded, write_result) {
         (Ok(()), Ok(())) => Ok(()),
         (_, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
             let message = format!("files cannot be read to be sent to the container: {error}");

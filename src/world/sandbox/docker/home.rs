@@ -40,7 +40,8 @@ pub(super) async fn populate_home(
     container: &str,
     files: impl Iterator<Item = &AbsPath>,
 ) -> Result<()> {
-    let failed = |error| engine_failure("cannot create a home directory in the container", error);
+    let home_error =
+        |error| engine_failure("cannot create a home directory in the container", error);
     let users = read_text(client, container, USERS)
         .await
         .and_then(|table| with_user(table, client.container_user()));
@@ -53,7 +54,7 @@ pub(super) async fn populate_home(
     let uploaded = client
         .api
         .upload_to_container(container, Some(options), body);
-    uploaded.await.map_err(failed)
+    uploaded.await.map_err(home_error)
 }
 
 /// Returns the home directory and all directories below it that hold one of `files`, outer ones
@@ -62,9 +63,9 @@ fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTre
     let home = container_path("")?;
     let mut directories = BTreeSet::from([home.clone()]);
     for file in files {
-        let mut above = file.parent();
-        while let Some(dir) = above.filter(|dir| dir.is_within(&home)) {
-            above = dir.parent();
+        let mut ancestor = file.parent();
+        while let Some(dir) = ancestor.filter(|dir| dir.is_within(&home)) {
+            ancestor = dir.parent();
             directories.insert(dir);
         }
     }
@@ -74,17 +75,17 @@ fn home_directories<'a>(files: impl Iterator<Item = &'a AbsPath>) -> Result<BTre
 /// Reads a text file of a container; `None` if it does not exist.
 async fn read_text(client: &EngineClient, container: &str, path: &str) -> Option<String> {
     let options = DownloadFromContainerOptionsBuilder::default().path(path);
-    let mut packed = Vec::new();
+    let mut archive_bytes = Vec::new();
     let mut parts = client
         .api
         .download_from_container(container, Some(options.build()));
     while let Some(Ok(part)) = parts.next().await {
-        packed.extend_from_slice(&part);
-        if packed.len() > FILE_BYTES_MAX {
+        archive_bytes.extend_from_slice(&part);
+        if archive_bytes.len() > FILE_BYTES_MAX {
             return None;
         }
     }
-    let mut archive = Archive::new(packed.as_slice());
+    let mut archive = Archive::new(archive_bytes.as_slice());
     let mut entry = archive.entries().ok()?.next()?.ok()?;
     let mut text = Vec::new();
     io::copy(&mut entry, &mut text).ok()?;
@@ -127,8 +128,8 @@ fn home_archive(
         header.set_uid(owner.uid.into());
         header.set_gid(owner.gid.into());
         header.set_size(0);
-        let below = dir.as_path().strip_prefix("/").unwrap_or(dir.as_path());
-        archive.append_data(&mut header, below, io::empty())?;
+        let rel_path = dir.as_path().strip_prefix("/").unwrap_or(dir.as_path());
+        archive.append_data(&mut header, rel_path, io::empty())?;
     }
     for (path, text) in texts {
         let Some(text) = text else { continue };

@@ -34,7 +34,7 @@ impl ContainerEngine {
             .rm(true)
             .forcerm(true)
             .build();
-        let failed = |error| {
+        let build_error = |error| {
             let what = format!("cannot build the image `{image}`");
             // The reader of the steps keeps only the text of an error, which does not name the
             // size.
@@ -48,7 +48,7 @@ impl ContainerEngine {
             let body = Some(body_full(archive.into()));
             let mut steps = self.client.api.build_image(options, None, body);
             while let Some(step) = steps.next().await {
-                let step = step.map_err(failed)?;
+                let step = step.map_err(build_error)?;
                 if let Some(text) = step.stream.or(step.status) {
                     on_output(&text);
                 }

@@ -88,10 +88,10 @@ impl ContainerInstance {
                     remove_image(client, &image).await?;
                 }
                 rename(client, &self.id, spec.name.clone()).await?;
-                let again = client
+                let restart = client
                     .api
                     .start_container(&self.id, None::<StartContainerOptions>);
-                again.await.map_err(replace_error)?;
+                restart.await.map_err(replace_error)?;
                 Err(error)
             }
         }
@@ -190,18 +190,18 @@ async fn create_and_start(
     image: &str,
     mounts: &MountPlan,
 ) -> Result<String> {
-    let failed = |error| start_error(&spec.config.image, error);
+    let create_error = |error| start_error(&spec.config.image, error);
     let (options, body) = spec.create_request(client, image, mounts);
     let container = client.api.create_container(Some(options), body).await;
     let id = container
         .and_then(|container| expect_id(container.id))
-        .map_err(failed)?;
+        .map_err(create_error)?;
     let start = async {
         populate_home(client, &id, spec.files.values()).await?;
-        let started = client
+        let start_result = client
             .api
             .start_container(&id, None::<StartContainerOptions>);
-        started.await.map_err(failed)
+        start_result.await.map_err(create_error)
     };
     match start.await {
         Ok(()) => Ok(id),
@@ -213,10 +213,10 @@ async fn create_and_start(
 }
 
 async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
-    let renamed = client
+    let rename_result = client
         .api
         .rename_container(id, RenameContainerOptions { name });
-    renamed.await.map_err(replace_error)
+    rename_result.await.map_err(replace_error)
 }
 
 fn replace_error(error: EngineError) -> Error {
@@ -228,12 +228,12 @@ fn replace_error(error: EngineError) -> Error {
 
 fn start_error(image: &str, error: EngineError) -> Error {
     let message = error.to_string();
-    let failed = engine_failure(&format!("cannot start a container of `{image}`"), error);
+    let failure = engine_failure(&format!("cannot start a container of `{image}`"), error);
     if message.contains("/bin/sh") {
-        failed.with_hint("the image needs `/bin/sh`: use one with a shell")
+        failure.with_hint("the image needs `/bin/sh`: use one with a shell")
     } else if message.contains("bind source path does not exist") {
-        failed.with_hint("the engine must have the directories of this machine at the same paths")
+        failure.with_hint("the engine must have the directories of this machine at the same paths")
     } else {
-        failed
+        failure
     }
 }

@@ -28,11 +28,11 @@ impl ReplaceableContainer {
             return Ok(());
         }
         // Prevents new commands from starting meanwhile.
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.ids_except(ending).is_empty() {
+        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running_commands.ids_except(ending).is_empty() {
             return self.end_all(guard);
         }
-        drop(running);
+        drop(running_commands);
         self.sweep(guard, ending);
         Ok(())
     }
@@ -40,12 +40,12 @@ impl ReplaceableContainer {
     /// Kills everything in the container that belongs to no running command other than `ending`.
     pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let spared = running.ids_except(ending);
+        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let spared_ids = running_commands.ids_except(ending);
         let own_user = self.engine.client.container_user();
         let root = self.has_root().then_some(ContainerUser::ROOT);
         for user in [own_user].into_iter().chain(root) {
-            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared)) else {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared_ids)) else {
                 continue;
             };
             // Whether it has helped shows in the command's own end.
@@ -61,8 +61,11 @@ impl ReplaceableContainer {
         user: ContainerUser,
     ) -> Result<(), EngineError> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let sweep = self.start(guard, ContainerCommand::sweep(user, &running.ids()))?;
+        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let sweep = self.start(
+            guard,
+            ContainerCommand::sweep(user, &running_commands.ids()),
+        )?;
         let id = sweep.id().to_owned();
         let client = &self.engine.client;
         let status = self.engine.block_on(async {

@@ -142,8 +142,8 @@ impl MountPlan {
     /// Mounts the directories above a mount, so that they cannot be renamed, which would move the
     /// mount with them: a mount point itself cannot be renamed.
     fn pin(&mut self, reachable: &ReachablePaths) {
-        let mounted: Vec<AbsPath> = self.0.keys().cloned().collect();
-        for path in mounted {
+        let mounted_paths: Vec<AbsPath> = self.0.keys().cloned().collect();
+        for path in mounted_paths {
             let Some(opening) = path
                 .parent()
                 .and_then(|parent| reachable.accessible_path_for(&parent))
@@ -154,12 +154,12 @@ impl MountPlan {
             if opening.permission == Permission::Read || reachable.hides(&path) {
                 continue;
             }
-            let mut above = path.parent();
-            while let Some(dir) = above.filter(|dir| *dir != root && dir.is_within(&root)) {
+            let mut ancestor = path.parent();
+            while let Some(dir) = ancestor.filter(|dir| *dir != root && dir.is_within(&root)) {
                 if !self.0.contains_key(&dir) {
                     self.share(&dir, Permission::Write, reachable);
                 }
-                above = dir.parent();
+                ancestor = dir.parent();
             }
         }
     }
@@ -183,25 +183,25 @@ impl MountPlan {
             EngineKind::Docker => format!("size={COVER_BYTES}"),
             EngineKind::Podman => format!("size={COVER_BYTES},notmpcopyup"),
         };
-        let empty = self
+        let empty_mounts = self
             .0
             .iter()
             .filter(|(_, entry)| **entry == MountEntry::EmptyDirectory);
-        empty
+        empty_mounts
             .map(|(path, _)| (path.to_string(), options.clone()))
             .collect()
     }
 
     /// Returns every directory of the machine that commands may write to.
     pub(super) fn writable_directories(&self) -> Vec<AbsPath> {
-        let shared = self.0.values().filter_map(|entry| match entry {
+        let shared_mounts = self.0.values().filter_map(|entry| match entry {
             MountEntry::Shared {
                 source,
                 permission: Permission::Write,
             } => Some(source.clone()),
             MountEntry::Shared { .. } | MountEntry::EmptyFile | MountEntry::EmptyDirectory => None,
         });
-        shared.collect()
+        shared_mounts.collect()
     }
 
     /// Returns whether a path of a container is a mount point, or a parent of one.

@@ -135,16 +135,16 @@ impl ReplaceableContainer {
             interrupt: &no_interrupt,
             network: None,
         };
-        let finished = match self.execute(guard, call, running_command, wait) {
-            Ok(finished) => finished,
+        let output = match self.execute(guard, call, running_command, wait) {
+            Ok(output) => output,
             Err(error) => return Some(command_error(error).to_string()),
         };
-        let message = [finished.stderr.text, finished.stdout.text];
+        let message = [output.stderr.text, output.stdout.text];
         let message = message
             .iter()
             .find(|text| !text.trim().is_empty())
             .map(|text| single_line(text, FAILURE_CHARS_MAX));
-        match finished.exit_reason {
+        match output.exit_reason {
             ExitReason::Exited(0) => None,
             ExitReason::Exited(_) if message.is_some() => message,
             ExitReason::Exited(status) => Some(format!("exit status {status}")),

@@ -118,10 +118,10 @@ impl ExecProcess for ContainerProcess<'_> {
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Some(copied) = self.copying.take_result() else {
+        let Some(copy_result) = self.copying.take_result() else {
             return Ok(());
         };
-        copied
+        copy_result
             .and_then(|()| self.end())
             .map_err(|error| self.fail(error))
     }

@@ -143,10 +143,10 @@ impl ReplaceableContainer {
     pub(super) fn end_all_in_time(&self, time_max: Duration) {
         let guard = self.lock();
         let killing = kill(&self.engine.client, guard.id());
-        let killed = self
+        let kill_result = self
             .engine
             .block_on(async { timeout(time_max, killing).await });
-        drop(killed);
+        drop(kill_result);
     }
 
     /// Kills everything that runs in it, including other commands, and starts it again.
@@ -181,9 +181,9 @@ impl ReplaceableContainer {
     /// killed before the next one: when this looks, another command may have connected again, which
     /// hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
-        let lost = self.lost_reason(&error);
+        let loss_reason = self.lost_reason(&error);
         self.record_lost_command();
-        lost.map_or_else(|| command_error(error), io::Error::other)
+        loss_reason.map_or_else(|| command_error(error), io::Error::other)
     }
 
     /// Returns why the connection to the engine's machine was lost, if it was and that caused
@@ -209,8 +209,8 @@ impl ReplaceableContainer {
 
     /// Registers a command.
     pub(super) fn begin(&self) -> RunningCommand {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.begin()
+        let mut running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running_commands.begin()
     }
 
     /// Starts a call. A container that was stopped from outside, or by its own memory limit, is
@@ -230,7 +230,7 @@ impl ReplaceableContainer {
         call: ContainerCommand,
     ) -> std::result::Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
-        let started = async {
+        let starting = async {
             match ContainerExec::start(client, guard.id(), call.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
@@ -242,8 +242,8 @@ impl ReplaceableContainer {
                 started => started,
             }
         };
-        let started = timeout(START_TIME_MAX, started).await;
-        started.unwrap_or(Err(EngineError::RequestTimeoutError))
+        let start_result = timeout(START_TIME_MAX, starting).await;
+        start_result.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 }
 
@@ -254,23 +254,23 @@ impl ContainerGuard<'_> {
     /// Watches the disks that commands may fill: those of the mounted directories and of the
     /// container itself.
     pub(super) fn disk_watch(&self, container: &ReplaceableContainer) -> DiskWatch {
-        let mounted = self
+        let mounted_paths = self
             .0
             .as_ref()
             .map(|instance| instance.mounts.writable_directories());
         let storage = container.engine.client.properties.storage.clone();
-        let watched = mounted.into_iter().flatten().chain(storage);
+        let watched = mounted_paths.into_iter().flatten().chain(storage);
         DiskWatch::new(watched.collect(), &container.spec.limits)
     }
 
     /// Returns whether commands may write to directories of the machine outside `workspace`.
     pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
-        let mounted = self
+        let mounted_paths = self
             .0
             .as_ref()
             .map(|instance| instance.mounts.writable_directories());
-        let mut mounted = mounted.into_iter().flatten();
-        mounted.any(|path| !path.is_within(workspace))
+        let mut paths = mounted_paths.into_iter().flatten();
+        paths.any(|path| !path.is_within(workspace))
     }
 
     /// Returns whether the container is not closed.

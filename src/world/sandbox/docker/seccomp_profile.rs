@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn every_call_is_named_once() {
         let names: Vec<&str> = OPEN.split_whitespace().collect();
-        let once: BTreeSet<&str> = names.iter().copied().collect();
-        assert_eq!(once.len(), names.len());
+        let distinct_names: BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(distinct_names.len(), names.len());
     }
 }

@@ -146,13 +146,13 @@ impl ServerContainers {
             ReplaceableContainer::start_new(engine, spec, env.clone(), workspace, reachable)?;
         let mut notes = container.install_packages();
         notes.extend(container.movable_trees_note(reachable));
-        let created = ServerContainer {
+        let server_container = ServerContainer {
             container,
             sent_files: Mutex::new(sent_files),
             notes,
         };
-        created.send_files(reachable, interrupt)?;
-        Ok(created)
+        server_container.send_files(reachable, interrupt)?;
+        Ok(server_container)
     }
 }
 
@@ -208,9 +208,9 @@ impl ServerContainer {
         let call = call.server_program(program.command, program.env, &running_command.id);
         let guard = container.lock();
         let disks = guard.disk_watch(container);
-        let started = container.start(&guard, call);
+        let start_result = container.start(&guard, call);
         drop(guard);
-        let mut exec = started.map_err(|error| container.describe_failure(error))?;
+        let mut exec = start_result.map_err(|error| container.describe_failure(error))?;
         for note in &self.notes {
             log(format!("massgen: {note}\n").as_bytes());
         }
@@ -225,20 +225,20 @@ impl ServerContainer {
                 .spawn(async { forwarding.await.unwrap_or_default() });
         }
         let streams = [stdout.into(), stderr.into()];
-        let owned = Arc::clone(&self);
+        let server_container = Arc::clone(&self);
         let run_to_end = move |errors: ProcessOutput<'_>, interrupt: &CommandInterrupt| {
-            let container = &owned.container;
-            let mut running =
+            let container = &server_container.container;
+            let mut command_run =
                 ContainerProcess::follow(container, &running_command, None, exec, streams)?;
-            running.process_mut().end_with_container();
+            command_run.process_mut().end_with_container();
             let bounds = ProcessBounds {
                 interrupt: Some(interrupt),
                 disk: Some(&disks),
                 ..ProcessBounds::default()
             };
-            let exit_reason = running.run_to_end(&mut [errors], &bounds);
+            let exit_reason = command_run.run_to_end(&mut [errors], &bounds);
             exit_reason.map_err(|error| {
-                container.describe_failure(running.process_mut().take_failure(error))
+                container.describe_failure(command_run.process_mut().take_failure(error))
             })
         };
         let process = StdioProcess::follow(errors, log, Box::new(run_to_end))?;

@@ -146,17 +146,17 @@ mod tests {
         let listener = UnixListener::bind(older.as_path()).unwrap();
         let live = SocketDirectory::create(&parent, &environment()).unwrap();
         let second = SocketDirectory::create(&parent, &environment()).unwrap();
-        let others = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
-        let others = others.map(str::to_owned);
-        let used = [&live, &second].map(|dir| {
+        let other_names = ["massgen-other", "massgen-ssh-file", "massgen-ssh-older"];
+        let other_dirs = other_names.map(str::to_owned);
+        let used_names = [&live, &second].map(|dir| {
             let name = dir.path().as_path().file_name().unwrap();
             name.to_str().unwrap().to_owned()
         });
-        let mut expected: Vec<String> = others.iter().chain(&used).cloned().collect();
+        let mut expected: Vec<String> = other_dirs.iter().chain(&used_names).cloned().collect();
         expected.sort();
         assert_eq!(names(&parent), expected);
         drop([live, second]);
-        assert_eq!(names(&parent), others);
+        assert_eq!(names(&parent), other_dirs);
         // Its socket is still there, but its process is not.
         drop(listener);
         assert!(older.as_path().exists());
@@ -169,7 +169,7 @@ mod tests {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(names(&parent), others[..2]);
+        assert_eq!(names(&parent), other_dirs[..2]);
     }
 
     #[tokio::test]

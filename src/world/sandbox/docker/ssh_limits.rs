@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Refuses what an engine on another machine cannot provide without weakening a rule.
 pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineHost) -> Result<()> {
     let credentials = &config.credentials;
-    let refused = if config.root == RootAccess::BySudo {
+    let refused_setting = if config.root == RootAccess::BySudo {
         (
             "`command_line_docker_enable_sudo`",
             "root could change the copies of read-only files",
@@ -25,7 +25,7 @@ pub(super) fn expect_available_over_ssh(config: &DockerConfig, host: &SshEngineH
     } else {
         return Ok(());
     };
-    let (what, why) = refused;
+    let (what, why) = refused_setting;
     let message = format!("{what} is not available with an engine on `{host}`: {why}");
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("remove it, or use an engine on this machine"))

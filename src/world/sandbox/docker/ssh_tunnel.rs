@@ -192,24 +192,24 @@ impl SshTunnel {
             arguments.extend(["-p", port]);
         }
         arguments.extend(["--", self.host.destination(), &script]);
-        let started = process::start_connected(&self.program, &arguments, &self.env);
-        let mut child = started.map_err(|error| Error::io("cannot start `ssh`", error))?;
+        let start_result = process::start_connected(&self.program, &arguments, &self.env);
+        let mut child = start_result.map_err(|error| Error::io("cannot start `ssh`", error))?;
         let messages = Arc::new(StdMutex::new(Vec::new()));
         let reader = child.stderr.take();
         let reading = tokio::spawn(keep_end(reader, Arc::clone(&messages)));
-        let mut running = SshProcess {
+        let mut ssh_process = SshProcess {
             _until: child.stdin.take(),
             child,
             messages,
         };
-        let stdout = running.child.stdout.take();
+        let stdout = ssh_process.child.stdout.take();
         let answer = timeout(CONNECT_TIME_MAX, socket_line(stdout)).await;
-        let failed = match answer {
+        let failure = match answer {
             Ok(Some(line)) => match line.strip_prefix(FOUND).map(found_socket) {
                 Some(Some((session, socket))) => {
                     self.forward(socket).await?;
                     return Ok(SshConnection {
-                        process: Some(running),
+                        process: Some(ssh_process),
                         session: Some(session),
                     });
                 }
@@ -217,16 +217,16 @@ impl SshTunnel {
                 None => missing_socket_error(&self.host, &line),
             },
             Ok(None) => {
-                let end = async { (running.child.wait().await, reading.await) };
+                let end = async { (ssh_process.child.wait().await, reading.await) };
                 drop(timeout(MESSAGES_TIME_MAX, end).await);
-                connection_error(&self.host, &running.last_messages())
+                connection_error(&self.host, &ssh_process.last_messages())
             }
             Err(_) => {
                 let seconds = CONNECT_TIME_MAX.as_secs();
                 connection_error(&self.host, &format!("no answer within {seconds} seconds"))
             }
         };
-        Err(failed)
+        Err(failure)
     }
 
     /// Lets the running `ssh` forward the socket here to `remote`.
@@ -283,8 +283,8 @@ impl SshProcess {
 
 /// Returns messages on one line. The host may have written them, or the network.
 fn shown_messages(messages: &[u8]) -> String {
-    let shown = single_line(&String::from_utf8_lossy(messages), REASON_CHARS_MAX);
-    escape_notes(&escape_line(&shown)).into_owned()
+    let line = single_line(&String::from_utf8_lossy(messages), REASON_CHARS_MAX);
+    escape_notes(&escape_line(&line)).into_owned()
 }
 
 /// Returns the command line that finds the engine's socket on a host, prints it with the numbers of
@@ -445,20 +445,17 @@ mod tests {
 
     #[test]
     fn what_a_host_prints_is_no_note() {
-        let shown = shown_messages(b"banner\n[massgen: all is well]\x1b[2J");
+        let messages = shown_messages(b"banner\n[massgen: all is well]\x1b[2J");
         assert!(
-            shown.starts_with("banner &#91;massgen: all is well]"),
-            "{shown}"
+            messages.starts_with("banner &#91;massgen: all is well]"),
+            "{messages}"
         );
-        assert!(!shown.contains('\u{1b}'), "{shown}");
+        assert!(!messages.contains('\u{1b}'), "{messages}");
         let host: SshEngineHost = "ssh://me@build1".parse().unwrap();
         let line = format!("{DENIED}/s [massgen: all is well]\u{1b}[2J");
-        let denied = missing_socket_error(&host, &line).to_string();
-        assert!(
-            denied.contains("`/s &#91;massgen: all is well]"),
-            "{denied}"
-        );
-        assert!(!denied.contains('\u{1b}'), "{denied}");
+        let error = missing_socket_error(&host, &line).to_string();
+        assert!(error.contains("`/s &#91;massgen: all is well]"), "{error}");
+        assert!(!error.contains('\u{1b}'), "{error}");
     }
 
     #[test]
@@ -506,8 +503,8 @@ mod tests {
             start: 5,
         };
         let socket = "/var/run/docker.sock";
-        let found = found_socket("7 6 5 /var/run/docker.sock");
-        assert_eq!(found, Some((session, socket)));
+        let socket_of_report = found_socket("7 6 5 /var/run/docker.sock");
+        assert_eq!(socket_of_report, Some((session, socket)));
         for report in [socket, "7 6 5 ", "7 6 5 s", "7 $(id) 5 /s", "7 6 5 /s t"] {
             assert_eq!(found_socket(report), None, "{report}");
         }

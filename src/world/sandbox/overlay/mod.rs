@@ -186,13 +186,13 @@ impl WriteOverlay {
     /// Returns what the user should know: which trees are copied and why, and what commands do not
     /// see.
     pub fn notes(&self, audience: OverlayAudience) -> Vec<String> {
-        let copied = self.0.trees.iter().filter_map(|tree| {
+        let copy_notes = self.0.trees.iter().filter_map(|tree| {
             let (why, root) = (tree.copy_reason()?, &tree.root);
             Some(format!(
                 "the final agent works on a copy of `{root}`: {why}"
             ))
         });
-        let mut notes: Vec<String> = copied.collect();
+        let mut notes: Vec<String> = copy_notes.collect();
         if let (Err(why), OverlayAudience::Sandbox) = (&self.0.namespace, audience) {
             notes.push(format!(
                 "commands of the final agent cannot see what it changes: {why}"
@@ -377,11 +377,11 @@ fn overlay_roots(
     grants: &[Grant],
     excluded: &[RealPath],
 ) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
-    let staged = || grants.iter().filter(|grant| is_overlaid(grant));
-    let trees = staged().filter(|grant| grant.scope == GrantScope::Tree);
+    let staged_grants = || grants.iter().filter(|grant| is_overlaid(grant));
+    let trees = staged_grants().filter(|grant| grant.scope == GrantScope::Tree);
     let mut roots: BTreeMap<RealPath, Option<Vec<RealPath>>> =
         trees.map(|grant| (grant.root.clone(), None)).collect();
-    for file in staged().filter(|grant| grant.scope == GrantScope::File) {
+    for file in staged_grants().filter(|grant| grant.scope == GrantScope::File) {
         let Some(dir) = file.root.parent() else {
             continue;
         };
@@ -448,13 +448,13 @@ fn start_namespace(
         .and_then(|helpers| helpers.in_overlay(&request));
     let (fork_server, handles) = launch.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
-    let missing = || "a handle is missing".to_owned();
-    let root = handles.next().ok_or_else(missing)?;
+    let missing_handle = || "a handle is missing".to_owned();
+    let root = handles.next().ok_or_else(missing_handle)?;
     for tree in trees
         .iter_mut()
         .filter(|tree| tree.overlay_root().is_some())
     {
-        tree.set_directory(handles.next().ok_or_else(missing)?);
+        tree.set_directory(handles.next().ok_or_else(missing_handle)?);
     }
     Ok(OverlayNamespace { root, fork_server })
 }

@@ -61,7 +61,7 @@ impl TreeOverlay {
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, DirectoryAudience::User)?;
         }
-        let inside = separate
+        let paths_inside = separate
             .iter()
             .filter(|path| path.is_within(&layer.root))
             .filter(|path| **path != layer.root);
@@ -69,7 +69,7 @@ impl TreeOverlay {
             user_tree,
             files,
             copy_at: directory.join("copy"),
-            separate: inside.cloned().collect(),
+            separate: paths_inside.cloned().collect(),
             layer,
             root,
             copied: None,
@@ -80,12 +80,13 @@ impl TreeOverlay {
     /// Returns why no overlay can be mounted over it, as far as that is known without trying.
     pub(super) fn overlay_obstacle(&self) -> Result<Option<String>> {
         let trees = std::slice::from_ref(&self.layer.root);
-        let failed = |error| Error::io("cannot determine where overlays can be mounted", error);
-        let obstacle = overlay_obstacle(trees).map_err(failed)?;
+        let check_error =
+            |error| Error::io("cannot determine where overlays can be mounted", error);
+        let obstacle = overlay_obstacle(trees).map_err(check_error)?;
         if obstacle.is_some() {
             return Ok(obstacle);
         }
-        if let Some(path) = foreign_reachable_by_root(&self.layer.root).map_err(failed)? {
+        if let Some(path) = foreign_reachable_by_root(&self.layer.root).map_err(check_error)? {
             let why = "belongs to another user or group, so it could not be changed through an \
                        overlay";
             return Ok(Some(format!("`{path}` {why}")));
@@ -103,8 +104,8 @@ impl TreeOverlay {
             return Ok(());
         }
         // A container that mounts an earlier copy still has this directory.
-        if let Ok(earlier) = DirectoryHandle::open_own(&self.copy_at) {
-            clear::empty(&earlier).map_err(|fault| open_error(&self.root, fault))?;
+        if let Ok(earlier_copy) = DirectoryHandle::open_own(&self.copy_at) {
+            clear::empty(&earlier_copy).map_err(|fault| open_error(&self.root, fault))?;
         }
         let replica = match &self.files {
             None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.separate)?,

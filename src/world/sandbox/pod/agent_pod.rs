@@ -158,11 +158,11 @@ impl AgentPod {
         };
         let files = self.files_of(&instance);
         let mut contents = self.lock_contents();
-        let sent = contents
+        let send_result = contents
             .of(&instance)
             .send(&files, reachable, Some(interrupt));
         drop(contents);
-        match sent {
+        match send_result {
             Ok(()) => Ok(instance),
             Err(TransferFault::Gone(why)) => {
                 self.pod.discard(&instance);
@@ -263,21 +263,21 @@ impl CommandContainer for AgentPod {
     ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
         let instance = self.wait_and_send(reachable, wait.interrupt, wait.time_max)?;
-        let started = Instant::now();
+        let start_time = Instant::now();
         let running_command = self.pod.begin();
         let (outputs, streams) = OutputPipes::open()?;
-        let mut running = self.start(&instance, &running_command, command, dir, streams)?;
+        let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
-            until: started.checked_add(wait.time_max),
+            until: start_time.checked_add(wait.time_max),
             interrupt: Some(wait.interrupt),
             ..ProcessBounds::default()
         };
-        let finished = running
-            .capture(outputs, &bounds, wait.output_bytes_max, started)
-            .map_err(|error| self.describe_fault(&instance, &mut running, &error))?;
+        let output = command_run
+            .capture(outputs, &bounds, wait.output_bytes_max, start_time)
+            .map_err(|error| self.describe_fault(&instance, &mut command_run, &error))?;
         Ok(CommandOutput {
             elapsed: watch.elapsed(),
-            ..finished
+            ..output
         })
     }
 
@@ -293,13 +293,14 @@ impl CommandContainer for AgentPod {
         let running_command = self.pod.begin();
         let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
-        let mut running = self.start(&instance, &running_command, command, dir, streams)?;
+        let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
             interrupt: Some(interrupt),
             ..ProcessBounds::default()
         };
-        let exit_reason = running.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
-        exit_reason.map_err(|error| self.describe_fault(&instance, &mut running, &error))
+        let exit_reason =
+            command_run.run_to_end(&mut [ProcessOutput::new(output, on_output)], &bounds);
+        exit_reason.map_err(|error| self.describe_fault(&instance, &mut command_run, &error))
     }
 
     fn fetch_changes(

@@ -74,15 +74,15 @@ impl PodCluster {
     /// Removes every pod that an interrupted earlier run in `state` has left behind. Those of
     /// active runs are never touched.
     pub fn remove_leftovers(&self, state: &AbsPath) -> Result<()> {
-        let removed = self.block_on(self.remove_orphans(state));
-        removed.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))
+        let removal = self.block_on(self.remove_orphans(state));
+        removal.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))
     }
 
     async fn remove_orphans(&self, state: &AbsPath) -> std::result::Result<(), KubectlFailure> {
         let selector = format!("--selector={STATE_LABEL}={}", state_digest(state));
         let arguments = ["get", self.kinds(), selector.as_str(), "--output=json"];
-        let listed = self.kubectl.ask(&arguments, b"").await?;
-        let list: ObjectList = serde_json::from_slice(&listed)
+        let output = self.kubectl.ask(&arguments, b"").await?;
+        let list: ObjectList = serde_json::from_slice(&output)
             .map_err(|error| format!("`kubectl get` printed something unexpected: {error}"))?;
         let orphans = list.items.iter().filter(|object| {
             let annotations = &object.metadata.annotations;

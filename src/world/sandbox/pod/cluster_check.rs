@@ -58,8 +58,8 @@ pub async fn check_cluster(
         PodNetwork::Cluster => &[],
     };
     for (verb, resource) in POD_ACTIONS.iter().chain(policies) {
-        let allowed = kubectl.ask(&["auth", "can-i", verb, resource], b"").await;
-        allowed.map_err(|why| {
+        let answer = kubectl.ask(&["auth", "can-i", verb, resource], b"").await;
+        answer.map_err(|why| {
             let what = format!("the cluster does not let you {verb} {resource}");
             cluster_error(&what, &why)
         })?;

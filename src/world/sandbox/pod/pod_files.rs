@@ -238,11 +238,11 @@ impl RemoteContainer for PodFiles<'_> {
             pieces_sent: 0,
             fault: None,
         };
-        let written = write(&mut writer);
+        let write_result = write(&mut writer);
         if let Some(fault) = writer.fault {
             return Err(fault);
         }
-        if let Err(error) = written {
+        if let Err(error) = write_result {
             let message = format!("files cannot be read to be sent to the pod: {error}");
             return Err(Error::new(ErrorKind::Environment, message).into());
         }

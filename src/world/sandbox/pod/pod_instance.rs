@@ -71,8 +71,8 @@ impl PodInstance {
             "--filename=-",
             "--output=name",
         ];
-        let created = cluster.kubectl.ask(&arguments, manifest.as_bytes()).await;
-        if let Err(why) = created {
+        let creation = cluster.kubectl.ask(&arguments, manifest.as_bytes()).await;
+        if let Err(why) = creation {
             // One of its objects may exist. If not even that can be deleted, the next run deletes
             // it.
             cluster.delete_pod(&name).await.unwrap_or_default();
@@ -111,15 +111,15 @@ impl PodInstance {
         cluster: &PodCluster,
         on_wait: &(dyn Fn(Option<String>) -> bool + Sync),
     ) -> Result<Option<NetworkCheck>, PodFault> {
-        if let Some(known) = *self
+        if let Some(readiness) = *self
             .readiness
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
         {
-            return Ok(Some(known));
+            return Ok(Some(readiness));
         }
         let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
-        let mut answered = Instant::now();
+        let mut last_answer = Instant::now();
         loop {
             let why = match self.state(cluster).await {
                 Ok(PodState::Running) => break,
@@ -127,10 +127,10 @@ impl PodInstance {
                     return Err(PodFault::Gone(why));
                 }
                 Ok(PodState::Waiting(why)) => {
-                    answered = Instant::now();
+                    last_answer = Instant::now();
                     why
                 }
-                Err(why) if answered.elapsed() >= cluster.connection_timeout => {
+                Err(why) if last_answer.elapsed() >= cluster.connection_timeout => {
                     return Err(PodFault::Remote(why));
                 }
                 Err(why) => Some(why),
@@ -173,8 +173,8 @@ impl PodInstance {
             };
             let answer = String::from_utf8_lossy(&answer);
             let mut lines = answer.lines();
-            let missing = lines.next().and_then(|line| line.strip_prefix("missing"));
-            match missing.map(str::trim) {
+            let missing_programs = lines.next().and_then(|line| line.strip_prefix("missing"));
+            match missing_programs.map(str::trim) {
                 Some("") => {}
                 Some(programs) => {
                     let why = format!("its image lacks programs: {programs}");

@@ -279,10 +279,10 @@ mod tests {
             of_pod("containers/0/volumeMounts/2"),
             json!({"name": "files", "mountPath": "/p", "subPath": "0"})
         );
-        let mut open = plan();
-        open.config.network = PodNetwork::Cluster;
+        let mut open_plan = plan();
+        open_plan.config.network = PodNetwork::Cluster;
         assert_eq!(
-            open.manifest("x", &mounts)["items"][0]["kind"],
+            open_plan.manifest("x", &mounts)["items"][0]["kind"],
             json!("Pod")
         );
     }

@@ -81,14 +81,14 @@ async fn copy_output(
     mut command: SupervisedCommand,
     streams: [OwnedFd; 2],
 ) -> Result<FollowedEnd, PodFault> {
-    let failed = |error: io::Error| PodFault::Remote(error.to_string());
+    let remote_fault = |error: io::Error| PodFault::Remote(error.to_string());
     let [stdout, stderr] = streams;
-    let mut stdout = Sender::from_owned_fd(stdout).map_err(failed)?;
-    let mut stderr = Sender::from_owned_fd(stderr).map_err(failed)?;
+    let mut stdout = Sender::from_owned_fd(stdout).map_err(remote_fault)?;
+    let mut stderr = Sender::from_owned_fd(stderr).map_err(remote_fault)?;
     loop {
         let part = command.read().await?;
-        stdout.write_all(&part.stdout).await.map_err(failed)?;
-        stderr.write_all(&part.stderr).await.map_err(failed)?;
+        stdout.write_all(&part.stdout).await.map_err(remote_fault)?;
+        stderr.write_all(&part.stderr).await.map_err(remote_fault)?;
         if let Some(status) = part.status {
             return Ok((status, command.notes()));
         }

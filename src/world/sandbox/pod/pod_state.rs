@@ -110,13 +110,13 @@ impl CommandPodObject {
         if matches!(status.phase.as_str(), "Failed" | "Succeeded") && !status.reason.is_empty() {
             return PodState::Gone(reason_and_message(&status.reason, &status.message));
         }
-        let all = || status.container_statuses.iter();
-        let terminated = all().find_map(|container| {
+        let containers = || status.container_statuses.iter();
+        let terminated = containers().find_map(|container| {
             let terminated = container.state.terminated.as_ref()?;
             Some(container_end(&container.name, terminated))
         });
-        let prepared = status.init_container_statuses.iter();
-        let unprepared = prepared.clone().find_map(|container| {
+        let init_containers = status.init_container_statuses.iter();
+        let unprepared = init_containers.clone().find_map(|container| {
             let terminated = container.state.terminated.as_ref();
             let terminated = terminated.filter(|terminated| terminated.exit_code != 0)?;
             Some(container_end(&container.name, terminated))
@@ -130,16 +130,20 @@ impl CommandPodObject {
         if matches!(status.phase.as_str(), "Failed" | "Succeeded") {
             return PodState::Gone("it has ended".to_owned());
         }
-        let waiting = || {
-            let all = prepared.clone().chain(all());
-            all.filter_map(|container| container.state.waiting.as_ref())
+        let waiting_states = || {
+            let all_containers = init_containers.clone().chain(containers());
+            all_containers.filter_map(|container| container.state.waiting.as_ref())
         };
-        let lasting = waiting().find(|waiting| LASTING_FAULTS.contains(&waiting.reason.as_str()));
+        let lasting =
+            waiting_states().find(|waiting| LASTING_FAULTS.contains(&waiting.reason.as_str()));
         if let Some(fault) = lasting {
             return PodState::Unusable(reason_and_message(&fault.reason, &fault.message));
         }
         let is_running = |container: &ContainerStatus| container.state.running.is_some();
-        if status.phase == "Running" && all().next().is_some() && all().all(is_running) {
+        if status.phase == "Running"
+            && containers().next().is_some()
+            && containers().all(is_running)
+        {
             return PodState::Running;
         }
         let mut conditions = status.conditions.iter();
@@ -151,9 +155,9 @@ impl CommandPodObject {
 
 fn container_end(name: &str, terminated: &ContainerDetail) -> String {
     let name = cluster_words(name);
-    let how = reason_and_message(&terminated.reason, &terminated.message);
+    let cause = reason_and_message(&terminated.reason, &terminated.message);
     format!(
-        "its container `{name}` ended with exit status {}: {how}",
+        "its container `{name}` ended with exit status {}: {cause}",
         terminated.exit_code
     )
 }

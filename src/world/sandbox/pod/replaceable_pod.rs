@@ -61,8 +61,8 @@ impl ReplaceablePod {
 
     /// Registers a command.
     pub(super) fn begin(&self) -> RunningCommand {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.begin()
+        let mut running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running_commands.begin()
     }
 
     /// Returns the pod with directories for all of `reachable`, created if necessary. It may not
@@ -72,24 +72,25 @@ impl ReplaceablePod {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Environment, "the pod is closed"));
         }
-        let needed = mount_points(reachable)?;
-        let mut mounts = needed.clone();
+        let needed_mounts = mount_points(reachable)?;
+        let mut mounts = needed_mounts.clone();
         if let Some(current) = instance.as_ref() {
             let has = |path: &AbsPath| current.mounts.iter().any(|mount| path.is_within(mount));
-            if needed.iter().all(has) {
+            if needed_mounts.iter().all(has) {
                 return Ok(Arc::clone(current));
             }
-            mounts = outermost(needed.iter().chain(&current.mounts));
+            mounts = outermost(needed_mounts.iter().chain(&current.mounts));
             self.delete(current);
             *instance = None;
         }
         let name = self.new_name();
-        let created = PodInstance::create(&self.cluster, &self.plan, name, mounts);
-        let created = self.cluster.block_on(created);
-        let created = created.map_err(|why| cluster_error("the pod cannot be created", &why))?;
-        let created = Arc::new(created);
-        *instance = Some(Arc::clone(&created));
-        Ok(created)
+        let creation = PodInstance::create(&self.cluster, &self.plan, name, mounts);
+        let create_result = self.cluster.block_on(creation);
+        let new_instance =
+            create_result.map_err(|why| cluster_error("the pod cannot be created", &why))?;
+        let new_pod = Arc::new(new_instance);
+        *instance = Some(Arc::clone(&new_pod));
+        Ok(new_pod)
     }
 
     /// Returns the pod when it runs. A pod that waits for the cluster is waited for until an
@@ -108,8 +109,8 @@ impl ReplaceablePod {
             let is_late = until.is_some_and(|until| Instant::now() >= until);
             !is_late && !interrupt.is_some_and(CommandInterrupt::is_raised)
         };
-        let ready = instance.wait_until_ready(&self.cluster, &goes_on);
-        match self.cluster.block_on(ready) {
+        let readiness = instance.wait_until_ready(&self.cluster, &goes_on);
+        match self.cluster.block_on(readiness) {
             Ok(Some(network)) => Ok(AwaitedPod::Ready(instance, network)),
             Ok(None) => {
                 let why = reason.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -140,8 +141,8 @@ impl ReplaceablePod {
     /// Deletes a pod in which processes cannot be killed, and returns whether that was possible. If
     /// not, they are killed before the next command.
     pub(super) fn end_processes(&self, instance: &Arc<PodInstance>) -> bool {
-        let deleted = self.cluster.delete_pod(&instance.name);
-        let is_deleted = self.cluster.block_on(deleted).is_ok();
+        let deletion = self.cluster.delete_pod(&instance.name);
+        let is_deleted = self.cluster.block_on(deletion).is_ok();
         if is_deleted {
             self.forget(instance);
         } else {
@@ -153,14 +154,14 @@ impl ReplaceablePod {
     /// Makes the next command create another pod. Returns whether `lost` was the current one.
     fn forget(&self, lost: &Arc<PodInstance>) -> bool {
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        let lost = instance.take_if(|current| Arc::ptr_eq(current, lost));
-        lost.is_some()
+        let forgotten_instance = instance.take_if(|current| Arc::ptr_eq(current, lost));
+        forgotten_instance.is_some()
     }
 
     fn delete(&self, instance: &PodInstance) {
-        let deleted = self.cluster.delete_pod(&instance.name);
+        let deletion = self.cluster.delete_pod(&instance.name);
         // If it cannot be deleted now, the next run deletes it.
-        self.cluster.block_on(deleted).unwrap_or_default();
+        self.cluster.block_on(deletion).unwrap_or_default();
     }
 
     /// Deletes the pod. A second call has no effect.
@@ -185,10 +186,10 @@ impl ReplaceablePod {
         ending: Option<&RunningCommand>,
     ) -> std::result::Result<(), PodFault> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let spared = match (container, ending) {
-            (PodContainer::Commands, Some(ending)) => running.ids_except(&ending.id),
-            (PodContainer::Commands, None) => running.ids(),
+            (PodContainer::Commands, Some(ending)) => running_commands.ids_except(&ending.id),
+            (PodContainer::Commands, None) => running_commands.ids(),
             (PodContainer::Files, _) => Vec::new(),
         };
         let program = sweep_program(&spared);
@@ -248,6 +249,6 @@ fn outermost<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> Vec<AbsPath> {
             .iter()
             .any(|other| *other != path && path.is_within(other))
     };
-    let outer = paths.iter().filter(|path| !is_inside(path));
-    outer.map(|path| AbsPath::clone(path)).collect()
+    let outer_paths = paths.iter().filter(|path| !is_inside(path));
+    outer_paths.map(|path| AbsPath::clone(path)).collect()
 }

@@ -190,14 +190,14 @@ impl SupervisedCommand {
              p={processes}\n{POLL}}}\nmassgen\n"
         );
         let bytes_max = HEADER_BYTES_MAX.saturating_add(PART_BYTES_MAX.saturating_mul(2));
-        let read = self.pod.exec(
+        let output_read = self.pod.exec(
             &self.cluster,
             self.container,
             &["/bin/sh"],
             script.as_bytes(),
             bytes_max,
         );
-        let part = self.take_part(&read.await?)?;
+        let part = self.take_part(&output_read.await?)?;
         if part.status.is_some() {
             let mut finished = self
                 .pod
@@ -209,14 +209,14 @@ impl SupervisedCommand {
         Ok(part)
     }
 
-    fn take_part(&mut self, read: &[u8]) -> Result<PodOutputPart, PodFault> {
+    fn take_part(&mut self, bytes: &[u8]) -> Result<PodOutputPart, PodFault> {
         let broken = || PodFault::Remote("the answer of its shell is incomplete".to_owned());
-        let end = read
+        let end = bytes
             .iter()
             .position(|byte| *byte == b'\n')
             .ok_or_else(broken)?;
-        let (line, rest) = read.split_at_checked(end).ok_or_else(broken)?;
-        let rest = rest.get(1..).unwrap_or_default();
+        let (line, after_line) = bytes.split_at_checked(end).ok_or_else(broken)?;
+        let content = after_line.get(1..).unwrap_or_default();
         let line = std::str::from_utf8(line).map_err(|_| broken())?;
         if line == "massgen gone" {
             let why = "the files of the running command were removed there";
@@ -226,7 +226,7 @@ impl SupervisedCommand {
         let [out, err] = header
             .lengths
             .map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-        let (stdout, rest) = rest.split_at_checked(out).ok_or_else(broken)?;
+        let (stdout, rest) = content.split_at_checked(out).ok_or_else(broken)?;
         if rest.len() != err {
             return Err(broken());
         }
@@ -282,8 +282,9 @@ impl SupervisedCommand {
     /// Returns the script that starts it, unless it was started. Values of variables are not on any
     /// command line: they reach the pod as the standard input of its shell.
     fn start_script(&self) -> String {
-        let finished = self.take_finished().into_iter();
-        let removals = finished.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
+        let finished_numbers = self.take_finished().into_iter();
+        let removals =
+            finished_numbers.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
         let removals = removals.collect::<Vec<String>>().concat();
         let mark = self
             .mark
@@ -390,12 +391,12 @@ mod tests {
                 status: None,
             })
         );
-        let killed = header("massgen 0 0 0 0 - 137").unwrap();
-        assert_eq!(killed.status, Some((KILLED, 137)));
+        let killed_header = header("massgen 0 0 0 0 - 137").unwrap();
+        assert_eq!(killed_header.status, Some((KILLED, 137)));
         let crowded = header("massgen 0 0 0 0 crowded 137").unwrap();
         assert_eq!(crowded.status, Some((CROWDED, 137)));
-        let ended = header("massgen 0 0 0 0 abc 137").unwrap();
-        assert_eq!(ended.status, Some(("abc", 137)));
+        let ended_header = header("massgen 0 0 0 0 abc 137").unwrap();
+        assert_eq!(ended_header.status, Some(("abc", 137)));
         for line in [
             "",
             "massgen",

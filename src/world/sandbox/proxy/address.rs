@@ -17,8 +17,8 @@ const ADDRESSES_TRIED_MAX: usize = 4;
 /// Resolves a host to its public addresses.
 pub(super) fn resolve(host: &HostName, port: u16) -> io::Result<Vec<SocketAddr>> {
     let addresses = (host.as_str(), port).to_socket_addrs()?;
-    let public = addresses.filter(|address| is_public(address.ip()));
-    Ok(public.take(ADDRESSES_TRIED_MAX).collect())
+    let public_addresses = addresses.filter(|address| is_public(address.ip()));
+    Ok(public_addresses.take(ADDRESSES_TRIED_MAX).collect())
 }
 
 /// Connects to the first of `addresses` that answers.

@@ -71,9 +71,9 @@ impl NetworkProxy {
     pub fn serve(&self, listener: OwnedFd) -> io::Result<()> {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(true)?;
-        let inner = Arc::clone(&self.0);
+        let state = Arc::clone(&self.0);
         let thread = thread::Builder::new().name("proxy".to_owned());
-        thread.spawn(move || inner.accept(&listener))?;
+        thread.spawn(move || state.accept(&listener))?;
         Ok(())
     }
 
@@ -118,10 +118,10 @@ impl NetworkProxyInner {
                     Err(_) => thread::sleep(Duration::from_millis(1)),
                 }
             };
-            let inner = Arc::clone(self);
+            let state = Arc::clone(self);
             let thread = thread::Builder::new().name("proxied".to_owned());
             // If no thread can be started, the connection is closed.
-            let _started = thread.spawn(move || inner.serve_connection(number, &client));
+            let _started = thread.spawn(move || state.serve_connection(number, &client));
         }
     }
 
@@ -191,12 +191,15 @@ impl NetworkProxyInner {
     /// Registers a socket, so that it is closed with the proxy; `false` if there are too many
     /// connections, or the proxy has stopped.
     fn register_socket(&self, number: u64, socket: &TcpStream) -> io::Result<bool> {
-        let mut open = self.lock_connections();
-        let is_known = open.contains_key(&number);
-        if self.stop.is_raised() || (!is_known && open.len() >= CONNECTIONS_MAX) {
+        let mut connections = self.lock_connections();
+        let is_known = connections.contains_key(&number);
+        if self.stop.is_raised() || (!is_known && connections.len() >= CONNECTIONS_MAX) {
             return Ok(false);
         }
-        open.entry(number).or_default().push(socket.try_clone()?);
+        connections
+            .entry(number)
+            .or_default()
+            .push(socket.try_clone()?);
         Ok(true)
     }
 

@@ -60,7 +60,7 @@ pub(super) fn read_head(
     mut client: &TcpStream,
     time_max: Duration,
 ) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let started = Instant::now();
+    let start_time = Instant::now();
     let mut head = Vec::new();
     let mut block = [0; BLOCK_BYTES];
     loop {
@@ -79,7 +79,7 @@ pub(super) fn read_head(
         if head.len() > HEAD_BYTES_MAX {
             return Ok(None);
         }
-        if started.elapsed() > time_max {
+        if start_time.elapsed() > time_max {
             return Err(ErrorKind::TimedOut.into());
         }
     }
@@ -125,11 +125,11 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         None => (parse_host(authority)?, HTTP_PORT),
     };
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let named = match port {
+    let authority = match port {
         HTTP_PORT => host.as_str().to_owned(),
         port => format!("{}:{port}", host.as_str()),
     };
-    let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {named}\r\n").into_bytes();
+    let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
     for header in &*request.headers {
         let is_named = |name: &&str| header.name.eq_ignore_ascii_case(name);
         if !NOT_FORWARDED.iter().any(is_named) {

@@ -28,33 +28,43 @@ pub(super) fn copy_both_ways(ends: TunnelEnds<'_>) -> io::Result<()> {
         socket.set_read_timeout(Some(IDLE_TIME_MAX))?;
         socket.set_write_timeout(Some(IDLE_TIME_MAX))?;
     }
-    let last = Mutex::new(Instant::now());
+    let last_activity = Mutex::new(Instant::now());
     thread::scope(|scope| {
-        let up =
-            thread::Builder::new().spawn_scoped(scope, || copy_one_way(client, server, &last))?;
-        let down = copy_one_way(server, client, &last);
-        let up = up.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
-        up.and(down)
+        let up_thread = thread::Builder::new()
+            .spawn_scoped(scope, || copy_one_way(client, server, &last_activity))?;
+        let down_result = copy_one_way(server, client, &last_activity);
+        let up_result = up_thread
+            .join()
+            .unwrap_or_else(|_| Err(ErrorKind::Other.into()));
+        up_result.and(down_result)
     })
 }
 
 /// Copies from one end to the other and closes that one's input at the end. An error here ends the
 /// other direction too.
-fn copy_one_way(from: &TcpStream, to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
-    let carried = copy_bytes(from, to, last);
-    let how = match carried {
+fn copy_one_way(
+    from: &TcpStream,
+    to: &TcpStream,
+    last_activity: &Mutex<Instant>,
+) -> io::Result<()> {
+    let carried = copy_bytes(from, to, last_activity);
+    let shutdown = match carried {
         Ok(()) => Shutdown::Write,
         Err(_) => Shutdown::Both,
     };
     // Errors are ignored: an end that is gone needs no shutdown.
-    let _result = to.shutdown(how);
+    let _result = to.shutdown(shutdown);
     if carried.is_err() {
-        let _result = from.shutdown(how);
+        let _result = from.shutdown(shutdown);
     }
     carried
 }
 
-fn copy_bytes(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -> io::Result<()> {
+fn copy_bytes(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    last_activity: &Mutex<Instant>,
+) -> io::Result<()> {
     let mut block = [0; BLOCK_BYTES];
     loop {
         let length = match from.read(&mut block) {
@@ -62,8 +72,8 @@ fn copy_bytes(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let last = *last.lock().unwrap_or_else(PoisonError::into_inner);
-                if last.elapsed() < IDLE_TIME_MAX {
+                let last_time = *last_activity.lock().unwrap_or_else(PoisonError::into_inner);
+                if last_time.elapsed() < IDLE_TIME_MAX {
                     continue;
                 }
                 return Err(error);
@@ -71,6 +81,6 @@ fn copy_bytes(mut from: &TcpStream, mut to: &TcpStream, last: &Mutex<Instant>) -
             Err(error) => return Err(error),
         };
         to.write_all(block.get(..length).unwrap_or_default())?;
-        *last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }

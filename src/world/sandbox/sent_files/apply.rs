@@ -114,13 +114,13 @@ fn removed_paths(
         let entry = incoming.entries().get(path);
         !entry.is_some_and(|entry| entry.remote_entry.has_kind_of(&sent_entry.remote_entry))
     };
-    let removed = sent_entries.iter().rev().filter(|(path, sent_entry)| {
+    let removed_paths = sent_entries.iter().rev().filter(|(path, sent_entry)| {
         let is_below = roots
             .iter()
             .any(|root| path.is_within(root) && *path != root);
         is_below && sent_entry.remote_entry != RemoteEntry::Unsent && is_gone(path, sent_entry)
     });
-    removed.map(|(path, _)| path.clone()).collect()
+    removed_paths.map(|(path, _)| path.clone()).collect()
 }
 
 /// Returns whether a name is as it was sent. The permission bits of what commands may only read
@@ -155,7 +155,7 @@ impl ChangeApplier<'_> {
         let Some(entry) = sent_entries.remove(path) else {
             return;
         };
-        let removed = match self.rules.check_change(path) {
+        let removal = match self.rules.check_change(path) {
             Ok(()) => self.remove_here(path, &entry).map_err(|fault| {
                 if matches!(fault, FileSystemError::System(_)) {
                     sent_entries.insert(path.clone(), entry);
@@ -164,7 +164,7 @@ impl ChangeApplier<'_> {
             }),
             Err(why) => Err(why.to_string()),
         };
-        if let Err(why) = removed {
+        if let Err(why) = removal {
             self.refused
                 .push((path.clone(), format!("not deleted: {why}")));
         }
@@ -288,29 +288,30 @@ impl ChangeApplier<'_> {
         };
         let (dir, rel) = self.trees.locate(file.path)?;
         let (parent, name) = dir.parent_of(&rel)?;
-        let mut staged = StagedFile::new_private(&parent)?;
+        let mut staged_file = StagedFile::new_private(&parent)?;
         if let Some((content, size_bytes)) = &original {
-            staged.copy(content, *size_bytes)?;
+            staged_file.copy(content, *size_bytes)?;
         }
         if let IncomingContent::Spooled { offset, size_bytes } = content {
             let mut chunk = vec![0; CHUNK_BYTES];
-            let mut copied = 0;
-            while copied < *size_bytes {
-                let left = usize::try_from(size_bytes.saturating_sub(copied));
-                let count = left.unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+            let mut copied_bytes = 0;
+            while copied_bytes < *size_bytes {
+                let bytes_left = usize::try_from(size_bytes.saturating_sub(copied_bytes));
+                let count = bytes_left.unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
                 let buffer = chunk.get_mut(..count).unwrap_or_default();
-                spool.read_at(buffer, offset.saturating_add(copied))?;
-                staged.write(buffer)?;
-                copied = copied.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+                spool.read_at(buffer, offset.saturating_add(copied_bytes))?;
+                staged_file.write(buffer)?;
+                copied_bytes =
+                    copied_bytes.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
             }
         }
-        staged.set_mode(Mode::from_raw_mode(file.bits))?;
-        staged.set_modified(file.modified_ns)?;
+        staged_file.set_mode(Mode::from_raw_mode(file.bits))?;
+        staged_file.set_modified(file.modified_ns)?;
         let policy = file
             .replaces
             .as_ref()
             .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
-        let placed = staged.place_at(name, policy, PlacementDurability::Lazy)?;
+        let placed = staged_file.place_at(name, policy, PlacementDurability::Lazy)?;
         Ok(placed.version)
     }
 }

@@ -216,7 +216,7 @@ impl IncomingFiles {
         earlier: &'l RemoteListing,
         sent_entries: &SentEntries,
     ) -> Vec<&'l AbsPath> {
-        let mut changed = Vec::new();
+        let mut changed_paths = Vec::new();
         for (path, kind) in listing.compare(earlier) {
             match (kind, sent_entries.get(path)) {
                 (ListedKind::Directory { bits }, _) => {
@@ -228,10 +228,12 @@ impl IncomingFiles {
                     self.special.push((path.clone(), description));
                 }
                 (ListedKind::Unchanged, Some(sent_entry)) => self.add_as_sent(path, sent_entry),
-                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => changed.push(path),
+                (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => {
+                    changed_paths.push(path)
+                }
             }
         }
-        changed
+        changed_paths
     }
 
     fn add_as_sent(&mut self, path: &AbsPath, sent_entry: &SentEntry) {
@@ -323,8 +325,8 @@ impl IncomingFiles {
         let bits = entry.header().mode()? & BITS;
         let seconds = i128::from(entry.header().mtime()?.min(u64::from(u32::MAX)));
         let target = || {
-            let short = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
-            names.target.clone().or(short).unwrap_or_default()
+            let short_target = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
+            names.target.clone().or(short_target).unwrap_or_default()
         };
         let (remote_entry, content) = if kind == EntryType::Directory {
             (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
@@ -407,11 +409,10 @@ impl IncomingFiles {
             return Err(invalid_data("it ends within a file"));
         }
         let digest: [u8; 32] = digest.finalize().into();
-        let earlier = sent_entries
+        let earlier_entry = sent_entries
             .get(path)
             .map(|sent_entry| &sent_entry.remote_entry);
-        let is_as_sent =
-            matches!(earlier, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
+        let is_as_sent = matches!(earlier_entry, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
         let content = if is_as_sent {
             self.spool.truncate(offset)?;
             IncomingContent::AsSent(path.clone())
@@ -423,18 +424,18 @@ impl IncomingFiles {
 
     /// Appends content to the temporary file.
     fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let failed = |why: String| io::Error::other(SpoolError(why));
+        let spool_error = |why: String| io::Error::other(SpoolError(why));
         self.unwatched_bytes = self.unwatched_bytes.saturating_add(bytes.len());
         if let Some(disk) = &self.disk
             && self.unwatched_bytes > DISK_LOOK_BYTES
         {
             self.unwatched_bytes = 0;
             if let DiskStatus::Full(shortage) = disk.check() {
-                return Err(failed(shortage.to_string()));
+                return Err(spool_error(shortage.to_string()));
             }
         }
         let appended = self.spool.append(bytes);
-        appended.map_err(|error| failed(error.to_string()))
+        appended.map_err(|error| spool_error(error.to_string()))
     }
 
     /// Returns the file that a hard link names: it must have come before in the same archive. It
@@ -447,8 +448,9 @@ impl IncomingFiles {
     ) -> io::Result<(RemoteEntry, IncomingContent)> {
         let path = returned_path(root, target)
             .map_err(|why| invalid_data(format!("the target of a hard link: {why}")))?;
-        let earlier = self.entries.get(&path);
-        let file = earlier.filter(|entry| matches!(entry.remote_entry, RemoteEntry::File { .. }));
+        let earlier_entry = self.entries.get(&path);
+        let file =
+            earlier_entry.filter(|entry| matches!(entry.remote_entry, RemoteEntry::File { .. }));
         let Some(IncomingEntry {
             remote_entry,
             content,
@@ -610,8 +612,8 @@ mod tests {
             let disk = DiskWatch::new(vec![spool_dir.clone()], &limits);
             let spool = SpoolFile::new_in(&spool_dir).unwrap();
             let mut incoming = IncomingFiles::new(spool, disk);
-            let read = incoming.read(&root, archive.as_slice(), &SentEntries::new());
-            read.map(|()| incoming.new_bytes(&SentEntries::new()))
+            let read_result = incoming.read(&root, archive.as_slice(), &SentEntries::new());
+            read_result.map(|()| incoming.new_bytes(&SentEntries::new()))
         };
         assert_eq!(receive(0).unwrap(), 2 * BLOCK_BYTES);
         let full = receive(u64::MAX).unwrap_err();

@@ -123,10 +123,10 @@ fn parse_line(line: &[u8]) -> Option<(AbsPath, ListedName)> {
         modified: next(10)?,
         changed: next(10)?,
     };
-    let written = OsStr::from_bytes(fields.next()?);
-    let path = AbsPath::new(written)?;
+    let path_text = OsStr::from_bytes(fields.next()?);
+    let path = AbsPath::new(path_text)?;
     // Nothing in it was normalized.
-    (path.as_path().as_os_str() == written).then_some((path, name))
+    (path.as_path().as_os_str() == path_text).then_some((path, name))
 }
 
 fn number(digits: &[u8], radix: u32) -> Option<u64> {

@@ -49,16 +49,16 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
         bytes: 0,
     };
     for opening in &reachable.open {
-        let failed = |fault| read_error(&opening.path, fault);
+        let read_failure = |fault| read_error(&opening.path, fault);
         let (dir, rel) = match trees.locate(&opening.path) {
             Err(FileSystemError::Missing) => continue,
-            located => located.map_err(failed)?,
+            located => located.map_err(read_failure)?,
         };
         match opening.scope {
             GrantScope::Tree => reader.add_tree(opening, dir)?,
             GrantScope::File => match reader.add(&opening.path, dir, &rel, opening.permission) {
                 Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
-                Err(ViewFault::Name(fault)) => return Err(failed(fault)),
+                Err(ViewFault::Name(fault)) => return Err(read_failure(fault)),
                 Err(ViewFault::TooLarge) => return Err(too_large(&opening.path)),
             },
         }
@@ -95,16 +95,16 @@ impl ViewReader<'_> {
         if self.reachable.hides(root) {
             return Ok(());
         }
-        let listing = TreeListing::list(dir, &mut |found| {
-            let path = root.join(found.rel.as_path());
+        let listing = TreeListing::list(dir, &mut |entry| {
+            let path = root.join(entry.rel.as_path());
             if self.hidden.contains(&path) || self.roots.contains(&path) {
                 EntrySelection::Not
             } else {
                 EntrySelection::Deep
             }
         });
-        if let Some(cut) = listing.cut {
-            return Err(read_error(root, FileSystemError::Limit(cut)));
+        if let Some(limit) = listing.cut {
+            return Err(read_error(root, FileSystemError::Limit(limit)));
         }
         // Directories that cannot be read are sent empty: commands here could not read them either.
         let mut masked: Option<AbsPath> = None;
@@ -155,23 +155,24 @@ impl ViewReader<'_> {
                 target: dir.link_target(rel)?,
             },
             FileKind::File => {
-                let known = self
+                let earlier_entry = self
                     .earlier
                     .get(path)
                     .filter(|sent_entry| sent_entry.local_version == Some(meta.version));
-                let (digest, version) = match known.map(|sent_entry| &sent_entry.remote_entry) {
-                    Some(RemoteEntry::File { digest, .. }) => (*digest, meta.version),
-                    Some(
-                        RemoteEntry::Directory { .. }
-                        | RemoteEntry::Link { .. }
-                        | RemoteEntry::Unknown
-                        | RemoteEntry::Unsent,
-                    )
-                    | None => match digest_of(dir, rel)? {
-                        Some(read) => read,
-                        None => return Ok(()),
-                    },
-                };
+                let (digest, version) =
+                    match earlier_entry.map(|sent_entry| &sent_entry.remote_entry) {
+                        Some(RemoteEntry::File { digest, .. }) => (*digest, meta.version),
+                        Some(
+                            RemoteEntry::Directory { .. }
+                            | RemoteEntry::Link { .. }
+                            | RemoteEntry::Unknown
+                            | RemoteEntry::Unsent,
+                        )
+                        | None => match digest_of(dir, rel)? {
+                            Some(read) => read,
+                            None => return Ok(()),
+                        },
+                    };
                 local_version = Some(version);
                 self.bytes = self.bytes.saturating_add(version.size_bytes);
                 let bits = if is_read {

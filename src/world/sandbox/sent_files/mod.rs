@@ -295,26 +295,26 @@ fn transfer(
             let entry = view.get(path);
             entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
         };
-        let added: Vec<&AbsPath> = plan
+        let added_paths: Vec<&AbsPath> = plan
             .added
             .iter()
             .copied()
             .filter(|path| is_own(path))
             .collect();
-        if !added.is_empty() {
+        if !added_paths.is_empty() {
             let mut write =
-                |archive: &mut dyn io::Write| pack(archive, reachable, view, &added, owners);
+                |archive: &mut dyn io::Write| pack(archive, reachable, view, &added_paths, owners);
             remote.unpack(user, &mut write, limit)?;
         }
         let bits = owners.granted_bits(user, reachable, view);
-        let is_sent = |path: &AbsPath| added.contains(&path);
+        let is_sent = |path: &AbsPath| added_paths.contains(&path);
         if !bits.is_empty() && reachable.open.iter().any(|opening| is_sent(&opening.path)) {
-            let set = remote.run(
+            let set_result = remote.run(
                 HelperCommand::set_bits(user, &bits),
                 REMOVAL_TIME_MAX,
                 limit,
             )?;
-            if set != ExitReason::Exited(0) {
+            if set_result != ExitReason::Exited(0) {
                 let message = "the permissions of directories cannot be set in the container";
                 return Err(Error::new(ErrorKind::Environment, message).into());
             }
@@ -377,11 +377,11 @@ impl FetchSource<'_> {
         let mut incoming = self.new_incoming()?;
         for root in roots {
             let mut download = self.remote.read_archive(root, self.limit)?;
-            let read = incoming.read(root, &mut download, sent_entries);
+            let read_result = incoming.read(root, &mut download, sent_entries);
             if let Some(fault) = download.take_fault() {
                 return Err(fault);
             }
-            read.map_err(|error| refused_archive(root, &error))?;
+            read_result.map_err(|error| refused_archive(root, &error))?;
             self.restore_bits(root, &mut incoming, sent_entries);
         }
         Ok(incoming)
@@ -397,11 +397,12 @@ impl FetchSource<'_> {
             let mut output = Vec::new();
             let mut download = self.remote.read(presence, self.limit)?;
             let mut answer = download.by_ref().take(PRESENCE_BYTES_MAX);
-            let read = answer.read_to_end(&mut output);
+            let read_result = answer.read_to_end(&mut output);
             if let Some(fault) = download.take_fault() {
                 return Err(fault);
             }
-            read.map_err(|error| Error::io("cannot read from the container engine", error))?;
+            read_result
+                .map_err(|error| Error::io("cannot read from the container engine", error))?;
             check_gone(paths, &output).map_err(TransferFault::Received)?;
         }
         Ok(())
@@ -418,12 +419,13 @@ impl FetchSource<'_> {
         let listing = HelperCommand::list(user, paths);
         let mut output = Vec::new();
         let mut download = self.remote.read(listing, self.limit)?;
-        let read = download
+        let read_result = download
             .by_ref()
             .take(LISTING_BYTES_MAX)
             .read_to_end(&mut output);
         self.limit.check()?;
-        if read.is_err() || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
+        if read_result.is_err()
+            || u64::try_from(output.len()).is_ok_and(|size| size == LISTING_BYTES_MAX)
         {
             return Ok(None);
         }
@@ -442,29 +444,29 @@ impl FetchSource<'_> {
         listing: &RemoteListing,
     ) -> std::result::Result<Option<IncomingFiles>, TransferFault> {
         let mut incoming = self.new_incoming()?;
-        let changed = incoming.add_listed(listing, earlier, sent_entries);
+        let changed_paths = incoming.add_listed(listing, earlier, sent_entries);
         let is_text = |path: &&AbsPath| path.as_path().to_str().is_some();
-        if changed.len() > PACKED_FILES_MAX || !changed.iter().all(is_text) {
+        if changed_paths.len() > PACKED_FILES_MAX || !changed_paths.iter().all(is_text) {
             return Ok(None);
         }
         for root in roots {
             let parent = root.parent().unwrap_or_else(AbsPath::top);
-            let below = changed.iter().filter(|path| path.is_within(root));
-            let names: Vec<_> = below.filter_map(|path| path.below(&parent)).collect();
+            let paths_below = changed_paths.iter().filter(|path| path.is_within(root));
+            let names: Vec<_> = paths_below.filter_map(|path| path.below(&parent)).collect();
             for names in names.chunks(COMMAND_PATHS_MAX) {
                 let names = names.iter().map(ToString::to_string);
                 let user = self.remote.user();
                 let packing = HelperCommand::pack(user, parent.to_string(), names);
                 let mut download = self.remote.read(packing, self.limit)?;
-                let read = incoming.read(root, &mut download, sent_entries);
+                let read_result = incoming.read(root, &mut download, sent_entries);
                 if let Some(fault) = download.take_fault() {
                     return Err(fault);
                 }
-                read.map_err(|error| refused_archive(root, &error))?;
+                read_result.map_err(|error| refused_archive(root, &error))?;
             }
             self.restore_bits(root, &mut incoming, sent_entries);
         }
-        let has_all = changed
+        let has_all = changed_paths
             .iter()
             .all(|path| incoming.entries().contains_key(*path));
         Ok(has_all.then_some(incoming))
@@ -501,10 +503,10 @@ impl FetchSource<'_> {
         roots: &[AbsPath],
         needed: IncomingRoom,
     ) -> std::result::Result<(), TransferFault> {
-        let written = roots
+        let written_paths = roots
             .iter()
             .map(|root| reachable.copies.get(root).unwrap_or(root).clone());
-        let watched = written.chain([self.spool_dir.clone()]).collect();
+        let watched = written_paths.chain([self.spool_dir.clone()]).collect();
         let disks = DiskWatch::new(watched, self.limits);
         match disks.with_planned(needed.bytes, needed.names).check() {
             DiskStatus::Free(_) => Ok(()),
@@ -533,8 +535,8 @@ pub(in crate::world::sandbox) fn transfer_error(
             format!("{what}: {}", with_machine(remote, why)),
         ),
         TransferFault::Remote(why) => {
-            let lost = remote.loss_reason();
-            let why = lost.unwrap_or_else(|| with_machine(remote, why));
+            let loss_reason = remote.loss_reason();
+            let why = loss_reason.unwrap_or_else(|| with_machine(remote, why));
             Error::new(ErrorKind::Environment, format!("{what}: {why}"))
         }
         TransferFault::Received(error) => match remote.loss_reason() {

@@ -185,8 +185,8 @@ fn append(
     owners: &EntryOwners,
 ) -> io::Result<()> {
     let EntryAccess { owner, more_bits } = owners.access(path, entry.permission);
-    let below = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
-    if below == Path::new("") {
+    let rel_path = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
+    if rel_path == Path::new("") {
         return Ok(());
     }
     let mut header = Header::new_gnu();
@@ -197,19 +197,20 @@ fn append(
         RemoteEntry::Directory { bits } => {
             header.set_entry_type(EntryType::Directory);
             header.set_mode(*bits | more_bits);
-            builder.append_data(&mut header, below, io::empty())
+            builder.append_data(&mut header, rel_path, io::empty())
         }
         RemoteEntry::Link { target } => {
             header.set_entry_type(EntryType::Symlink);
             header.set_mode(LINK_BITS);
-            builder.append_link(&mut header, below, target)
+            builder.append_link(&mut header, rel_path, target)
         }
         RemoteEntry::File { bits, .. } => {
-            let changed = || io::Error::other(format!("`{path}` was changed while it was sent"));
+            let change_error =
+                || io::Error::other(format!("`{path}` was changed while it was sent"));
             let (dir, rel) = trees.locate(path).map_err(io::Error::other)?;
             let (content, meta) = dir.open_file(&rel).map_err(io::Error::other)?;
             if entry.local_version != Some(meta.version) {
-                return Err(changed());
+                return Err(change_error());
             }
             header.set_entry_type(EntryType::Regular);
             header.set_mode(*bits | (more_bits & SHARED_FILE_BITS));
@@ -220,9 +221,9 @@ fn append(
                 content: content.take(meta.version.size_bytes),
                 bytes_left: meta.version.size_bytes,
             };
-            builder.append_data(&mut header, below, &mut sized)?;
+            builder.append_data(&mut header, rel_path, &mut sized)?;
             if sized.bytes_left > 0 {
-                Err(changed())
+                Err(change_error())
             } else {
                 Ok(())
             }
