@@ -103,8 +103,7 @@ impl BatchReport {
         record: &BatchRecord,
         survey: &BatchSurvey<R>,
     ) -> Result<Self> {
-        let pause = batch.active_pause();
-        let pause = pause.map(|pause| {
+        let pause = batch.active_pause().map(|pause| {
             let seconds = pause.remaining().as_secs();
             format!("pauses for {seconds} s: {}", pause.reason)
         });
@@ -194,11 +193,11 @@ impl BatchReport {
 impl WatchedCells {
     /// Selects the cells to watch from all of `batch`, and reads why those failed.
     pub(crate) fn select(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Self {
-        let running = survey
+        let running_cells = survey
             .begun
             .iter()
             .filter(|cell| cell.state == CellState::Running);
-        let mut running: Vec<RunningCell> = running
+        let mut running: Vec<RunningCell> = running_cells
             .filter_map(|cell| {
                 let owner = cell.owner.as_ref()?;
                 Some(RunningCell {
@@ -240,8 +239,8 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
     }
     // Without settings, it was never started. Unreadable settings may be those of a queue.
     let has_queue = batch.settings().is_some_and(|text| {
-        let read = serde_json::from_slice::<StartEngine>(&text);
-        !read.is_ok_and(|start| start.on == BatchEngine::Local)
+        let settings = serde_json::from_slice::<StartEngine>(&text);
+        !settings.is_ok_and(|start| start.on == BatchEngine::Local)
     });
     // Jobs of a cancelled batch do not wait in a queue.
     let may_have_jobs = has_queue && !batch.is_cancelled();
@@ -267,14 +266,14 @@ fn newest_failures<'r>(
     results: impl Iterator<Item = &'r CellResult>,
     unfinished: &[BegunCell],
 ) -> NewestFailures {
-    let ended = results.map(|result| CellFailure {
+    let failed_results = results.map(|result| CellFailure {
         id: result.id.clone(),
         state: result.outcome.into(),
         at: result.ended.clone(),
         reason: String::new(),
     });
     let failed_attempts = unfinished.iter().filter_map(failure_of_attempt);
-    let mut failures: Vec<CellFailure> = ended.chain(failed_attempts).collect();
+    let mut failures: Vec<CellFailure> = failed_results.chain(failed_attempts).collect();
     failures.sort_by(|one, other| other.at.cmp(&one.at));
     let others = failures.len().saturating_sub(FAILURES_MAX);
     failures.truncate(FAILURES_MAX);
@@ -323,7 +322,7 @@ fn failure_of_attempt(cell: &BegunCell) -> Option<CellFailure> {
     }
     let note = cell.note.as_ref();
     let owner = cell.owner.as_ref();
-    let lost = "its process is gone";
+    let default_reason = "its process is gone";
     Some(CellFailure {
         id: cell.id.clone(),
         state: cell.state,
@@ -331,7 +330,9 @@ fn failure_of_attempt(cell: &BegunCell) -> Option<CellFailure> {
             .map(|note| note.at.clone())
             .or_else(|| owner.map(|owner| owner.since.clone()))
             .unwrap_or_default(),
-        reason: note.map_or(lost, |note| note.reason.as_str()).to_owned(),
+        reason: note
+            .map_or(default_reason, |note| note.reason.as_str())
+            .to_owned(),
     })
 }
 
@@ -346,26 +347,25 @@ fn result_summary(batch: &BatchDir, cell: &CellId) -> String {
 /// Returns how many cells have no result and the states that they are in; `None` if every cell has
 /// one.
 pub(crate) fn open_cells_line(counts: &BatchCounts) -> Option<String> {
-    let open = counts.cells.saturating_sub(counts.finished_count());
+    let open_count = counts.cells.saturating_sub(counts.finished_count());
     let states = BatchCounts {
         completed: 0,
         partial: 0,
         failed: 0,
         ..*counts
     };
-    (open > 0).then(|| {
-        let (cells, states) = (count_noun(open, "cell"), counts_line(&states));
+    (open_count > 0).then(|| {
+        let (cells, states) = (count_noun(open_count, "cell"), counts_line(&states));
         format!("{cells} without a result: {states}")
     })
 }
 
 /// Returns the states that cells are in, such as `3 completed, 1 running`.
 pub(crate) fn counts_line(counts: &BatchCounts) -> String {
-    let states = CellState::ALL
+    let states: Vec<String> = CellState::ALL
         .map(|state| (counts.number(state), state.words()))
         .into_iter()
-        .filter(|(count, _)| *count > 0);
-    let states: Vec<String> = states
+        .filter(|(count, _)| *count > 0)
         .map(|(count, state)| format!("{count} {state}"))
         .collect();
     states.join(", ")

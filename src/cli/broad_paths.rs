@@ -18,15 +18,15 @@ use crate::world::io::locate::resolve_existing;
 /// There is such a mention.
 pub(crate) fn reject_broad_mentions(
     prompt: &ParsedPrompt,
-    listed: &[ContextPath],
+    context_paths: &[ContextPath],
     host: &Host,
 ) -> Result<()> {
-    let mut broad = prompt.mentions.iter().filter_map(|mention| {
-        let is_open = is_listed(&mention.path, mention.permission, listed);
+    let mut errors = prompt.mentions.iter().filter_map(|mention| {
+        let is_open = is_listed(&mention.path, mention.permission, context_paths);
         let reason = broad_mention_reason(mention, host).filter(|_| !is_open)?;
         Some(broad_path_error(&mention.path, reason))
     });
-    match broad.next() {
+    match errors.next() {
         Some(error) => Err(error.with_hint("write `\\@` for an `@` that does not name a path")),
         None => Ok(()),
     }
@@ -39,11 +39,11 @@ pub(crate) fn reject_broad_mentions(
 /// The current directory is such a directory.
 pub(crate) fn reject_broad_cwd(
     permission: Permission,
-    listed: &[ContextPath],
+    context_paths: &[ContextPath],
     host: &Host,
 ) -> Result<()> {
     match directory_breadth_reason(&host.cwd, host) {
-        Some(reason) if !is_listed(&host.cwd, permission, listed) => {
+        Some(reason) if !is_listed(&host.cwd, permission, context_paths) => {
             Err(broad_path_error(&host.cwd, reason))
         }
         Some(_) | None => Ok(()),
@@ -62,12 +62,12 @@ pub(crate) fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'s
     directory_breadth_reason(&mention.path, host)
 }
 
-fn is_listed(path: &AbsPath, permission: Permission, listed: &[ContextPath]) -> bool {
-    let real = resolve_existing(path);
-    let mut listed = listed
+fn is_listed(path: &AbsPath, permission: Permission, context_paths: &[ContextPath]) -> bool {
+    let real_path = resolve_existing(path);
+    context_paths
         .iter()
-        .filter(|listed| listed.permission >= permission);
-    listed.any(|listed| path.is_within(&listed.path) || real.is_within(&listed.path))
+        .filter(|context| context.permission >= permission)
+        .any(|context| path.is_within(&context.path) || real_path.is_within(&context.path))
 }
 
 fn broad_path_error(path: &AbsPath, reason: &str) -> Error {

@@ -52,9 +52,9 @@ pub(super) fn run(
     let owner = ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref());
     let cells = CellWorker::new(host, &arguments.batch, owner, output)?;
     let runtime = runtime()?;
-    let ended = runtime.block_on(cells.run_all(&arguments.cells, output));
+    let result = runtime.block_on(cells.run_all(&arguments.cells, output));
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 /// A process that runs cells of a batch.
@@ -73,11 +73,11 @@ impl CellWorker {
     /// Creates the worker of a process that claims cells of the batch `wanted` as `owner`.
     pub(super) fn new(
         host: &Host,
-        wanted: &str,
+        name: &str,
         owner: ClaimOwner,
         output: &mut CliOutput<'_>,
     ) -> Result<Self> {
-        let (batch, record) = open_begun_batch(wanted, host, output)?;
+        let (batch, record) = open_begun_batch(name, host, output)?;
         Ok(Self {
             host: environment::load(host).host,
             batch,
@@ -153,12 +153,12 @@ impl CellWorker {
             stop,
         };
         if before.counts.node_faults > self.record.retries {
-            let lost = Error::new(
+            let error = Error::new(
                 crate::error::ErrorKind::Environment,
                 format!("its process was lost {} times", before.counts.node_faults),
             );
             let run = cell_run(ShutdownSignal::default());
-            let report = report_lost_run(&run, &lost, &self.redactor())?;
+            let report = report_lost_run(&run, &error, &self.redactor())?;
             return self.publish(&task, &claim, CellOutcome::Failed, &report);
         }
         // The process of a lost attempt may still be parking its run.
@@ -180,8 +180,12 @@ impl CellWorker {
             ..ShutdownSignal::default()
         };
         let run = cell_run(stop);
-        let watch = park_when_lost(self.batch.clone(), task.id.clone(), claim.attempt(), park);
-        let watch = tokio::spawn(watch);
+        let watch = tokio::spawn(park_when_lost(
+            self.batch.clone(),
+            task.id.clone(),
+            claim.attempt(),
+            park,
+        ));
         let report = Box::pin(run_in_cell(run)).await;
         watch.abort();
         let report = report?;
@@ -237,19 +241,19 @@ impl CellWorker {
         report: &CellRunReport,
     ) -> Result<CellExit> {
         let cell = self.batch.cell_dir(&task.id);
-        let exported = export_delivery(&cell);
-        let failure = exported
+        let file_count = export_delivery(&cell);
+        let failure = file_count
             .as_ref()
             .err()
             .map(|error| CellRunReport::of_error(error, &self.redactor()))
             .transpose()?;
         let outcome = failure.as_ref().map_or(outcome, |_| CellOutcome::Failed);
-        let shown = failure.as_ref().unwrap_or(report);
+        let final_report = failure.as_ref().unwrap_or(report);
         let cost = total_cost(claim, report);
         let result = CellResult {
             id: task.id.clone(),
             outcome,
-            exit_code: shown.end.exit_code,
+            exit_code: final_report.end.exit_code,
             tags: task.tags.clone(),
             checks: report.checks,
             winner: report.winner(),
@@ -260,9 +264,9 @@ impl CellWorker {
             engine: self.owner.engine.clone(),
             host: self.owner.host.clone(),
             ended: now().iso_format(),
-            files: exported.unwrap_or_default(),
+            files: file_count.unwrap_or_default(),
         };
-        self.batch.publish(&result, &shown.run)?;
+        self.batch.publish(&result, &final_report.run)?;
         self.batch.settle(&task.id, cost)?;
         self.batch.end_pauses()?;
         Ok(CellExit::Published)

@@ -36,12 +36,12 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     let deliveries = work.join(STATE_DIR).join(DELIVERIES);
     let (mut paths, mut patch) = (BTreeSet::new(), String::new());
     for name in names(&deliveries)?.into_iter().rev() {
-        let opened = OpenDelivery::open(&deliveries, &name)?;
-        let Some(mut applied) = AppliedDelivery::open(opened)? else {
+        let open_delivery = OpenDelivery::open(&deliveries, &name)?;
+        let Some(mut delivery) = AppliedDelivery::open(open_delivery)? else {
             continue;
         };
-        paths.extend(applied.names().filter_map(|(path, ..)| path.below(&work)));
-        for difference in applied.differences() {
+        paths.extend(delivery.names().filter_map(|(path, ..)| path.below(&work)));
+        for difference in delivery.differences() {
             let difference = difference?;
             if let Some(path) = difference.path.below(&work) {
                 write_difference(&difference, &path, &mut patch);
@@ -69,7 +69,8 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
         DiffSide::Binary { .. } | DiffSide::Link(_) | DiffSide::Directory | DiffSide::Lost => None,
     };
     let mut add = |line: String| out.push_str(&(line + "\n"));
-    let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else {
+    let (Some(old_text), Some(new_text)) = (text(&difference.before), text(&difference.after))
+    else {
         let name = quote_patch_name("", path);
         add(format!("# not text, and only in `changes`: {name}"));
         return;
@@ -86,7 +87,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
         }
         _ => {}
     }
-    if old == new {
+    if old_text == new_text {
         return;
     }
     let side = |side: &DiffSide, name: &str| {
@@ -100,7 +101,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     };
     add(format!("--- {}", side(&difference.before, &old_name)));
     add(format!("+++ {}", side(&difference.after, &new_name)));
-    for hunk in hunks(&LineDiff::new(&old, &new)) {
+    for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
         add(hunk.header());
         for (side, text) in &hunk.lines {
             let sign = match side {
@@ -121,10 +122,10 @@ pub(super) fn apply(
 ) -> Result<ExitStatus> {
     let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     let ids = batch.cell_ids(&record)?;
-    let wanted = CellId::parse(&arguments.cell);
-    let number = ids.iter().position(|id| Some(id) == wanted.as_ref());
-    let number = number.and_then(|number| u32::try_from(number).ok());
-    let number = number.ok_or_else(|| {
+    let cell_id = CellId::parse(&arguments.cell);
+    let position = ids.iter().position(|id| Some(id) == cell_id.as_ref());
+    let cell_number = position.and_then(|position| u32::try_from(position).ok());
+    let number = cell_number.ok_or_else(|| {
         let message = format!("`{}` has no cell `{}`", batch.name(), arguments.cell);
         Error::new(ErrorKind::Usage, message)
             .with_hint("name the `id` of a task: massgen batch results --json")
@@ -192,7 +193,7 @@ fn project_directory(batch: &BatchDir, task: &BatchTask, cwd: &AbsPath) -> Resul
 fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, DeliverySource)> {
     let work = real_directory(&cell.work())?;
     let deliveries = work.join(STATE_DIR).join(DELIVERIES);
-    let lost = || {
+    let lost_error = || {
         let message = format!("the delivery in `{work}` is no longer there");
         Error::new(ErrorKind::Environment, message)
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
@@ -200,9 +201,9 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
     let mut names = names(&deliveries)?.into_iter();
     let name = names
         .find(|name| is_used(name, &deliveries))
-        .ok_or_else(lost)?;
+        .ok_or_else(lost_error)?;
     let source = OpenDelivery::open(&deliveries, &name)?.read_source()?;
-    let began_ns = cell.prepared_ns().ok_or_else(lost)?;
+    let began_ns = cell.prepared_ns().ok_or_else(lost_error)?;
     let (mut grants, mut origins) = (Vec::new(), Vec::new());
     for (grant, root) in source.grants.iter().zip(source.roots()) {
         let (Some(root_in_cell), Some(below)) =

@@ -56,11 +56,11 @@ impl CellRunReport {
         error: Option<&Error>,
         redactor: &Redactor,
     ) -> Result<Self> {
-        let last = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
+        let last_run = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
         let mut records = RunRecords::default();
-        if let Some(run) = last.filter(RunDir::has_log) {
-            records.start = run.metadata().map(|started| RunStart {
-                session_id: started.session_id,
+        if let Some(run) = last_run.filter(RunDir::has_log) {
+            records.start = run.metadata().map(|metadata| RunStart {
+                session_id: metadata.session_id,
                 log_dir: run.log().to_string(),
                 task: run
                     .manifest()
@@ -178,14 +178,14 @@ impl RunRecords {
             elapsed: self.run_time,
         });
         let has_answer = result.answer.is_some();
-        let won = result.winner.as_ref().and_then(|winner| {
+        let winning_answer = result.winner.as_ref().and_then(|winner| {
             let mut answers = result.answers.iter();
             answers.find(|answer| answer.label == winner.label)
         });
-        let check_results = won.and_then(|answer| answer.check_results.as_ref());
-        let of_answer = check_results.map_or(&[][..], |results| results.checks.as_slice());
+        let check_results = winning_answer.and_then(|answer| answer.check_results.as_ref());
+        let answer_checks = check_results.map_or(&[][..], |results| results.checks.as_slice());
         let checks = if self.delivery_checks.is_empty() {
-            checks_outcome(of_answer)
+            checks_outcome(answer_checks)
         } else {
             checks_outcome(self.delivery_checks.values())
         };

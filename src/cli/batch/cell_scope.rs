@@ -15,7 +15,7 @@ use crate::world::io::locate::resolve_existing;
 /// Something is not.
 pub(super) fn require_own_directory(
     config: &Config,
-    opened: &[OpenedPath],
+    opened_paths: &[OpenedPath],
     layout: &RunLayout,
     work: &AbsPath,
 ) -> Result<()> {
@@ -25,17 +25,20 @@ pub(super) fn require_own_directory(
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("remove `record` from the config: the log of each cell has all replies"));
     }
-    let opened = opened
+    let opened_for_writing = opened_paths
         .iter()
         .filter(|path| path.permission == Permission::Write)
         .map(|path| &path.path);
     let guarded = guarded_write_paths(config, layout);
-    let written = config.write_paths().chain(opened).chain(&guarded);
+    let write_paths = config
+        .write_paths()
+        .chain(opened_for_writing)
+        .chain(&guarded);
     let real_work = resolve_existing(work);
-    for path in written.chain(layout.directories()) {
-        let real = resolve_existing(path);
-        if !real.is_within(&real_work) {
-            return Err(outside_error(path, &real));
+    for path in write_paths.chain(layout.directories()) {
+        let real_path = resolve_existing(path);
+        if !real_path.is_within(&real_work) {
+            return Err(outside_error(path, &real_path));
         }
     }
     Ok(())
@@ -45,26 +48,28 @@ pub(super) fn require_own_directory(
 fn guarded_write_paths(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
     let mut paths = Vec::new();
     for agent in &config.agents {
-        let workspace = layout.workspaces.get(&agent.id);
-        let workspace = workspace.map(|workspace| &workspace.path);
-        let Some(guarded) = agent.folder_guard.resolve(workspace) else {
+        let workspace = layout
+            .workspaces
+            .get(&agent.id)
+            .map(|workspace| &workspace.path);
+        let Some(guard) = agent.folder_guard.resolve(workspace) else {
             continue;
         };
-        let downloads = guarded
+        let downloads = guard
             .downloads
             .into_iter()
             .filter(|(_, permission)| *permission == Permission::Write);
-        paths.extend(guarded.write);
+        paths.extend(guard.write);
         paths.extend(downloads.map(|(path, _)| path));
     }
     paths
 }
 
-fn outside_error(path: &AbsPath, real: &AbsPath) -> Error {
-    let shown_path = if path == real {
+fn outside_error(path: &AbsPath, real_path: &AbsPath) -> Error {
+    let shown_path = if path == real_path {
         format!("`{path}`")
     } else {
-        format!("`{path}`, which leads to `{real}`")
+        format!("`{path}`, which leads to `{real_path}`")
     };
     let message = format!("a cell of a batch may not write to {shown_path}: it works on a copy");
     Error::new(ErrorKind::Config, message)

@@ -24,15 +24,18 @@ pub(super) fn load_cell_team(
 ) -> Result<(TeamFile, Config)> {
     let number = config_number(task)?;
     let text = batch.config_text(record, number)?;
-    let frozen = record
+    let frozen_config = record
         .configs
         .get(number)
         .ok_or_else(|| Error::bug("a task names a config that its batch lacks"))?;
-    let text = with_checks(text, task, &frozen.name)?;
-    let file = TeamFile::from_text(frozen.name.clone(), frozen.path.clone(), text);
+    let text = with_checks(text, task, &frozen_config.name)?;
+    let file = TeamFile::from_text(frozen_config.name.clone(), frozen_config.path.clone(), text);
     let config = load_config(&file, host, output)?;
     if config.workflow.is_some() {
-        let message = format!("`{}` is a pipeline, which a batch cannot run", frozen.name);
+        let message = format!(
+            "`{}` is a pipeline, which a batch cannot run",
+            frozen_config.name
+        );
         return Err(
             Error::new(ErrorKind::Usage, message).with_hint("use a config without `workflow`")
         );

@@ -313,16 +313,16 @@ pub(super) fn finish(
     for line in failure_lines(batch, &survey) {
         output.note(&line);
     }
-    let open = cells.saturating_sub(results.len());
-    if open == 0 {
-        let failed = results.iter().any(|result| !result.is_success());
-        return Ok(if failed {
+    let open_count = cells.saturating_sub(results.len());
+    if open_count == 0 {
+        let has_failures = results.iter().any(|result| !result.is_success());
+        return Ok(if has_failures {
             ExitStatus::NoAnswer
         } else {
             ExitStatus::Delivered
         });
     }
-    let cells = count_noun(open, "cell");
+    let cells = count_noun(open_count, "cell");
     let (status, why) = match stop {
         Some(BatchStop::Interrupted) => (ExitStatus::Interrupted, "interrupted"),
         Some(BatchStop::Parked) => (ExitStatus::Parked, "parked"),

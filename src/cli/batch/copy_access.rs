@@ -42,10 +42,13 @@ pub(super) fn is_listed_for_all(config: &Config, copy: &AbsPath) -> bool {
 }
 
 /// Returns the permission with which `listed` opens `copy`, in whatever way it is written there.
-fn listed_permission(listed: &[ContextPath], copy: &AbsPath) -> Option<Permission> {
-    let real = resolve_path(copy);
-    let is_copy = |path: &AbsPath| path == copy || (real.is_some() && resolve_path(path) == real);
-    let entries = listed.iter().filter(|context| is_copy(&context.path));
+fn listed_permission(context_paths: &[ContextPath], copy: &AbsPath) -> Option<Permission> {
+    let real_copy = resolve_path(copy);
+    let is_copy =
+        |path: &AbsPath| path == copy || (real_copy.is_some() && resolve_path(path) == real_copy);
+    let entries = context_paths
+        .iter()
+        .filter(|context| is_copy(&context.path));
     entries.map(|context| context.permission).max()
 }
 

@@ -21,11 +21,11 @@ impl IndexSchedule {
     }
 
     /// Updates the index if `finished` results are many more than at the last time.
-    pub(super) fn on_finished(&mut self, finished: usize) {
-        if finished.saturating_sub(self.indexed) < missing_max(finished) {
+    pub(super) fn on_finished(&mut self, finished_cells: usize) {
+        if finished_cells.saturating_sub(self.indexed) < missing_max(finished_cells) {
             return;
         }
-        self.indexed = finished;
+        self.indexed = finished_cells;
         // A result that cannot be read is an error when the results are shown.
         drop(self.batch.update_index());
     }

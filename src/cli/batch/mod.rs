@@ -58,8 +58,8 @@ pub(crate) fn batches_directory(host: &Host) -> AbsPath {
 }
 
 /// Finds the batch `wanted` of this directory.
-fn open_batch(wanted: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<BatchDir> {
-    let FoundBatch { batch, warning } = find(wanted, &batches_directory(host))?;
+fn open_batch(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<BatchDir> {
+    let FoundBatch { batch, warning } = find(name, &batches_directory(host))?;
     if let Some(warning) = warning {
         output.warning(&warning);
     }
@@ -68,11 +68,11 @@ fn open_batch(wanted: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<B
 
 /// Finds the batch `wanted` of this directory and reads how it began.
 fn open_begun_batch(
-    wanted: &str,
+    name: &str,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<(BatchDir, BatchRecord)> {
-    let batch = open_batch(wanted, host, output)?;
+    let batch = open_batch(name, host, output)?;
     let record = batch.record()?;
     Ok((batch, record))
 }

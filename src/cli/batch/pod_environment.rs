@@ -69,8 +69,8 @@ pub(super) fn require_project(
 
 /// Returns the path of massgen in the pods.
 pub(super) fn pod_executable(settings: &KubernetesSettings, host: &Host) -> Result<AbsPath> {
-    if let Some(named) = &settings.massgen {
-        return Ok(named.clone());
+    if let Some(path) = &settings.massgen {
+        return Ok(path.clone());
     }
     let executable = real_path(&host.executable)?;
     if settings.has_path(&executable) {
@@ -99,17 +99,18 @@ pub(super) fn pod_variables(
 
 /// Returns the process as pods see it. Keys in secrets are there, with other values.
 pub(super) fn host_of_pods(settings: &KubernetesSettings, host: &Host) -> Host {
-    let mut seen = host.clone();
-    seen.env = pod_variables(settings, host);
-    seen.env.extend(settings.env.clone());
+    let mut pod_host = host.clone();
+    pod_host.env = pod_variables(settings, host);
+    pod_host.env.extend(settings.env.clone());
     let secrets = settings.secret_variables();
-    seen.env
+    pod_host
+        .env
         .extend(secrets.map(|name| (name.clone(), UNKNOWN_VALUE.to_owned())));
     let home = host.home.as_ref().map(AbsPath::to_string);
-    if home.as_ref() != seen.env.get(HOME) {
-        seen.home = None;
+    if home.as_ref() != pod_host.env.get(HOME) {
+        pod_host.home = None;
     }
-    seen.executable_dir = None;
-    seen.dotenv = DotenvVariables::default();
-    environment::load(&seen).host
+    pod_host.executable_dir = None;
+    pod_host.dotenv = DotenvVariables::default();
+    environment::load(&pod_host).host
 }

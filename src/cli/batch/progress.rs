@@ -12,7 +12,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct BatchProgress {
     cells: usize,
-    last: Option<(usize, usize)>,
+    last_counts: Option<(usize, usize)>,
     since_line: Stopwatch,
 }
 
@@ -21,17 +21,18 @@ impl BatchProgress {
     pub(super) fn new(cells: usize) -> Self {
         Self {
             cells,
-            last: None,
+            last_counts: None,
             since_line: Stopwatch::start(),
         }
     }
 
     /// Shows that `finished` cells have a result and `jobs` are running.
-    pub(super) fn show(&mut self, finished: usize, jobs: usize, output: &mut CliOutput<'_>) {
-        if self.last.replace((finished, jobs)) == Some((finished, jobs)) {
+    pub(super) fn show(&mut self, finished_cells: usize, jobs: usize, output: &mut CliOutput<'_>) {
+        let counts = (finished_cells, jobs);
+        if self.last_counts.replace(counts) == Some(counts) {
             return;
         }
-        let text = format!("{finished} of {} cells, {jobs} running", self.cells);
+        let text = format!("{finished_cells} of {} cells, {jobs} running", self.cells);
         if output.has_terminal() {
             output.transient(&text);
         } else if self.since_line.elapsed() >= LINE_INTERVAL {

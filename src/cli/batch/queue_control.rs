@@ -91,8 +91,8 @@ impl QueueControl {
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
         batch.settle_finished()?;
-        let open = batch.open_cells(&ids)?;
-        let unpaid = open
+        let open_cells = batch.open_cells(&ids)?;
+        let unpaid = open_cells
             .iter()
             .filter(|cell| cell.end == Some(AttemptEnd::OutOfMoney));
         Ok(Self {
@@ -199,13 +199,13 @@ impl QueueControl {
     /// A cell loses its process again and again without a result: none can be written.
     fn record_lost(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
         let restarts = self.queue.restarts_jobs();
-        let running: BTreeSet<&str> = jobs
+        let running_jobs: BTreeSet<&str> = jobs
             .iter()
             .filter(|job| !restarts || !job.is_waiting)
             .map(|job| job.name.as_str())
             .collect();
         self.missing
-            .retain(|name, _| !running.contains(name.as_str()));
+            .retain(|name, _| !running_jobs.contains(name.as_str()));
         let delay = self.queue.loss_delay();
         let this_process = ClaimOwner::this_process("", None);
         for cell in cells.iter_mut().filter(|cell| cell.is_claimed()) {
@@ -215,7 +215,7 @@ impl QueueControl {
             let job = owner.job.as_deref().unwrap_or_default();
             // On this host, the lock of the claim is more reliable than the queue.
             let is_alive = if owner.engine == self.queue.name() && owner.boot != this_process.boot {
-                running.contains(job) || {
+                running_jobs.contains(job) || {
                     let since = self.missing.entry(job.to_owned());
                     since.or_insert_with(Instant::now).elapsed() < delay
                 }
@@ -267,15 +267,15 @@ impl QueueControl {
         if self.batch.active_pause().is_some() {
             return Ok(());
         }
-        let free = cells.iter().filter(|cell| !cell.is_claimed()).count();
-        let waiting = jobs.iter().filter(|job| job.is_waiting).count();
-        let wanted = self
+        let free_cells = cells.iter().filter(|cell| !cell.is_claimed()).count();
+        let waiting_jobs = jobs.iter().filter(|job| job.is_waiting).count();
+        let wanted_jobs = self
             .settings
             .parallel
             .min(cells.len().div_ceil(self.settings.cells_per_job));
-        let missing = wanted.saturating_sub(jobs.len());
+        let missing_jobs = wanted_jobs.saturating_sub(jobs.len());
         // Jobs that are about to begin take a free cell each.
-        let count = missing.min(free.saturating_sub(waiting));
+        let count = missing_jobs.min(free_cells.saturating_sub(waiting_jobs));
         if count == 0 {
             return Ok(());
         }
@@ -288,8 +288,8 @@ impl QueueControl {
         if self.fruitless_submissions >= FRUITLESS_SUBMISSIONS_MAX {
             return Err(self.no_progress_error());
         }
-        let without = self.batch.refused_nodes()?;
-        if let Err(error) = self.queue.submit(count, &without).await {
+        let refused_nodes = self.batch.refused_nodes()?;
+        if let Err(error) = self.queue.submit(count, &refused_nodes).await {
             // A site may allow fewer jobs than are wanted.
             if jobs.is_empty() && self.submitted_at.is_none() {
                 return Err(error);
@@ -336,7 +336,7 @@ pub(super) async fn run_queue_jobs(
     let mut progress = BatchProgress::new(control.ids.len());
     let mut index = IndexSchedule::new(&control.batch);
     let interval_min = poll_interval_min(control.ids.len());
-    let mut last = None;
+    let mut last_snapshot = None;
     let mut interval = interval_min;
     loop {
         let mut cells = control.batch.open_cells(&control.ids)?;
@@ -348,10 +348,10 @@ pub(super) async fn run_queue_jobs(
         control.update_stop(&cells);
         if let Some(jobs) = &jobs {
             control.record_lost(&mut cells, jobs)?;
-            let finished = control.ids.len().saturating_sub(cells.len());
-            let running = jobs.iter().filter(|job| !job.is_waiting).count();
-            progress.show(finished, running, output);
-            index.on_finished(finished);
+            let finished_cells = control.ids.len().saturating_sub(cells.len());
+            let running_jobs = jobs.iter().filter(|job| !job.is_waiting).count();
+            progress.show(finished_cells, running_jobs, output);
+            index.on_finished(finished_cells);
             if control.stop.is_none() {
                 control.submit(&cells, jobs, output).await?;
             } else if jobs.is_empty() {
@@ -363,13 +363,13 @@ pub(super) async fn run_queue_jobs(
         if control.faults == faults {
             control.faults = 0;
         }
-        let now = (BatchProgressSnapshot::new(&cells), jobs);
-        interval = if last.as_ref() == Some(&now) {
+        let snapshot = (BatchProgressSnapshot::new(&cells), jobs);
+        interval = if last_snapshot.as_ref() == Some(&snapshot) {
             POLL_MAX.min(interval.saturating_mul(2))
         } else {
             interval_min
         };
-        last = Some(now);
+        last_snapshot = Some(snapshot);
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
             why = next_stop(&stop, control.stop) => {
@@ -401,8 +401,8 @@ fn poll_interval_min(cells: usize) -> Duration {
 /// Ends this process without cancelling the jobs.
 fn detach(control: &QueueControl, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let name = control.batch.name();
-    let open = control.batch.open_cells(&control.ids)?.len();
-    let cells = count_noun(open, "cell");
+    let open_count = control.batch.open_cells(&control.ids)?.len();
+    let cells = count_noun(open_count, "cell");
     let resume = resume_command(&name, false);
     output.note(&format!(
         "{cells} without a result; the jobs continue. Show progress: massgen batch watch {name}; \

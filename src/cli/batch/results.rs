@@ -92,7 +92,7 @@ pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) ->
 
 fn row_texts(row: &TagRow) -> [String; 10] {
     let share = row.successes.saturating_mul(100).checked_div(row.cells);
-    let unknown = if row.cost_is_complete { "" } else { "+" };
+    let cost_suffix = if row.cost_is_complete { "" } else { "+" };
     let winners: Vec<String> = row
         .winners
         .iter()
@@ -105,7 +105,7 @@ fn row_texts(row: &TagRow) -> [String; 10] {
         row.completed.to_string(),
         row.partial.to_string(),
         row.failed.to_string(),
-        format!("${}{unknown}", row.cost_usd.round_up()),
+        format!("${}{cost_suffix}", row.cost_usd.round_up()),
         seconds(row.p50_ms),
         seconds(row.p95_ms),
         escape_line(&winners.join(", ")),
@@ -127,7 +127,7 @@ pub(super) fn compare(
 ) -> Result<ExitStatus> {
     let first = open_batch(&arguments.first, host, output)?;
     let second = open_batch(&arguments.second, host, output)?;
-    let compared = compare_results(
+    let comparison = compare_results(
         NamedResults {
             name: &first.name(),
             results: &by_cell(&first)?,
@@ -138,10 +138,10 @@ pub(super) fn compare(
         },
     );
     if arguments.json {
-        output.result(&format!("{}\n", json!(compared)))?;
+        output.result(&format!("{}\n", json!(comparison)))?;
         return Ok(ExitStatus::Delivered);
     }
-    for line in comparison_lines(&compared) {
+    for line in comparison_lines(&comparison) {
         output.result(&format!("{line}\n"))?;
     }
     Ok(ExitStatus::Delivered)

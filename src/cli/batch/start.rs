@@ -72,18 +72,18 @@ pub(super) fn run(
     arguments: &BatchRunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let loaded = environment::load(host);
-    for warning in &loaded.warnings {
+    let loaded_environment = environment::load(host);
+    for warning in &loaded_environment.warnings {
         output.warning(warning);
     }
-    let host = &loaded.host;
+    let host = &loaded_environment.host;
     let bytes = read_capped(&host.cwd.join(&arguments.tasks), TASK_FILE_BYTES_MAX)?;
-    let missing = || {
+    let missing_error = || {
         let message = format!("the task file `{}` does not exist", arguments.tasks);
         Error::new(ErrorKind::Usage, message)
             .with_hint("a task file has one JSON object a line: {\"id\": \"a\", \"text\": \"…\"}")
     };
-    let text = String::from_utf8(bytes.ok_or_else(missing)?).map_err(|error| {
+    let text = String::from_utf8(bytes.ok_or_else(missing_error)?).map_err(|error| {
         let message = format!("the task file `{}` is not UTF-8", arguments.tasks);
         Error::new(ErrorKind::Usage, message)
             .with_source(error)
@@ -95,16 +95,16 @@ pub(super) fn run(
     let mut configs = BatchConfigs::default();
     let models = arguments.models.as_deref();
     let mut check = |file: &TeamFile| {
-        let checked = check_config(file, models, arguments.max_cost_usd, &job_host, output);
-        checked.map_err(|error| with_key_hint(error, &settings))
+        check_config(file, models, arguments.max_cost_usd, &job_host, output)
+            .map_err(|error| with_key_hint(error, &settings))
     };
     configs.number(&arguments.config, &mut check, host)?;
-    let allowed = allowed_mentions(&arguments.allow_mentions, host)?;
-    let real_allowed: Vec<RealPath> = allowed.iter().filter_map(resolve_path).collect();
+    let allowed_paths = allowed_mentions(&arguments.allow_mentions, host)?;
+    let real_allowed: Vec<RealPath> = allowed_paths.iter().filter_map(resolve_path).collect();
     let mut survey = TaskPathSurvey::default();
     for task in &mut tasks {
-        if let Some(named) = task.config.take() {
-            let number = configs.number(&named, &mut check, host)?;
+        if let Some(config_name) = task.config.take() {
+            let number = configs.number(&config_name, &mut check, host)?;
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
@@ -116,7 +116,7 @@ pub(super) fn run(
     }
     let batches = batches_directory(host);
     prepare_state_dir(&host.state_parent.join(STATE_DIR), [&batches])?;
-    let batch = create_batch(&batches, &tasks, &configs, arguments, allowed, host)?;
+    let batch = create_batch(&batches, &tasks, &configs, arguments, allowed_paths, host)?;
     output.note(&format!(
         "{}: {}",
         batch.name(),
@@ -241,15 +241,18 @@ pub(super) fn retry(
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
-    let is_meant = |result: &CellResult| match arguments.only {
+    let is_selected = |result: &CellResult| match arguments.only {
         RetrySelection::Failed => result.outcome == CellOutcome::Failed,
         RetrySelection::Partial => result.outcome == CellOutcome::Partial,
         RetrySelection::Unsuccessful => !result.is_success(),
         RetrySelection::All => true,
     };
     let results = batch.results()?;
-    let meant: Vec<&CellResult> = results.iter().filter(|result| is_meant(result)).collect();
-    for result in &meant {
+    let selected_results: Vec<&CellResult> = results
+        .iter()
+        .filter(|result| is_selected(result))
+        .collect();
+    for result in &selected_results {
         let attempt = batch.last_attempt(&result.id);
         let mut note = AttemptNote::new(AttemptEnd::Repeated, "the user asked for a new attempt");
         // What it cost stays spent; earlier attempts are part of it.
@@ -260,7 +263,10 @@ pub(super) fn retry(
         batch.replace_note(&result.id, attempt, &note)?;
         batch.withdraw_result(&result.id, attempt)?;
     }
-    output.note(&format!("{} again", count_noun(meant.len(), "cell")));
+    output.note(&format!(
+        "{} again",
+        count_noun(selected_results.len(), "cell")
+    ));
     batch.take_cancellation_back()?;
     batch.end_pauses()?;
     start(host, batch, settings, output)
@@ -316,7 +322,7 @@ fn start(
     settings.keep(&batch)?;
     let mark = batch.mark_controller()?;
     let runtime = runtime()?;
-    let ended = if let Some(queue) = settings.queue(&batch, host)? {
+    let result = if let Some(queue) = settings.queue(&batch, host)? {
         batch.admit_nodes()?;
         let control = QueueControl::new(batch, &record, queue, settings)?;
         runtime.block_on(Box::pin(run_queue_jobs(control, host, output)))
@@ -332,5 +338,5 @@ fn start(
     };
     runtime.shutdown_timeout(CALLS_END_MAX);
     drop(mark);
-    ended
+    result
 }

@@ -57,15 +57,16 @@ impl BatchStartSettings {
         batch: Option<&BatchDir>,
         host: &Host,
     ) -> Result<Self> {
-        let saved = match batch.map(Self::read_saved).transpose() {
+        let saved_settings = match batch.map(Self::read_saved).transpose() {
             // The user names the engine again.
             Err(_) if arguments.on.is_some() => None,
-            saved => saved?.flatten(),
+            settings => settings?.flatten(),
         };
-        let saved = saved.filter(|saved| arguments.on.is_none_or(|on| on == saved.on));
-        let on = saved.as_ref().map_or(BatchEngine::Local, |saved| saved.on);
-        let on = arguments.on.unwrap_or(on);
-        let saved = saved.unwrap_or_else(|| Self {
+        let settings_of_engine =
+            saved_settings.filter(|saved| arguments.on.is_none_or(|on| on == saved.on));
+        let saved_engine = settings_of_engine.as_ref().map(|saved| saved.on);
+        let on = arguments.on.or(saved_engine).unwrap_or(BatchEngine::Local);
+        let defaults = settings_of_engine.unwrap_or_else(|| Self {
             on,
             parallel: PARALLEL_DEFAULT,
             cells_per_job: 1,
@@ -77,28 +78,32 @@ impl BatchStartSettings {
         });
         let queue = &arguments.queue;
         reject_foreign_flags(on, queue)?;
-        let named = queue.queue_commands.as_deref();
-        let commands = named.map(|name| read_commands(name, host)).transpose()?;
-        let named = queue.kubernetes.as_deref();
-        let kubernetes = named.map(|name| read_settings(name, host)).transpose()?;
+        let commands_file = queue.queue_commands.as_deref();
+        let commands = commands_file
+            .map(|name| read_commands(name, host))
+            .transpose()?;
+        let pods_file = queue.kubernetes.as_deref();
+        let kubernetes = pods_file
+            .map(|name| read_settings(name, host))
+            .transpose()?;
         let settings = Self {
             on,
-            parallel: arguments.parallel.unwrap_or(saved.parallel),
-            cells_per_job: arguments.cells_per_job.unwrap_or(saved.cells_per_job),
-            login: queue.login.clone().or(saved.login),
+            parallel: arguments.parallel.unwrap_or(defaults.parallel),
+            cells_per_job: arguments.cells_per_job.unwrap_or(defaults.cells_per_job),
+            login: queue.login.clone().or(defaults.login),
             slurm: SlurmSettings {
-                partition: queue.partition.clone().or(saved.slurm.partition),
-                account: queue.account.clone().or(saved.slurm.account),
-                time: queue.time.clone().or(saved.slurm.time),
+                partition: queue.partition.clone().or(defaults.slurm.partition),
+                account: queue.account.clone().or(defaults.slurm.account),
+                time: queue.time.clone().or(defaults.slurm.time),
                 options: if queue.slurm_option.is_empty() {
-                    saved.slurm.options
+                    defaults.slurm.options
                 } else {
                     queue.slurm_option.clone()
                 },
             },
-            commands: commands.or(saved.commands),
-            kubernetes: kubernetes.or(saved.kubernetes),
-            require_sandbox: queue.require_sandbox.or(saved.require_sandbox),
+            commands: commands.or(defaults.commands),
+            kubernetes: kubernetes.or(defaults.kubernetes),
+            require_sandbox: queue.require_sandbox.or(defaults.require_sandbox),
         };
         settings.require_complete(host)?;
         Ok(settings)
@@ -106,19 +111,19 @@ impl BatchStartSettings {
 
     /// Checks that what starts the cells has what it needs.
     fn require_complete(&self, host: &Host) -> Result<()> {
-        let missing = |message: &str, hint: &str| {
+        let reject = |message: &str, hint: &str| {
             Err(Error::new(ErrorKind::Usage, message.to_owned()).with_hint(hint))
         };
         match (self.on, &self.kubernetes) {
-            (BatchEngine::Commands, _) if self.commands.is_none() => missing(
+            (BatchEngine::Commands, _) if self.commands.is_none() => reject(
                 "`--on commands` needs the commands of the queue",
                 "name their file: `--queue-commands FILE`",
             ),
-            (BatchEngine::Kubernetes, None) => missing(
+            (BatchEngine::Kubernetes, None) => reject(
                 "`--on kubernetes` needs the image and the storage of the pods",
                 "name a file with them: `--kubernetes FILE`; docs/batch.md has an example",
             ),
-            (BatchEngine::Kubernetes, Some(_)) if self.parallel > WORKERS_MAX => missing(
+            (BatchEngine::Kubernetes, Some(_)) if self.parallel > WORKERS_MAX => reject(
                 &format!("`--parallel` can be at most {WORKERS_MAX} with `--on kubernetes`"),
                 "each pod runs cells until none is left: fewer pods finish them too",
             ),
@@ -143,11 +148,11 @@ impl BatchStartSettings {
         if let Some(settings) = self.pods() {
             return host_of_pods(settings, host);
         }
-        let mut seen = host.clone();
+        let mut job_host = host.clone();
         if self.on != BatchEngine::Local {
-            seen.env = job_variables(&host.env);
+            job_host.env = job_variables(&host.env);
         }
-        seen
+        job_host
     }
 
     /// Returns where jobs find the keys that the user's shell has.
@@ -174,8 +179,8 @@ impl BatchStartSettings {
     /// # Errors
     /// They are damaged.
     pub(super) fn read_saved(batch: &BatchDir) -> Result<Option<Self>> {
-        let saved = batch.settings().map(|text| serde_json::from_slice(&text));
-        saved.transpose().map_err(|error| {
+        let settings = batch.settings().map(|text| serde_json::from_slice(&text));
+        settings.transpose().map_err(|error| {
             let message = "the settings in `scheduler.json` of the batch cannot be read";
             Error::new(ErrorKind::Environment, message)
                 .with_source(error)
@@ -198,11 +203,10 @@ impl BatchStartSettings {
             BatchEngine::Commands => COMMANDS,
             BatchEngine::Kubernetes => KUBERNETES,
         };
-        let required = self
+        let level_option = self
             .require_sandbox
-            .map(|level| level.to_string())
-            .map(|level| ["--require-sandbox".to_owned(), level]);
-        let mut arguments: Vec<String> = required.into_iter().flatten().collect();
+            .map(|level| ["--require-sandbox".to_owned(), level.to_string()]);
+        let mut arguments: Vec<String> = level_option.into_iter().flatten().collect();
         if let Some(settings) = self.pods() {
             // Kubernetes replaces pods that fail.
             arguments.push("--fail-only-on-signals".to_owned());

@@ -28,19 +28,22 @@ pub(super) fn list(host: &Host, is_json: bool, output: &mut CliOutput<'_>) -> Re
                 continue;
             }
         };
-        let finished = batch.finished_count()?;
+        let finished_cells = batch.finished_count()?;
         let line = if is_json {
             json!({
                 "batch": batch.name(),
                 "began": record.began,
                 "tasks": record.tasks_name,
                 "cells": record.cells,
-                "finished": finished,
+                "finished": finished_cells,
             })
             .to_string()
         } else {
             let (name, tasks) = (batch.name(), &record.tasks_name);
-            format!("{name}  {finished} of {} cells  {tasks}", record.cells)
+            format!(
+                "{name}  {finished_cells} of {} cells  {tasks}",
+                record.cells
+            )
         };
         output.result(&format!("{line}\n"))?;
     }

@@ -54,41 +54,41 @@ pub(super) struct TaskMentions {
 
 impl MentionScope {
     /// Creates the scope of a cell that runs in the directory of `host` with `config`.
-    pub(super) fn new(config: &Config, allowed: &[AbsPath], host: &Host) -> Self {
-        let listed = &config.orchestrator.context_paths;
-        let of_agents = config.agents.iter().flat_map(|agent| &agent.context_paths);
+    pub(super) fn new(config: &Config, allowed_paths: &[AbsPath], host: &Host) -> Self {
+        let context_paths = &config.orchestrator.context_paths;
+        let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
         let is_writable = |context: &&ContextPath| context.permission == Permission::Write;
         let hides = |context: &&ContextPath| !context.hidden.is_empty();
         let copy = is_listed_for_all(config, &host.cwd).then(|| resolve_path(&host.cwd));
         Self {
-            readable: listed
+            readable: context_paths
                 .iter()
                 .filter_map(real_root)
                 .chain(copy.flatten())
                 .collect(),
-            writable: listed
+            writable: context_paths
                 .iter()
                 .filter(is_writable)
                 .filter_map(real_root)
                 .collect(),
-            hiding: listed
+            hiding: context_paths
                 .iter()
-                .chain(of_agents)
+                .chain(agent_paths)
                 .filter(hides)
                 .filter_map(real_root)
                 .collect(),
-            allowed: allowed.iter().filter_map(resolve_path).collect(),
+            allowed: allowed_paths.iter().filter_map(resolve_path).collect(),
             state: resolve_path(&host.state_parent.join(STATE_DIR)),
         }
     }
 
     /// Returns whether the config opens what `mention` asks for.
     fn is_listed(&self, mention: &Mention) -> bool {
-        let open = match mention.permission {
+        let roots = match mention.permission {
             Permission::Read => &self.readable,
             Permission::Write => &self.writable,
         };
-        is_inside(&mention.path, open)
+        is_inside(&mention.path, roots)
     }
 
     /// Returns whether `path`, which the config opens, is an image that the agents are shown. An
@@ -104,27 +104,27 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
     let is_open =
         |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed);
     let is_closed = |mention: &Mention| !is_open(mention);
-    let found = PastedMentions::find_closed(text, lookup(&host.cwd, host), &is_closed);
-    let escaped = TaskText::from_typed(found.escape(text));
+    let closed_mentions = PastedMentions::find_closed(text, lookup(&host.cwd, host), &is_closed);
+    let escaped_text = TaskText::from_typed(closed_mentions.escape(text));
     let mut prompt = ParsedPrompt {
         original_prompt: text.to_owned(),
-        ..parse(&escaped, &host.cwd, host)
+        ..parse(&escaped_text, &host.cwd, host)
     };
     prompt.mentions.retain(is_open);
-    let mut opened = Vec::new();
+    let mut opened_paths = Vec::new();
     for mention in &prompt.mentions {
         let Some(path) = resolve_path(&mention.path) else {
             continue;
         };
         let is_image = mention.permission == Permission::Read && scope.is_shown(&path);
         if is_image || !scope.is_listed(mention) {
-            open_path(&mut opened, &path.to_abs(), Permission::Read, 1);
+            open_path(&mut opened_paths, &path.to_abs(), Permission::Read, 1);
         }
     }
     TaskMentions {
-        warnings: mention_warnings(&prompt, &found.mentions()),
+        warnings: mention_warnings(&prompt, &closed_mentions.mentions()),
         prompt,
-        opened,
+        opened: opened_paths,
     }
 }
 
@@ -142,12 +142,12 @@ fn mention_warnings(prompt: &ParsedPrompt, closed: &[&Mention]) -> Vec<String> {
 
 /// Returns the warning about mentions that open nothing.
 fn closed_warning(mentions: &[&Mention]) -> Option<String> {
-    let first = mentions.first()?;
+    let first_mention = mentions.first()?;
     Some(format!(
         "the task mentions {}, which opens nothing: to let agents read it, list it in \
          `context_paths` of the config, or start the batch with `--allow-mentions {}`",
         path_list(mentions),
-        first.path,
+        first_mention.path,
     ))
 }
 
@@ -162,7 +162,7 @@ pub(super) struct TaskPathSurvey {
 
 impl TaskPathSurvey {
     /// Adds the paths of `task`, whose project exists; tasks may open what is in `allowed`.
-    pub(super) fn add(&mut self, task: &BatchTask, allowed: &[RealPath], host: &Host) {
+    pub(super) fn add(&mut self, task: &BatchTask, allowed_roots: &[RealPath], host: &Host) {
         let project = task.project.as_ref().map(TaskProject::location);
         let base = project.map_or_else(|| host.cwd.clone(), |path| host.cwd.join(path));
         if !base.is_within(&host.cwd) && self.projects.len() < COLLECTED_PATHS_MAX {
@@ -172,10 +172,12 @@ impl TaskPathSurvey {
             return;
         }
         let roots: Vec<RealPath> = resolve_path(&base).into_iter().collect();
-        let is_closed =
-            |mention: &Mention| !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed);
-        let found = PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
-        let paths = found.mentions().into_iter();
+        let is_closed = |mention: &Mention| {
+            !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed_roots)
+        };
+        let closed_mentions =
+            PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
+        let paths = closed_mentions.mentions().into_iter();
         self.mentioned
             .extend(paths.map(|mention| mention.path.clone()));
     }
@@ -203,8 +205,8 @@ impl TaskPathSurvey {
 ///
 /// # Errors
 /// One of them does not exist.
-pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsPath>> {
-    let path = |name: &String| {
+pub(super) fn allowed_mentions(names: &[String], host: &Host) -> Result<Vec<AbsPath>> {
+    let find_path = |name: &String| {
         let path = host.cwd.join(name);
         match inspect(&path) {
             LookupResult::File | LookupResult::Directory => Ok(path),
@@ -216,12 +218,12 @@ pub(super) fn allowed_mentions(named: &[String], host: &Host) -> Result<Vec<AbsP
             }
         }
     };
-    named.iter().map(path).collect()
+    names.iter().map(find_path).collect()
 }
 
 /// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
 /// keeps itself is never part of that.
-fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
+fn is_allowed(mention: &Mention, allowed_roots: &[RealPath]) -> bool {
     let Some(path) = resolve_path(&mention.path) else {
         return false;
     };
@@ -229,7 +231,7 @@ fn is_allowed(mention: &Mention, allowed: &[RealPath]) -> bool {
     mention.permission == Permission::Read
         && mention.reach != MentionReach::Broad
         && !is_state
-        && allowed.iter().any(|root| path.is_within(root))
+        && allowed_roots.iter().any(|root| path.is_within(root))
 }
 
 fn real_root(context: &ContextPath) -> Option<RealPath> {

@@ -51,7 +51,7 @@ pub(super) fn watch(
         .then(|| select_watch_theme(presence, &host.env, terminal_size()))
         .flatten();
     let runtime = runtime()?;
-    let ended = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = listen_for_parking(host.hangup)?;
         if let Some(theme) = theme
             && let LiveViewEnd::Over(status) = watch_live(&batch, theme, &stop, output).await?
@@ -61,7 +61,7 @@ pub(super) fn watch(
         write_changes(&batch, arguments.json, &stop, output).await
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 /// Writes each change of the counts.
@@ -71,18 +71,18 @@ async fn write_changes(
     stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let mut last = None;
+    let mut last_state = None;
     let mut last_hint = None;
-    let mut stopped = StoppedPolls::default();
+    let mut stopped_polls = StoppedPolls::default();
     loop {
         let began = Stopwatch::start();
         let report = BatchReport::read(batch)?;
         let pause = pause_after(began.elapsed());
         let is_stopped = report.activity == BatchActivity::Stopped;
         let state = (report.counts, is_json && is_stopped);
-        if last != Some(state) {
+        if last_state != Some(state) {
             write_report(&report, is_json, output)?;
-            last = Some(state);
+            last_state = Some(state);
             last_hint = None;
         } else if last_hint.is_none() {
             // Nothing has changed since the last poll, so no process is between two cells.
@@ -94,7 +94,7 @@ async fn write_changes(
         if report.is_finished() || output.is_closed() {
             return Ok(ExitStatus::Delivered);
         }
-        if stopped.is_enough(&report) {
+        if stopped_polls.is_enough(&report) {
             if let Some(hint) = report.idle_hint().filter(|_| last_hint.is_none()) {
                 output.note(&hint);
             }
@@ -118,10 +118,10 @@ async fn watch_live(
     let Some(mut dashboard) = BatchDashboard::open(theme, output) else {
         return Ok(LiveViewEnd::Lines);
     };
-    let shown = show_changes(&mut dashboard, batch, stop, output).await;
-    let last = dashboard.close(output);
-    let end = shown?;
-    if let (LiveViewEnd::Over(_), Some(report)) = (&end, last) {
+    let view_result = show_changes(&mut dashboard, batch, stop, output).await;
+    let last_report = dashboard.close(output);
+    let end = view_result?;
+    if let (LiveViewEnd::Over(_), Some(report)) = (&end, last_report) {
         write_report(&report, false, output)?;
         if let Some(hint) = report.idle_hint() {
             output.note(&hint);
@@ -136,22 +136,22 @@ async fn show_changes(
     stop: &ShutdownSignal,
     output: &mut CliOutput<'_>,
 ) -> Result<LiveViewEnd> {
-    let mut next = Box::pin(poll_after(batch.clone(), Duration::ZERO));
-    let mut stopped = StoppedPolls::default();
+    let mut next_poll = Box::pin(poll_after(batch.clone(), Duration::ZERO));
+    let mut stopped_polls = StoppedPolls::default();
     loop {
         tokio::select! {
-            seen = &mut next => {
-                let seen = seen?;
-                let is_finished = seen.report.is_finished();
-                let is_stopped = stopped.is_enough(&seen.report);
-                dashboard.show(seen.report, seen.cells, output);
+            poll = &mut next_poll => {
+                let poll = poll?;
+                let is_finished = poll.report.is_finished();
+                let is_stopped = stopped_polls.is_enough(&poll.report);
+                dashboard.show(poll.report, poll.cells, output);
                 if is_finished {
                     return Ok(LiveViewEnd::Over(ExitStatus::Delivered));
                 }
                 if is_stopped {
                     return Ok(LiveViewEnd::Over(ExitStatus::Parked));
                 }
-                next = Box::pin(poll_after(batch.clone(), seen.pause));
+                next_poll = Box::pin(poll_after(batch.clone(), poll.pause));
             }
             input = dashboard.next_input() => match dashboard.on_input(&input, output) {
                 DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}

@@ -43,15 +43,14 @@ pub(super) fn run(
         ));
     }
     let runtime = runtime()?;
-    let ended = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = worker.listen()?;
-        let running = run_until_none_is_left(&worker, arguments, &stop, output);
-        let status = Box::pin(running).await?;
+        let status = Box::pin(run_until_none_is_left(&worker, arguments, &stop, output)).await?;
         let is_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
         Ok(status_for_scheduler(arguments, status, is_signalled))
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 /// Returns the exit status of a job that ended with `status` after a signal, or without one.
@@ -68,19 +67,23 @@ fn status_for_scheduler(
 }
 
 /// Returns why the sandbox of this node is weaker than `required`, if it is.
-fn sandbox_shortfall(host: &Host, worker: &CellWorker, required: SandboxLevel) -> Option<String> {
+fn sandbox_shortfall(
+    host: &Host,
+    worker: &CellWorker,
+    required_level: SandboxLevel,
+) -> Option<String> {
     let batch_dir = worker.batch.dir();
     let trees = [batch_dir.join("cells")];
     let choice = SandboxLevelChoice::Auto;
     match select_sandbox(choice, &host.executable, batch_dir, &trees) {
-        Ok(selection) if selection.level <= required => None,
+        Ok(selection) if selection.level <= required_level => None,
         Ok(selection) => Some(format!(
-            "its sandbox is only `{}`, but `{required}` is required: {}",
+            "its sandbox is only `{}`, but `{required_level}` is required: {}",
             selection.level,
             selection.reasons.join("; ")
         )),
         Err(error) => Some(format!(
-            "it has no sandbox, but `{required}` is required: {error:#}"
+            "it has no sandbox, but `{required_level}` is required: {error:#}"
         )),
     }
 }
@@ -94,17 +97,17 @@ async fn run_until_none_is_left(
     let ids = worker.batch.cell_ids(&worker.record)?;
     let mut is_first = true;
     loop {
-        let mut open = worker.batch.open_cells(&ids)?;
+        let mut open_cells = worker.batch.open_cells(&ids)?;
         if is_first {
-            release_earlier_claims(worker, arguments, &open)?;
+            release_earlier_claims(worker, arguments, &open_cells)?;
             is_first = false;
-            open = worker.batch.open_cells(&ids)?;
+            open_cells = worker.batch.open_cells(&ids)?;
         }
         // Workers begin at different cells, so that few of them try the same one.
-        let start = start_index(&arguments.job, open.len());
-        open.rotate_left(start);
+        let start = start_index(&arguments.job, open_cells.len());
+        open_cells.rotate_left(start);
         let mut has_run = false;
-        for cell in &open {
+        for cell in &open_cells {
             if let Some(status) = worker.obstacle(stop, output) {
                 return Ok(status);
             }
@@ -135,12 +138,12 @@ async fn run_until_none_is_left(
 fn release_earlier_claims(
     worker: &CellWorker,
     arguments: &BatchWorkerArguments,
-    open: &[OpenCell],
+    open_cells: &[OpenCell],
 ) -> Result<()> {
     let is_own = |owner: &ClaimOwner| {
         owner.engine == arguments.engine && owner.job.as_deref() == Some(arguments.job.as_str())
     };
-    for cell in open {
+    for cell in open_cells {
         if cell.owner.as_ref().is_some_and(is_own) {
             worker.batch.record_lost(cell)?;
         }
