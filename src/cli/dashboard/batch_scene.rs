@@ -59,37 +59,37 @@ impl BatchScene<'_> {
             ..area
         };
         // What failed has at most half of the rows, and those that running cells leave.
-        let running: Vec<StyledRow> = self
+        let running_rows: Vec<StyledRow> = self
             .cells
             .running
             .iter()
             .map(|cell| self.running_row(cell))
             .collect();
         let failures: Vec<StyledRow> = self.cells.failures.iter().map(failure).collect();
-        let wanted = u16::try_from(failures.len())
+        let needed_rows = u16::try_from(failures.len())
             .unwrap_or(u16::MAX)
             .saturating_add(2);
         let upper = Rect {
-            height: body.height.saturating_sub(wanted.min(body.height / 2)),
+            height: body.height.saturating_sub(needed_rows.min(body.height / 2)),
             ..body
         };
-        let used = if self.report.activity == BatchActivity::Stopped {
+        let used_rows = if self.report.activity == BatchActivity::Stopped {
             let text = format!(" nothing runs: {}", self.report.resume_command());
             canvas.line(upper, upper.y, &vec![(TextStyle::Warn, text)]);
             upper.height.min(1)
         } else {
             let count = self.report.counts.running;
-            list(&mut canvas, upper, "running", count, &running)
+            list(&mut canvas, upper, "running", count, &running_rows)
         };
         let lower = Rect {
-            y: body.y.saturating_add(used).saturating_add(1),
-            height: body.height.saturating_sub(used).saturating_sub(1),
+            y: body.y.saturating_add(used_rows).saturating_add(1),
+            height: body.height.saturating_sub(used_rows).saturating_sub(1),
             ..body
         };
         list(&mut canvas, lower, "failed last", failures.len(), &failures);
         let keys = " q close  l lines  Ctrl-C close; the batch continues".to_owned();
-        let last = area.bottom().saturating_sub(1);
-        canvas.line(area, last, &vec![(TextStyle::Faint, keys)]);
+        let last_row = area.bottom().saturating_sub(1);
+        canvas.line(area, last_row, &vec![(TextStyle::Faint, keys)]);
     }
 
     fn title(&self) -> StyledRow {
@@ -107,9 +107,9 @@ impl BatchScene<'_> {
     }
 
     fn money(&self) -> StyledRow {
-        let spent = self.report.spent.round_up();
+        let cost = self.report.spent.round_up();
         let Some(budget) = self.report.budget else {
-            return vec![(TextStyle::Plain, format!("  ${spent} "))];
+            return vec![(TextStyle::Plain, format!("  ${cost} "))];
         };
         let style = if budget.taken >= budget.limit {
             TextStyle::Bad
@@ -117,20 +117,17 @@ impl BatchScene<'_> {
             TextStyle::Plain
         };
         let (reserved, limit) = (budget.taken.round_up(), budget.limit);
-        vec![(
-            style,
-            format!("  ${spent}, ${reserved} taken, of ${limit} "),
-        )]
+        vec![(style, format!("  ${cost}, ${reserved} taken, of ${limit} "))]
     }
 
     fn running_row(&self, cell: &RunningCell) -> StyledRow {
         let since = LocalDateTime::parse(&cell.since);
-        let elapsed = since.map(|since| format_clock(milliseconds(self.now.since(&since))));
+        let clock = since.map(|since| format_clock(milliseconds(self.now.since(&since))));
         let attempt = match cell.attempt {
             1 => String::new(),
             attempt => format!("  attempt {attempt}"),
         };
-        let elapsed = pad(&elapsed.unwrap_or_default(), TIME_WIDTH);
+        let elapsed = pad(&clock.unwrap_or_default(), TIME_WIDTH);
         let host = clean_line(&cell.host);
         vec![
             (
@@ -173,16 +170,16 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[
         return 0;
     }
     let room = usize::from(area.height.saturating_sub(1));
-    let shown = if count > room {
+    let shown_count = if count > room {
         room.saturating_sub(1).min(rows.len())
     } else {
         rows.len()
     };
     let mut lines = vec![vec![(TextStyle::Faint, format!(" {title}"))]];
-    lines.extend(rows.iter().take(shown).cloned());
-    let hidden = count.saturating_sub(shown);
-    if hidden > 0 {
-        lines.push(vec![(TextStyle::Faint, format!(" … {hidden} more"))]);
+    lines.extend(rows.iter().take(shown_count).cloned());
+    let hidden_count = count.saturating_sub(shown_count);
+    if hidden_count > 0 {
+        lines.push(vec![(TextStyle::Faint, format!(" … {hidden_count} more"))]);
     }
     canvas.lines(area, &lines);
     u16::try_from(lines.len())
@@ -192,7 +189,7 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[
 
 /// Returns the bar of finished cells, with their number at its end.
 fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow {
-    let (full, rest) = match characters {
+    let (bar_mark, gap_mark) = match characters {
         CharacterSet::Unicode => ("█", "░"),
         CharacterSet::Ascii => ("#", "."),
     };
@@ -201,22 +198,27 @@ fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow 
             .checked_div(counts.cells)
             .unwrap_or(0)
     };
-    let finished = counts.finished_count();
-    let percent = share(finished, 100);
-    let text = format!("  {finished} of {} cells, {percent}% ", counts.cells);
+    let finished_cells = counts.finished_count();
+    let percent = share(finished_cells, 100);
+    let text = format!("  {finished_cells} of {} cells, {percent}% ", counts.cells);
     let room = usize::from(width)
         .saturating_sub(columns(&text))
         .saturating_sub(1);
-    let failed = share(counts.failed, room);
-    let partial = share(counts.partial, room);
-    let all = share(finished, room);
-    let completed = all.saturating_sub(failed).saturating_sub(partial);
+    let failed_columns = share(counts.failed, room);
+    let partial_columns = share(counts.partial, room);
+    let finished_columns = share(finished_cells, room);
+    let completed_columns = finished_columns
+        .saturating_sub(failed_columns)
+        .saturating_sub(partial_columns);
     vec![
         (TextStyle::Plain, " ".to_owned()),
-        (TextStyle::Good, full.repeat(completed)),
-        (TextStyle::Warn, full.repeat(partial)),
-        (TextStyle::Bad, full.repeat(failed)),
-        (TextStyle::Faint, rest.repeat(room.saturating_sub(all))),
+        (TextStyle::Good, bar_mark.repeat(completed_columns)),
+        (TextStyle::Warn, bar_mark.repeat(partial_columns)),
+        (TextStyle::Bad, bar_mark.repeat(failed_columns)),
+        (
+            TextStyle::Faint,
+            gap_mark.repeat(room.saturating_sub(finished_columns)),
+        ),
         (TextStyle::Plain, text),
     ]
 }

@@ -42,27 +42,27 @@ pub(super) fn wrap(text: &str, width: u16) -> Vec<String> {
 }
 
 fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
-    let (mut row, mut used) = (String::new(), 0_usize);
+    let (mut row, mut row_columns) = (String::new(), 0_usize);
     for word in line.split_inclusive(' ') {
         let length = columns(word.trim_end_matches(' '));
-        if used > 0 && used.saturating_add(length) > width {
+        if row_columns > 0 && row_columns.saturating_add(length) > width {
             rows.push(std::mem::take(&mut row).trim_end().to_owned());
-            used = 0;
+            row_columns = 0;
         }
         if length <= width {
             row.push_str(word);
-            used = used.saturating_add(columns(word));
+            row_columns = row_columns.saturating_add(columns(word));
             continue;
         }
         for grapheme in word.graphemes(true) {
             let length = columns(grapheme);
-            if used.saturating_add(length) > width {
+            if row_columns.saturating_add(length) > width {
                 rows.push(std::mem::take(&mut row));
-                used = 0;
+                row_columns = 0;
             }
             if length <= width {
                 row.push_str(grapheme);
-                used = used.saturating_add(length);
+                row_columns = row_columns.saturating_add(length);
             }
         }
     }

@@ -128,8 +128,8 @@ impl DeliveryReview {
 
     /// Selects the file that is `step` files further.
     pub(super) fn move_file(&mut self, step: isize) {
-        let last = self.files.len().saturating_sub(1);
-        self.file = self.file.saturating_add_signed(step).min(last);
+        let last_index = self.files.len().saturating_sub(1);
+        self.file = self.file.saturating_add_signed(step).min(last_index);
         self.hunk = 0;
         self.read_changes(self.file);
     }
@@ -152,8 +152,8 @@ impl DeliveryReview {
     /// Selects the current hunk, or takes it out of the selection.
     pub(super) fn toggle_hunk(&mut self) {
         let file = self.files.get_mut(self.file);
-        if let Some(selected) = file.and_then(|file| file.selected.get_mut(self.hunk)) {
-            *selected = !*selected;
+        if let Some(is_selected) = file.and_then(|file| file.selected.get_mut(self.hunk)) {
+            *is_selected = !*is_selected;
         }
     }
 
@@ -205,7 +205,7 @@ impl DeliveryReview {
             return;
         }
         let changes = match difference(&self.delivery, &self.plan, entry) {
-            Ok(found) => FileChanges::new(&found, &file.name),
+            Ok(difference) => FileChanges::new(&difference, &file.name),
             Err(error) => FileChanges::unreadable(&format!("{error:#}")),
         };
         if changes.hunks.len() > 1 {
@@ -249,7 +249,7 @@ impl ReviewFile {
 
     /// Returns its diff. Hunks that can be selected one by one have a mark, and `current` points to
     /// one of them. Also returns the row at which that hunk begins.
-    pub(super) fn diff_lines(&self, current: usize) -> (Vec<StyledRow>, usize) {
+    pub(super) fn diff_lines(&self, current_hunk: usize) -> (Vec<StyledRow>, usize) {
         let Some(changes) = &self.changes else {
             return (Vec::new(), 0);
         };
@@ -257,11 +257,11 @@ impl ReviewFile {
             return (changes.lines.clone(), 0);
         }
         let (mut lines, mut begin) = (Vec::new(), 0);
-        for (number, (hunk, selected)) in changes.hunks.iter().zip(&self.selected).enumerate() {
-            let mark = if *selected { "[x] " } else { "[ ] " };
-            let pointer = if number == current { "> " } else { "  " };
+        for (number, (hunk, is_selected)) in changes.hunks.iter().zip(&self.selected).enumerate() {
+            let mark = if *is_selected { "[x] " } else { "[ ] " };
+            let pointer = if number == current_hunk { "> " } else { "  " };
             let mut rows = hunk_lines(hunk).into_iter();
-            if number == current {
+            if number == current_hunk {
                 begin = lines.len();
             }
             if let Some(mut header) = rows.next() {

@@ -66,17 +66,19 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
 
 /// Returns the keys of the open view, in one line of at most `width` columns if it can be.
 pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
-    let mut shown = shown_keys(scene);
+    let mut keys = shown_keys(scene);
     // Less important keys are further to the right, but for the last ones, which always stay.
-    let fixed_keys = shown.iter().rev();
-    let fixed_keys = fixed_keys.take_while(|(key, _)| STAYING_KEYS.contains(key));
-    let fixed_keys = fixed_keys.count();
-    while line_columns(&shown) > usize::from(width) && shown.len() > fixed_keys {
-        let last = shown.len().saturating_sub(fixed_keys).saturating_sub(1);
-        shown.remove(last);
+    let fixed_keys = keys
+        .iter()
+        .rev()
+        .take_while(|(key, _)| STAYING_KEYS.contains(key))
+        .count();
+    while line_columns(&keys) > usize::from(width) && keys.len() > fixed_keys {
+        let index = keys.len().saturating_sub(fixed_keys).saturating_sub(1);
+        keys.remove(index);
     }
     let mut line = StyledRow::new();
-    for (key, effect) in shown {
+    for (key, effect) in keys {
         line.push((TextStyle::Strong, format!(" {key}")));
         line.push((TextStyle::Plain, format!(" {effect} ")));
     }
@@ -96,32 +98,32 @@ fn shown_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     if state.is_question_open {
         return vec![("Up/Down", "scroll"), ("z", "back")];
     }
-    let mut shown = view_keys(scene);
+    let mut keys = view_keys(scene);
     if state.view == OpenView::Overview {
         if scene.is_record {
-            shown.push(("q", "quit"));
+            keys.push(("q", "quit"));
         } else {
-            shown.push(("l", "lines"));
+            keys.push(("l", "lines"));
         }
     }
     if state.view != OpenView::Help {
-        shown.push(("?", "help"));
+        keys.push(("?", "help"));
     }
-    shown
+    keys
 }
 
 fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     let end = if scene.is_record { "quit" } else { "overview" };
     match scene.state.view {
         OpenView::Overview => {
-            let mut shown = vec![("Tab", "agent"), ("Enter", "open")];
+            let mut keys = vec![("Tab", "agent"), ("Enter", "open")];
             if scene.has_stages() {
-                shown.push(("p", "stages"));
+                keys.push(("p", "stages"));
             }
             if !scene.is_record {
-                shown.push(("i", "message"));
+                keys.push(("i", "message"));
             }
-            shown.extend([
+            keys.extend([
                 ("a", "answers"),
                 ("d", "diff"),
                 ("v", "votes"),
@@ -129,7 +131,7 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
                 ("t", "timeline"),
                 ("c", "cost"),
             ]);
-            shown
+            keys
         }
         OpenView::Agent => vec![
             ("Esc", "overview"),
@@ -165,8 +167,8 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
     }
 }
 
-fn line_columns(shown: &[KeyHelp]) -> usize {
-    let widths = shown.iter().map(|(key, effect)| {
+fn line_columns(keys: &[KeyHelp]) -> usize {
+    let widths = keys.iter().map(|(key, effect)| {
         columns(key)
             .saturating_add(columns(effect))
             .saturating_add(3)

@@ -113,12 +113,12 @@ impl KeyTarget<'_> {
 
     /// Adds a pasted text to the line that is being typed. Without such a line, it has no effect,
     /// because the user did not press these keys.
-    pub(super) fn paste(&mut self, pasted: &str) {
+    pub(super) fn paste(&mut self, text: &str) {
         let state = &mut *self.state;
         let search = state.search.as_mut().filter(|search| search.is_typing);
         let is_taken = match (&mut state.composer, search) {
-            (Some(line), _) => line.text.paste(pasted, COMPOSED_BYTES_MAX),
-            (None, Some(search)) => paste_in_search(&mut search.text, pasted),
+            (Some(line), _) => line.text.paste(text, COMPOSED_BYTES_MAX),
+            (None, Some(search)) => paste_in_search(&mut search.text, text),
             (None, None) => {
                 state.note = (!self.is_record).then_some(PASTE_WITHOUT_LINE);
                 return;
@@ -128,8 +128,8 @@ impl KeyTarget<'_> {
     }
 
     fn is_review_open(&self) -> bool {
-        let first = self.questions.first();
-        let is_review = first.is_some_and(|question| question.review.is_some());
+        let first_question = self.questions.first();
+        let is_review = first_question.is_some_and(|question| question.review.is_some());
         is_review && self.state.view == OpenView::Changes
     }
 
@@ -229,8 +229,8 @@ impl KeyTarget<'_> {
         if !self.is_review_open() {
             return false;
         }
-        let first = self.questions.first_mut();
-        let Some(review) = first.and_then(|question| question.review.as_mut()) else {
+        let first_question = self.questions.first_mut();
+        let Some(review) = first_question.and_then(|question| question.review.as_mut()) else {
             return false;
         };
         match code {
@@ -353,14 +353,16 @@ impl KeyTarget<'_> {
 
     /// Moves the selection of agents or answers by `step`.
     fn move_selection(&mut self, step: isize) {
-        let (selected, count) = if self.state.view == OpenView::Answers {
+        let (selected_index, count) = if self.state.view == OpenView::Answers {
             let count = self.run.ballot().current_answers().count();
             (&mut self.state.answer, count)
         } else {
             (&mut self.state.agent, self.run.agents().len())
         };
-        let next = selected.saturating_add(count).saturating_add_signed(step);
-        *selected = next.checked_rem(count).unwrap_or_default();
+        let new_index = selected_index
+            .saturating_add(count)
+            .saturating_add_signed(step);
+        *selected_index = new_index.checked_rem(count).unwrap_or_default();
         self.state.scroll = 0;
     }
 
@@ -375,14 +377,14 @@ impl KeyTarget<'_> {
             return;
         }
         let is_from_end = matches!(state.view, OpenView::Agent | OpenView::Log);
-        let all = usize::MAX;
+        let all_rows = usize::MAX;
         let (rows, is_up) = match code {
             KeyCode::Up | KeyCode::Char('k') => (ROW, true),
             KeyCode::Down | KeyCode::Char('j') => (ROW, false),
             KeyCode::PageUp => (PAGE, true),
             KeyCode::PageDown | KeyCode::Char(' ') => (PAGE, false),
-            KeyCode::Home => (all, true),
-            KeyCode::End => (all, false),
+            KeyCode::Home => (all_rows, true),
+            KeyCode::End => (all_rows, false),
             _ => return,
         };
         if is_up == is_from_end {
@@ -402,11 +404,11 @@ enum TypedLineState {
 
 /// Pastes a text into the line of a search, without line breaks. Returns whether it was short
 /// enough.
-fn paste_in_search(line: &mut TypedText, pasted: &str) -> bool {
-    if pasted.len() > SEARCH_BYTES_MAX {
+fn paste_in_search(line: &mut TypedText, text: &str) -> bool {
+    if text.len() > SEARCH_BYTES_MAX {
         return false;
     }
-    let words: Vec<&str> = pasted.split_whitespace().collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
     line.paste(&words.join(" "), SEARCH_BYTES_MAX)
 }
 

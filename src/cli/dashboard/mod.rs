@@ -169,8 +169,8 @@ impl Dashboard {
         self.run.apply_next(event, milliseconds(elapsed));
         self.history.push(event, elapsed);
         self.set_elapsed(elapsed);
-        let last = self.run.agents().len().saturating_sub(1);
-        self.state.agent = self.state.agent.min(last);
+        let last_index = self.run.agents().len().saturating_sub(1);
+        self.state.agent = self.state.agent.min(last_index);
         self.is_changed = true;
     }
 
@@ -190,16 +190,16 @@ impl Dashboard {
         if self.run.run().phase == RunPhase::Ended {
             return None;
         }
-        let rest = SECOND_MS.saturating_sub(self.now_ms() % SECOND_MS);
-        Some(Duration::from_millis(rest))
+        let remaining_ms = SECOND_MS.saturating_sub(self.now_ms() % SECOND_MS);
+        Some(Duration::from_millis(remaining_ms))
     }
 
     /// Draws what has changed, at most once in a [`FRAME`].
     pub(crate) fn on_due(&mut self, elapsed: Option<Duration>, output: &mut CliOutput<'_>) {
         let before = self.elapsed.as_secs();
         if self.run.run().phase != RunPhase::Ended {
-            let now = elapsed.unwrap_or_else(|| Duration::from_millis(self.now_ms()));
-            self.set_elapsed(now);
+            let new_elapsed = elapsed.unwrap_or_else(|| Duration::from_millis(self.now_ms()));
+            self.set_elapsed(new_elapsed);
         }
         self.is_changed |= self.elapsed.as_secs() != before;
         self.drop_withdrawn();
@@ -309,14 +309,14 @@ impl Dashboard {
     }
 
     fn now_ms(&self) -> u64 {
-        let now = match self.run.run().phase {
+        let elapsed = match self.run.run().phase {
             RunPhase::Ended => self.elapsed,
             RunPhase::Starting
             | RunPhase::Coordinating
             | RunPhase::Presenting
             | RunPhase::Delivering => self.elapsed.saturating_add(self.since_elapsed.elapsed()),
         };
-        milliseconds(now)
+        milliseconds(elapsed)
     }
 
     fn set_elapsed(&mut self, elapsed: Duration) {
@@ -337,8 +337,8 @@ impl Dashboard {
     /// Removes the questions whose answer the run no longer waits for.
     fn drop_withdrawn(&mut self) {
         let count = self.questions.len();
-        let first = self.questions.first();
-        let was_review = first.is_some_and(|question| question.review.is_some());
+        let first_question = self.questions.first();
+        let was_review = first_question.is_some_and(|question| question.review.is_some());
         self.questions.retain(|question| !question.is_withdrawn());
         if self.questions.len() != count {
             self.after_question(was_review);
@@ -443,19 +443,19 @@ impl DashboardInputs {
     /// Stops reading the terminal. Returns what was typed after the last key: keys that arrive
     /// together are read together, and nothing else could read them any more.
     fn close(&mut self) -> String {
-        let mut typed = String::new();
+        let mut typed_text = String::new();
         // Dropping the stream wakes the reader, which then reports no event.
         if let Some(_events) = self.events.take() {
-            while typed.len() < TYPED_BYTES_MAX && poll(Duration::ZERO).unwrap_or(false) {
+            while typed_text.len() < TYPED_BYTES_MAX && poll(Duration::ZERO).unwrap_or(false) {
                 match read() {
-                    Ok(TerminalEvent::Key(key)) => typed.extend(typed_char(key)),
-                    Ok(TerminalEvent::Paste(text)) => typed.push_str(&text),
+                    Ok(TerminalEvent::Key(key)) => typed_text.extend(typed_char(key)),
+                    Ok(TerminalEvent::Paste(text)) => typed_text.push_str(&text),
                     Ok(_) => {}
                     Err(_) => break,
                 }
             }
         }
-        typed
+        typed_text
     }
 }
 
@@ -465,8 +465,8 @@ fn typed_char(key: KeyEvent) -> Option<char> {
     if key.kind == KeyEventKind::Release || !is_plain {
         return None;
     }
-    if let KeyCode::Char(typed) = key.code {
-        Some(typed)
+    if let KeyCode::Char(c) = key.code {
+        Some(c)
     } else if key.code == KeyCode::Enter {
         Some('\n')
     } else if key.code == KeyCode::Backspace {

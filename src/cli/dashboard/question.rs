@@ -48,9 +48,9 @@ impl QuestionPanel {
         let mut review = None;
         let (lines, keys) = match &question {
             UserQuestion::Apply { delivery, plan, .. } => {
-                let opened = DeliveryReview::open(delivery, plan);
-                let lines = opened.summary();
-                review = Some(opened);
+                let new_review = DeliveryReview::open(delivery, plan);
+                let lines = new_review.summary();
+                review = Some(new_review);
                 (
                     lines,
                     "d review  then y apply the selected changes, x nothing",
@@ -114,8 +114,8 @@ impl QuestionPanel {
 
     /// Returns whether keys answer it at this time.
     pub(super) fn takes_answers(&self, now_ms: u64) -> bool {
-        let shown = self.shown_ms;
-        shown.is_some_and(|shown_ms| now_ms.saturating_sub(shown_ms) >= ANSWER_DELAY_MS)
+        self.shown_ms
+            .is_some_and(|shown_ms| now_ms.saturating_sub(shown_ms) >= ANSWER_DELAY_MS)
     }
 
     /// Returns the answer that the key `c` gives, if it gives one. A delivery is only answered
@@ -168,8 +168,8 @@ impl QuestionPanel {
             }
             (UserQuestion::Apply { answer, plan, .. }, QuestionAnswer::ApplySelected) => {
                 if let Some(review) = &self.review {
-                    let selected = review.selection(&plan);
-                    answer.send(selected).unwrap_or_default();
+                    let selection = review.selection(&plan);
+                    answer.send(selection).unwrap_or_default();
                 }
             }
             (_, _) => {}

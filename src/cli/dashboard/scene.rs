@@ -119,21 +119,21 @@ impl Scene<'_> {
     }
 
     fn areas(&self, area: Rect) -> SceneAreas {
-        let mut rest = area;
+        let mut free_area = area;
         let header = if area.width >= ONE_ROW_HEADER_WIDTH {
-            take_top(&mut rest, 1)
+            take_top(&mut free_area, 1)
         } else {
-            take_top(&mut rest, 2)
+            take_top(&mut free_area, 2)
         };
-        let keys = take_bottom(&mut rest, 1);
-        let input = take_bottom(&mut rest, u16::from(self.has_input_line()));
-        let question_rows = self.question_rows(rest);
-        let question = take_bottom(&mut rest, question_rows);
+        let keys = take_bottom(&mut free_area, 1);
+        let input = take_bottom(&mut free_area, u16::from(self.has_input_line()));
+        let question_rows = self.question_rows(free_area);
+        let question = take_bottom(&mut free_area, question_rows);
         let has_ballot = area.height >= BALLOT_HEIGHT_MIN && self.has_ballot();
-        let ballot = take_bottom(&mut rest, u16::from(has_ballot));
+        let ballot = take_bottom(&mut free_area, u16::from(has_ballot));
         SceneAreas {
             header,
-            body: rest,
+            body: free_area,
             ballot,
             question,
             input,
@@ -145,21 +145,21 @@ impl Scene<'_> {
         !self.run.ballot().answers.is_empty()
     }
 
-    fn question_rows(&self, rest: Rect) -> u16 {
+    fn question_rows(&self, free_area: Rect) -> u16 {
         let Some(question) = self.questions.first() else {
             return 0;
         };
         if self.state.is_question_open {
-            return rest.height;
+            return free_area.height;
         }
-        let lines = question_lines(question, rest.width).len();
-        let lines = u16::try_from(lines).unwrap_or(u16::MAX);
+        let line_count = question_lines(question, free_area.width).len();
+        let lines = u16::try_from(line_count).unwrap_or(u16::MAX);
         let most = if self.is_review_open() {
             QUESTION_ROWS_MIN
         } else {
-            QUESTION_ROWS_MIN.max(rest.height / 3)
+            QUESTION_ROWS_MIN.max(free_area.height / 3)
         };
-        lines.saturating_add(1).min(most).min(rest.height)
+        lines.saturating_add(1).min(most).min(free_area.height)
     }
 
     fn draw_header(&self, canvas: &mut Canvas<'_>, area: Rect) {
@@ -282,19 +282,19 @@ impl Scene<'_> {
         };
         let rows = usize::from(area.height.saturating_sub(1));
         let lines = question_lines(question, area.width);
-        let hidden = lines.len().saturating_sub(rows);
-        let skipped = if self.state.is_question_open {
-            self.state.question_scroll.min(hidden)
+        let hidden_count = lines.len().saturating_sub(rows);
+        let skipped_lines = if self.state.is_question_open {
+            self.state.question_scroll.min(hidden_count)
         } else {
             0
         };
-        let shown = lines.get(skipped..).unwrap_or_default();
-        let shown = shown.get(..rows).unwrap_or(shown);
-        canvas.lines(area, shown);
+        let later_lines = lines.get(skipped_lines..).unwrap_or_default();
+        let visible_lines = later_lines.get(..rows).unwrap_or(later_lines);
+        canvas.lines(area, visible_lines);
         let text = match &question.review {
             Some(review) if self.is_review_open() => {
-                let selected = review.selection_text();
-                format!("{selected}  y apply them, x nothing")
+                let selection = review.selection_text();
+                format!("{selection}  y apply them, x nothing")
             }
             Some(_) | None => question.keys.to_owned(),
         };
@@ -302,9 +302,9 @@ impl Scene<'_> {
             (TextStyle::Warn, " ? ".to_owned()),
             (TextStyle::Strong, text),
         ];
-        if hidden > 0 && !self.state.is_question_open {
-            let hidden = count_noun(hidden, "more line");
-            keys.push((TextStyle::Plain, format!("  z {hidden}")));
+        if hidden_count > 0 && !self.state.is_question_open {
+            let hidden_lines = count_noun(hidden_count, "more line");
+            keys.push((TextStyle::Plain, format!("  z {hidden_lines}")));
         }
         if let Some(more) = more_questions(self.questions.len().saturating_sub(1)) {
             keys.push((TextStyle::Plain, "  ".to_owned()));
@@ -340,8 +340,8 @@ impl Scene<'_> {
             (None, None) => return Some(row).filter(|row| !row.is_empty()),
         };
         row.push((TextStyle::Strong, label.to_owned()));
-        let used: usize = row.iter().map(|(_, text)| columns(text)).sum();
-        let room = usize::from(width).saturating_sub(used.saturating_add(columns(cursor)));
+        let used_columns: usize = row.iter().map(|(_, text)| columns(text)).sum();
+        let room = usize::from(width).saturating_sub(used_columns.saturating_add(columns(cursor)));
         row.push((TextStyle::Plain, fit_end(&text, room)));
         row.push((TextStyle::Plain, cursor.to_owned()));
         Some(row)

@@ -37,9 +37,9 @@ impl TypedText {
     }
 
     /// Adds a typed character, unless the text would have more than `bytes_max` bytes.
-    pub(super) fn push(&mut self, typed: char, bytes_max: usize) {
-        if self.text.len().saturating_add(typed.len_utf8()) <= bytes_max {
-            self.text.push(typed);
+    pub(super) fn push(&mut self, c: char, bytes_max: usize) {
+        if self.text.len().saturating_add(c.len_utf8()) <= bytes_max {
+            self.text.push(c);
         }
     }
 
@@ -57,13 +57,13 @@ impl TypedText {
     /// Adds a pasted text with its line breaks, but without those at its end and without control
     /// characters. Returns `false`, and adds nothing, if the text would have more than `bytes_max`
     /// bytes.
-    pub(super) fn paste(&mut self, pasted: &str, bytes_max: usize) -> bool {
+    pub(super) fn paste(&mut self, text: &str, bytes_max: usize) -> bool {
         // Before it is copied: a terminal may send any number of bytes.
-        if pasted.len() > bytes_max {
+        if text.len() > bytes_max {
             return false;
         }
-        let piece = pasted.replace("\r\n", "\n").replace('\r', "\n");
-        let mut piece: String = piece
+        let unix_text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let mut piece: String = unix_text
             .chars()
             .filter(|c| matches!(c, '\n' | '\t') || !c.is_control())
             .collect();
@@ -82,21 +82,21 @@ impl TypedText {
 
     /// Returns the text as one clean line, with each folded piece as its size.
     pub(super) fn display_line(&self) -> String {
-        let (mut shown, mut at) = (String::new(), 0);
+        let (mut line, mut at) = (String::new(), 0);
         for piece in &self.folded {
-            shown.push_str(self.text.get(at..piece.start).unwrap_or_default());
-            let pasted = self.text.get(piece.clone()).unwrap_or_default();
-            let size = match pasted.lines().count() {
-                0 | 1 => count_noun(pasted.chars().count(), "character"),
+            line.push_str(self.text.get(at..piece.start).unwrap_or_default());
+            let pasted_text = self.text.get(piece.clone()).unwrap_or_default();
+            let size = match pasted_text.lines().count() {
+                0 | 1 => count_noun(pasted_text.chars().count(), "character"),
                 lines => count_noun(lines, "line"),
             };
-            shown.push_str("[pasted ");
-            shown.push_str(&size);
-            shown.push(']');
+            line.push_str("[pasted ");
+            line.push_str(&size);
+            line.push(']');
             at = piece.end;
         }
-        shown.push_str(self.text.get(at..).unwrap_or_default());
-        clean_line(&shown)
+        line.push_str(self.text.get(at..).unwrap_or_default());
+        clean_line(&line)
     }
 }
 

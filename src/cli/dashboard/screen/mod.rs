@@ -79,9 +79,14 @@ impl TerminalScreen {
     }
 
     /// Draws the frame `next`.
-    pub(super) fn draw(&mut self, next: Buffer, signals: FrameSignals, output: &mut CliOutput<'_>) {
-        let bytes = self.frame_bytes(&next, signals);
-        self.shown = next;
+    pub(super) fn draw(
+        &mut self,
+        frame: Buffer,
+        signals: FrameSignals,
+        output: &mut CliOutput<'_>,
+    ) {
+        let bytes = self.frame_bytes(&frame, signals);
+        self.shown = frame;
         if let Ok(bytes) = bytes
             && self.is_entered()
         {
@@ -130,13 +135,13 @@ impl TerminalScreen {
         self.cover(output);
     }
 
-    fn frame_bytes(&mut self, next: &Buffer, signals: FrameSignals) -> std::io::Result<Vec<u8>> {
+    fn frame_bytes(&mut self, frame: &Buffer, signals: FrameSignals) -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let is_new = std::mem::take(&mut self.is_unknown) || self.shown.area != next.area;
+        let is_new = std::mem::take(&mut self.is_unknown) || self.shown.area != frame.area;
         if is_new {
-            self.shown = Buffer::empty(next.area);
+            self.shown = Buffer::empty(frame.area);
         }
-        let changes = self.shown.diff(next);
+        let changes = self.shown.diff(frame);
         if changes.is_empty() && !is_new && signals == FrameSignals::default() {
             return Ok(bytes);
         }

@@ -52,8 +52,8 @@ pub(in crate::cli::dashboard) fn draw(
     canvas.lines(inside, &plan);
     let inside = below_first_rows(inside, plan.len());
     let height = usize::from(inside.height);
-    let needed = scene.state.scroll.saturating_add(height);
-    let rows = TranscriptRows::from_end(agent, scene.state, inside.width, needed);
+    let needed_rows = scene.state.scroll.saturating_add(height);
+    let rows = TranscriptRows::from_end(agent, scene.state, inside.width, needed_rows);
     let scroll_max = match rows.extent {
         RowsExtent::All => rows.lines.len().saturating_sub(height),
         RowsExtent::End => usize::MAX,
@@ -63,10 +63,10 @@ pub(in crate::cli::dashboard) fn draw(
         .len()
         .saturating_sub(scene.state.scroll.min(scroll_max));
     let begin = end.saturating_sub(height);
-    let shown = rows.lines.get(begin..end).unwrap_or_default();
-    canvas.lines(inside, shown);
+    let visible_rows = rows.lines.get(begin..end).unwrap_or_default();
+    canvas.lines(inside, visible_rows);
     if let Some(search) = &scene.state.search {
-        for (line, y) in shown.iter().zip(inside.y..inside.bottom()) {
+        for (line, y) in visible_rows.iter().zip(inside.y..inside.bottom()) {
             if contains(line, search.text.as_str()) {
                 canvas.select(Rect {
                     y,
@@ -140,12 +140,12 @@ enum RowsExtent {
 
 impl TranscriptRows {
     /// Returns at least `needed` rows from the end, or all.
-    fn from_end(agent: &AgentView, state: &ViewState, width: u16, needed: usize) -> Self {
+    fn from_end(agent: &AgentView, state: &ViewState, width: u16, needed_rows: usize) -> Self {
         let mut blocks = Vec::new();
         let mut count = 0_usize;
         let mut extent = RowsExtent::All;
         for entry in agent.transcript.entries().rev() {
-            if count >= needed {
+            if count >= needed_rows {
                 extent = RowsExtent::End;
                 break;
             }
@@ -193,8 +193,8 @@ fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<St
         ]];
     }
     let mut lines = wrapped_lines(&entry.text, &indent, style, width);
-    if let Some(first) = lines.first_mut()
-        && let Some(prefix) = first.first_mut()
+    if let Some(first_line) = lines.first_mut()
+        && let Some(prefix) = first_line.first_mut()
     {
         *prefix = (TextStyle::Faint, format!("{time} {sign}"));
     }

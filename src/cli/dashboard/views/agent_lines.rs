@@ -70,14 +70,20 @@ pub(super) fn checks_text(answer: &BallotAnswer) -> Option<(TextStyle, String)> 
     if checks.is_empty() {
         return None;
     }
-    let passed = checks
+    let passed_checks = checks
         .iter()
         .filter(|check| check.verdict == CheckVerdict::Passed);
-    let (passed, all) = (passed.count(), checks.len());
+    let (passed_count, check_count) = (passed_checks.count(), checks.len());
     Some(if answer.fails_checks() {
-        (TextStyle::Bad, format!("checks {passed}/{all} failed"))
+        (
+            TextStyle::Bad,
+            format!("checks {passed_count}/{check_count} failed"),
+        )
     } else {
-        (TextStyle::Good, format!("checks {passed}/{all}"))
+        (
+            TextStyle::Good,
+            format!("checks {passed_count}/{check_count}"),
+        )
     })
 }
 
@@ -136,16 +142,16 @@ pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledRow> {
     let Some(plan) = &agent.plan else {
         return Vec::new();
     };
-    let open = |entry: &PlanEntry| entry.status != PlanEntryStatus::Completed;
-    let next = plan.entries.iter().position(open).unwrap_or_default();
-    let last = plan.entries.len().saturating_sub(rows_max);
+    let is_open = |entry: &PlanEntry| entry.status != PlanEntryStatus::Completed;
+    let next_step = plan.entries.iter().position(is_open).unwrap_or_default();
+    let first_max = plan.entries.len().saturating_sub(rows_max);
     // The step before the first open one is shown, too.
-    let first = next.saturating_sub(1).min(last);
+    let first_step = next_step.saturating_sub(1).min(first_max);
     let mut lines = vec![vec![(
         TextStyle::Plain,
         format!("plan {}", plan_count(plan)),
     )]];
-    for entry in plan.entries.iter().skip(first).take(rows_max) {
+    for entry in plan.entries.iter().skip(first_step).take(rows_max) {
         let style = match entry.status {
             PlanEntryStatus::Pending => TextStyle::Plain,
             PlanEntryStatus::InProgress => TextStyle::Strong,
@@ -169,18 +175,18 @@ fn call_subject(arguments: &str) -> String {
         return arguments.to_owned();
     };
     let names: Vec<&str> = path.split('/').collect();
-    let hidden = names.len().saturating_sub(NAMES_SHOWN);
-    match names.get(hidden..) {
-        Some(shown) if hidden > 1 => format!("…/{}", shown.join("/")),
+    let hidden_count = names.len().saturating_sub(NAMES_SHOWN);
+    match names.get(hidden_count..) {
+        Some(shown_names) if hidden_count > 1 => format!("…/{}", shown_names.join("/")),
         Some(_) | None => path,
     }
 }
 
 /// Returns the text with which the arguments begin, if it has this name. They may be cut off.
 fn first_value(arguments: &str, name: &str) -> Option<String> {
-    let rest = arguments.strip_prefix(&format!("{{\"{name}\":\""))?;
+    let value_text = arguments.strip_prefix(&format!("{{\"{name}\":\""))?;
     let mut value = String::new();
-    let mut chars = rest.chars();
+    let mut chars = value_text.chars();
     while let Some(c) = chars.next() {
         match c {
             '"' => break,
@@ -198,10 +204,8 @@ fn first_value(arguments: &str, name: &str) -> Option<String> {
 /// Returns a tool call with its outcome.
 pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
     let tool = clean_line(&call.tool);
-    let elapsed = call
-        .elapsed_ms
-        .map(|elapsed| format!("  {}", format_short(elapsed)));
-    let elapsed = elapsed.unwrap_or_default();
+    let duration = call.elapsed_ms.map(format_short);
+    let elapsed = duration.map_or_else(String::new, |duration| format!("  {duration}"));
     let arguments = clean_line(&call_subject(&call.arguments));
     match &call.outcome {
         ToolCallOutcome::Running => vec![(TextStyle::Plain, format!("> {tool} {arguments}"))],

@@ -37,16 +37,19 @@ pub(in crate::cli::dashboard) fn draw(
         return 0;
     }
     let columns = usize::from((area.width / ANSWER_WIDTH_MIN).max(1));
-    let last = answers.len().saturating_sub(columns);
-    let first = scene.state.answer.min(last);
-    let shown: Vec<(usize, &&BallotAnswer)> = answers
+    let first_max = answers.len().saturating_sub(columns);
+    let first_answer = scene.state.answer.min(first_max);
+    let visible_answers: Vec<(usize, &&BallotAnswer)> = answers
         .iter()
         .enumerate()
-        .skip(first)
+        .skip(first_answer)
         .take(columns)
         .collect();
     let mut scroll_max = 0;
-    for ((index, answer), column) in shown.iter().zip(split_columns(area, shown.len())) {
+    for ((index, answer), column) in visible_answers
+        .iter()
+        .zip(split_columns(area, visible_answers.len()))
+    {
         let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();
         let is_selected = *index == scene.state.answer;
         let mark = if is_selected { ">" } else { " " };
@@ -54,7 +57,7 @@ pub(in crate::cli::dashboard) fn draw(
             (TextStyle::Strong, format!("{mark}{} ", answer.label)),
             (TextStyle::Agent(agent), format!("{} ", answer.agent)),
         ];
-        if shown.len() < answers.len() {
+        if visible_answers.len() < answers.len() {
             let number = index.saturating_add(1);
             let position = format!("{number} of {} ", answers.len());
             title.push((TextStyle::Plain, position));
@@ -100,8 +103,8 @@ fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
         lines.extend(wrapped_lines(&text, "", style, width));
         if !check.tail.is_empty() {
             let output = wrapped_lines(&check.tail, "  ", TextStyle::Faint, width);
-            let hidden = output.len().saturating_sub(OUTPUT_ROWS_MAX);
-            lines.extend(output.into_iter().skip(hidden));
+            let hidden_rows = output.len().saturating_sub(OUTPUT_ROWS_MAX);
+            lines.extend(output.into_iter().skip(hidden_rows));
         }
     }
     if !lines.is_empty() {
@@ -130,8 +133,8 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
         line.push((TextStyle::Plain, format!("  plan {}", plan_count(plan))));
     }
     if !answer.seen_by.is_empty() {
-        let seen = join_with_commas(&answer.seen_by);
-        line.push((TextStyle::Faint, format!("  seen by {seen}")));
+        let viewers = join_with_commas(&answer.seen_by);
+        line.push((TextStyle::Faint, format!("  seen by {viewers}")));
     }
     line
 }

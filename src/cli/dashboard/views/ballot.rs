@@ -31,12 +31,17 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
             }
         }
     }
-    let void = ballot.votes.iter().filter(|vote| vote.is_void);
-    let void: Vec<String> = void
+    let void_votes: Vec<String> = ballot
+        .votes
+        .iter()
+        .filter(|vote| vote.is_void)
         .map(|vote| format!("{}->{}", clean_line(vote.voter.as_str()), vote.label))
         .collect();
-    if !void.is_empty() {
-        line.push((TextStyle::Faint, format!("  void: {}", void.join(", "))));
+    if !void_votes.is_empty() {
+        line.push((
+            TextStyle::Faint,
+            format!("  void: {}", void_votes.join(", ")),
+        ));
     }
     line
 }
@@ -48,9 +53,9 @@ fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledRow {
     let mut line = vec![(TextStyle::Good, text), (TextStyle::Faint, reason)];
     let failing = scene.run.ballot().failing_agents();
     let is_first = |count: &&VotesForAgent| count.agent == winner.agent;
-    let first = winner.votes.iter().filter(is_first);
-    let others = winner.votes.iter().filter(|count| !is_first(count));
-    for VotesForAgent { agent, count } in first.chain(others) {
+    let winner_count = winner.votes.iter().filter(is_first);
+    let other_counts = winner.votes.iter().filter(|count| !is_first(count));
+    for VotesForAgent { agent, count } in winner_count.chain(other_counts) {
         let index = scene.run.agent_index(agent).unwrap_or_default();
         line.push((TextStyle::Agent(index), format!("  {agent}")));
         line.push((TextStyle::Plain, format!(" {count}")));

@@ -43,9 +43,9 @@ fn draw_review(
 ) -> usize {
     let (list, diff) = split(area, review.files.len());
     let height = usize::from(list.height);
-    let first = review.file.saturating_sub(height.saturating_sub(1));
-    let shown = review.files.iter().enumerate().skip(first);
-    for ((index, file), y) in shown.zip(list.y..list.bottom()) {
+    let first_file = review.file.saturating_sub(height.saturating_sub(1));
+    let visible_files = review.files.iter().enumerate().skip(first_file);
+    for ((index, file), y) in visible_files.zip(list.y..list.bottom()) {
         canvas.line(list, y, &file.list_line());
         if index == review.file {
             canvas.select(Rect {

@@ -44,11 +44,11 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
             ),
         ]);
     }
-    let all = scene.run.usage().run();
+    let run_totals = scene.run.usage().run();
     let width = NAME_WIDTH.saturating_mul(2).saturating_add(NUMBER_WIDTH);
     lines.push(vec![(
         TextStyle::Strong,
-        format!(" {}{}", pad("all", width), numbers(&all)),
+        format!(" {}{}", pad("all", width), numbers(&run_totals)),
     )]);
     lines.push(Vec::new());
     let calls = scene.tool_calls();
@@ -65,8 +65,8 @@ fn limit_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     let calls = limits
         .tool_calls
         .map(|max| format!(" limit: {max} tool calls"));
-    let all = [cost, tokens, calls].into_iter().flatten();
-    all.map(|text| vec![(TextStyle::Faint, text)]).collect()
+    let texts = [cost, tokens, calls].into_iter().flatten();
+    texts.map(|text| vec![(TextStyle::Faint, text)]).collect()
 }
 
 fn numbers(totals: &RequestTotals) -> String {
@@ -82,11 +82,11 @@ fn numbers(totals: &RequestTotals) -> String {
         usage.cached_tokens,
         usage.output_tokens,
     ];
-    let counts: String = counts
+    let count_texts: String = counts
         .iter()
         .map(|count| number(&format_count(*count)))
         .collect();
-    format!("{counts}{}", number(&cost))
+    format!("{count_texts}{}", number(&cost))
 }
 
 fn number(text: &str) -> String {

@@ -20,15 +20,15 @@ pub(in crate::cli::dashboard) fn draw(
     area: Rect,
 ) -> usize {
     let height = usize::from(area.height);
-    let needed = scene.state.scroll.saturating_add(height);
-    let from_end = scene
+    let needed_rows = scene.state.scroll.saturating_add(height);
+    let lines_from_end = scene
         .history
         .events()
         .rev()
         .filter_map(|event| log_line(scene, event));
-    let mut lines: Vec<StyledRow> = from_end.take(needed.saturating_add(1)).collect();
-    let is_all = lines.len() <= needed;
-    lines.truncate(needed);
+    let mut lines: Vec<StyledRow> = lines_from_end.take(needed_rows.saturating_add(1)).collect();
+    let is_all = lines.len() <= needed_rows;
+    lines.truncate(needed_rows);
     lines.reverse();
     let scroll_max = if is_all {
         lines.len().saturating_sub(height)
@@ -38,16 +38,16 @@ pub(in crate::cli::dashboard) fn draw(
     let end = lines
         .len()
         .saturating_sub(scene.state.scroll.min(scroll_max));
-    let shown = lines
+    let visible_lines = lines
         .get(end.saturating_sub(height)..end)
         .unwrap_or_default();
-    canvas.lines(area, shown);
+    canvas.lines(area, visible_lines);
     scroll_max
 }
 
 fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledRow> {
-    let time = format_clock(milliseconds(entry.elapsed));
-    let time = (TextStyle::Faint, format!(" {time} "));
+    let clock = format_clock(milliseconds(entry.elapsed));
+    let time = (TextStyle::Faint, format!(" {clock} "));
     if let (Some(agent), Some(line)) = (entry.event.agent(), event_line(&entry.event)) {
         let index = scene.run.agent_index(agent).unwrap_or_default();
         return Some(vec![

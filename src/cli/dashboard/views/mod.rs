@@ -27,8 +27,8 @@ pub(super) fn draw_from_top(
     scroll: usize,
 ) -> usize {
     let scroll_max = lines.len().saturating_sub(usize::from(area.height));
-    let shown = lines.get(scroll.min(scroll_max)..).unwrap_or_default();
-    canvas.lines(area, shown);
+    let visible_lines = lines.get(scroll.min(scroll_max)..).unwrap_or_default();
+    canvas.lines(area, visible_lines);
     scroll_max
 }
 
@@ -49,11 +49,14 @@ fn split_rows(area: Rect, count: usize) -> Vec<Rect> {
 /// Returns the beginnings and lengths of `count` parts of a length that begins at `start`.
 fn split(start: u16, length: u16, count: usize) -> impl Iterator<Item = (u16, u16)> {
     let count = u16::try_from(count).unwrap_or(u16::MAX).max(1);
-    let (each, longer) = (length / count, length % count);
-    let mut next = start;
+    let (length_min, longer_count) = (length / count, length % count);
+    let mut next_start = start;
     (0..count).map(move |index| {
-        let (begin, size) = (next, each.saturating_add(u16::from(index < longer)));
-        next = next.saturating_add(size);
+        let (begin, size) = (
+            next_start,
+            length_min.saturating_add(u16::from(index < longer_count)),
+        );
+        next_start = next_start.saturating_add(size);
         (begin, size)
     })
 }

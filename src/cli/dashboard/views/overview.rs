@@ -60,12 +60,12 @@ fn layout(area: Rect, count: usize) -> OverviewLayout {
     if count == 0 || count > CELLS_MAX {
         return OverviewLayout::Table;
     }
-    let fits = |cells: &[Rect]| {
+    let all_fit = |cells: &[Rect]| {
         let fits = |cell: &Rect| cell.width >= CELL_WIDTH_MIN && cell.height >= CELL_HEIGHT_MIN;
         cells.iter().all(fits)
     };
     let one_row = split_columns(area, count);
-    if fits(&one_row) {
+    if all_fit(&one_row) {
         return OverviewLayout::Cells(one_row);
     }
     let above = count.div_ceil(2);
@@ -76,7 +76,7 @@ fn layout(area: Rect, count: usize) -> OverviewLayout {
         .zip(counts)
         .flat_map(|(row, count)| split_columns(row, count).into_iter().take(count))
         .collect();
-    if count > 1 && fits(&two_rows) {
+    if count > 1 && all_fit(&two_rows) {
         OverviewLayout::Cells(two_rows)
     } else {
         OverviewLayout::Table
@@ -111,14 +111,13 @@ fn draw_cell(
     };
     let inside = canvas.border(cell, &title, style);
     let mut lines = vec![state_line(scene.run, agent, scene.now_ms)];
-    let unread = unread_text(scene.run, agent);
-    lines.extend(unread.map(|text| vec![text]));
+    lines.extend(unread_text(scene.run, agent).map(|text| vec![text]));
     lines.extend(plan_line(agent));
     let calls = CALLS_SHOWN_MAX.min(inside.height.saturating_sub(1) / 2);
-    let first = agent.calls.len().saturating_sub(usize::from(calls));
-    lines.extend(agent.calls.iter().skip(first).map(call_line));
-    let used = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let room = inside.height.saturating_sub(used);
+    let first_call = agent.calls.len().saturating_sub(usize::from(calls));
+    lines.extend(agent.calls.iter().skip(first_call).map(call_line));
+    let used_rows = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let room = inside.height.saturating_sub(used_rows);
     lines.extend(reply_lines(agent, room, inside.width));
     canvas.lines(inside, &lines);
 }
@@ -131,11 +130,11 @@ fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
         TextStyle::Plain
     };
     let end = clean_text(text_end(&agent.reply_tail.text, rows, width));
-    let mut shown = wrap(end.trim_end(), width);
-    shown.retain(|row| !row.is_empty());
-    let first = shown.len().saturating_sub(usize::from(rows));
-    let shown = shown.into_iter().skip(first);
-    shown.map(|row| vec![(style, row)]).collect()
+    let mut wrapped_rows = wrap(end.trim_end(), width);
+    wrapped_rows.retain(|row| !row.is_empty());
+    let first_row = wrapped_rows.len().saturating_sub(usize::from(rows));
+    let last_rows = wrapped_rows.into_iter().skip(first_row);
+    last_rows.map(|row| vec![(style, row)]).collect()
 }
 
 /// A column of the table: its title, its width, and the width of the screen from which on it is
@@ -171,23 +170,23 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     let agents = scene.run.agents();
     // The selected agent stays in sight.
     let lowest = scene.state.agent.saturating_sub(height.saturating_sub(1));
-    let last = agents.len().saturating_sub(height);
-    let first = lowest
-        .max(scene.state.scroll.min(last))
+    let first_max = agents.len().saturating_sub(height);
+    let first_row = lowest
+        .max(scene.state.scroll.min(first_max))
         .min(scene.state.agent);
-    let shown = agents.iter().enumerate().skip(first);
-    for ((index, agent), y) in shown.zip(rows.y..rows.bottom()) {
+    let visible_agents = agents.iter().enumerate().skip(first_row);
+    for ((index, agent), y) in visible_agents.zip(rows.y..rows.bottom()) {
         canvas.line(rows, y, &agent_row(scene, index, agent, area.width));
         if index == scene.state.agent {
-            let selected = Rect {
+            let selected_row = Rect {
                 y,
                 height: 1,
                 ..rows
             };
-            canvas.select(selected);
+            canvas.select(selected_row);
         }
     }
-    last
+    first_max
 }
 
 fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledRow {
@@ -240,9 +239,9 @@ fn state_cell(scene: &Scene<'_>, agent: &AgentView) -> (TextStyle, String) {
 
 /// Returns the columns of a row that a screen of this width has, each as wide as its column.
 fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
-    let columns_shown = TABLE.iter().zip(cells);
-    let shown = columns_shown.filter(|((_, _, from), _)| width >= *from);
-    shown
+    let columns = TABLE.iter().zip(cells);
+    columns
+        .filter(|((_, _, width_min), _)| width >= *width_min)
         .map(|((_, column, _), (style, text))| (style, pad(&text, *column)))
         .collect()
 }
@@ -250,8 +249,8 @@ fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
 /// Returns `text` in `width` columns, of which the last one is empty.
 pub(in crate::cli::dashboard) fn pad(text: &str, width: usize) -> String {
     let text = fit(text, width.saturating_sub(1));
-    let missing = width.saturating_sub(columns(&text));
-    format!("{text}{}", " ".repeat(missing))
+    let padding = width.saturating_sub(columns(&text));
+    format!("{text}{}", " ".repeat(padding))
 }
 
 #[cfg(test)]
