@@ -31,12 +31,12 @@ pub(crate) fn ask_approval(
     question: &ApprovalRequest,
     always: Option<&AbsPath>,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
     for line in request_lines(agent, question) {
         output.line(&row_pieces(&line));
     }
-    let offered = match always {
+    let choices = match always {
         Some(file) => format!(
             "[o]nce, this [s]ession, [a]lways (saved in {}), [n]o, then Enter?",
             escape_name(&file.to_string())
@@ -44,8 +44,8 @@ pub(crate) fn ask_approval(
         None => "[o]nce, this [s]ession, [n]o, then Enter?".to_owned(),
     };
     loop {
-        output.ask(&offered);
-        match (next()?.to_lowercase().as_str(), always) {
+        output.ask(&choices);
+        match (next_line()?.to_lowercase().as_str(), always) {
             ("o" | "once" | "y" | "yes", _) => return Some(ApprovalAnswer::Once),
             ("s" | "session", _) => return Some(ApprovalAnswer::Session),
             ("a" | "always", Some(_)) => return Some(ApprovalAnswer::Always),

@@ -130,14 +130,14 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
             self.write_value("ANSWER_FILE", &self.output_paths.answer_file.to_string())?;
         }
         self.write_value("DURATION", &seconds)?;
-        let spent = self.usage.run();
-        self.write_value("TOKENS", &spent.usage.total_tokens().to_string())?;
-        let key = if spent.cost_is_complete {
+        let totals = self.usage.run();
+        self.write_value("TOKENS", &totals.usage.total_tokens().to_string())?;
+        let key = if totals.cost_is_complete {
             "COST"
         } else {
             "COST_AT_LEAST"
         };
-        self.write_value(key, &spent.known_cost().to_string())?;
+        self.write_value(key, &totals.known_cost().to_string())?;
         if let Some(preview) = answer {
             self.write_value("ANSWER_PREVIEW", &preview)?;
         }

@@ -70,9 +70,8 @@ impl CommandIsolation<'_> {
                     commands.mode = ExecutionMode::Docker(Box::new(docker));
                 }
                 CommandIsolation::Pod(image) => {
-                    let pod = commands.mode.pod().cloned();
                     let default_pod = || KubernetesConfig::of_image(image.to_owned());
-                    let mut pod = pod.unwrap_or_else(default_pod);
+                    let mut pod = commands.mode.pod().cloned().unwrap_or_else(default_pod);
                     image.clone_into(&mut pod.image);
                     commands.mode = ExecutionMode::Kubernetes(Box::new(pod));
                 }
@@ -135,8 +134,8 @@ impl CallEnvironment {
         host: &Host,
         backend: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
     ) -> Result<Self> {
-        let temporary = host.env("TMPDIR").unwrap_or(DEFAULT_TEMPORARY_DIRECTORY);
-        let temporary = AbsPath::resolve(&host.cwd, temporary);
+        let temporary_name = host.env("TMPDIR").unwrap_or(DEFAULT_TEMPORARY_DIRECTORY);
+        let temporary = AbsPath::resolve(&host.cwd, temporary_name);
         let call_directories = SandboxDirs::make_for_call(&temporary)?;
         let directories = AgentDirectories::prepare(&call_directories.caller()?)?;
         let machine = host_environment(host);

@@ -237,11 +237,11 @@ const SERVER_COMMANDS: [&str; 7] = [
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
     let words = replace_former_command(replace_help_words(words));
-    let all = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    match CliArguments::try_parse_from(all) {
+    let command_line = std::iter::once("massgen").chain(words.iter().map(String::as_str));
+    match CliArguments::try_parse_from(command_line) {
         Ok(arguments) => Ok(CliInvocation::Do(Box::new(arguments))),
-        Err(found) if is_help_or_version(&found) => Ok(CliInvocation::Show(found.to_string())),
-        Err(found) => Err(explain_parse_error(&found, &words)),
+        Err(error) if is_help_or_version(&error) => Ok(CliInvocation::Show(error.to_string())),
+        Err(error) => Err(explain_parse_error(&error, &words)),
     }
 }
 
@@ -272,8 +272,11 @@ fn replace_former_command(words: Vec<String>) -> Vec<String> {
     }
 }
 
-fn is_help_or_version(found: &clap::Error) -> bool {
-    matches!(found.kind(), Finding::DisplayHelp | Finding::DisplayVersion)
+fn is_help_or_version(parse_error: &clap::Error) -> bool {
+    matches!(
+        parse_error.kind(),
+        Finding::DisplayHelp | Finding::DisplayVersion
+    )
 }
 
 /// Returns the error for a flag or subcommand that only the Python MassGen has.
@@ -293,11 +296,11 @@ pub(crate) fn usage_error(message: impl Into<String>) -> Error {
     clippy::wildcard_enum_match_arm,
     reason = "clap's list of findings is open"
 )]
-fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
-    let text = |kind| clap_context(found, kind).unwrap_or_default();
+fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
+    let text = |kind| clap_context(parse_error, kind).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);
-    let error = match found.kind() {
+    let error = match parse_error.kind() {
         Finding::UnknownArgument => match unsupported_error(&argument) {
             Some(error) if !is_misplaced(&argument, words) => return error,
             Some(_) | None if argument.starts_with('-') => {
@@ -319,8 +322,8 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
             ))
         }
         Finding::ValueValidation => {
-            let why = std::error::Error::source(found).map(ToString::to_string);
-            let why = why.unwrap_or_default();
+            let cause = std::error::Error::source(parse_error);
+            let why = cause.map(ToString::to_string).unwrap_or_default();
             usage_error(format!("invalid value `{value}` of `{argument}`: {why}"))
         }
         Finding::MissingRequiredArgument => usage_error(format!("missing argument: {argument}")),
@@ -352,10 +355,10 @@ fn explain_parse_error(found: &clap::Error, words: &[String]) -> Error {
             let expected = text(ContextKind::ValidSubcommand);
             usage_error(format!("`{name}` needs a subcommand: one of {expected}"))
         }
-        _ => usage_error(first_line(found)),
+        _ => usage_error(first_line(parse_error)),
     };
     let help = format!("see `{} --help`", subcommand_path(words));
-    match similar_name(found) {
+    match similar_name(parse_error) {
         Some(name) => error
             .with_hint(format!("did you mean {name}?"))
             .with_hint(help),
@@ -386,12 +389,12 @@ fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
     let name = flag.strip_prefix("--")?;
     let (mut group, mut path) = (CliArguments::full_command(), PROGRAM.to_owned());
     for word in words {
-        let next = group.find_subcommand(word)?;
-        if !next.has_subcommands() {
+        let subcommand = group.find_subcommand(word)?;
+        if !subcommand.has_subcommands() {
             break;
         }
         path = format!("{path} {word}");
-        group = next.clone();
+        group = subcommand.clone();
     }
     if path == PROGRAM {
         return None;
@@ -400,20 +403,21 @@ fn sibling_hint(flag: &str, words: &[String]) -> Option<String> {
         let mut flags = command.get_arguments();
         !command.is_hide_set() && flags.any(|known| known.get_long() == Some(name))
     };
-    let commands = group.get_subcommands().filter(has_flag);
-    let commands: Vec<String> = commands
+    let commands: Vec<String> = group
+        .get_subcommands()
+        .filter(has_flag)
         .map(|command| format!("{path} {}", command.get_name()))
         .collect();
     (!commands.is_empty()).then(|| {
-        let listed = list_first(&commands, SIBLINGS_MAX);
-        format!("`{flag}` is a flag of {listed}")
+        let first_commands = list_first(&commands, SIBLINGS_MAX);
+        format!("`{flag}` is a flag of {first_commands}")
     })
 }
 
 /// Returns the known name that the user probably means by the one that clap does not know, in
 /// backticks.
-fn similar_name(found: &clap::Error) -> Option<String> {
-    if let Some(name) = company_type(found) {
+fn similar_name(parse_error: &clap::Error) -> Option<String> {
+    if let Some(name) = company_type(parse_error) {
         return Some(name);
     }
     let kinds = [
@@ -423,7 +427,7 @@ fn similar_name(found: &clap::Error) -> Option<String> {
     ];
     let name = kinds
         .into_iter()
-        .find_map(|kind| clap_context(found, kind))?;
+        .find_map(|kind| clap_context(parse_error, kind))?;
     Some(if name.starts_with('`') {
         name
     } else {
@@ -433,47 +437,49 @@ fn similar_name(found: &clap::Error) -> Option<String> {
 
 /// Returns the backend type that the user means by the name of a company, in backticks, if a flag
 /// takes backend types.
-fn company_type(found: &clap::Error) -> Option<String> {
-    let value = clap_context(found, ContextKind::InvalidValue)?;
+fn company_type(parse_error: &clap::Error) -> Option<String> {
+    let value = clap_context(parse_error, ContextKind::InvalidValue)?;
     let name = format!("`{}`", type_of_company(&value)?);
-    let valid = clap_context(found, ContextKind::ValidValue)?;
+    let valid = clap_context(parse_error, ContextKind::ValidValue)?;
     valid.split(", ").any(|known| known == name).then_some(name)
 }
 
 /// Returns the subcommand that `words` lead to, as it is typed.
 fn subcommand_path(words: &[String]) -> String {
-    let mut typed = "massgen".to_owned();
+    let mut path = "massgen".to_owned();
     let mut command = CliArguments::full_command();
     for word in words {
-        let Some(next) = command.find_subcommand(word) else {
+        let Some(subcommand) = command.find_subcommand(word) else {
             break;
         };
-        typed = format!("{typed} {word}");
-        command = next.clone();
+        path = format!("{path} {word}");
+        command = subcommand.clone();
     }
-    typed
+    path
 }
 
 /// Returns a part of clap's error context, without the markup of a value's name (`--config
 /// <FILE>`).
-fn clap_context(found: &clap::Error, kind: ContextKind) -> Option<String> {
-    let plain = |text: &str| match text.split_once(" <") {
+fn clap_context(parse_error: &clap::Error, kind: ContextKind) -> Option<String> {
+    let strip_placeholder = |text: &str| match text.split_once(" <") {
         Some((name, _)) => name.to_owned(),
         None => text.to_owned(),
     };
-    let value = found.get(kind)?;
+    let value = parse_error.get(kind)?;
     if let ContextValue::Strings(texts) = value {
-        let texts = texts.iter().map(|text| format!("`{}`", plain(text)));
+        let texts = texts
+            .iter()
+            .map(|text| format!("`{}`", strip_placeholder(text)));
         Some(texts.collect::<Vec<_>>().join(", "))
     } else if let ContextValue::String(text) = value {
-        Some(plain(text))
+        Some(strip_placeholder(text))
     } else {
         None
     }
 }
 
-fn first_line(found: &clap::Error) -> String {
-    let text = found.to_string();
+fn first_line(parse_error: &clap::Error) -> String {
+    let text = parse_error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

@@ -63,13 +63,13 @@ pub(crate) fn print_values(
 ) -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let words = words.strip_prefix(&["--"]).unwrap_or(&words);
-    let Some((typed, before)) = words.split_last() else {
+    let Some((prefix, earlier_words)) = words.split_last() else {
         return Ok(());
     };
-    let context = find_context(before);
-    let values = context.value.map(|value| values(value, &context, host));
-    let mut values = values.unwrap_or_default();
-    values.retain(|value| value.starts_with(typed) && value.chars().all(is_plain));
+    let context = find_context(earlier_words);
+    let value = context.value;
+    let mut values = value.map_or_else(Vec::new, |value| values(value, &context, host));
+    values.retain(|value| value.starts_with(prefix) && value.chars().all(is_plain));
     values.truncate(VALUES_MAX);
     let lines: Vec<String> = values.into_iter().map(|value| value + "\n").collect();
     output.result(&lines.concat())
@@ -94,11 +94,12 @@ fn find_context(before: &[&str]) -> CompletionContext {
         } else if let Some(arg) = find_option(&command, word) {
             expected = Some(arg.clone())
                 .filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
-        } else if let Some(next) = command.find_subcommand(word).filter(|_| positionals == 0) {
-            command = next.clone();
+        } else if let Some(subcommand) = command.find_subcommand(word).filter(|_| positionals == 0)
+        {
+            command = subcommand.clone();
         } else if !word.starts_with('-') {
-            let named = command.get_positionals().nth(positionals);
-            if named.is_some_and(|arg| arg.get_id() == "batch") {
+            let positional = command.get_positionals().nth(positionals);
+            if positional.is_some_and(|arg| arg.get_id() == "batch") {
                 context.batch = Some((*word).to_owned());
             }
             positionals += 1;
@@ -116,13 +117,14 @@ fn find_context(before: &[&str]) -> CompletionContext {
 
 /// Returns the option that `word` names, without a value in the same word.
 fn find_option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
-    let long = word.strip_prefix("--");
-    let short = word.strip_prefix('-').and_then(|rest| {
-        let mut chars = rest.chars();
+    let long_name = word.strip_prefix("--");
+    let short_name = word.strip_prefix('-').and_then(|letters| {
+        let mut chars = letters.chars();
         chars.next().filter(|_| chars.next().is_none())
     });
     command.get_arguments().find(|arg| {
-        (long.is_some() && arg.get_long() == long) || (short.is_some() && arg.get_short() == short)
+        (long_name.is_some() && arg.get_long() == long_name)
+            || (short_name.is_some() && arg.get_short() == short_name)
     })
 }
 
@@ -153,15 +155,19 @@ fn positional_value(command: &Command, arg: &Arg) -> Option<CompletedValue> {
 
 fn values(value: CompletedValue, context: &CompletionContext, host: &Host) -> Vec<String> {
     let with_last = |names: Vec<String>| {
-        let last = (!names.is_empty()).then(|| LAST.to_owned());
-        last.into_iter().chain(names).collect()
+        let last_name = (!names.is_empty()).then(|| LAST.to_owned());
+        last_name.into_iter().chain(names).collect()
     };
     match value {
         CompletedValue::Config => config_names(host),
         CompletedValue::Example => example_names().collect(),
         CompletedValue::Model => {
-            let known = ModelList::with_user_rows(Vec::new());
-            known.rows().iter().map(|row| row.name.clone()).collect()
+            let model_list = ModelList::with_user_rows(Vec::new());
+            model_list
+                .rows()
+                .iter()
+                .map(|row| row.name.clone())
+                .collect()
         }
         CompletedValue::Agent => agent_names(context.config.as_deref(), host),
         CompletedValue::Session => {
@@ -202,21 +208,22 @@ fn config_names(host: &Host) -> Vec<String> {
 }
 
 /// Returns the cells of the batch `named`.
-fn cell_names(named: Option<&str>, host: &Host) -> Result<Vec<String>> {
-    let found = batches::find(named.unwrap_or(LAST), &batches_directory(host))?;
-    let batch = found.batch;
+fn cell_names(name: Option<&str>, host: &Host) -> Result<Vec<String>> {
+    let batch = batches::find(name.unwrap_or(LAST), &batches_directory(host))?.batch;
     let cells = batch.cell_ids(&batch.record()?)?;
     Ok(cells.iter().map(ToString::to_string).collect())
 }
 
 /// Returns the agents of the config `named`, or of the one that a run would use.
-fn agent_names(named: Option<&str>, host: &Host) -> Vec<String> {
-    let mut unread = CliOutput::with_writers(std::io::sink(), std::io::sink());
-    let file = match named {
+fn agent_names(config_name: Option<&str>, host: &Host) -> Vec<String> {
+    let mut discarded_output = CliOutput::with_writers(std::io::sink(), std::io::sink());
+    let file = match config_name {
         Some(name) => TeamFile::find(name, host).ok(),
-        None => TeamFile::find_default(host, &mut unread).ok().flatten(),
+        None => TeamFile::find_default(host, &mut discarded_output)
+            .ok()
+            .flatten(),
     };
-    let config = file.and_then(|file| load_config_quietly(&file, host, &mut unread).ok());
+    let config = file.and_then(|file| load_config_quietly(&file, host, &mut discarded_output).ok());
     let agents = config.into_iter().flat_map(|config| config.agents);
     agents.map(|agent| agent.id.to_string()).collect()
 }

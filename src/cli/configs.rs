@@ -98,15 +98,15 @@ fn check(
 impl ConfigCheckReport {
     fn check_file(file: &str, host: &Host) -> Self {
         match TeamFile::find(file, host).map(|team| team.load(host)) {
-            Ok(Ok(loaded)) => match require_parts(&loaded.config, host) {
-                Ok(()) => Self::from_loaded(&loaded)
-                    .with_obstacle(&loaded.config, host)
-                    .with_missing_files(&loaded.config, host)
-                    .with_skills(&loaded.config, host),
+            Ok(Ok(loaded_config)) => match require_parts(&loaded_config.config, host) {
+                Ok(()) => Self::from_loaded(&loaded_config)
+                    .with_obstacle(&loaded_config.config, host)
+                    .with_missing_files(&loaded_config.config, host)
+                    .with_skills(&loaded_config.config, host),
                 Err(error) => Self::from_error(&error),
             },
             Ok(Err(invalid)) => {
-                let is_error = |found: &&Diagnostic| found.severity == Severity::Error;
+                let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
                 let errors = invalid.diagnostics.iter().filter(is_error).count();
                 Self {
                     errors,
@@ -121,12 +121,12 @@ impl ConfigCheckReport {
         }
     }
 
-    fn from_loaded(loaded: &LoadedConfig) -> Self {
+    fn from_loaded(loaded_config: &LoadedConfig) -> Self {
         Self {
             errors: 0,
-            warnings: loaded.warnings.len(),
-            text: loaded.render(),
-            json: loaded.to_json(),
+            warnings: loaded_config.warnings.len(),
+            text: loaded_config.render(),
+            json: loaded_config.to_json(),
             has_obstacle: false,
             missing: Vec::new(),
         }

@@ -21,8 +21,8 @@ const SESSIONS: &str = "sessions";
 
 /// Returns the session that the flags ask for: an id, an id prefix, or `last`.
 pub(crate) fn requested_session(arguments: &SessionArguments) -> Option<&str> {
-    let last = arguments.go_on.then_some(LAST);
-    arguments.session_id.as_deref().or(last)
+    let last_session = arguments.go_on.then_some(LAST);
+    arguments.session_id.as_deref().or(last_session)
 }
 
 /// Returns the directory of sessions for the current directory, unless a config sets another one.
@@ -41,8 +41,8 @@ pub(crate) struct ContinuedSession {
 
 impl ContinuedSession {
     /// Finds the session `wanted` below `sessions`.
-    pub(crate) fn find(wanted: &str, sessions: &AbsPath) -> Result<Self> {
-        Self::open(find(wanted, sessions)?)
+    pub(crate) fn find(name: &str, sessions: &AbsPath) -> Result<Self> {
+        Self::open(find(name, sessions)?)
     }
 
     /// Opens the session at `session_dir`, which must have been created there.
@@ -53,8 +53,8 @@ impl ContinuedSession {
     }
 
     /// Finds the session `wanted` in the default directory, without a config.
-    pub(crate) fn find_without_config(wanted: &str, host: &Host) -> Result<Self> {
-        Self::find(wanted, &default_sessions(host))
+    pub(crate) fn find_without_config(name: &str, host: &Host) -> Result<Self> {
+        Self::find(name, &default_sessions(host))
     }
 
     /// Returns the config of its last turn, if it had one.
@@ -86,22 +86,22 @@ pub(crate) fn filter_open_paths<'o>(
     host: &Host,
 ) -> Result<(Vec<OpenedPath>, Vec<String>)> {
     let project = locate(&host.cwd)?.into_real();
-    let (mut opened, mut warnings) = (Vec::new(), Vec::new());
-    for known in before {
-        let path = &known.path;
+    let (mut opened_paths, mut warnings) = (Vec::new(), Vec::new());
+    for earlier_path in before {
+        let path = &earlier_path.path;
         let is_there = matches!(inspect(path), LookupResult::File | LookupResult::Directory);
         if !is_there {
             warnings.push(format!(
                 "`{path}` was opened in an earlier turn but no longer exists"
             ));
         } else if locate(path)?.into_real().is_within(&project) {
-            opened.push(known.clone());
+            opened_paths.push(earlier_path.clone());
         } else {
             warnings.push(format!(
-                "`{path}` was opened in an earlier turn but is outside this directory: mention it \
+                "`{path}` was opened_paths in an earlier turn but is outside this directory: mention it \
                  again to open it"
             ));
         }
     }
-    Ok((opened, warnings))
+    Ok((opened_paths, warnings))
 }

@@ -288,9 +288,10 @@ fn parse_call_count(text: &str) -> Result<u64, &'static str> {
 }
 
 fn parse_iterations(text: &str) -> Result<u32, String> {
-    let count = text.parse::<u32>().ok();
-    let count = count.filter(|count| (1..=ITERATIONS_MAX).contains(&i64::from(*count)));
-    count.ok_or_else(|| format!("expected a whole number from 1 to {ITERATIONS_MAX}"))
+    text.parse::<u32>()
+        .ok()
+        .filter(|count| (1..=ITERATIONS_MAX).contains(&i64::from(*count)))
+        .ok_or_else(|| format!("expected a whole number from 1 to {ITERATIONS_MAX}"))
 }
 
 /// Access of the agents to the current directory.
