@@ -46,9 +46,9 @@ fn stage_line(stage: &StageView, stage_count: usize, is_over: bool) -> StyledRow
         StageProgress::Working if is_over => (".", TextStyle::Faint, "interrupted".to_owned()),
         StageProgress::Working => (">", TextStyle::Plain, "works".to_owned()),
         StageProgress::Merged { commit, files } => {
-            let short = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
+            let short_commit = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
             let files = count_noun(*files, "file");
-            let text = format!("merged: {files}, {}", clean_line(short));
+            let text = format!("merged: {files}, {}", clean_line(short_commit));
             ("+", TextStyle::Good, text)
         }
         StageProgress::Rejected {

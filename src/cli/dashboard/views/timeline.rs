@@ -18,8 +18,9 @@ const LEGEND: [&str; 2] = [
 
 /// Returns the lines of the timeline.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
-    let width = usize::from(width).saturating_sub(NAME_WIDTH.saturating_add(2));
-    let width = width.max(LANE_WIDTH_MIN);
+    let width = usize::from(width)
+        .saturating_sub(NAME_WIDTH.saturating_add(2))
+        .max(LANE_WIDTH_MIN);
     let end_ms = scene.now_ms.max(1);
     let end = format_clock(end_ms);
     let scale = format!("{:<1$}{end}", "00:00", width.saturating_sub(end.len()));
@@ -27,9 +28,9 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
         (TextStyle::Plain, " ".repeat(NAME_WIDTH.saturating_add(1))),
         (TextStyle::Faint, scale),
     ]];
-    let mut ordered: Vec<&TimelineLane> = scene.run.timeline().lanes().iter().collect();
-    ordered.sort_by_key(|lane| scene.agent_position(&lane.agent));
-    for lane in ordered {
+    let mut lanes: Vec<&TimelineLane> = scene.run.timeline().lanes().iter().collect();
+    lanes.sort_by_key(|lane| scene.agent_position(&lane.agent));
+    for lane in lanes {
         let index = scene.run.agent_index(&lane.agent).unwrap_or_default();
         let name = pad(lane.agent.as_str(), NAME_WIDTH);
         let mut line = vec![(TextStyle::Agent(index), format!(" {name}"))];
@@ -61,18 +62,20 @@ fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
 
 fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
     let mut cells: Vec<Option<SpanKind>> = vec![None; width];
-    let last = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
+    let last_column = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
     let column = |ms: u64| {
-        let column = ms.min(end_ms).saturating_mul(last) / end_ms;
+        let column = ms.min(end_ms).saturating_mul(last_column) / end_ms;
         usize::try_from(column).unwrap_or_default()
     };
     let spans = lane
         .spans
         .iter()
         .map(|span| (span.kind, span.from_ms, span.to_ms));
-    let open = lane.open.iter();
-    let open = open.map(|open| (open.kind, open.from_ms, end_ms));
-    for (kind, from_ms, to_ms) in spans.chain(open) {
+    let open_spans = lane
+        .open
+        .iter()
+        .map(|span| (span.kind, span.from_ms, end_ms));
+    for (kind, from_ms, to_ms) in spans.chain(open_spans) {
         let (from, to) = (column(from_ms), column(to_ms));
         for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
             let rank = cell.map_or(0, |kind| sign(kind).2);
@@ -88,7 +91,7 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
             (sign, style)
         });
         match pieces.last_mut() {
-            Some((last, text)) if *last == style => text.push(sign),
+            Some((last_style, text)) if *last_style == style => text.push(sign),
             _ => pieces.push((style, sign.to_string())),
         }
     }
