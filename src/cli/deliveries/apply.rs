@@ -150,11 +150,11 @@ fn review_reverted(
         ]);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
-    let mut next = || lines.next();
+    let mut next_line = || lines.next();
     let name = |change: &RevertedChange| display_path(&change.path, &host.cwd);
     loop {
         let question = "[a]pply what was undone, [d]iff, [c]hoose, [n]othing?";
-        match ask_what_to_apply(question, output, &mut next) {
+        match ask_what_to_apply(question, output, &mut next_line) {
             None | Some(ReviewAnswer::Nothing) => return Ok(None),
             Some(ReviewAnswer::All) => return Ok(Some(ReappliedSelection::All)),
             Some(ReviewAnswer::Diff) => {
@@ -164,10 +164,12 @@ fn review_reverted(
                 }
             }
             Some(ReviewAnswer::Choose) => {
-                let mut read = |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
-                    Ok((name(change), delivered.offered_difference(change)?))
-                };
-                let selections = ask_about_files(changes, &mut read, output, &mut next)?;
+                let mut read_change =
+                    |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
+                        Ok((name(change), delivered.offered_difference(change)?))
+                    };
+                let selections =
+                    ask_about_files(changes, &mut read_change, output, &mut next_line)?;
                 return Ok(
                     selections.and_then(|selections| reapplied_selection(changes, selections))
                 );
@@ -199,14 +201,15 @@ pub(super) fn agent_source(
     let run = logs::find_run(run_of(name), host)?;
     let is_meant =
         |id: &AgentId, label: AnswerLabel| id.as_str() == agent || label.agent.to_string() == agent;
-    let (found, known) = find_files(&run, is_meant)?;
-    let files = found.ok_or_else(|| {
+    let (answer_files, labels) = find_files(&run, is_meant)?;
+    let files = answer_files.ok_or_else(|| {
         let message = format!("agent `{agent}` gave no answer in `{name}`");
-        let mut known: Vec<String> = known.iter().map(|label| label.agent.to_string()).collect();
-        known.sort_unstable();
-        known.dedup();
-        let known = known.join(", ");
-        Error::new(ErrorKind::Usage, message).with_hint(format!("agents with an answer: {known}"))
+        let mut agents: Vec<String> = labels.iter().map(|label| label.agent.to_string()).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        let agent_list = agents.join(", ");
+        Error::new(ErrorKind::Usage, message)
+            .with_hint(format!("agents with an answer: {agent_list}"))
     })?;
     answer_source(name, agent, files, source)
 }
@@ -214,17 +217,17 @@ pub(super) fn agent_source(
 /// Returns the delivery source with the files of the answer `wanted` instead of the offered ones.
 pub(crate) fn labelled_source(
     run: &RunDir,
-    wanted: &str,
+    answer_name: &str,
     source: DeliverySource,
 ) -> Result<DeliverySource> {
-    let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == wanted;
-    let (found, known) = find_files(run, is_meant)?;
-    let files = found.ok_or_else(|| {
-        let message = format!("no answer `{wanted}` in `{}`", run.name());
-        let known = join_with_commas(&known);
-        Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {known}"))
+    let is_meant = |_: &AgentId, label: AnswerLabel| label.to_string() == answer_name;
+    let (answer_files, labels) = find_files(run, is_meant)?;
+    let files = answer_files.ok_or_else(|| {
+        let message = format!("no answer `{answer_name}` in `{}`", run.name());
+        let label_list = join_with_commas(&labels);
+        Error::new(ErrorKind::Usage, message).with_hint(format!("the answers: {label_list}"))
     })?;
-    answer_source(&run.name(), wanted, files, source)
+    answer_source(&run.name(), answer_name, files, source)
 }
 
 /// Plans the files of an answer, which `source` has for its first write path, without those of the
@@ -234,9 +237,9 @@ pub(crate) fn plan_answer(
     source: &DeliverySource,
 ) -> Result<DeliveryPlan> {
     let target = source.tree();
-    let mut planned = plan(delivery, source, None)?;
-    planned.entries.retain(|entry| Some(entry.root) == target);
-    Ok(planned)
+    let mut plan = plan(delivery, source, None)?;
+    plan.entries.retain(|entry| Some(entry.root) == target);
+    Ok(plan)
 }
 
 /// The files of an answer.
@@ -253,8 +256,8 @@ fn find_files(
     is_meant: impl Fn(&AgentId, AnswerLabel) -> bool,
 ) -> Result<(Option<AnswerFiles>, Vec<AnswerLabel>)> {
     run.expect_own()?;
-    let mut found = None;
-    let mut known = Vec::new();
+    let mut files = None;
+    let mut labels = Vec::new();
     for entry in run.events()?.flatten() {
         if let Some(Event::Coordination(CoordinationEvent::Answered {
             agent,
@@ -265,12 +268,12 @@ fn find_files(
         {
             if is_meant(&agent, label) {
                 let snapshot = snapshot.and_then(AbsPath::new);
-                found = Some(snapshot.map_or(AnswerFiles::None, AnswerFiles::Snapshot));
+                files = Some(snapshot.map_or(AnswerFiles::None, AnswerFiles::Snapshot));
             }
-            known.push(label);
+            labels.push(label);
         }
     }
-    Ok((found, known))
+    Ok((files, labels))
 }
 
 /// Returns `source` with `files`, those of the answer `answer`, for its first write path.
@@ -341,16 +344,15 @@ pub(crate) fn apply_delivery(
         partial: earlier.partial,
         earlier: earlier.files,
     };
-    let mut planned = plan(delivery, source, Some(&since))?;
-    let mut known = planned.paths();
-    known.extend(earlier.paths);
-    require_known_path(&paths, delivery.name(), &known, &host.cwd)?;
-    planned
-        .refused
+    let mut plan = plan(delivery, source, Some(&since))?;
+    let mut known_paths = plan.paths();
+    known_paths.extend(earlier.paths);
+    require_known_path(&paths, delivery.name(), &known_paths, &host.cwd)?;
+    plan.refused
         .retain(|refusal| is_selected(&refusal.path.to_abs(), &paths));
-    let all = std::mem::take(&mut planned.entries);
-    planned.entries = entries_within(&planned, all, &paths);
-    if planned.is_empty() {
+    let entries = std::mem::take(&mut plan.entries);
+    plan.entries = entries_within(&plan, entries, &paths);
+    if plan.is_empty() {
         output.note("there is nothing to apply");
         return Ok(ExitStatus::Delivered);
     }
@@ -359,10 +361,10 @@ pub(crate) fn apply_delivery(
         output.note("no terminal to review on: everything that may be applied is applied");
     }
     let selection = if arguments.yes || is_absent {
-        Some(DeliverySelection::take_all(&planned))
+        Some(DeliverySelection::take_all(&plan))
     } else {
         let mut lines = TerminalLines::new(CancellationToken::new());
-        review(delivery, &planned, output, &mut || lines.next())?
+        review(delivery, &plan, output, &mut || lines.next())?
     };
     let Some(selection) = selection else {
         output.note("nothing was applied");
@@ -370,13 +372,13 @@ pub(crate) fn apply_delivery(
     };
     if !selection.choices.contains(&DeliveryChoice::Apply)
         && selection.parts.is_empty()
-        && !planned.items().is_empty()
+        && !plan.items().is_empty()
     {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);
     }
-    let choices = select_hunks(delivery, &mut planned, selection.choices, &selection.parts)?;
-    let changes = apply(delivery, &planned, &choices, None)?;
+    let choices = select_hunks(delivery, &mut plan, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, &plan, &choices, None)?;
     report_changes(&changes, &host.cwd, output)
 }
 

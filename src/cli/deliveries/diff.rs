@@ -37,8 +37,8 @@ pub(crate) fn run(
     if let Some(agent) = &arguments.agent {
         let delivery = OpenDelivery::open(&deliveries, &name)?;
         let source = agent_source(&name, agent, delivery.read_source()?, host)?;
-        let planned = plan_answer(&delivery, &source)?;
-        return show_plan(&delivery, &planned, host, arguments, output);
+        let plan = plan_answer(&delivery, &source)?;
+        return show_plan(&delivery, &plan, host, arguments, output);
     }
     show_delivery(&deliveries, &name, host, arguments, output)
 }
@@ -53,11 +53,11 @@ fn show_pipeline(
     recover(host, output)?;
     let name = pipeline.name();
     let show = |delivery: &OpenDelivery| {
-        let planned = plan_pending(delivery)?;
-        if planned.is_empty() {
+        let plan = plan_pending(delivery)?;
+        if plan.is_empty() {
             return Ok(None);
         }
-        show_plan(delivery, &planned, host, arguments, output).map(Some)
+        show_plan(delivery, &plan, host, arguments, output).map(Some)
     };
     if let Some(status) = pipeline::show_pending(pipeline, host, show)? {
         return Ok(status);
@@ -82,12 +82,13 @@ fn show_delivery(
     let paths = resolve_paths(&arguments.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
-            let known = delivered.names().map(|(path, ..)| path).collect();
-            require_known_path(&paths, name, &known, &host.cwd)?;
-            note_undone(&delivered, known.len(), output);
+            let known_paths = delivered.names().map(|(path, ..)| path).collect();
+            require_known_path(&paths, name, &known_paths, &host.cwd)?;
+            note_undone(&delivered, known_paths.len(), output);
             let differences = delivered.differences();
-            let meant = differences.filter(|found| is_selected_difference(found, &paths));
-            return print(host, arguments, meant, output);
+            let selected_differences =
+                differences.filter(|difference| is_selected_difference(difference, &paths));
+            return print(host, arguments, selected_differences, output);
         }
         delivery = OpenDelivery::open(deliveries, name)?;
     }
@@ -102,12 +103,12 @@ fn show_delivery(
 
 /// Says how much of a delivery with this many paths was undone, if anything was.
 fn note_undone(delivered: &AppliedDelivery, count: usize, output: &mut CliOutput<'_>) {
-    let undone = delivered.reverted_changes().len();
-    if undone == 0 {
+    let undone_count = delivered.reverted_changes().len();
+    if undone_count == 0 {
         return;
     }
-    output.note(&if undone < count {
-        format!("undone: {undone} of these {count} changes")
+    output.note(&if undone_count < count {
+        format!("undone: {undone_count} of these {count} changes")
     } else {
         "these changes were undone".to_owned()
     });
@@ -128,27 +129,28 @@ fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
 /// Shows what `delivery` would change.
 fn show_plan(
     delivery: &OpenDelivery,
-    planned: &DeliveryPlan,
+    plan: &DeliveryPlan,
     host: &Host,
     arguments: &DiffArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
-    require_known_path(&paths, delivery.name(), &planned.paths(), &host.cwd)?;
-    for refusal in &planned.refused {
+    require_known_path(&paths, delivery.name(), &plan.paths(), &host.cwd)?;
+    for refusal in &plan.refused {
         let path = display_path(&refusal.path.to_abs(), &host.cwd);
         output.warning(&format!("`{path}` cannot be delivered: {}", refusal.reason));
     }
-    let differences = planned
+    let differences = plan
         .entries
         .iter()
-        .map(|entry| difference(delivery, planned, entry));
-    let meant = differences.filter(|found| is_selected_difference(found, &paths));
-    print(host, arguments, meant, output)
+        .map(|entry| difference(delivery, plan, entry));
+    let selected_differences =
+        differences.filter(|difference| is_selected_difference(difference, &paths));
+    print(host, arguments, selected_differences, output)
 }
 
-fn is_selected_difference(found: &Result<DeliveryDifference>, paths: &[AbsPath]) -> bool {
-    match found {
+fn is_selected_difference(difference: &Result<DeliveryDifference>, paths: &[AbsPath]) -> bool {
+    match difference {
         Ok(difference) => is_selected(&difference.path, paths),
         Err(_) => true,
     }
@@ -170,10 +172,10 @@ fn print(
         return Ok(ExitStatus::Delivered);
     };
     let mut screen = CliOutput::with_pager(host, input);
-    let written = write(host, arguments, differences, &mut screen);
+    let result = write(host, arguments, differences, &mut screen);
     drop(screen);
     pager.wait();
-    written.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Delivered)
 }
 
 fn write(

@@ -34,12 +34,11 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRo
             format!("{prefix}/{name}")
         }
     };
-    let (old, new) = (side_text(&difference.before), side_text(&difference.after));
-    match (old, new) {
-        (Some(old), Some(new)) if old != new => {
+    match (side_text(&difference.before), side_text(&difference.after)) {
+        (Some(old_text), Some(new_text)) if old_text != new_text => {
             lines.push(strong(format!("--- {}", side(&difference.before, "a"))));
             lines.push(strong(format!("+++ {}", side(&difference.after, "b"))));
-            for hunk in hunks(&LineDiff::new(&old, &new)) {
+            for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
                 lines.extend(hunk_lines(&hunk));
             }
         }
@@ -74,8 +73,8 @@ pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
 /// Counts the lines of a change.
 pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
-        (Some(old), Some(new)) => {
-            let counts = LineDiff::new(&old, &new).counts();
+        (Some(old_text), Some(new_text)) => {
+            let counts = LineDiff::new(&old_text, &new_text).counts();
             let word = (counts == (0, 0)).then_some(if difference.modes.is_some() {
                 "mode"
             } else {

@@ -66,12 +66,12 @@ impl TerminalLines {
 pub(crate) fn ask_after_failed_check(
     reason: &str,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FailedCheckDecision> {
     output.warning(reason);
     loop {
         output.ask("[t]ake the delivery back, [k]eep it?");
-        match next()?.as_str() {
+        match next_line()?.as_str() {
             "t" | "take" => return Some(FailedCheckDecision::Revert),
             "k" | "keep" => return Some(FailedCheckDecision::Keep),
             _ => output.note("expected `t` or `k`"),
@@ -102,7 +102,7 @@ pub(crate) fn review(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
     show_summary(delivery, plan, output)?;
     if plan.items().is_empty() {
@@ -110,7 +110,7 @@ pub(crate) fn review(
     }
     loop {
         let question = "[a]pply all, [d]iff, [c]hoose, [n]othing?";
-        let Some(answer) = ask_what_to_apply(question, output, next) else {
+        let Some(answer) = ask_what_to_apply(question, output, next_line) else {
             return Ok(None);
         };
         match answer {
@@ -122,7 +122,7 @@ pub(crate) fn review(
                     show_difference(&file_diff, &entry_name(plan, entry), output);
                 }
             }
-            ReviewAnswer::Choose => return ask_for_selection(delivery, plan, output, next),
+            ReviewAnswer::Choose => return ask_for_selection(delivery, plan, output, next_line),
         }
     }
 }
@@ -144,15 +144,15 @@ pub(super) enum ReviewAnswer {
 pub(super) fn ask_what_to_apply(
     question: &str,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ReviewAnswer> {
     loop {
         output.ask(question);
-        let Some(typed) = next() else {
+        let Some(line) = next_line() else {
             output.note("");
             return None;
         };
-        match typed.to_lowercase().as_str() {
+        match line.to_lowercase().as_str() {
             "a" | "apply" => return Some(ReviewAnswer::All),
             "n" | "nothing" => return Some(ReviewAnswer::Nothing),
             "d" | "diff" => return Some(ReviewAnswer::Diff),
@@ -245,7 +245,7 @@ fn ask_for_selection(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
     let mut selection = DeliverySelection::take_none(plan);
     // Directories are created and removed together with the selected files in them.
@@ -255,11 +255,12 @@ fn ask_for_selection(
         }
     }
     let items = items(plan);
-    let mut read = |(_, entry): &(usize, &DeliveryEntry)| -> Result<(String, DeliveryDifference)> {
-        let file_diff = difference(delivery, plan, entry)?;
-        Ok((entry_name(plan, entry), file_diff))
-    };
-    let Some(selections) = ask_about_files(&items, &mut read, output, next)? else {
+    let mut read_change =
+        |(_, entry): &(usize, &DeliveryEntry)| -> Result<(String, DeliveryDifference)> {
+            let file_diff = difference(delivery, plan, entry)?;
+            Ok((entry_name(plan, entry), file_diff))
+        };
+    let Some(selections) = ask_about_files(&items, &mut read_change, output, next_line)? else {
         return Ok(None);
     };
     for ((index, _), file_selection) in items.into_iter().zip(selections) {
@@ -270,8 +271,8 @@ fn ask_for_selection(
                 DeliveryChoice::Leave
             }
         };
-        if let Some(selected) = selection.choices.get_mut(index) {
-            *selected = choice;
+        if let Some(entry_choice) = selection.choices.get_mut(index) {
+            *entry_choice = choice;
         }
     }
     Ok(Some(selection))
@@ -281,14 +282,14 @@ fn ask_for_selection(
 /// ends.
 pub(super) fn ask_about_files<F>(
     files: &[F],
-    read: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
+    read_difference: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<Vec<FileReviewSelection>>> {
     let mut selections = Vec::new();
     for file in files {
-        let (name, file_diff) = read(file)?;
-        match ask_about_file(&file_diff, &name, output, next) {
+        let (name, file_diff) = read_difference(file)?;
+        match ask_about_file(&file_diff, &name, output, next_line) {
             None => return Ok(None),
             Some(FileReviewAnswer::ThisFile(selection)) => selections.push(selection),
             Some(FileReviewAnswer::AllRemaining(take)) => {
@@ -304,7 +305,7 @@ fn ask_about_file(
     file_diff: &DeliveryDifference,
     name: &str,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FileReviewAnswer> {
     let parts = match (&file_diff.before, &file_diff.after) {
         (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
@@ -315,13 +316,13 @@ fn ask_about_file(
     let by_hunks = if parts.len() > 1 { ",s" } else { "" };
     loop {
         output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));
-        match next()?.as_str() {
+        match next_line()?.as_str() {
             "y" => return Some(this_file(DeliveryChoice::Apply)),
             "n" => return Some(this_file(DeliveryChoice::Leave)),
             "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Apply)),
             "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Leave)),
             "s" if parts.len() > 1 => {
-                let hunks = ask_by_hunk(&parts, name, output, next)?;
+                let hunks = ask_by_hunk(&parts, name, output, next_line)?;
                 return Some(FileReviewAnswer::ThisFile(FileReviewSelection::Hunks(
                     hunks,
                 )));
@@ -341,7 +342,7 @@ fn ask_by_hunk(
     parts: &[DiffHunk],
     name: &str,
     output: &mut CliOutput<'_>,
-    next: &mut dyn FnMut() -> Option<String>,
+    next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<Vec<HunkChoice>> {
     let mut choices = Vec::new();
     for (number, hunk) in parts.iter().enumerate() {
@@ -351,7 +352,7 @@ fn ask_by_hunk(
             output.ask(&format!(
                 "{progress} apply this hunk of `{name}`? [y,n,a,d,q,?]"
             ));
-            match next()?.as_str() {
+            match next_line()?.as_str() {
                 "y" => choices.push(true),
                 "n" => choices.push(false),
                 "a" => choices.resize(parts.len(), true),

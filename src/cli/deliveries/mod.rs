@@ -42,14 +42,14 @@ pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
 /// Finds the delivery `wanted` after recovery from an earlier process. Returns the directory of all
 /// deliveries and its name.
 fn find_delivery(
-    wanted: &str,
+    requested_run: &str,
     usage: DeliveryUse,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<(AbsPath, String)> {
     recover(host, output)?;
     let deliveries = deliveries_directory(host);
-    let name = find(wanted, &deliveries, usage)?;
+    let name = find(requested_run, &deliveries, usage)?;
     Ok((deliveries, name))
 }
 
@@ -63,24 +63,27 @@ pub(crate) fn resolve_paths(paths: &[String], host: &Host) -> Vec<AbsPath> {
 pub(crate) fn require_known_path(
     paths: &[AbsPath],
     name: &str,
-    known: &BTreeSet<AbsPath>,
+    known_paths: &BTreeSet<AbsPath>,
     cwd: &AbsPath,
 ) -> Result<()> {
-    let is_unknown = |path: &&AbsPath| !known.iter().any(|known| known.is_within(path));
-    let Some(unknown) = paths.iter().find(is_unknown) else {
+    let is_unknown = |path: &&AbsPath| !known_paths.iter().any(|known| known.is_within(path));
+    let Some(unknown_path) = paths.iter().find(is_unknown) else {
         return Ok(());
     };
-    let unknown = display_path(unknown, cwd);
-    let message = format!("`{name}` has no changes in `{unknown}`");
-    let known: Vec<String> = known.iter().map(|path| display_path(path, cwd)).collect();
-    let near = nearest(&unknown, known.iter().map(String::as_str));
+    let unknown_name = display_path(unknown_path, cwd);
+    let message = format!("`{name}` has no changes in `{unknown_name}`");
+    let known_names: Vec<String> = known_paths
+        .iter()
+        .map(|path| display_path(path, cwd))
+        .collect();
+    let near = nearest(&unknown_name, known_names.iter().map(String::as_str));
     let error = Error::new(ErrorKind::Usage, message);
     Err(match near {
         Some(near) => error.with_hint(format!("did you mean `{near}`?")),
         None => error.with_hint(format!(
             "it has {}{}",
-            join_with_commas(known.get(..NAMED_MAX).unwrap_or(&known)),
-            match known.len().saturating_sub(NAMED_MAX) {
+            join_with_commas(known_names.get(..NAMED_MAX).unwrap_or(&known_names)),
+            match known_names.len().saturating_sub(NAMED_MAX) {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             }

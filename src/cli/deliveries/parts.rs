@@ -23,19 +23,21 @@ pub(crate) fn parts_of(name: &str, deliveries: &AbsPath) -> Result<Vec<String>> 
 /// newest one; `None` if it delivered nothing.
 pub(super) fn newest_part(name: &str, deliveries: &AbsPath) -> Result<Option<String>> {
     let parts = parts_of(name, deliveries)?;
-    let applied = revertible_parts(&parts, deliveries).next();
-    Ok(applied.or_else(|| parts.into_iter().next()))
+    let applied_part = revertible_parts(&parts, deliveries).next();
+    Ok(applied_part.or_else(|| parts.into_iter().next()))
 }
 
 /// Returns the names of the deliveries that the same run or pipeline made before `delivery`, newest
 /// first.
 pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let all = match pipeline_of(delivery) {
-        Some(short) => names_of_pipeline(short, deliveries)?,
+    let parts = match pipeline_of(delivery) {
+        Some(pipeline) => names_of_pipeline(pipeline, deliveries)?,
         None => parts_of(run_of(delivery), deliveries)?,
     };
-    let from = all.into_iter().skip_while(|part| part.as_str() != delivery);
-    Ok(from.skip(1).collect())
+    let tail = parts
+        .into_iter()
+        .skip_while(|part| part.as_str() != delivery);
+    Ok(tail.skip(1).collect())
 }
 
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has

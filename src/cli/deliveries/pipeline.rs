@@ -28,18 +28,18 @@ use crate::world::store::pipelines::{PipelineDir, lookup};
 
 /// Returns the pipeline that is meant, if any: `last` is the newest of everything that delivers
 /// something.
-pub(crate) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<Option<PipelineDir>> {
-    let found = lookup(wanted, &pipelines_directory(host))?;
-    if wanted != LAST {
-        return Ok(found);
+pub(crate) fn resolve_pipeline(name: &str, host: &Host) -> Result<Option<PipelineDir>> {
+    let pipeline = lookup(name, &pipelines_directory(host))?;
+    if name != LAST {
+        return Ok(pipeline);
     }
     let Ok(newest) = find(LAST, &deliveries_directory(host), DeliveryUse::Apply) else {
-        return Ok(found);
+        return Ok(pipeline);
     };
     match pipeline_of(&newest) {
         // Applying a pipeline may have been interrupted.
-        Some(short) => lookup(short, &pipelines_directory(host)),
-        None => Ok(found.filter(|pipeline| pipeline.is_newer(&newest))),
+        Some(pipeline_name) => lookup(pipeline_name, &pipelines_directory(host)),
+        None => Ok(pipeline.filter(|pipeline| pipeline.is_newer(&newest))),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn run(
     )?;
     let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host))?;
     let status = apply(&source, &delivery, history_mode, host, arguments, output);
-    let applied = if delivery.is_applied() {
+    let applied_delivery = if delivery.is_applied() {
         output.note(&format!("to revert: massgen undo {}", delivery.name()));
         Some(delivery)
     } else {
@@ -88,7 +88,7 @@ pub(crate) fn run(
     }
     let (commit, branch) = runtime.block_on(pipeline_delivery.commit(history_mode))?;
     output.note(&format!("committed to {branch}: {commit}"));
-    if let Some(delivery) = applied {
+    if let Some(delivery) = applied_delivery {
         delivery.record_commit(commit.as_str())?;
     }
     if let Some(remote) = &arguments.push {
@@ -114,9 +114,9 @@ pub(crate) fn show_pending(
         &pipeline_delivery.delivery_name(),
     )?;
     let source = runtime.block_on(file_source(&pipeline_delivery, &delivery, host));
-    let shown = source.and_then(|_| show(&delivery));
+    let status = source.and_then(|_| show(&delivery));
     delivery.discard()?;
-    shown
+    status
 }
 
 /// Determines what the pipeline in `dir` delivers in this form.
@@ -137,11 +137,11 @@ pub(crate) async fn file_source(
     host: &Host,
 ) -> Result<DeliverySource> {
     let began_ns = pipeline_delivery.write_files(delivery).await?;
-    let root = real_path(pipeline_delivery.root())?;
-    let mut root = Grant::tree(root, GrantKind::Context, Permission::Write);
-    hide_state(&mut root, &real_path(&host.state_parent.join(STATE_DIR))?);
+    let real_root = real_path(pipeline_delivery.root())?;
+    let mut grant = Grant::tree(real_root, GrantKind::Context, Permission::Write);
+    hide_state(&mut grant, &real_path(&host.state_parent.join(STATE_DIR))?);
     let source = DeliverySource {
-        grants: vec![root],
+        grants: vec![grant],
         origins: vec![None],
         began_ns,
         attempt: 1,
@@ -160,8 +160,8 @@ pub(crate) fn partial_files(
     let deliveries = deliveries_directory(host);
     let mut partial = BTreeSet::new();
     for name in names_of_pipeline(&pipeline_delivery.pipeline(), &deliveries)? {
-        let opened = OpenDelivery::open(&deliveries, &name)?;
-        if let Some(delivered) = AppliedDelivery::open(opened)? {
+        let delivery = OpenDelivery::open(&deliveries, &name)?;
+        if let Some(delivered) = AppliedDelivery::open(delivery)? {
             let roots = delivered.roots();
             let root = roots
                 .iter()
@@ -176,22 +176,23 @@ pub(crate) fn partial_files(
 /// Returns whether `file` below `root` may change if only `paths` are delivered; all files may if
 /// there are none.
 pub(crate) fn may_change(file: &RelPath, root: &AbsPath, paths: &[AbsPath]) -> bool {
-    let meant: Option<Vec<RelPath>> = paths.iter().map(|path| path.below(root)).collect();
+    let relative_paths: Option<Vec<RelPath>> = paths.iter().map(|path| path.below(root)).collect();
     // A path that is not below the root as it is written may be any file.
     paths.is_empty()
-        || meant.is_none_or(|meant| {
-            let mut meant = meant.iter();
+        || relative_paths.is_none_or(|relative_paths| {
             // A file is removed where a directory is delivered.
-            meant.any(|path| file.is_within(path) || path.is_within(file))
+            relative_paths
+                .iter()
+                .any(|path| file.is_within(path) || path.is_within(file))
         })
 }
 
 /// Fails if a rule refuses a file of `plan`: a commit has all files.
 pub(crate) fn require_all_allowed(plan: &DeliveryPlan) -> Result<()> {
-    let Some(first) = plan.refused.first() else {
+    let Some(refusal) = plan.refused.first() else {
         return Ok(());
     };
-    let message = format!("`{}` cannot be delivered: {}", first.path, first.reason);
+    let message = format!("`{}` cannot be delivered: {}", refusal.path, refusal.reason);
     Err(Error::new(ErrorKind::Denied, message)
         .with_hint("deliver the other files without a commit: `--history none`"))
 }

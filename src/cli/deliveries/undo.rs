@@ -35,15 +35,15 @@ pub(crate) fn run(
     };
     let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known = delivered.names().map(|(path, ..)| path).collect();
-    require_known_path(&paths, &name, &known, &host.cwd)?;
+    let known_paths = delivered.names().map(|(path, ..)| path).collect();
+    require_known_path(&paths, &name, &known_paths, &host.cwd)?;
     let since = if arguments.force {
         ChangedFilePolicy::Replaced
     } else {
         ChangedFilePolicy::Kept
     };
     let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
-    let reported = match since {
+    let reported_move = match since {
         ChangedFilePolicy::Kept => ReportedMove::Undo,
         ChangedFilePolicy::Replaced => ReportedMove::ForcedUndo,
     };
@@ -53,7 +53,7 @@ pub(crate) fn run(
              files: git restore FILE)"
         ));
     }
-    let status = report(&name, &host.cwd, &rows, reported, output)?;
+    let status = report(&name, &host.cwd, &rows, reported_move, output)?;
     if paths.is_empty() {
         offer_earlier_part(&name, &deliveries, output)?;
     }
@@ -63,21 +63,21 @@ pub(crate) fn run(
 /// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is
 /// named.
 fn find_reverted(
-    wanted: &str,
+    requested_run: &str,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<(AbsPath, String)> {
-    let unknown = match find_delivery(wanted, DeliveryUse::Revert, host, output) {
-        Ok(found) => return Ok(found),
+    let lookup_error = match find_delivery(requested_run, DeliveryUse::Revert, host, output) {
+        Ok(delivery) => return Ok(delivery),
         Err(error) => error,
     };
-    let meant = if wanted == LAST {
+    let requested_pipeline = if requested_run == LAST {
         None
     } else {
-        resolve_pipeline(wanted, host)?
+        resolve_pipeline(requested_run, host)?
     };
-    let Some(pipeline) = meant else {
-        return Err(unknown);
+    let Some(pipeline) = requested_pipeline else {
+        return Err(lookup_error);
     };
     let (name, deliveries) = (pipeline.name(), deliveries_directory(host));
     match newest_part(&name, &deliveries)? {
@@ -92,8 +92,8 @@ fn find_reverted(
 /// Names the part that can be reverted next: the newest that was delivered before `name`.
 fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'_>) -> Result<()> {
     let earlier = earlier_parts(name, deliveries)?;
-    let applied: Vec<String> = revertible_parts(&earlier, deliveries).collect();
-    let Some(newest) = applied.first() else {
+    let applied_parts: Vec<String> = revertible_parts(&earlier, deliveries).collect();
+    let Some(newest) = applied_parts.first() else {
         return Ok(());
     };
     let whose = if pipeline_of(name).is_some() {
@@ -101,14 +101,14 @@ fn offer_earlier_part(name: &str, deliveries: &AbsPath, output: &mut CliOutput<'
     } else {
         "run"
     };
-    let count = count_noun(applied.len(), "earlier part");
-    let (verb, meant) = if applied.len() == 1 {
+    let count = count_noun(applied_parts.len(), "earlier part");
+    let (verb, pronoun) = if applied_parts.len() == 1 {
         ("is", "it")
     } else {
         ("are", "the newest of them")
     };
     output.note(&format!(
-        "{count} of what the {whose} delivered {verb} still applied; to revert {meant}: massgen \
+        "{count} of what the {whose} delivered {verb} still applied; to revert {pronoun}: massgen \
          undo {newest}"
     ));
     Ok(())
@@ -140,41 +140,41 @@ pub(super) fn report(
     name: &str,
     cwd: &AbsPath,
     rows: &[UndoRow],
-    reported: ReportedMove,
+    reported_move: ReportedMove,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let done = reported.word();
-    let mut left = 0_usize;
+    let move_word = reported_move.word();
+    let mut left_count = 0_usize;
     for row in rows {
         let path = display_path(&row.path, cwd);
         let (style, word, note) = match row.outcome {
-            UndoOutcome::Restored => (TextStyle::Good, done, String::new()),
+            UndoOutcome::Restored => (TextStyle::Good, move_word, String::new()),
             UndoOutcome::PartlyRestored(HunkCount { taken, total }) => {
                 let note = format!(": {taken} of {total} hunks");
-                (TextStyle::Good, done, note)
+                (TextStyle::Good, move_word, note)
             }
-            UndoOutcome::Removed => (TextStyle::Good, done, ": removed".to_owned()),
+            UndoOutcome::Removed => (TextStyle::Good, move_word, ": removed".to_owned()),
             UndoOutcome::Left(why) => {
-                left = left.saturating_add(1);
+                left_count = left_count.saturating_add(1);
                 (TextStyle::Warn, "left", format!(": {why}"))
             }
         };
         output.result_line(&[(style, word), (TextStyle::Plain, &format!(" {path}{note}"))])?;
     }
     if rows.is_empty() {
-        let state = match reported {
+        let state = match reported_move {
             ReportedMove::Undo | ReportedMove::ForcedUndo => "undone",
             ReportedMove::Redo => "delivered",
         };
         output.note(&format!("`{name}` is already {state}"));
     }
-    if left > 0 {
-        let paths = count_noun(left, "path");
-        output.warning(&match reported {
+    if left_count > 0 {
+        let paths = count_noun(left_count, "path");
+        output.warning(&match reported_move {
             ReportedMove::Undo => {
                 format!("{paths} not undone; `--force` also undoes what was changed afterwards")
             }
-            ReportedMove::ForcedUndo | ReportedMove::Redo => format!("{paths} not {done}"),
+            ReportedMove::ForcedUndo | ReportedMove::Redo => format!("{paths} not {move_word}"),
         });
         return Ok(ExitStatus::Denied);
     }
