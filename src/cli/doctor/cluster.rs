@@ -23,8 +23,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
 
 /// Returns the name of a cluster for people.
 fn cluster_name(pod: &KubernetesConfig) -> String {
-    let context = pod.context.as_ref();
-    let context = context.map_or_else(
+    let context = pod.context.as_ref().map_or_else(
         || "the current context".to_owned(),
         |context| format!("context `{context}`"),
     );

@@ -36,10 +36,11 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
     let kind = disk.free_space.map_or("unknown", |space| space.kind);
     let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
     let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
-    let failed = disk.feature_tests.iter();
-    findings.extend(
-        failed.filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?))),
-    );
+    let failures = disk
+        .feature_tests
+        .iter()
+        .filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?)));
+    findings.extend(failures);
     findings.extend(disk.free_space.iter().flat_map(check_space));
     findings
 }
@@ -101,10 +102,10 @@ fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
     findings
 }
 
-fn space_level(free: u64, good: u64, min: u64) -> FindingLevel {
-    if free < min {
+fn space_level(amount: u64, good: u64, min: u64) -> FindingLevel {
+    if amount < min {
         FindingLevel::Missing
-    } else if free < good {
+    } else if amount < good {
         FindingLevel::Warning
     } else {
         FindingLevel::Ok

@@ -13,16 +13,16 @@ use crate::world::sandbox::docker::socket::{DaemonStatus, EngineDiscovery, find_
 /// runs no commands in containers does not need them.
 pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFinding> {
     let images = team.map(Config::images).unwrap_or_default();
-    let named = host.env("DOCKER_HOST");
+    let default_host = host.env("DOCKER_HOST");
     let hosts = team.map(Config::engine_hosts).unwrap_or_default();
-    let of_team = hosts
+    let team_engines = hosts
         .iter()
         .map(|of_agent| of_agent.map(ToString::to_string));
-    let mut engines: BTreeSet<Option<String>> = of_team
-        .map(|engine| engine.or_else(|| named.map(str::to_owned)))
+    let mut engines: BTreeSet<Option<String>> = team_engines
+        .map(|engine| engine.or_else(|| default_host.map(str::to_owned)))
         .collect();
     if engines.is_empty() {
-        engines.insert(named.map(str::to_owned));
+        engines.insert(default_host.map(str::to_owned));
     }
     let mut findings = Vec::new();
     for engine in engines {
@@ -37,22 +37,26 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
 }
 
 /// Checks an engine on this machine.
-async fn inspect_here(host: &Host, named: Option<&str>, images: &[&str]) -> Vec<DoctorFinding> {
-    let found = find_engine(named).await;
-    let verdict = match (&found, images.is_empty()) {
+async fn inspect_here(
+    host: &Host,
+    engine_host: Option<&str>,
+    images: &[&str],
+) -> Vec<DoctorFinding> {
+    let discovery = find_engine(engine_host).await;
+    let verdict = match (&discovery, images.is_empty()) {
         (EngineDiscovery::At(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
         (_, false) => FindingLevel::Missing,
         (EngineDiscovery::Elsewhere(_), true) => FindingLevel::Skipped,
         (_, true) => FindingLevel::Warning,
     };
-    let daemon = DoctorArea::Docker.finding(verdict, "daemon", found.describe());
-    let daemon = found
+    let finding = DoctorArea::Docker.finding(verdict, "daemon", discovery.describe());
+    let daemon = discovery
         .remedy()
         .into_iter()
-        .fold(daemon, DoctorFinding::with_remedy);
+        .fold(finding, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
     if verdict == FindingLevel::Ok && !images.is_empty() {
-        findings.extend(match EngineClient::connect(named, &host.env).await {
+        findings.extend(match EngineClient::connect(engine_host, &host.env).await {
             Ok(client) => check_images(&client, images).await,
             Err(error) => vec![DoctorArea::Docker.error_finding("daemon", &error)],
         });
@@ -63,23 +67,23 @@ async fn inspect_here(host: &Host, named: Option<&str>, images: &[&str]) -> Vec<
 /// Checks an engine on another machine, by connecting to it as a run would.
 async fn inspect_elsewhere(
     host: &Host,
-    named: Option<&str>,
+    engine_host: Option<&str>,
     images: &[&str],
 ) -> Vec<DoctorFinding> {
     if images.is_empty() {
-        let unused = format!(
+        let message = format!(
             "`{}`: no agent runs commands there",
-            named.unwrap_or_default()
+            engine_host.unwrap_or_default()
         );
-        return vec![DoctorArea::Docker.finding(FindingLevel::Skipped, "daemon", unused)];
+        return vec![DoctorArea::Docker.finding(FindingLevel::Skipped, "daemon", message)];
     }
-    let client = match EngineClient::connect(named, &host.env).await {
+    let client = match EngineClient::connect(engine_host, &host.env).await {
         Ok(client) => client,
         Err(error) => return vec![DoctorArea::Docker.error_finding("daemon", &error)],
     };
     let answers = format!(
         "`{}` answers: {}",
-        named.unwrap_or_default(),
+        engine_host.unwrap_or_default(),
         client.version()
     );
     let mut findings = vec![DoctorArea::Docker.finding(FindingLevel::Ok, "daemon", answers)];

@@ -61,8 +61,8 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
     let message = "not tested without `--online`";
     let finding = |subject| DoctorArea::Endpoints.finding(FindingLevel::Skipped, subject, message);
     let mut findings: Vec<DoctorFinding> = urls.into_iter().map(finding).collect();
-    if let Some(last) = findings.pop() {
-        findings.push(last.with_remedy("massgen doctor --online"));
+    if let Some(last_finding) = findings.pop() {
+        findings.push(last_finding.with_remedy("massgen doctor --online"));
     }
     findings
 }
@@ -73,23 +73,23 @@ pub(crate) async fn query_all(
     needs: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let http = HttpClient::new();
-    let mut distinct: Vec<&ModelListRequest> = Vec::new();
+    let mut listings: Vec<&ModelListRequest> = Vec::new();
     for EndpointQuery { listing, .. } in &questions {
-        if !distinct.contains(&listing) {
-            distinct.push(listing);
+        if !listings.contains(&listing) {
+            listings.push(listing);
         }
     }
-    let asking = distinct.iter().map(|listing| {
-        let reached = probe_endpoint(&http, &listing.url, listing.headers.clone());
-        async { (*listing, reached.await) }
+    let probes = listings.iter().map(|listing| {
+        let reply = probe_endpoint(&http, &listing.url, listing.headers.clone());
+        async { (*listing, reply.await) }
     });
-    let reached: Vec<(&ModelListRequest, EndpointReply)> = join_all(asking).await;
-    let judged = questions.iter().filter_map(|question| {
-        let mut reached = reached.iter();
-        let (_, reached) = reached.find(|(listing, _)| **listing == question.listing)?;
-        Some(check_reply(question, reached))
-    });
-    let findings: Vec<DoctorFinding> = judged.collect();
+    let replies: Vec<(&ModelListRequest, EndpointReply)> = join_all(probes).await;
+    let check_question = |question: &EndpointQuery| {
+        let mut replies = replies.iter();
+        let (_, reply) = replies.find(|(listing, _)| **listing == question.listing)?;
+        Some(check_reply(question, reply))
+    };
+    let findings: Vec<DoctorFinding> = questions.iter().filter_map(check_question).collect();
     let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingLevel::Ok;
     if needs == ModelRequirement::Any && findings.iter().any(is_ok) {
         return findings
@@ -100,13 +100,13 @@ pub(crate) async fn query_all(
     findings
 }
 
-fn check_reply(question: &EndpointQuery, reached: &EndpointReply) -> DoctorFinding {
+fn check_reply(question: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
     let shown_url = display_url(&question.listing.url);
     let subject = format!("agent {}", question.agent);
     let finds = |verdict, what: &str| {
         DoctorArea::Endpoints.finding(verdict, subject.as_str(), format!("`{shown_url}` {what}"))
     };
-    match reached {
+    match reply {
         EndpointReply::Unreachable(why) => {
             finds(FindingLevel::Missing, &format!("not reachable: {why}"))
                 .with_remedy(endpoint_setting(question))

@@ -200,13 +200,13 @@ pub(crate) fn show(
 }
 
 fn to_json(findings: &[DoctorFinding]) -> Result<String> {
-    let all = serde_json::json!({
+    let report = serde_json::json!({
         "schema_version": SCHEMA_VERSION,
         "verdict": worst_level(findings),
         "findings": findings,
         "next_step": next_step(findings),
     });
-    let text = serde_json::to_string(&all)
+    let text = serde_json::to_string(&report)
         .map_err(|error| Error::bug(format!("no JSON of findings: {error}")))?;
     Ok(format!("{text}\n"))
 }
@@ -214,12 +214,15 @@ fn to_json(findings: &[DoctorFinding]) -> Result<String> {
 /// Returns the one thing that the user should do next: the remedy of the first problem, the gravest
 /// first, or a run.
 fn next_step(findings: &[DoctorFinding]) -> &str {
-    let problem = |wanted| {
-        let mut found = findings.iter().filter(move |found| found.verdict == wanted);
-        found.find_map(|found| found.remedy.first())
+    let first_remedy = |verdict| {
+        let mut findings = findings
+            .iter()
+            .filter(move |finding| finding.verdict == verdict);
+        findings.find_map(|finding| finding.remedy.first())
     };
-    let first = problem(FindingLevel::Missing).or_else(|| problem(FindingLevel::Warning));
-    first.map_or("start a run: massgen \"…\"", String::as_str)
+    let remedy =
+        first_remedy(FindingLevel::Missing).or_else(|| first_remedy(FindingLevel::Warning));
+    remedy.map_or("start a run: massgen \"…\"", String::as_str)
 }
 
 /// Prints one line in columns, and one line for each remedy below it.

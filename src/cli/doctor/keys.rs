@@ -18,8 +18,8 @@ use crate::world::exec::agent_launcher::find_program;
 
 /// Reports the keys that are set, whether or not the team needs them.
 pub(crate) fn configured_keys(loaded_environment: &LoadedEnvironment) -> Vec<DoctorFinding> {
-    let configured = configured_variables(loaded_environment).into_iter();
-    let rows = configured.map(|(variable, vendors)| {
+    let variables = configured_variables(loaded_environment).into_iter();
+    let rows = variables.map(|(variable, vendors)| {
         let source = variable_source(variable, loaded_environment);
         let message = format!("set {source}, for {}", list_names(&vendors, "and"));
         DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
@@ -41,13 +41,16 @@ pub(crate) fn configured_variables(
         let value = variables.get(name);
         value.is_some_and(|value| !value.trim().is_empty())
     };
-    let mut configured: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut vendors_of_variables: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for vendor in VENDORS.iter().filter(|vendor| vendor.is_supported()) {
         for variable in vendor.key_variables.iter().filter(|name| is_set(name)) {
-            configured.entry(variable).or_default().push(vendor.name);
+            vendors_of_variables
+                .entry(variable)
+                .or_default()
+                .push(vendor.name);
         }
     }
-    configured
+    vendors_of_variables
 }
 
 fn variable_source(variable: &str, loaded_environment: &LoadedEnvironment) -> String {
@@ -136,8 +139,8 @@ fn external_agent_program(
         return Ok("no program".to_owned());
     };
     let path = loaded_environment.host.env("PATH").unwrap_or_default();
-    let found = find_program(&external_agent.command, path, external_agent.package)?;
-    let program = found.first().map_or("", String::as_str);
+    let words = find_program(&external_agent.command, path, external_agent.package)?;
+    let program = words.first().map_or("", String::as_str);
     Ok(format!("the program `{program}`"))
 }
 

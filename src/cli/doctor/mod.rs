@@ -61,11 +61,11 @@ async fn inspect(
     findings.extend(keys::configured_keys(&loaded_environment));
     if let Some(config) = &team.config {
         let models = model_list(host, None, output);
-        let priced = models.and_then(|models| require_prices(config, &models));
-        let unpriced = priced
+        let price_check = models.and_then(|models| require_prices(config, &models));
+        let price_finding = price_check
             .err()
             .map(|error| DoctorArea::Config.error_finding("prices", &error));
-        findings.extend(unpriced);
+        findings.extend(price_finding);
         findings.extend(keys::team_keys(config, &loaded_environment));
         let queries =
             with_connect_context(host, |context| endpoints::endpoint_queries(config, context));

@@ -26,12 +26,14 @@ pub(crate) async fn inspect(
     let agents = config.map_or(&[][..], |config| &config.agents);
     let mut findings = Vec::new();
     for language in [ProgramLanguage::Python, ProgramLanguage::Go] {
-        let used = agents
+        let all_dialects = agents
             .iter()
             .filter_map(|agent| Some(agent.programs?.dialect));
-        let used: Vec<ProgramDialect> = used.filter(|used| used.language() == language).collect();
-        let is_used = !used.is_empty();
-        let dialect = most_capable(&used).unwrap_or_else(|| language.into());
+        let dialects: Vec<ProgramDialect> = all_dialects
+            .filter(|dialect| dialect.language() == language)
+            .collect();
+        let is_used = !dialects.is_empty();
+        let dialect = most_capable(&dialects).unwrap_or_else(|| language.into());
         if !is_used && needs == ModelRequirement::All {
             continue;
         }

@@ -44,29 +44,29 @@ pub(crate) fn check(
 ) -> Vec<DoctorFinding> {
     let needs = config.map(config_levels).unwrap_or_default();
     let mut findings = vec![check_gate(capabilities.gate.as_deref())];
-    for (choice, tried) in &capabilities.levels {
-        let finding = check_commands(*choice, tried);
-        let finding = match finding.verdict() {
-            FindingLevel::Missing if !needs.contains(choice) => finding.warning_if_missing(),
+    for (choice, trial) in &capabilities.levels {
+        let level_finding = check_commands(*choice, trial);
+        let finding = match level_finding.verdict() {
+            FindingLevel::Missing if !needs.contains(choice) => level_finding.warning_if_missing(),
             FindingLevel::Missing
             | FindingLevel::Warning
             | FindingLevel::Skipped
-            | FindingLevel::Ok => finding,
+            | FindingLevel::Ok => level_finding,
         };
         findings.push(finding);
         findings.extend(
-            tried
+            trial
                 .iter()
-                .flat_map(|tried| stronger_levels(tried, capabilities)),
+                .flat_map(|selection| stronger_levels(selection, capabilities)),
         );
     }
-    let tried = capabilities
+    let selections = capabilities
         .levels
         .iter()
-        .filter_map(|(_, tried)| tried.as_ref().ok());
+        .filter_map(|(_, trial)| trial.as_ref().ok());
     if capabilities.landlock == LandlockSupport::Missing
-        && let Some(level) = tried
-            .map(|tried| tried.level)
+        && let Some(level) = selections
+            .map(|selection| selection.level)
             .find(|level| STANDS_ALONE.contains(level))
     {
         findings.push(missing_landlock(level, capabilities));
@@ -92,12 +92,12 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
 }
 
 /// Reports the level for commands.
-fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) -> DoctorFinding {
+fn check_commands(choice: SandboxLevelChoice, trial: &Result<SandboxSelection>) -> DoctorFinding {
     let subject = match choice {
         SandboxLevelChoice::Auto => "commands".to_owned(),
         SandboxLevelChoice::Only(level) => format!("commands with `command_line_sandbox: {level}`"),
     };
-    let level = match tried {
+    let level = match trial {
         Ok(selection) => selection.level,
         Err(error) => return DoctorArea::Sandbox.error_finding(subject, error),
     };
@@ -135,13 +135,13 @@ fn check_commands(choice: SandboxLevelChoice, tried: &Result<SandboxSelection>) 
 
 /// Reports why no stronger level is available.
 fn stronger_levels(
-    tried: &SandboxSelection,
+    selection: &SandboxSelection,
     capabilities: &SandboxCapabilities,
 ) -> Vec<DoctorFinding> {
-    if tried.reasons.is_empty() {
+    if selection.reasons.is_empty() {
         return Vec::new();
     }
-    let message = tried.reasons.join("; ");
+    let message = selection.reasons.join("; ");
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger levels", message);
     let finding = match capabilities.obstacles.as_slice() {
         [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, this depends on its host: see `--security-opt` of Docker"),
@@ -160,11 +160,13 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
          would add a second layer behind the mounts and between processes"
     );
     let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
-    let known = capabilities
+    let landlock_obstacles = capabilities
         .obstacles
         .iter()
         .filter(|obstacle| obstacle.cause.contains("Landlock"));
-    let remedies: Vec<&str> = known.map(|obstacle| obstacle.remedy.as_str()).collect();
+    let remedies: Vec<&str> = landlock_obstacles
+        .map(|obstacle| obstacle.remedy.as_str())
+        .collect();
     match remedies.as_slice() {
         [] => finding.with_remedy("use Linux 5.13 or later with Landlock enabled"),
         remedies => remedies

@@ -39,16 +39,16 @@ fn check(
     packages: Option<&PackageStore>,
 ) -> DoctorFinding {
     let subject = subject(server);
-    if let Some(missing) = missing_file(server, config) {
-        let message = format!("file `{}` not found", missing.file);
-        let error = Error::new(ErrorKind::Environment, message).with_hint(missing.hint);
+    if let Some(missing_file) = missing_file(server, config) {
+        let message = format!("file `{}` not found", missing_file.file);
+        let error = Error::new(ErrorKind::Environment, message).with_hint(missing_file.hint);
         return DoctorArea::Servers.error_finding(subject, &error);
     }
     if let ServerTransport::Program(program) = &server.link
         && let Some(packages) = packages
-        && let Some(found) = inspect_package(&subject, program, packages)
+        && let Some(finding) = inspect_package(&subject, program, packages)
     {
-        return found;
+        return finding;
     }
     match &server.link {
         ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
@@ -95,8 +95,8 @@ fn inspect_package(
     let request = program.package.as_ref()?;
     let remedy = format!("run `{}`", request.install_command);
     match packages.program(&request.package) {
-        Ok(Some(installed)) => {
-            let message = format!("package in `{}`, which a run starts", installed.directory);
+        Ok(Some(package)) => {
+            let message = format!("package in `{}`, which a run starts", package.directory);
             Some(DoctorArea::Servers.finding(FindingLevel::Ok, subject, message))
         }
         Ok(None) if program.network != NetworkPolicy::Off => None,

@@ -54,18 +54,18 @@ pub(crate) async fn find_team(
 
 fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
     let (config, finding) = match file.load(host) {
-        Ok(loaded) => match file.require_trusted(&loaded, host) {
+        Ok(loaded_config) => match file.require_trusted(&loaded_config, host) {
             Ok(()) => {
-                let finding = usable_config(file, &loaded);
-                (Some(loaded.config), finding)
+                let finding = usable_config(file, &loaded_config);
+                (Some(loaded_config.config), finding)
             }
             Err(error) => (None, DoctorArea::Config.error_finding(file.name(), &error)),
         },
         Err(invalid) => {
             let diagnostics = invalid.diagnostics.iter();
             let errors = diagnostics.filter(|diagnostic| diagnostic.severity == Severity::Error);
-            let errors = count_noun(errors.count(), "error");
-            let message = format!("{errors}: it cannot be run");
+            let error_count = count_noun(errors.count(), "error");
+            let message = format!("{error_count}: it cannot be run");
             let finding = DoctorArea::Config.finding(FindingLevel::Missing, file.name(), message);
             (None, finding.with_remedy(check_command(file)))
         }
@@ -77,12 +77,15 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
     }
 }
 
-fn usable_config(file: &TeamFile, loaded: &LoadedConfig) -> DoctorFinding {
-    let agents = count_noun(loaded.config.agents.len(), "agent");
-    if loaded.warnings.is_empty() {
+fn usable_config(file: &TeamFile, loaded_config: &LoadedConfig) -> DoctorFinding {
+    let agents = count_noun(loaded_config.config.agents.len(), "agent");
+    if loaded_config.warnings.is_empty() {
         return DoctorArea::Config.finding(FindingLevel::Ok, file.name(), agents);
     }
-    let message = format!("{agents}; {}", count_noun(loaded.warnings.len(), "warning"));
+    let message = format!(
+        "{agents}; {}",
+        count_noun(loaded_config.warnings.len(), "warning")
+    );
     let finding = DoctorArea::Config.finding(FindingLevel::Warning, file.name(), message);
     finding.with_remedy(check_command(file))
 }

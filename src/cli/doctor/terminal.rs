@@ -31,14 +31,14 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
 /// Checks whether characters beyond ASCII can be displayed: the first variable that is set decides
 /// (`locale(7)`).
 fn check_encoding(host: &Host) -> DoctorFinding {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"]
+    let variable = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| Some((name, host.env(name)?)));
     let is_utf8 = |value: &str| {
         let value = value.to_ascii_lowercase();
         value.contains("utf-8") || value.contains("utf8")
     };
-    match set {
+    match variable {
         Some((name, value)) if is_utf8(value) => {
             let message = format!("UTF-8 (`{name}={value}`)");
             DoctorArea::Terminal.finding(FindingLevel::Ok, "letters", message)

@@ -29,16 +29,16 @@ pub(crate) async fn inspect(
     if !interfaces.any(needs_package) {
         return None;
     }
-    let missing = |message: String| {
+    let missing_finding = |message: String| {
         let finding = DoctorArea::Servers.finding(FindingLevel::Warning, SUBJECT, message);
         finding.with_remedy("run `pip install massgen`, or remove its tools from `custom_tools`")
     };
     match probe_python_package(PACKAGE, context).await {
         PythonPackageProbe::NoPython => None,
-        PythonPackageProbe::Broken(why) => Some(missing(format!(
+        PythonPackageProbe::Broken(why) => Some(missing_finding(format!(
             "not found: `python3` does not work: {why}"
         ))),
-        PythonPackageProbe::Missing => Some(missing(
+        PythonPackageProbe::Missing => Some(missing_finding(
             "not installed for `python3`: a run does without its tools".to_owned(),
         )),
         PythonPackageProbe::Found(directory) if !is_open(&directory, env, context.home) => {
@@ -79,7 +79,7 @@ fn is_of_package(function: &PythonFunction) -> bool {
     let Some(file) = &function.file else {
         return true;
     };
-    let rest = file.written.strip_prefix(PACKAGE);
-    let is_inside = rest.is_some_and(|rest| rest.starts_with(['/', '.']));
+    let suffix = file.written.strip_prefix(PACKAGE);
+    let is_inside = suffix.is_some_and(|suffix| suffix.starts_with(['/', '.']));
     is_inside && first_file(&file.candidates).is_none()
 }
