@@ -98,7 +98,7 @@ pub(crate) fn filter_open_paths<'o>(
             opened_paths.push(earlier_path.clone());
         } else {
             warnings.push(format!(
-                "`{path}` was opened_paths in an earlier turn but is outside this directory: mention it \
+                "`{path}` was opened in an earlier turn but is outside this directory: mention it \
                  again to open it"
             ));
         }

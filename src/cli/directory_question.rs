@@ -86,38 +86,41 @@ pub(crate) fn parse_protected_paths(text: &str, root: &AbsPath) -> Result<Vec<Re
 /// Returns whether agents have files and nothing opens `cwd` to them yet.
 pub(crate) fn needs_directory_question(
     config: &Config,
-    opened: &[OpenedPath],
+    opened_paths: &[OpenedPath],
     cwd: &AbsPath,
 ) -> bool {
     let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
-    let listed = config
+    let context_paths = config
         .orchestrator
         .context_paths
         .iter()
-        .map(|listed| &listed.path);
-    let mut covering = listed.chain(opened.iter().map(|opened| &opened.path));
-    has_files && !covering.any(|path| cwd.is_within(path))
+        .map(|context| &context.path);
+    let mut open_paths = context_paths.chain(opened_paths.iter().map(|opened| &opened.path));
+    has_files && !open_paths.any(|path| cwd.is_within(path))
 }
 
 /// Returns the line that confirms what was opened.
-pub(crate) fn confirmation(added: &ContextPath) -> String {
-    let names: Vec<String> = added.protected.iter().map(ToString::to_string).collect();
-    let protected = match names.as_slice() {
+pub(crate) fn confirmation(context: &ContextPath) -> String {
+    let names: Vec<String> = context.protected.iter().map(ToString::to_string).collect();
+    let protected_names = match names.as_slice() {
         [] => String::new(),
         names => format!("; protected: {}", names.join(", ")),
     };
-    format!("✓ Added {} ({}{protected})", added.path, added.permission)
+    format!(
+        "✓ Added {} ({}{protected_names})",
+        context.path, context.permission
+    )
 }
 
 /// Returns the lines before the question, for a user in `cwd` to whose agents `open` is open.
-pub(crate) fn lines_before(cwd: &AbsPath, open: &[ContextPath]) -> Vec<String> {
-    let listed = open
+pub(crate) fn lines_before(cwd: &AbsPath, open_paths: &[ContextPath]) -> Vec<String> {
+    let path_lines = open_paths
         .iter()
-        .map(|open| format!("   {} ({})", open.path, open.permission));
-    let none = open.is_empty().then(|| NO_PATHS.to_owned());
+        .map(|context| format!("   {} ({})", context.path, context.permission));
+    let none = open_paths.is_empty().then(|| NO_PATHS.to_owned());
     std::iter::once(HEADING.to_owned())
         .chain(none)
-        .chain(listed)
+        .chain(path_lines)
         .chain([String::new(), ADD.to_owned(), format!("   {cwd}")])
         .chain(ANSWERS.map(str::to_owned))
         .collect()
@@ -142,13 +145,13 @@ pub(crate) fn directory_breadth_reason(path: &AbsPath, host: &Host) -> Option<&'
     let context = config_context(host, &env, &packages);
     breadth_reason(path, &context).or_else(|| {
         let home = context.home.map(resolve_existing);
-        let real = ConfigContext {
+        let real_context = ConfigContext {
             base: &resolve_existing(context.base),
             state_parent: &resolve_existing(context.state_parent),
             home: home.as_ref(),
             ..context
         };
-        breadth_reason(&resolve_existing(path), &real)
+        breadth_reason(&resolve_existing(path), &real_context)
     })
 }
 
@@ -163,10 +166,10 @@ pub(crate) fn breadth_message(path: &AbsPath, reason: &str) -> String {
 /// Returns why a typed path cannot be opened as a directory; `None` if it can.
 pub(crate) fn directory_obstacle(
     path: &AbsPath,
-    found: LookupResult,
+    lookup: LookupResult,
     host: &Host,
 ) -> Option<String> {
-    match found {
+    match lookup {
         LookupResult::Directory => {
             let reason = directory_breadth_reason(path, host)?;
             Some(breadth_message(path, reason))

@@ -54,11 +54,12 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let config = &prepared.config;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = RunLayout::plan(config, &prepared.host.state_parent, run);
-    let session = prepared.continued.as_ref();
-    let turns = session
+    let turns = prepared
+        .continued
+        .as_ref()
         .map(|session| session.session_dir.turns())
-        .transpose()?;
-    let turns = turns.unwrap_or_default();
+        .transpose()?
+        .unwrap_or_default();
     let inherited = InheritedPaths {
         opened: &prepared.opened,
         workspaces: &previous_workspaces(&turns),
@@ -219,12 +220,14 @@ fn push_instructions(text: &mut String, member: &TeamMember) {
 fn describe_budget(limits: &BudgetLimits) -> String {
     let tokens = |count| format!("{count} tokens");
     let calls = |count| format!("{count} tool calls");
-    let descriptions = [
+    let descriptions: Vec<String> = [
         limits.cost.map(|dollars| format!("${dollars}")),
         limits.tokens.map(tokens),
         limits.tool_calls.map(calls),
-    ];
-    let descriptions: Vec<String> = descriptions.into_iter().flatten().collect();
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     if descriptions.is_empty() {
         "none".to_owned()
     } else {
@@ -239,11 +242,11 @@ fn push_permissions(text: &mut String, member: &TeamMember, phase: Phase) {
         push_line(text, "    no file access");
     }
     for grant in manager.grants() {
-        let permission = [Permission::Write, Permission::Read]
+        let allowed_permission = [Permission::Write, Permission::Read]
             .into_iter()
-            .find(|wanted| manager.allows(&grant.root, *wanted));
-        let permission =
-            permission.map_or_else(|| "nothing".to_owned(), |permission| permission.to_string());
+            .find(|permission| manager.allows(&grant.root, *permission));
+        let permission = allowed_permission
+            .map_or_else(|| "nothing".to_owned(), |permission| permission.to_string());
         push_line(
             text,
             &format!(
