@@ -18,13 +18,17 @@ const NOTE_COLUMNS_MIN: usize = 30;
 const LABEL_COLUMNS_MAX: usize = 60;
 
 /// Renders the lines below the edited one, for a terminal of this many columns.
-pub(crate) fn draw(choices: &CompletionChoices, chosen: usize, columns: usize) -> String {
+pub(crate) fn draw(choices: &CompletionChoices, selected_index: usize, columns: usize) -> String {
     let width = columns.saturating_sub(1).max(1);
     let longest = choices.list.iter().map(|choice| choice.label.width()).max();
     let label_width = longest.unwrap_or_default().min(LABEL_COLUMNS_MAX);
     let mut text = String::new();
     for (index, choice) in choices.list.iter().enumerate() {
-        let mark = if index == chosen { CHOSEN } else { OTHER };
+        let mark = if index == selected_index {
+            CHOSEN
+        } else {
+            OTHER
+        };
         text.push('\n');
         text.push_str(&choice_line(mark, choice, label_width, width));
     }
@@ -48,10 +52,12 @@ fn choice_line(mark: &str, choice: &CompletionChoice, label_width: usize, width:
 }
 
 fn footer(choices: &CompletionChoices, width: usize) -> String {
-    let (shown, matched) = (choices.list.len(), choices.matched);
+    let (shown_count, match_count) = (choices.list.len(), choices.matched);
     let count = match choices.extent {
-        SearchExtent::Part => format!("{shown} of {matched} so far  "),
-        SearchExtent::Whole if shown < matched => format!("{shown} of {matched}  "),
+        SearchExtent::Part => format!("{shown_count} of {match_count} so far  "),
+        SearchExtent::Whole if shown_count < match_count => {
+            format!("{shown_count} of {match_count}  ")
+        }
         SearchExtent::Whole => String::new(),
     };
     let is_path = choices.list.iter().any(|choice| choice.writable.is_some());

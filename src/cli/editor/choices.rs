@@ -92,14 +92,14 @@ fn command_choices(
     commands: &[SlashCommand],
     count_max: usize,
 ) -> Option<CompletionChoices> {
-    let typed = line.get(..cursor)?;
-    if !typed.starts_with('/') || line.len() > cursor {
+    let prefix = line.get(..cursor)?;
+    if !prefix.starts_with('/') || line.len() > cursor {
         return None;
     }
-    let fits = commands
+    let matching_commands = commands
         .iter()
-        .filter(|command| command.name.starts_with(typed));
-    let list: Vec<CompletionChoice> = fits
+        .filter(|command| command.name.starts_with(prefix));
+    let list: Vec<CompletionChoice> = matching_commands
         .map(|command| CompletionChoice {
             label: command.name.to_owned(),
             note: command.summary.to_owned(),

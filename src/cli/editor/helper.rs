@@ -133,7 +133,7 @@ impl LineEditorHelper {
                 if shared.lock().generation != generation {
                     return;
                 }
-                let all = choices(
+                let candidates = choices(
                     &line,
                     cursor,
                     &browser,
@@ -141,20 +141,24 @@ impl LineEditorHelper {
                     SHOWN_MAX.min(lines),
                     LATER_TIME_MAX,
                 );
-                if all
+                if candidates
                     .as_ref()
-                    .is_some_and(|all| all.extent == SearchExtent::Part)
+                    .is_some_and(|candidates| candidates.extent == SearchExtent::Part)
                 {
                     continue;
                 }
-                let Some(chosen) = shared.lock().replace_choices(generation, all.as_ref()) else {
+                let replaced = shared
+                    .lock()
+                    .replace_choices(generation, candidates.as_ref());
+                let Some(selected_index) = replaced else {
                     return;
                 };
-                let drawn = all
-                    .map(|all| draw(&all, chosen, terminal::terminal_columns()))
+                let drawing = candidates
+                    .map(|candidates| {
+                        draw(&candidates, selected_index, terminal::terminal_columns())
+                    })
                     .unwrap_or_default();
-                let drawn = pad_to_lines(&drawn, lines);
-                if slot.set(drawn).is_ok()
+                if slot.set(pad_to_lines(&drawing, lines)).is_ok()
                     && let Some(redraw) = redraw
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -187,26 +191,26 @@ impl Hinter for LineEditorHelper {
         let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
         let candidates = self.choices(line, cursor, room, FIRST_TIME_MAX);
         let (choices, chosen) = state.open(line, cursor, candidates)?;
-        let drawn = draw(choices, chosen, terminal::terminal_columns());
+        let drawing = draw(choices, chosen, terminal::terminal_columns());
         if choices.extent == SearchExtent::Whole {
-            return Some(ChoiceHint::new(&drawn));
+            return Some(ChoiceHint::new(&drawing));
         }
         let lines = room.saturating_add(1);
         let generation = state.generation;
-        let first = pad_to_lines(&drawn, lines);
+        let first_drawing = pad_to_lines(&drawing, lines);
         drop(state);
         Some(ChoiceHint {
-            first,
+            first: first_drawing,
             later: self.complete_in_background(line, cursor, generation, lines),
         })
     }
 }
 
 /// Pads `drawn` to the number of lines that must be overwritten.
-fn pad_to_lines(drawn: &str, lines: usize) -> String {
-    let line_breaks = drawn.matches('\n').count();
-    let missing = "\n".repeat(lines.saturating_sub(line_breaks));
-    format!("{drawn}{missing}")
+fn pad_to_lines(drawing: &str, lines: usize) -> String {
+    let line_breaks = drawing.matches('\n').count();
+    let padding = "\n".repeat(lines.saturating_sub(line_breaks));
+    format!("{drawing}{padding}")
 }
 
 impl Completer for LineEditorHelper {
@@ -220,8 +224,8 @@ impl Completer for LineEditorHelper {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let none = (cursor, Vec::new());
         if self.shown == ChoiceDisplay::WhileTyping {
-            let accepted = self.shared.lock().accept_choice(line, cursor);
-            return Ok(accepted.map_or(none, |(start, text)| (start, vec![text])));
+            let choice = self.shared.lock().accept_choice(line, cursor);
+            return Ok(choice.map_or(none, |(start, text)| (start, vec![text])));
         }
         let candidates = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
         Ok(candidates.map_or(none, |candidates| {

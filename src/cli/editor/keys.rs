@@ -52,22 +52,22 @@ pub(super) fn bind_line_keys<H: Helper, I: History>(
     editor: &mut Editor<H, I>,
     shared: &SharedEditorState,
 ) {
-    let one = |key: KeyEvent| Event::from(key);
+    let key_event = |key: KeyEvent| Event::from(key);
     let keys = [
         (
-            one(KeyEvent(KeyCode::Enter, Modifiers::ALT)),
+            key_event(KeyEvent(KeyCode::Enter, Modifiers::ALT)),
             LineKey::NewLine,
         ),
         (
-            one(KeyEvent(KeyCode::Enter, Modifiers::SHIFT)),
+            key_event(KeyEvent(KeyCode::Enter, Modifiers::SHIFT)),
             LineKey::NewLine,
         ),
         (
-            one(KeyEvent(KeyCode::UnknownEscSeq, Modifiers::NONE)),
+            key_event(KeyEvent(KeyCode::UnknownEscSeq, Modifiers::NONE)),
             LineKey::Unknown,
         ),
         (
-            one(KeyEvent(KeyCode::Char('~'), Modifiers::NONE)),
+            key_event(KeyEvent(KeyCode::Char('~'), Modifiers::NONE)),
             LineKey::Tilde,
         ),
         (
@@ -88,8 +88,8 @@ pub(super) fn bind_handlers<H: Helper, I: History, K, E: ConditionalEventHandler
     handler: impl Fn(K) -> E,
 ) {
     for (event, key) in keys {
-        let bound = EventHandler::Conditional(Box::new(handler(key)));
-        editor.bind_sequence(event, bound);
+        let conditional_handler = EventHandler::Conditional(Box::new(handler(key)));
+        editor.bind_sequence(event, conditional_handler);
     }
 }
 
@@ -114,8 +114,8 @@ impl ConditionalEventHandler for LineKeyBinding {
             }
             LineKey::Tilde => {
                 let begin = state.unknown_key_at.take()?;
-                let typed = line.get(begin..cursor)?.strip_prefix('\n')?;
-                (typed == SHIFT_ENTER_REST).then(|| {
+                let sequence = line.get(begin..cursor)?.strip_prefix('\n')?;
+                (sequence == SHIFT_ENTER_REST).then(|| {
                     Cmd::Replace(Movement::BackwardWord(1, Word::Emacs), Some(String::new()))
                 })
             }

@@ -158,8 +158,8 @@ impl PromptEditor {
 
     /// Waits for the requested line.
     pub(crate) async fn next_outcome(&mut self) -> LineOutcome {
-        let ended = || LineOutcome::Failed(Error::bug("the line editor has exited"));
-        self.typed.recv().await.unwrap_or_else(ended)
+        let exit_outcome = || LineOutcome::Failed(Error::bug("the line editor has exited"));
+        self.typed.recv().await.unwrap_or_else(exit_outcome)
     }
 }
 
@@ -190,12 +190,12 @@ fn run(
             assist.shared.lock().reset();
         }
         let mut initial = ask.initial;
-        let read = loop {
-            let read = editor.readline_with_initial(ask.prompt, (&initial, ""));
+        let result = loop {
+            let result = editor.readline_with_initial(ask.prompt, (&initial, ""));
             let helper = editor.helper_mut();
             let opens_editor =
                 helper.is_some_and(|assist| std::mem::take(&mut assist.shared.lock().opens_editor));
-            match read {
+            match result {
                 Ok(text) if opens_editor => match edit_text(&unfold(&mut editor, &text), &env) {
                     Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial),
                     Err(error) => {
@@ -205,10 +205,10 @@ fn run(
                         }
                     }
                 },
-                read => break read,
+                result => break result,
             }
         };
-        let typed = match read {
+        let outcome = match result {
             Ok(mut text) => {
                 let mut pasted = editor
                     .helper_mut()
@@ -234,7 +234,7 @@ fn run(
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => LineOutcome::Quit,
             Err(error) => return Err(error),
         };
-        if tell.send(typed).is_err() {
+        if tell.send(outcome).is_err() {
             break;
         }
     }

@@ -59,11 +59,11 @@ impl PastedTexts {
             return;
         };
         let (head, tail) = old.split_at_checked(cursor).unwrap_or((&old, ""));
-        let inserted = line
+        let insertion = line
             .strip_prefix(head)
             .and_then(|rest| rest.strip_suffix(tail));
         // If the rest of the line changed too, all of it counts as pasted.
-        let inserted = inserted.unwrap_or(line);
+        let inserted = insertion.unwrap_or(line);
         if !inserted.is_empty() {
             self.texts.push(inserted.to_owned());
         }
@@ -125,13 +125,13 @@ impl PastedTexts {
     /// Returns `line` with the texts in place of their labels. Labels in these texts are no labels.
     pub(crate) fn unfold(&self, line: &str) -> String {
         let mut unfolded = String::new();
-        let mut rest = line;
-        while let Some((before, folded, after)) = self.split_at_label(rest) {
+        let mut remaining_line = line;
+        while let Some((before, folded, after)) = self.split_at_label(remaining_line) {
             unfolded.push_str(before);
             unfolded.push_str(&folded.text);
-            rest = after;
+            remaining_line = after;
         }
-        unfolded.push_str(rest);
+        unfolded.push_str(remaining_line);
         unfolded
     }
 
@@ -192,10 +192,12 @@ pub(super) fn bind<H: Helper, I: History>(
         (Event::from(KeyEvent::ctrl('Y')), PasteKey::Cut),
         (Event::from(KeyEvent::alt('y')), PasteKey::Cut),
     ];
-    let others = (style == EditorStyle::Full).then_some((Event::Any, PasteKey::Other));
-    bind_handlers(editor, keys.into_iter().chain(others), |key| PasteHandler {
-        key,
-        shared: shared.clone(),
+    let other_keys = (style == EditorStyle::Full).then_some((Event::Any, PasteKey::Other));
+    bind_handlers(editor, keys.into_iter().chain(other_keys), |key| {
+        PasteHandler {
+            key,
+            shared: shared.clone(),
+        }
     });
 }
 

@@ -106,16 +106,18 @@ impl EditorState {
                 self.dismissed = DismissedChoices::Nowhere;
             }
         }
-        let same = before.filter(|before| before.line == line && before.cursor == cursor);
-        let last = candidates.list.len().saturating_sub(1);
-        let open = OpenChoices {
+        let same_place = before.filter(|before| before.line == line && before.cursor == cursor);
+        let last_index = candidates.list.len().saturating_sub(1);
+        let new_choices = OpenChoices {
             line: line.to_owned(),
             cursor,
-            chosen: same.map_or(0, |same| same.chosen).min(last),
+            chosen: same_place
+                .map_or(0, |choices| choices.chosen)
+                .min(last_index),
             choices: candidates,
         };
-        let open = self.open.insert(open);
-        Some((&open.choices, open.chosen))
+        let open_choices = self.open.insert(new_choices);
+        Some((&open_choices.choices, open_choices.chosen))
     }
 
     /// Replaces the open choices by `candidates`, and closes them if nothing was found. Returns the
@@ -125,14 +127,16 @@ impl EditorState {
         generation: u64,
         candidates: Option<&CompletionChoices>,
     ) -> Option<usize> {
-        let mut open = self.open.take_if(|_| self.generation == generation)?;
+        let mut open_choices = self.open.take_if(|_| self.generation == generation)?;
         let Some(candidates) = candidates else {
             return Some(0);
         };
-        open.choices = candidates.clone();
-        open.chosen = open.chosen.min(candidates.list.len().saturating_sub(1));
-        let open = self.open.insert(open);
-        Some(open.chosen)
+        open_choices.choices = candidates.clone();
+        open_choices.chosen = open_choices
+            .chosen
+            .min(candidates.list.len().saturating_sub(1));
+        let open_choices = self.open.insert(open_choices);
+        Some(open_choices.chosen)
     }
 
     /// Returns whether choices are open for `line` at this cursor, and there is at least one.
@@ -148,27 +152,29 @@ impl EditorState {
 
     /// Returns whether the line already contains one of the choices in full.
     pub(crate) fn is_complete(&self, line: &str, cursor: usize) -> bool {
-        let Some(open) = self.open_choices_at(line, cursor) else {
+        let Some(open_choices) = self.open_choices_at(line, cursor) else {
             return false;
         };
-        let typed = line.get(open.choices.start..cursor).unwrap_or_default();
+        let word = line
+            .get(open_choices.choices.start..cursor)
+            .unwrap_or_default();
         let is_typed = |choice: &CompletionChoice| {
-            choice.text == typed || choice.writable.as_deref() == Some(typed)
+            choice.text == word || choice.writable.as_deref() == Some(word)
         };
-        open.choices.list.iter().any(is_typed)
+        open_choices.choices.list.iter().any(is_typed)
     }
 
     /// Moves the selection, wrapping around at the ends.
     pub(crate) fn move_selection(&mut self, step: SelectionMove) {
-        if let Some(open) = &mut self.open {
-            let count = open.choices.list.len();
-            open.chosen = match step {
-                SelectionMove::Up => open
+        if let Some(open_choices) = &mut self.open {
+            let count = open_choices.choices.list.len();
+            open_choices.chosen = match step {
+                SelectionMove::Up => open_choices
                     .chosen
                     .checked_sub(1)
                     .unwrap_or(count.saturating_sub(1)),
-                SelectionMove::Down if open.chosen.saturating_add(1) < count => {
-                    open.chosen.saturating_add(1)
+                SelectionMove::Down if open_choices.chosen.saturating_add(1) < count => {
+                    open_choices.chosen.saturating_add(1)
                 }
                 SelectionMove::Down => 0,
             };
@@ -182,8 +188,8 @@ impl EditorState {
 
     /// Closes the choices for the current word.
     pub(crate) fn close(&mut self) {
-        if let Some(open) = self.open.take() {
-            self.dismissed = DismissedChoices::Word(open.choices.start);
+        if let Some(open_choices) = self.open.take() {
+            self.dismissed = DismissedChoices::Word(open_choices.choices.start);
         }
     }
 
@@ -204,10 +210,17 @@ impl EditorState {
             return Some((cursor.checked_sub(1)?, ":".to_owned()));
         }
         self.open_choices_at(line, cursor)?;
-        let open = self.open.take()?;
-        let wanted = self.wanted.take().unwrap_or(open.choices.permission);
-        let choice = open.choices.list.into_iter().nth(open.chosen)?;
-        let mut text = match (wanted, choice.writable) {
+        let open_choices = self.open.take()?;
+        let permission = self
+            .wanted
+            .take()
+            .unwrap_or(open_choices.choices.permission);
+        let choice = open_choices
+            .choices
+            .list
+            .into_iter()
+            .nth(open_choices.chosen)?;
+        let mut text = match (permission, choice.writable) {
             (Permission::Write, Some(writable)) => writable,
             (Permission::Write, None) | (Permission::Read, _) => choice.text,
         };
@@ -215,7 +228,7 @@ impl EditorState {
         if !text.ends_with('/') && !after.starts_with(char::is_whitespace) {
             text.push(' ');
         }
-        let start = open.choices.start;
+        let start = open_choices.choices.start;
         let before = line.get(..start).unwrap_or_default();
         self.dismissed = DismissedChoices::Line {
             content: format!("{before}{text}{after}"),
