@@ -38,10 +38,11 @@ pub(super) fn agents_from_flags(
     reject_model_lists(models)?;
     let program = backend.as_deref().and_then(find_kind);
     if let Some(kind) = program.filter(|kind| !kind.command.is_empty() && base_url.is_none()) {
-        let models = models.iter().map(|model| Some(model.as_str()));
-        let default = models.len() == 0;
-        let models = models.chain(default.then_some(None));
-        let agents = models.filter_map(|model| TeamCandidate::from_program(kind, model));
+        let names = models.iter().map(|model| Some(model.as_str()));
+        let default_model = models.is_empty().then_some(None);
+        let agents = names
+            .chain(default_model)
+            .filter_map(|model| TeamCandidate::from_program(kind, model));
         return Ok(agents.collect());
     }
     let options = TeamOptions {
@@ -63,8 +64,8 @@ pub(super) fn agents_from_flags(
 pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<TeamCandidate>> {
     let env = host.config_variables();
     let servers = call_runtime()?.block_on(local_servers(&env));
-    let models = detected_backends(&env, &servers).into_iter();
-    let models = models.map(|entry| {
+    let backends = detected_backends(&env, &servers).into_iter();
+    let models = backends.map(|entry| {
         let source = if entry.backend.vendor.is_local_server {
             entry.source.to_owned()
         } else {
@@ -77,8 +78,8 @@ pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<
         let command: Vec<String> = kind.command.iter().map(ToString::to_string).collect();
         !command.is_empty() && find_program(&command, path, kind.package).is_ok()
     };
-    let programs = KINDS.iter().filter(is_installed);
-    let programs = programs.filter_map(|kind| {
+    let installed_programs = KINDS.iter().filter(is_installed);
+    let programs = installed_programs.filter_map(|kind| {
         let candidate = TeamCandidate::from_program(kind, None)?;
         let source = describe_program(kind, &candidate, &env);
         Some(TeamCandidate {
@@ -98,8 +99,10 @@ pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<
 /// a program only if there is nothing else.
 pub(super) fn default_choice(candidates: &[TeamCandidate]) -> Vec<usize> {
     let is_model = |(_, candidate): &(usize, &TeamCandidate)| !candidate.is_program();
-    let models = candidates.iter().enumerate().filter(is_model);
-    let models: Vec<usize> = models
+    let models: Vec<usize> = candidates
+        .iter()
+        .enumerate()
+        .filter(is_model)
         .map(|(index, _)| index)
         .take(TEAM_AGENTS_MAX)
         .collect();
@@ -135,20 +138,22 @@ pub(super) fn second_agent_hint(agents: &[TeamCandidate]) -> Option<String> {
         return None;
     };
     let model = only.model.as_deref().filter(|_| !only.is_program())?;
-    let model = quote_word(model);
-    let endpoint = only.base_url.as_deref();
-    let endpoint = endpoint.map(|url| format!(" --base-url {}", quote_word(url)));
+    let quoted_model = quote_word(model);
+    let endpoint = only
+        .base_url
+        .as_deref()
+        .map(|url| format!(" --base-url {}", quote_word(url)));
     Some(format!(
         "one agent does not vote; two agents of this model do: massgen init --yes --backend {}{} \
-         --model {model} --model {model}",
+         --model {quoted_model} --model {quoted_model}",
         only.vendor.name,
         endpoint.unwrap_or_default(),
     ))
 }
 
 fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
-    let unused = hints_for_unused_keys(env, "massgen init --yes");
-    let keys = if unused.is_empty() {
+    let key_hints = hints_for_unused_keys(env, "massgen init --yes");
+    let keys = if key_hints.is_empty() {
         "no API key is set"
     } else {
         "no API key of a vendor with a default model is set"
@@ -161,7 +166,7 @@ fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
     let unusable = logins
         .iter()
         .map(|login| format!("{} is not used: {SIGN_IN_HINT}", login.describe()));
-    for hint in unused.into_iter().chain(unusable) {
+    for hint in key_hints.into_iter().chain(unusable) {
         error = error.with_hint(hint);
     }
     error.with_hint(key_hint()).with_hint(DEMO_HINT)

@@ -49,13 +49,13 @@ impl InitDialogue<'_, '_> {
             .collect();
         let question = format!("Which take part, by number? [{}]", numbers.join(" "));
         loop {
-            let typed = self.ask(&question)?;
-            if typed.is_empty() {
-                let chosen = default.iter().filter_map(|index| candidates.get(*index));
-                return Ok(chosen.cloned().collect());
+            let answer = self.ask(&question)?;
+            if answer.is_empty() {
+                let defaults = default.iter().filter_map(|index| candidates.get(*index));
+                return Ok(defaults.cloned().collect());
             }
-            if let Some(chosen) = parse_numbers(&typed, candidates) {
-                return Ok(chosen);
+            if let Some(agents) = parse_numbers(&answer, candidates) {
+                return Ok(agents);
             }
             self.output.note(&format!(
                 "type numbers from 1 to {}, such as `1 1` for two agents of the first kind",
@@ -67,11 +67,12 @@ impl InitDialogue<'_, '_> {
     /// Asks which directory the agents may read.
     pub(super) fn ask_directory(&mut self, host: &Host) -> Result<DirectoryChoice> {
         let default = default_directory(host);
-        let shown = default.as_ref().map_or("none", |path| path.as_str());
-        let question = format!("Which directory may the agents read? A path, or `none` [{shown}]");
+        let default_name = default.as_ref().map_or("none", |path| path.as_str());
+        let question =
+            format!("Which directory may the agents read? A path, or `none` [{default_name}]");
         loop {
-            let typed = self.ask(&question)?;
-            match typed.as_str() {
+            let answer = self.ask(&question)?;
+            match answer.as_str() {
                 "" => return Ok(default),
                 "none" => return Ok(None),
                 typed => match parse_directory(typed, host) {
@@ -124,12 +125,12 @@ impl InitDialogue<'_, '_> {
 
 /// Parses the numbers of candidates, from 1, with spaces or commas between them; `None` if one of
 /// them is not a candidate, or if there is none.
-fn parse_numbers(typed: &str, candidates: &[TeamCandidate]) -> Option<Vec<TeamCandidate>> {
-    let words = typed.split([' ', ',']).filter(|word| !word.is_empty());
+fn parse_numbers(answer: &str, candidates: &[TeamCandidate]) -> Option<Vec<TeamCandidate>> {
+    let words = answer.split([' ', ',']).filter(|word| !word.is_empty());
     let candidate = |word: &str| {
         let index = word.parse::<usize>().ok()?.checked_sub(1)?;
         candidates.get(index).cloned()
     };
-    let chosen: Option<Vec<TeamCandidate>> = words.map(candidate).collect();
-    chosen.filter(|chosen| (1..=DRAFT_ENTRIES_MAX).contains(&chosen.len()))
+    let agents: Option<Vec<TeamCandidate>> = words.map(candidate).collect();
+    agents.filter(|agents| (1..=DRAFT_ENTRIES_MAX).contains(&agents.len()))
 }

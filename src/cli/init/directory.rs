@@ -23,15 +23,15 @@ pub(super) fn default_directory(host: &Host) -> DirectoryChoice {
 ///
 /// # Errors
 /// It is not a directory that can be read, or it contains the home directory.
-pub(super) fn parse_directory(typed: &str, host: &Host) -> Result<String> {
-    let path = match (typed.strip_prefix('~'), &host.home) {
+pub(super) fn parse_directory(path_text: &str, host: &Host) -> Result<String> {
+    let path = match (path_text.strip_prefix('~'), &host.home) {
         (Some(""), Some(home)) => home.clone(),
         (Some(below), Some(home)) if below.starts_with('/') => {
             home.join(below.trim_start_matches('/'))
         }
-        _ => host.cwd.join(typed),
+        _ => host.cwd.join(path_text),
     };
-    let name = escape_name(typed);
+    let name = escape_name(path_text);
     if inspect(&path) != LookupResult::Directory {
         let message = format!("`{name}` is not a directory that can be read");
         return Err(usage_error(message).with_hint("create it, or name another one"));

@@ -32,22 +32,22 @@ pub(super) struct FoundLogin {
 
 /// Finds the logins of known programs. Their files are not read.
 pub(super) fn find_logins(host: &Host) -> Vec<FoundLogin> {
-    let found = KINDS.iter().filter_map(|kind| {
+    let logins = KINDS.iter().filter_map(|kind| {
         let file = login_file(kind.login?, host)?;
         let home = host.home.as_ref();
         let below = home.and_then(|home| file.below(home));
-        let shown = below.map_or_else(|| file.to_string(), |below| format!("~/{below}"));
+        let path = below.map_or_else(|| file.to_string(), |below| format!("~/{below}"));
         (inspect(&file) == LookupResult::File).then_some(FoundLogin {
             program: kind.command.first().copied()?,
-            file: escape_name(&shown),
+            file: escape_name(&path),
         })
     });
-    found.collect()
+    logins.collect()
 }
 
 fn login_file(login: LoginFile, host: &Host) -> Option<AbsPath> {
-    let named = login.variable.and_then(|name| host.env(name));
-    let directory = match named {
+    let variable_directory = login.variable.and_then(|name| host.env(name));
+    let directory = match variable_directory {
         Some(directory) => host.cwd.join(directory),
         None => host.home.as_ref()?.join(login.directory),
     };
@@ -81,8 +81,8 @@ pub(super) fn describe_program(
 /// Returns the lines that list what was found.
 pub(super) fn found_lines(candidates: &[TeamCandidate], logins: &[FoundLogin]) -> Vec<String> {
     let numbered = (1..).zip(candidates);
-    let listed = numbered.map(|(number, candidate)| candidate_line(number, candidate));
-    let logins_listed = logins
+    let candidate_lines = numbered.map(|(number, candidate)| candidate_line(number, candidate));
+    let login_lines = logins
         .iter()
         .map(|login| format!("  -  {}", login.describe()));
     let notes = [
@@ -94,8 +94,8 @@ pub(super) fn found_lines(candidates: &[TeamCandidate], logins: &[FoundLogin]) -
         (!logins.is_empty()).then_some(LOGIN_NOTE),
     ];
     std::iter::once("Found:".to_owned())
-        .chain(listed)
-        .chain(logins_listed)
+        .chain(candidate_lines)
+        .chain(login_lines)
         .chain(notes.into_iter().flatten().map(str::to_owned))
         .collect()
 }
