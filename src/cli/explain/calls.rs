@@ -65,13 +65,13 @@ pub fn explain_calls(
 ) -> Result<()> {
     let (mut line, mut answer) = (Vec::new(), Vec::new());
     loop {
-        let read = read_line(&mut input, &mut line)
+        let line_outcome = read_line(&mut input, &mut line)
             .map_err(|error| Error::io("cannot read tool calls from standard input", error))?;
-        if read == LineReadOutcome::End {
+        if line_outcome == LineReadOutcome::End {
             return Ok(());
         }
         answer.clear();
-        let outcome = match read {
+        let outcome = match line_outcome {
             LineReadOutcome::TooLong => {
                 Err(format!("the line has more than {LINE_BYTES_MAX} bytes"))
             }
@@ -85,13 +85,13 @@ pub fn explain_calls(
             }
         };
         answer.push(b'\n');
-        let written = serialized
+        let result = serialized
             .map_err(io::Error::from)
             .and_then(|()| output.write_all(&answer))
             .and_then(|()| output.flush());
-        match written {
+        match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            written => written.map_err(|error| Error::io("cannot write the decisions", error))?,
+            result => result.map_err(|error| Error::io("cannot write the decisions", error))?,
         }
     }
 }
@@ -133,7 +133,7 @@ fn reply(
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
     let gates = find_gate(agents, question.agent.as_deref())?;
     let phase = question.phase.unwrap_or(Phase::Coordination);
-    let written = match parse(
+    let result = match parse(
         &question.tool,
         question.args.get(),
         &ToolCatalogue::default(),
@@ -150,7 +150,7 @@ fn reply(
         }
         Err(error) => serde_json::to_writer(answer, &parse_error_reply(&error)),
     };
-    written.map_err(|error| error.to_string())
+    result.map_err(|error| error.to_string())
 }
 
 fn find_gate<'a>(
@@ -210,7 +210,7 @@ fn decision_reply<'v>(
     };
     let paths = verdicts.iter().map(|verdict| ExplainedPath {
         path: match &verdict.real {
-            Some(real) => real.as_path().to_string_lossy(),
+            Some(real_path) => real_path.as_path().to_string_lossy(),
             None => verdict.path.as_str().into(),
         },
         access: verdict.wanted,

@@ -160,8 +160,8 @@ impl CommandReport {
         let rules = commands.map_or_else(CommandRules::default, |config| {
             config.rules(ExplainedIsolation::from_config(config).assumed_level())
         });
-        let parsed = parse(line);
-        let line_findings = check_line(&rules, line, &parsed).into_iter();
+        let parsed_line = parse(line);
+        let line_findings = check_line(&rules, line, &parsed_line).into_iter();
         let permissions_check = caller.and_then(|caller| CheckPart::from_rules(caller.rules, line));
         let is_asked = permissions_check
             .as_ref()
@@ -170,13 +170,13 @@ impl CommandReport {
             .map(CheckPart::from_check)
             .chain(permissions_check)
             .collect();
-        let parts: Vec<CommandPart> = parsed
+        let parts: Vec<CommandPart> = parsed_line
             .commands
             .iter()
             .map(|part| CommandPart::from_command(&rules, part))
             .collect();
-        let mut all = parts.iter().flat_map(|part| &part.checks).chain(&checks);
-        let is_refused = all.any(|check| check.outcome == REFUSE);
+        let mut all_checks = parts.iter().flat_map(|part| &part.checks).chain(&checks);
+        let is_refused = all_checks.any(|check| check.outcome == REFUSE);
         let unsandboxed = match (caller, commands) {
             (None, _) => Some("no config: the sandbox is unknown"),
             (Some(_), None) => Some("the agent may not run commands"),
@@ -198,7 +198,7 @@ impl CommandReport {
                 CommandPolicy::Standard => "standard",
                 CommandPolicy::Strict => "strict",
             },
-            unread: parsed.unread.map(|unread| unread.to_string()),
+            unread: parsed_line.unread.map(|unread| unread.to_string()),
             checks,
             commands: parts,
             sandbox: caller.and_then(SandboxReport::from_caller),
@@ -352,7 +352,7 @@ impl fmt::Display for ExplainedIsolation {
 impl SandboxReport {
     fn from_caller(caller: &CommandCaller<'_>) -> Option<Self> {
         let config = caller.commands?;
-        let (open, hidden) = reachable_paths(
+        let (open_paths, hidden_paths) = reachable_paths(
             caller.permissions,
             ExplainedIsolation::from_config(config).assumed_level(),
         );
@@ -363,8 +363,11 @@ impl SandboxReport {
             .map(|rule| format!("new files in the workspace, despite `{rule}`"));
         report.leaves_open.extend(unenforced);
         Some(Self {
-            open: open.iter().map(SandboxOpenPath::from_opening).collect(),
-            hidden: hidden.iter().map(AbsPath::to_string).collect(),
+            open: open_paths
+                .iter()
+                .map(SandboxOpenPath::from_opening)
+                .collect(),
+            hidden: hidden_paths.iter().map(AbsPath::to_string).collect(),
             ..report
         })
     }
@@ -487,17 +490,17 @@ impl fmt::Display for CommandPart {
         if let Some(starts) = self.starts {
             writeln!(f, "    starts   {starts}")?;
         }
-        let passed: Vec<&str> = self
+        let passed_rules: Vec<&str> = self
             .checks
             .iter()
             .filter(|check| check.reason.is_none())
             .map(|check| check.rule)
             .collect();
-        if !passed.is_empty() {
-            writeln!(f, "    pass     {}", passed.join(", "))?;
+        if !passed_rules.is_empty() {
+            writeln!(f, "    pass     {}", passed_rules.join(", "))?;
         }
-        let mut refused = self.checks.iter().filter(|check| check.reason.is_some());
-        refused.try_for_each(|check| check.write_indented(f, "    "))
+        let mut refused_checks = self.checks.iter().filter(|check| check.reason.is_some());
+        refused_checks.try_for_each(|check| check.write_indented(f, "    "))
     }
 }
 

@@ -46,8 +46,8 @@ pub struct PathReport(Vec<PathDecision>);
 impl PathReport {
     /// Decides whether `path`, relative to `cwd` unless it is absolute, may be read and written.
     pub fn new(agents: &[AgentGates], phases: &[Phase], path: &str, cwd: &AbsPath) -> Result<Self> {
-        let absolute = cwd.as_path().join(path);
-        let path = UserPath::parse(absolute.to_string_lossy()).map_err(|error| {
+        let absolute_path = cwd.as_path().join(path);
+        let path = UserPath::parse(absolute_path.to_string_lossy()).map_err(|error| {
             Error::new(ErrorKind::Usage, format!("`{path}` is not a path")).with_source(error)
         })?;
         let mut decisions = Vec::new();
@@ -68,10 +68,10 @@ impl PathReport {
 
 impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = None;
+        let mut shown_path = None;
         for decision in &self.0 {
             let agent = decision.agent.as_deref().unwrap_or("the agent");
-            if shown.replace(&decision.path) != Some(&decision.path) {
+            if shown_path.replace(&decision.path) != Some(&decision.path) {
                 writeln!(f, "{}", decision.path)?;
             }
             writeln!(f, "{agent}, {} phase:", decision.phase)?;
@@ -106,11 +106,11 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     } else {
         AccessBasis::ByGrants
     };
-    let followed = read.real.as_ref().map(ToString::to_string);
+    let real_path = read.real.as_ref().map(ToString::to_string);
     PathDecision {
         agent: gates.agent.as_ref().map(ToString::to_string),
         phase,
-        path: followed.unwrap_or_else(|| path.as_str().to_owned()),
+        path: real_path.unwrap_or_else(|| path.as_str().to_owned()),
         read: AccessDecision::from_verdict(read, basis),
         write: AccessDecision::from_verdict(write, basis),
     }
@@ -127,17 +127,17 @@ enum AccessBasis {
 
 impl AccessDecision {
     fn from_verdict(verdict: PathVerdict, basis: AccessBasis) -> Self {
-        let wanted = verdict.wanted;
+        let permission = verdict.wanted;
         let root = verdict.grant.map(|(root, kind)| (root.to_string(), kind));
         let grant = root.as_ref().map(|(root, _)| root.clone());
         // Agents never write to skills.
         let is_skill = matches!(root, Some((_, GrantKind::Skill)));
-        let named = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
+        let grant_name = root.map_or_else(String::new, |(root, kind)| format!("{kind} `{root}`"));
         match verdict.refusal {
             None => Self {
                 decision: "allow",
                 rule: GRANTED,
-                reason: granted_reason(&named, &verdict.agreeing),
+                reason: granted_reason(&grant_name, &verdict.agreeing),
                 grant,
                 change: None,
             },
@@ -148,8 +148,8 @@ impl AccessDecision {
                     "deny"
                 },
                 rule: refusal.rule,
-                change: suggest_change(refusal.rule, wanted, basis, &named)
-                    .filter(|_| !is_skill || wanted == Permission::Read),
+                change: suggest_change(refusal.rule, permission, basis, &grant_name)
+                    .filter(|_| !is_skill || permission == Permission::Read),
                 reason: match refusal.rule {
                     // The gate's own message is for the agent, and names the agent's directories.
                     OUTSIDE_GRANTS => "not inside any path that is open to the agent".to_owned(),
@@ -162,30 +162,30 @@ impl AccessDecision {
 }
 
 /// Returns which grant allows an access, and which others have to.
-fn granted_reason(named: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
-    let others: Vec<String> = agreeing
+fn granted_reason(grant_name: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
+    let other_grants: Vec<String> = agreeing
         .iter()
         .map(|(root, kind)| format!("{kind} `{root}`"))
         .collect();
-    if others.is_empty() {
-        return format!("granted by {named}");
+    if other_grants.is_empty() {
+        return format!("granted by {grant_name}");
     }
     format!(
-        "granted by {named}, and by {}, which must agree because a case-insensitive file system may treat the path as one inside it",
-        others.join(", ")
+        "granted by {grant_name}, and by {}, which must agree because a case-insensitive file system may treat the path as one inside it",
+        other_grants.join(", ")
     )
 }
 
 /// Returns what the user could do to allow the access; `None` if nothing helps.
 fn suggest_change(
     rule: &str,
-    wanted: Permission,
+    permission: Permission,
     basis: AccessBasis,
     grant: &str,
 ) -> Option<String> {
     let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
     if basis == AccessBasis::ByGuard && is_guards {
-        let list = match wanted {
+        let list = match permission {
             Permission::Read => "`read` or `write`",
             Permission::Write => "`write`",
         };
