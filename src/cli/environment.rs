@@ -45,10 +45,11 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                     assignments,
                     faults,
                 } = parse(&text);
-                let shown = faults.iter().take(FAULTS_SHOWN_MAX);
+                let shown_faults = faults.iter().take(FAULTS_SHOWN_MAX);
                 let file = &location.file;
-                warnings
-                    .extend(shown.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)));
+                warnings.extend(
+                    shown_faults.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)),
+                );
                 if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_SHOWN_MAX) {
                     let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
@@ -71,8 +72,11 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
 
 /// Returns the warning that a file is not used, with its hints.
 fn unread_warning(error: &Error) -> String {
-    let hints = error.hints().iter().map(|hint| format!("; {hint}"));
-    let hints: String = hints.collect();
+    let hints: String = error
+        .hints()
+        .iter()
+        .map(|hint| format!("; {hint}"))
+        .collect();
     format!("ignoring its variables: {error:#}{hints}")
 }
 
@@ -156,9 +160,9 @@ fn outranked_warning(location: &DotenvLocation, names: &[String]) -> Option<Stri
     if names.is_empty() {
         return None;
     }
-    let (listed, file) = (list_first(names, NAMES_SHOWN_MAX), &location.file);
+    let (name_list, file) = (list_first(names, NAMES_SHOWN_MAX), &location.file);
     Some(format!(
-        "ignoring {listed} in `{file}`: your environment has another key of the vendor; export what \
+        "ignoring {name_list} in `{file}`: your environment has another key of the vendor; export what \
          you need"
     ))
 }
@@ -169,23 +173,23 @@ fn ignored_warning(location: &DotenvLocation, names: &[String]) -> Option<String
         return None;
     }
     // A line of something else, for example of a multi-line key, may look like a long name.
-    let (short, long): (Vec<&String>, Vec<&String>) =
+    let (short_names, long_names): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.len() <= NAME_BYTES_MAX);
-    let listed = match (short.as_slice(), long.len()) {
+    let description = match (short_names.as_slice(), long_names.len()) {
         ([], many) => count_noun(many, "variable"),
-        (short, 0) => list_first(short, NAMES_SHOWN_MAX),
-        (short, many) => {
-            let shown = list_first(short, NAMES_SHOWN_MAX);
-            format!("{shown}, {many} with long names")
+        (short_names, 0) => list_first(short_names, NAMES_SHOWN_MAX),
+        (short_names, many) => {
+            let name_list = list_first(short_names, NAMES_SHOWN_MAX);
+            format!("{name_list}, {many} with long names")
         }
     };
     let file = &location.file;
     Some(match location.author {
         DotenvAuthor::User => {
-            format!("ignoring {listed} in `{file}`: set it in your environment")
+            format!("ignoring {description} in `{file}`: set it in your environment")
         }
         DotenvAuthor::Stranger => format!(
-            "ignoring variables in `{file}`, which may only set API keys: {listed}; export what \
+            "ignoring variables in `{file}`, which may only set API keys: {description}; export what \
              you need, or set it in `~/.massgen/.env`"
         ),
     })
@@ -203,10 +207,10 @@ fn unexpanded_warning(
     if names.is_empty() {
         return None;
     }
-    let names = list_first(&names, NAMES_SHOWN_MAX);
+    let name_list = list_first(&names, NAMES_SHOWN_MAX);
     let file = &location.file;
     Some(format!(
-        "`{file}`: variables are not expanded, so {names} contains `${{` literally"
+        "`{file}`: variables are not expanded, so {name_list} contains `${{` literally"
     ))
 }
 

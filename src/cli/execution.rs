@@ -80,8 +80,8 @@ pub(crate) async fn execute(
     }
     if prepared.config.workflow.is_some() {
         reject_parking(arguments)?;
-        let running = pipeline::run::begin(prepared, arguments, stop, output, reader);
-        return Box::pin(running).await;
+        let run = pipeline::run::begin(prepared, arguments, stop, output, reader);
+        return Box::pin(run).await;
     }
     let person = UserPresence::detect(&prepared.host);
     let request = run_request(prepared, arguments)?;
@@ -203,16 +203,16 @@ pub(crate) async fn execute_and_show(
         paths.clone(),
         output,
     )?;
-    let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, followed) = tokio::join!(
-        run.execute(shown),
+    let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
+    let (result, view_result) = tokio::join!(
+        run.execute(event_sender),
         forward_events(events, view, questions, &mut steering)
     );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
     }
-    followed?;
+    view_result?;
     prune_after_run(&store, &retention, output);
     Ok(RunOutcome {
         status: result.status,
@@ -226,12 +226,14 @@ pub(crate) async fn execute_and_show(
 
 /// Returns whether the final agent of the run may write to the directory that it was started in.
 fn is_open_for_writing(request: &RunRequest) -> bool {
-    let opened = request.opened.iter();
-    let opened = opened.filter(|opened| opened.permission == Permission::Write);
+    let writable_paths = request
+        .opened
+        .iter()
+        .filter(|opened| opened.permission == Permission::Write);
     let mut paths = request
         .config
         .write_paths()
-        .chain(opened.map(|opened| &opened.path));
+        .chain(writable_paths.map(|opened| &opened.path));
     paths.any(|path| request.base.is_within(path))
 }
 
@@ -485,38 +487,41 @@ pub(crate) fn connect_all(
         models,
         read: &read_script,
     };
-    let (mut connected, mut failed) = (ModelsByAgent::new(), Vec::new());
+    let (mut models_by_agent, mut failures) = (ModelsByAgent::new(), Vec::new());
     for agent in &config.agents {
         match connect(&agent.backend, context) {
             Ok(models) => {
-                connected.insert(agent.id.clone(), models);
+                models_by_agent.insert(agent.id.clone(), models);
             }
-            Err(error) => failed.push((agent.id.as_str(), error)),
+            Err(error) => failures.push((agent.id.as_str(), error)),
         }
     }
-    match connection_error(failed) {
-        None => Ok(connected),
+    match connection_error(failures) {
+        None => Ok(models_by_agent),
         Some(error) => Err(error),
     }
 }
 
 /// Returns one error for all agents whose models cannot be asked: with every key that would help.
-fn connection_error(failed: Vec<(&str, Error)>) -> Option<Error> {
-    let mut failed = failed.into_iter();
-    let (_, first) = failed.next()?;
-    let mut others: Vec<(&str, Error)> = failed.collect();
-    others.retain(|(_, error)| error.to_string() != first.to_string());
-    Some(others.into_iter().fold(first, |all, (agent, error)| {
-        let hint = error.hints().first().map_or("", String::as_str);
-        all.with_hint(format!("{agent}: {error}; {hint}"))
-    }))
+fn connection_error(failures: Vec<(&str, Error)>) -> Option<Error> {
+    let mut failures = failures.into_iter();
+    let (_, first_error) = failures.next()?;
+    let mut other_errors: Vec<(&str, Error)> = failures.collect();
+    other_errors.retain(|(_, error)| error.to_string() != first_error.to_string());
+    Some(
+        other_errors
+            .into_iter()
+            .fold(first_error, |all, (agent, error)| {
+                let hint = error.hints().first().map_or("", String::as_str);
+                all.with_hint(format!("{agent}: {error}; {hint}"))
+            }),
+    )
 }
 
 /// Checks the scripts of all agents. The error names the agent.
 pub(crate) fn require_agent_scripts(config: &Config, cwd: &AbsPath) -> Result<()> {
     for agent in &config.agents {
-        let checked = require_scripts(&agent.backend, cwd, &read_script);
-        checked.map_err(|error| {
+        require_scripts(&agent.backend, cwd, &read_script).map_err(|error| {
             let message = format!("agent `{}`: {error}", agent.id);
             let hints = error.hints().iter();
             hints.fold(Error::new(error.kind(), message), |named, hint| {
@@ -529,14 +534,14 @@ pub(crate) fn require_agent_scripts(config: &Config, cwd: &AbsPath) -> Result<()
 
 /// Reads a script of replies.
 pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
-    let missing = || {
+    let missing_error = || {
         Error::new(
             ErrorKind::Config,
             format!("the script `{path}` does not exist"),
         )
         .with_hint("`script` is relative to the directory of the config file")
     };
-    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing)?;
+    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing_error)?;
     String::from_utf8(bytes).map_err(|error| {
         Error::new(
             ErrorKind::Config,
@@ -550,21 +555,21 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
 /// before a config is read.
 pub(crate) fn environment_secrets(host: &Host) -> Vec<SecretString> {
     let variables = host.config_variables();
-    let named = variables.retain_named(|name| is_key_variable(name) || is_secret(name));
-    named.values().map(SecretString::from).collect()
+    let secrets = variables.retain_named(|name| is_key_variable(name) || is_secret(name));
+    secrets.values().map(SecretString::from).collect()
 }
 
 /// Returns every secret that this run could send: the keys in the config and the environment, and
 /// what the config passes to servers, agent programs and commands.
 pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
-    let written = config
+    let api_keys = config
         .agents
         .iter()
         .flat_map(|agent| agent.backend.with_subagent())
         .filter_map(|model| model.api_key.as_ref());
-    let written = written.map(|key| SecretString::from(key.expose_secret()));
+    let written_secrets = api_keys.map(|key| SecretString::from(key.expose_secret()));
     let variables = host.config_variables();
-    let set = key_variables()
+    let variable_secrets = key_variables()
         .filter_map(|name| variables.get_non_empty(name))
         .map(SecretString::from);
     let external = config
@@ -572,9 +577,9 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         .iter()
         .flat_map(|agent| agent.backend.with_subagent())
         .filter_map(|model| model.external_agent.as_ref());
-    let of_external_agents = external.flat_map(|agent| agent.secrets(&variables));
+    let agent_secrets = external.flat_map(|agent| agent.secrets(&variables));
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let of_servers = servers.flat_map(|server| server.secrets(&variables));
+    let server_secrets = servers.flat_map(|server| server.secrets(&variables));
     let commands = config
         .agents
         .iter()
@@ -584,17 +589,18 @@ pub(crate) fn secret_values(config: &Config, host: &Host) -> Vec<SecretString> {
         env: &host.env,
         variables: &variables,
     };
-    let of_containers = commands.clone().filter_map(|commands| {
+    let container_secrets = commands.clone().filter_map(|commands| {
         let docker = commands.mode.container()?;
         Some(credentials::secrets(&docker.credentials, user))
     });
-    let of_commands = commands.flat_map(|commands| commands.secrets(&variables));
-    let all = written
-        .chain(set)
-        .chain(of_servers)
-        .chain(of_external_agents)
-        .chain(of_commands);
-    all.chain(of_containers.flatten()).collect()
+    let command_secrets = commands.flat_map(|commands| commands.secrets(&variables));
+    written_secrets
+        .chain(variable_secrets)
+        .chain(server_secrets)
+        .chain(agent_secrets)
+        .chain(command_secrets)
+        .chain(container_secrets.flatten())
+        .collect()
 }
 
 #[cfg(test)]

@@ -59,8 +59,8 @@ impl TerminalQuestions {
                     always,
                     answer,
                 } => {
-                    let mut next = || lines.next_unless(&|| answer.is_closed());
-                    match ask_approval(&agent, &question, always.as_ref(), output, &mut next) {
+                    let mut next_line = || lines.next_unless(&|| answer.is_closed());
+                    match ask_approval(&agent, &question, always.as_ref(), output, &mut next_line) {
                         Some(decision) => answer.send(decision).unwrap_or_default(),
                         None => output.note("the question was withdrawn"),
                     }
@@ -111,15 +111,15 @@ pub(crate) async fn forward_events(
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else {
-                    let (left, unsent) = view.leave_dashboard();
+                    let (leave_result, unsent) = view.leave_dashboard();
                     steering.keep_unsent(&unsent);
-                    return outcome.and(left).and(view.finish().await);
+                    return outcome.and(leave_result).and(view.finish().await);
                 };
-                let shown = view.on_event(&event, since_start.elapsed());
-                outcome = outcome.and(shown);
+                let view_result = view.on_event(&event, since_start.elapsed());
+                outcome = outcome.and(view_result);
             },
             Some(question) = reviewer.questions.recv() => reviewer.answer_question(question, &mut view),
-            found = steering.forward(&reviewer.stop, reader) => warnings = found,
+            new_warnings = steering.forward(&reviewer.stop, reader) => warnings = new_warnings,
             () = sleep_until_due(view.due()) => {}
             input = view.next_input() => match view.on_input(&input) {
                 Ok(line) => {
@@ -131,8 +131,8 @@ pub(crate) async fn forward_events(
         warnings.extend(steering.push_typed(&view.take_typed(), &reviewer.stop));
         for message in warnings {
             let warning = Event::Run(RunEvent::Warning { message });
-            let shown = view.on_event(&warning, since_start.elapsed());
-            outcome = outcome.and(shown);
+            let view_result = view.on_event(&warning, since_start.elapsed());
+            outcome = outcome.and(view_result);
         }
         for question in view.take_unanswered() {
             reviewer.answer_question(question, &mut view);

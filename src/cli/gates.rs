@@ -122,7 +122,7 @@ impl<'a> GateUse<'a> {
     /// server.
     fn environment_specs(self, team: &AgentTeam) -> EnvironmentSpecs<'_> {
         let hooked = || team.hook_specs().collect();
-        let mut all = match self {
+        let mut specs = match self {
             GateUse::Decisions => return EnvironmentSpecs::default(),
             GateUse::Files => {
                 return EnvironmentSpecs {
@@ -132,17 +132,17 @@ impl<'a> GateUse<'a> {
             }
             GateUse::Commands(_) | GateUse::Session(..) => team.environment_specs(),
         };
-        all.checks.clear();
-        all.subagent_programs.clear();
+        specs.checks.clear();
+        specs.subagent_programs.clear();
         match self {
-            GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => all.servers.clear(),
+            GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => specs.servers.clear(),
             GateUse::Session(_, agent) => {
                 let is_meant = |id: &AgentId| agent.is_none_or(|agent| agent == id.as_str());
-                all.servers.retain(|(_, runner)| is_meant(runner.id));
-                all.programs.retain(|spec| is_meant(spec.environment.id));
+                specs.servers.retain(|(_, runner)| is_meant(runner.id));
+                specs.programs.retain(|spec| is_meant(spec.environment.id));
             }
         }
-        all
+        specs
     }
 
     /// Returns `Off` for a single call: it has no history that could show what has been read.
@@ -410,15 +410,15 @@ fn from_current_directory(
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
     let rights = "no config found: this directory can be read, and nothing can be written";
-    let of_run = match needs {
+    let run_note = match needs {
         GateUse::Decisions => ", as with `--cwd-context ro`; without it a run opens nothing",
         GateUse::Files | GateUse::Commands(_) | GateUse::Session(..) => "",
     };
     output.note(&format!(
-        "{rights}{of_run}; `--config` names a config whose grants apply"
+        "{rights}{run_note}; `--config` names a config whose grants apply"
     ));
-    let grants = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
-    let grants = GrantsFile::parse(&grants, &host.cwd, host.home.as_ref())?;
+    let grants_json = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
+    let grants = GrantsFile::parse(&grants_json, &host.cwd, host.home.as_ref())?;
     from_grants(&grants, needs, host)
 }
 
@@ -484,7 +484,7 @@ fn team_file(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> R
 
 fn from_team(
     file: &TeamFile,
-    missing: MissingWorkspaces,
+    missing_workspaces: MissingWorkspaces,
     needs: GateUse<'_>,
     host: &Host,
     output: &mut CliOutput<'_>,
@@ -505,7 +505,7 @@ fn from_team(
         isolation.apply_to(&mut config);
     }
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
-    let workspaces = match missing {
+    let workspaces = match missing_workspaces {
         MissingWorkspaces::Create => make_directories(&config, &layout)?,
         MissingWorkspaces::Omit => Vec::new(),
     };
@@ -568,12 +568,12 @@ fn make_directories(config: &Config, layout: &RunLayout) -> Result<Vec<RunWorksp
         .workspaces
         .values()
         .map(|workspace| workspace.path.clone());
-    let inner = config.agents.iter().flat_map(|agent| {
+    let agent_directories = config.agents.iter().flat_map(|agent| {
         let workspace = layout.workspaces.get(&agent.id);
         directories_to_create(agent, workspace.map(|workspace| &workspace.path))
     });
     own_directories
-        .chain(inner)
+        .chain(agent_directories)
         .map(|path| RunWorkspace::claim(&path))
         .collect()
 }
@@ -658,11 +658,10 @@ fn agent_index(ids: &[String], name: Option<&str>) -> Result<usize> {
         Some(name) => ids.iter().position(|id| id == name),
         None => (ids.len() == 1).then_some(0),
     };
-    let known = || format!("agents: {}", ids.join(", "));
+    let agents_hint = || format!("agents: {}", ids.join(", "));
     index.ok_or_else(|| match name {
-        Some(name) => usage_error(format!("no agent `{name}`")).with_hint(known()),
-        None => {
-            usage_error("`--agent` is missing, and there are several agents").with_hint(known())
-        }
+        Some(name) => usage_error(format!("no agent `{name}`")).with_hint(agents_hint()),
+        None => usage_error("`--agent` is missing, and there are several agents")
+            .with_hint(agents_hint()),
     })
 }

@@ -68,7 +68,7 @@ impl GrantsFile {
     /// Parses a grants file. Its relative paths are relative to `cwd`, and `~/` in its rules means
     /// `home`. Missing paths are reported in one error that names all of them.
     pub fn parse(text: &str, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Self> {
-        let raw: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
+        let file: RawGrantsFile = serde_json::from_str(text).map_err(|error| {
             Error::new(ErrorKind::Config, "invalid grants")
                 .with_source(error)
                 .with_hint(
@@ -80,12 +80,12 @@ impl GrantsFile {
             missing: Vec::new(),
         };
         let mut grants = Vec::new();
-        let workspace = paths.resolve_directory(raw.workspace.as_deref())?;
+        let workspace = paths.resolve_directory(file.workspace.as_deref())?;
         if let Some(root) = &workspace {
             let grant = Grant::tree(root.clone(), GrantKind::Workspace, Permission::Write);
             merge(&mut grants, grant);
         }
-        for path in &raw.temp_workspaces {
+        for path in &file.temp_workspaces {
             if let Some(root) = paths.resolve_directory(Some(path))? {
                 merge(
                     &mut grants,
@@ -93,7 +93,7 @@ impl GrantsFile {
                 );
             }
         }
-        for context in &raw.context_paths {
+        for context in &file.context_paths {
             if let Some(grant) = paths.resolve_context(context)? {
                 merge(&mut grants, grant);
             }
@@ -104,7 +104,7 @@ impl GrantsFile {
         };
         match (base, paths.missing.as_slice()) {
             (Some(base), []) => {
-                let rules = raw.permissions.rules(home)?;
+                let rules = file.permissions.rules(home)?;
                 Ok(Self {
                     grants: apply_path_rules(grants, &rules, cwd)?,
                     rules: Arc::new(rules),
@@ -166,11 +166,11 @@ impl RawRules {
         let mut rules = Vec::new();
         for (ruling, texts) in lists {
             for text in texts {
-                let read = parse_rule(ruling, text, home).map_err(|why| {
+                let rule = parse_rule(ruling, text, home).map_err(|why| {
                     Error::new(ErrorKind::Config, format!("invalid rule `{text}`: {why}"))
                         .with_hint("see `docs/rules.md`")
                 })?;
-                rules.push(read);
+                rules.push(rule);
             }
         }
         Ok(CallRules::new(rules))

@@ -28,8 +28,8 @@ pub(crate) fn pre_tool_use(
     output: &mut CliOutput<'_>,
 ) -> u8 {
     // A bug must not allow a call.
-    let answered = catch_unwind(AssertUnwindSafe(|| hook_answer(host, arguments, output)));
-    let why = match answered {
+    let result = catch_unwind(AssertUnwindSafe(|| hook_answer(host, arguments, output)));
+    let why = match result {
         Ok(Ok(answer)) => match output.result(&format!("{answer}\n")) {
             Ok(()) => return 0,
             Err(error) => error.to_string(),
@@ -49,8 +49,8 @@ fn hook_answer(
 ) -> Result<String, String> {
     let mut text = String::new();
     let mut input = io::stdin().lock().take(REQUEST_BYTES_MAX);
-    let unread = |error: io::Error| format!("the request cannot be read: {error}");
-    input.read_to_string(&mut text).map_err(unread)?;
+    let unreadable = |error: io::Error| format!("the request cannot be read: {error}");
+    input.read_to_string(&mut text).map_err(unreadable)?;
     let request = PreToolUseRequest::parse(&text)?;
     if let Some(socket) = &arguments.socket {
         return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);

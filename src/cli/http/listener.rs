@@ -92,21 +92,21 @@ impl HttpListener {
     /// Answers requests by `routes` until `stop` is cancelled.
     pub(crate) async fn serve(self, routes: Router, stop: &CancellationToken) {
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let mut open = JoinSet::new();
+        let mut tasks = JoinSet::new();
         while let Some(stream) = accept_connection(&self.listener, &connections, stop).await {
             let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
                 continue;
             };
             let (routes, stop) = (routes.clone(), stop.clone());
-            open.spawn(async move {
+            tasks.spawn(async move {
                 serve_connection(stream, routes, &stop).await;
                 drop(permit);
             });
-            while open.try_join_next().is_some() {}
+            while tasks.try_join_next().is_some() {}
         }
-        let all = async { while open.join_next().await.is_some() {} };
+        let end = async { while tasks.join_next().await.is_some() {} };
         // The runtime aborts connections that are still open after the timeout.
-        let _ended = tokio::time::timeout(CLOSE_TIME_MAX, all).await;
+        let _ended = tokio::time::timeout(CLOSE_TIME_MAX, end).await;
     }
 }
 

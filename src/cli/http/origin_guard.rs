@@ -114,8 +114,8 @@ impl OriginGuard {
         match origin.split_once("://") {
             Some(("http", host)) => self.is_own(host),
             Some(("https", host)) => {
-                let name = host.parse::<Authority>().ok();
-                let name = name.map(|name| name.host().to_ascii_lowercase());
+                let authority = host.parse::<Authority>().ok();
+                let name = authority.map(|authority| authority.host().to_ascii_lowercase());
                 self.is_own(host) && name.is_some_and(|name| self.names.contains(&name))
             }
             Some(_) | None => false,
