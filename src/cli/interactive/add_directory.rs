@@ -18,13 +18,16 @@ impl InteractiveSession {
     /// Asks until there is an answer, and opens the chosen directory.
     pub(super) async fn add_directory(&mut self) -> Result<LoopControl> {
         let cwd = self.state.host.cwd.clone();
-        let open = self.state.open_paths().into_iter();
-        let open = open.map(|open| ContextPath {
-            permission: open.permission,
-            ..ContextPath::read_only(open.path)
-        });
-        let open: Vec<ContextPath> = open.collect();
-        for line in lines_before(&cwd, &open) {
+        let open_paths: Vec<ContextPath> = self
+            .state
+            .open_paths()
+            .into_iter()
+            .map(|open| ContextPath {
+                permission: open.permission,
+                ..ContextPath::read_only(open.path)
+            })
+            .collect();
+        for line in lines_before(&cwd, &open_paths) {
             self.output.note(&line);
         }
         let (path, permission, wants_protected) = loop {
@@ -68,14 +71,14 @@ impl InteractiveSession {
         } else {
             Vec::new()
         };
-        let added = ContextPath {
+        let context = ContextPath {
             permission,
             protected,
             ..ContextPath::read_only(path)
         };
         self.output
-            .line(&[(TextStyle::Good, &confirmation(&added))]);
-        self.state.add(added);
+            .line(&[(TextStyle::Good, &confirmation(&context))]);
+        self.state.add(context);
         Ok(LoopControl::Continue)
     }
 

@@ -64,29 +64,33 @@ impl InteractiveSession {
             Some(id) => format!("{id}, turn {}", self.state.turn()),
             None => "new".to_owned(),
         };
-        let open = self.state.open_paths();
-        let opened = open
+        let open_paths = self.state.open_paths();
+        let writable_paths: Vec<AbsPath> = open_paths
             .iter()
             .filter(|open| open.permission == Permission::Write)
-            .map(|open| &open.path);
-        let opened: Vec<AbsPath> = opened.cloned().collect();
-        let open: Vec<String> = open
+            .map(|open| open.path.clone())
+            .collect();
+        let path_texts: Vec<String> = open_paths
             .iter()
             .map(|open| format!("{} ({})", open.path, open.permission))
             .collect();
-        let open = if open.is_empty() {
+        let path_list = if path_texts.is_empty() {
             "none".to_owned()
         } else {
-            open.join(", ")
+            path_texts.join(", ")
         };
-        let mut lines = vec![("team", team), ("session", session), ("paths", open)];
+        let mut lines = vec![("team", team), ("session", session), ("paths", path_list)];
         if let Some(config) = self
             .state
             .config()
             .filter(|config| config.has_local_commands())
         {
             let host = &self.state.host;
-            let trees: Vec<AbsPath> = config.write_paths().cloned().chain(opened).collect();
+            let trees: Vec<AbsPath> = config
+                .write_paths()
+                .cloned()
+                .chain(writable_paths)
+                .collect();
             let levels = requested_levels(Some(config))
                 .into_iter()
                 .map(|choice| level_name(choice, host, &trees));
@@ -100,8 +104,12 @@ impl InteractiveSession {
     }
 
     /// Executes a command. An error is shown, and does not end the session.
-    pub(super) fn run_command(&mut self, command: InteractiveCommand, rest: &str) -> LoopControl {
-        let done = match command {
+    pub(super) fn run_command(
+        &mut self,
+        command: InteractiveCommand,
+        argument: &str,
+    ) -> LoopControl {
+        let result = match command {
             InteractiveCommand::Quit => return LoopControl::Leave,
             InteractiveCommand::Help => {
                 self.help();
@@ -111,13 +119,13 @@ impl InteractiveSession {
                 self.show_status();
                 Ok(())
             }
-            InteractiveCommand::Context => self.context(rest),
+            InteractiveCommand::Context => self.context(argument),
             InteractiveCommand::Config => self.show_config(),
             InteractiveCommand::Inspect => self.print_last_run(run_reports::show_run),
             InteractiveCommand::Cost => self.print_last_run(run_reports::show_cost),
             InteractiveCommand::Votes => self.print_last_run(run_reports::show_votes),
             InteractiveCommand::Files => self.print_last_run(run_reports::show_files),
-            InteractiveCommand::Diff => self.run_delivery_command(rest, |host, run, output| {
+            InteractiveCommand::Diff => self.run_delivery_command(argument, |host, run, output| {
                 let (path, stat) = (Vec::new(), false);
                 let arguments = DiffArguments {
                     run,
@@ -127,20 +135,22 @@ impl InteractiveSession {
                 };
                 diff::run(host, &arguments, output)
             }),
-            InteractiveCommand::Apply => self.run_delivery_command(rest, |host, run, output| {
-                let arguments = ApplyArguments {
-                    run,
-                    agent: None,
-                    path: Vec::new(),
-                    yes: false,
-                    history: None,
-                    push: None,
-                };
-                tokio::task::block_in_place(|| apply::run(host, &arguments, output))
-            }),
-            InteractiveCommand::Export => self.export(rest),
-            InteractiveCommand::Model => self.model(rest),
-            InteractiveCommand::Undo => self.run_delivery_command(rest, |host, run, output| {
+            InteractiveCommand::Apply => {
+                self.run_delivery_command(argument, |host, run, output| {
+                    let arguments = ApplyArguments {
+                        run,
+                        agent: None,
+                        path: Vec::new(),
+                        yes: false,
+                        history: None,
+                        push: None,
+                    };
+                    tokio::task::block_in_place(|| apply::run(host, &arguments, output))
+                })
+            }
+            InteractiveCommand::Export => self.export(argument),
+            InteractiveCommand::Model => self.model(argument),
+            InteractiveCommand::Undo => self.run_delivery_command(argument, |host, run, output| {
                 let (path, force) = (Vec::new(), false);
                 undo::run(host, &UndoArguments { run, path, force }, output)
             }),
@@ -148,7 +158,7 @@ impl InteractiveSession {
                 let list = SessionsCommand::List { json: false };
                 sessions::run(&self.state.host, &list, &mut self.output).map(drop)
             }
-            InteractiveCommand::Resume => self.resume(rest),
+            InteractiveCommand::Resume => self.resume(argument),
             InteractiveCommand::Reset => {
                 self.state.reset();
                 self.output
@@ -161,7 +171,7 @@ impl InteractiveSession {
                 Ok(())
             }
         };
-        if let Err(error) = done {
+        if let Err(error) = result {
             self.output.error(&error);
         }
         LoopControl::Continue
@@ -199,16 +209,16 @@ impl InteractiveSession {
     /// Runs a subcommand on the delivery of a run, by default the newest one.
     fn run_delivery_command(
         &mut self,
-        rest: &str,
+        argument: &str,
         does: impl FnOnce(&Host, String, &mut CliOutput<'_>) -> Result<ExitStatus>,
     ) -> Result<()> {
-        let run = if rest.is_empty() { LAST } else { rest };
+        let run = if argument.is_empty() { LAST } else { argument };
         does(&self.state.host, run.to_owned(), &mut self.output).map(drop)
     }
 
-    fn resume(&mut self, rest: &str) -> Result<()> {
-        let wanted = if rest.is_empty() { LAST } else { rest };
-        self.state.resume(wanted, &mut self.output)?;
+    fn resume(&mut self, argument: &str) -> Result<()> {
+        let session = if argument.is_empty() { LAST } else { argument };
+        self.state.resume(session, &mut self.output)?;
         self.show_status();
         Ok(())
     }
@@ -226,8 +236,8 @@ impl InteractiveSession {
     }
 
     /// Shows the models of the agents, or changes those of one agent or of all.
-    fn model(&mut self, rest: &str) -> Result<()> {
-        let warnings = match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+    fn model(&mut self, argument: &str) -> Result<()> {
+        let warnings = match argument.split_whitespace().collect::<Vec<_>>().as_slice() {
             [] => Vec::new(),
             [model] => self.state.set_model(None, model)?,
             [agent, model] => self.state.set_model(Some(agent), model)?,
@@ -268,19 +278,19 @@ impl InteractiveSession {
                 return Err(usage_error(format!("`{path}` cannot be read")));
             }
         }
-        let added = ContextPath {
+        let context = ContextPath {
             permission,
             ..ContextPath::read_only(path)
         };
         self.output
-            .line(&[(TextStyle::Good, &confirmation(&added))]);
-        self.state.add(added);
+            .line(&[(TextStyle::Good, &confirmation(&context))]);
+        self.state.add(context);
         Ok(())
     }
 
     /// Lists the open paths, opens one, or closes one.
-    fn context(&mut self, rest: &str) -> Result<()> {
-        match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+    fn context(&mut self, argument: &str) -> Result<()> {
+        match argument.split_whitespace().collect::<Vec<_>>().as_slice() {
             [] => {
                 self.show_open();
                 Ok(())
@@ -297,8 +307,8 @@ impl InteractiveSession {
     }
 
     fn show_open(&mut self) {
-        let open = self.state.open_paths();
-        if open.is_empty() {
+        let open_paths = self.state.open_paths();
+        if open_paths.is_empty() {
             self.output
                 .note("no path is open to the agents except their workspaces");
         }
@@ -309,7 +319,7 @@ impl InteractiveSession {
                 permission,
                 source,
             },
-        ) in open.iter().enumerate()
+        ) in open_paths.iter().enumerate()
         {
             let number = match source {
                 OpenPathOrigin::Config => "-".to_owned(),
@@ -346,7 +356,11 @@ impl InteractiveSession {
 fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.state_parent.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
-        Ok(found) => format!("level `{}`: {}", found.level, found.level.description()),
+        Ok(selection) => format!(
+            "level `{}`: {}",
+            selection.level,
+            selection.level.description()
+        ),
         Err(error) => format!("none: {error:#}"),
     }
 }

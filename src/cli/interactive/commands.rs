@@ -162,9 +162,9 @@ pub(crate) fn parse_input(text: &str) -> Result<InteractiveInput<'_>> {
         };
     }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let known = NAMES.iter().find(|(name, _)| *name == word);
+    let known_name = NAMES.iter().find(|(name, _)| *name == word);
     let is_bare = !word.starts_with('/');
-    match known {
+    match known_name {
         Some(_) if !is_bare && text.contains('\n') => {
             if has_space {
                 Ok(InteractiveInput::Prompt(text))
@@ -206,11 +206,11 @@ pub(crate) fn is_quit(line: &str) -> bool {
 fn bare_command_error(text: &str) -> Option<Error> {
     let is_offered = |offered: &&SlashCommand| offered.name.strip_prefix('/') == Some(text);
     let offered = OFFERED.iter().find(is_offered);
-    let mut outer = OUTER_COMMANDS.iter();
+    let mut outer_commands = OUTER_COMMANDS.iter();
     let hint = if let Some(offered) = offered {
         format!("type `{}`", offered.name)
     } else {
-        let (_, instead) = outer.find(|(names, _)| names.contains(&text))?;
+        let (_, instead) = outer_commands.find(|(names, _)| names.contains(&text))?;
         (*instead).to_owned()
     };
     let error = usage_error(format!("`{text}` alone is not a prompt")).with_hint(hint);
@@ -218,8 +218,8 @@ fn bare_command_error(text: &str) -> Option<Error> {
 }
 
 fn is_command_like(word: &str) -> bool {
-    let rest = word.strip_prefix('/').unwrap_or_default();
-    !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphabetic())
+    let letters = word.strip_prefix('/').unwrap_or_default();
+    !letters.is_empty() && letters.chars().all(|c| c.is_ascii_alphabetic())
 }
 
 fn several_lines_error(command: &str) -> Error {

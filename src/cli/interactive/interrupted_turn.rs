@@ -21,8 +21,10 @@ impl InteractiveSession {
             return Ok(self.run_turn(TurnInput::Interrupted(unfinished)).await);
         }
         loop {
-            let read = self.read_input(QUESTION, String::new(), LinePurpose::Question);
-            let UserInput::Text(line) = read.await? else {
+            let input = self
+                .read_input(QUESTION, String::new(), LinePurpose::Question)
+                .await?;
+            let UserInput::Text(line) = input else {
                 return Ok(LoopControl::Leave);
             };
             match parse_answer(&line.text) {

@@ -62,9 +62,9 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
 /// Runs a session until the user leaves.
 pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(Box::pin(run_session(host, arguments)));
+    let result = runtime.block_on(Box::pin(run_session(host, arguments)));
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
@@ -260,14 +260,14 @@ impl InteractiveSession {
         self.editor.request_line(ask.clone());
         let mut interrupts = 0;
         loop {
-            let typed = tokio::select! {
-                typed = self.editor.next_outcome() => typed,
+            let outcome = tokio::select! {
+                outcome = self.editor.next_outcome() => outcome,
                 signal = next_signal(&self.interrupts) => match signal {
                     SignalRequest::End => return Ok(UserInput::End),
                     SignalRequest::Interrupt => LineOutcome::InterruptSignal,
                 },
             };
-            match typed {
+            match outcome {
                 LineOutcome::Text(line) => return Ok(UserInput::Text(line)),
                 LineOutcome::Quit => return Ok(UserInput::Leave),
                 LineOutcome::Failed(error) => return Err(error),
@@ -292,20 +292,20 @@ impl InteractiveSession {
     /// Keeps what was typed in the meantime as the beginning of the next line. Keys that edit a
     /// line edit it, and other special keys, such as arrows, have no effect.
     fn keep_typed_ahead(&mut self) {
-        let ahead = self.keyboard.read_typed_ahead();
-        let ahead = format!("{}{ahead}", self.typed_ahead);
+        let new_keys = self.keyboard.read_typed_ahead();
+        let keys = format!("{}{new_keys}", self.typed_ahead);
         let mut line = TypedMessageLine::with_limit(TYPED_AHEAD_BYTES_MAX);
-        line.push(ahead.trim_end_matches('\n').as_bytes());
+        line.push(keys.trim_end_matches('\n').as_bytes());
         self.typed_ahead = line.take_rest().replace('\t', "");
     }
 
     /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
     /// next prompt.
     async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
-        let ended = self.execute_turn(turn).await;
+        let result = self.execute_turn(turn).await;
         self.keep_typed_ahead();
         self.browser.refresh();
-        match ended {
+        match result {
             Ok(after) => after,
             Err(error) => {
                 self.output.error(&error);
@@ -327,8 +327,11 @@ impl InteractiveSession {
         let leave = CancellationToken::new();
         // In a separate task, because this one blocks on the keyboard while the user is asked
         // something.
-        let watching = watch_signals(Arc::clone(&self.interrupts), stop.clone(), leave.clone());
-        let watching = tokio::spawn(watching);
+        let watching = tokio::spawn(watch_signals(
+            Arc::clone(&self.interrupts),
+            stop.clone(),
+            leave.clone(),
+        ));
         let was_broken_off = matches!(turn, TurnInput::Interrupted(_));
         let outcome = match turn {
             TurnInput::Typed(prompt) => match state.prepare(prompt, output).await {

@@ -19,19 +19,19 @@ impl InteractiveSession {
     pub(super) async fn confirm_pasted_mentions(
         &mut self,
         prompt: &str,
-        pasted: &[String],
+        pasted_texts: &[String],
     ) -> Result<Option<String>> {
-        let pasted: Vec<String> = pasted
+        let pasted_texts: Vec<String> = pasted_texts
             .iter()
             .map(|text| text.replace("\\\n", "\n"))
             .collect();
         let host = &self.state.host;
-        let found = PastedMentions::find(prompt, &pasted, lookup(&host.cwd, host));
-        let mentions = found.mentions();
+        let pasted_mentions = PastedMentions::find(prompt, &pasted_texts, lookup(&host.cwd, host));
+        let mentions = pasted_mentions.mentions();
         if mentions.is_empty() {
             return Ok(Some(prompt.to_owned()));
         }
-        let is_block = pasted.iter().any(|text| text.trim().contains('\n'));
+        let is_block = pasted_texts.iter().any(|text| text.trim().contains('\n'));
         if !is_block {
             for line in requested_permissions(&mentions) {
                 self.output.note(&line);
@@ -53,7 +53,7 @@ impl InteractiveSession {
         if let Some(note) = closed_note("the pasted text", &mentions) {
             self.output.note(&note);
         }
-        Ok(Some(found.escape(prompt)))
+        Ok(Some(pasted_mentions.escape(prompt)))
     }
 }
 

@@ -29,8 +29,11 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
     let mut agents: Vec<AgentId> = Vec::new();
     for event in read_events(name, host)? {
         event.add_to_totals(&mut totals);
-        if let Event::Run(RunEvent::RunStarted { agents: all, .. }) = event {
-            agents = all;
+        if let Event::Run(RunEvent::RunStarted {
+            agents: run_agents, ..
+        }) = event
+        {
+            agents = run_agents;
         }
     }
     let nothing = || "no usage was recorded".to_owned();
@@ -42,11 +45,11 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
             (TextStyle::Plain, &share),
         ]);
     }
-    let all = usage_text(&totals.run()).unwrap_or_else(nothing);
+    let run_usage = usage_text(&totals.run()).unwrap_or_else(nothing);
     output.line(&[
         (TextStyle::Strong, "all"),
         (TextStyle::Plain, ": "),
-        (TextStyle::Plain, &all),
+        (TextStyle::Plain, &run_usage),
     ]);
     Ok(())
 }

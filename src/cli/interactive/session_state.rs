@@ -87,11 +87,11 @@ impl SessionState {
         output: &mut CliOutput<'_>,
     ) -> Result<Self> {
         let telemetry = telemetry_settings(host, output);
-        let loaded = environment::load(host);
-        for warning in &loaded.warnings {
+        let loaded_environment = environment::load(host);
+        for warning in &loaded_environment.warnings {
             output.warning(warning);
         }
-        let host = loaded.host;
+        let host = loaded_environment.host;
         let mut state = Self {
             models: model_list(&host, arguments.models.as_deref(), output)?,
             host,
@@ -121,19 +121,25 @@ impl SessionState {
 
     fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
         let (host, arguments) = (&self.host, &self.arguments);
-        let broken =
-            find_interrupted_run(arguments, host)?.map(|broken| broken.metadata.session_id);
-        let wanted = broken.as_deref().or(requested_session(&arguments.session));
-        let continued = match (wanted, &arguments.config) {
-            (Some(wanted), None) => Some(ContinuedSession::find_without_config(wanted, host)?),
+        let interrupted_session =
+            find_interrupted_run(arguments, host)?.map(|run| run.metadata.session_id);
+        let session_name = interrupted_session
+            .as_deref()
+            .or(requested_session(&arguments.session));
+        let continued = match (session_name, &arguments.config) {
+            (Some(session_name), None) => {
+                Some(ContinuedSession::find_without_config(session_name, host)?)
+            }
             (_, Some(_)) | (None, None) => None,
         };
-        let remembered = continued
+        let remembered_team = continued
             .as_ref()
-            .map(|continued| continued.team_file(host));
-        let remembered = remembered.transpose()?.flatten();
+            .map(|continued| continued.team_file(host))
+            .transpose()?
+            .flatten();
         let mode = WorkspaceMode::Given;
-        let mut team = configured_team(host, arguments, remembered, mode, &self.models, output)?;
+        let models = &self.models;
+        let mut team = configured_team(host, arguments, remembered_team, mode, models, output)?;
         if let Some(team) = &mut team {
             if team.config.workflow.is_some() {
                 return Err(
@@ -145,8 +151,10 @@ impl SessionState {
             apply_flags(&mut team.config, arguments, output);
         }
         self.team = team;
-        let continued = match (wanted, continued) {
-            (Some(wanted), None) => Some(ContinuedSession::find(wanted, &self.sessions())?),
+        let continued = match (session_name, continued) {
+            (Some(session_name), None) => {
+                Some(ContinuedSession::find(session_name, &self.sessions())?)
+            }
             (_, continued) => continued,
         };
         if let Some(continued) = continued {
@@ -154,8 +162,8 @@ impl SessionState {
         }
         if let Some(access) = self.arguments.cwd_context {
             let config = self.config();
-            let listed = config.map(|config| config.orchestrator.context_paths.as_slice());
-            reject_broad_cwd(access.into(), listed.unwrap_or_default(), &self.host)?;
+            let context_paths = config.map(|config| config.orchestrator.context_paths.as_slice());
+            reject_broad_cwd(access.into(), context_paths.unwrap_or_default(), &self.host)?;
             let (cwd, turn) = (self.host.cwd.clone(), self.turn());
             open_path(&mut self.opened, &cwd, access.into(), turn);
         }
@@ -168,11 +176,11 @@ impl SessionState {
         continued: ContinuedSession,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        let (opened, warnings) = continued.opened_paths(&self.host)?;
+        let (opened_paths, warnings) = continued.opened_paths(&self.host)?;
         for warning in warnings {
             output.warning(&warning);
         }
-        self.opened = opened;
+        self.opened = opened_paths;
         self.last_run = continued.last_run();
         self.set_session(Some(continued.session_dir));
         Ok(())
@@ -185,18 +193,18 @@ impl SessionState {
 
     /// Begins a new session with a warning if the current one was removed. Open paths stay open.
     fn recover_missing_session(&mut self, output: &mut CliOutput<'_>) {
-        if let Some(removed) = self.session.take_if(|session| !session.exists()) {
+        if let Some(session) = self.session.take_if(|session| !session.exists()) {
             self.session_lock = None;
             output.warning(&format!(
                 "the session {} was removed: starting a new one without its turns",
-                removed.id()
+                session.id()
             ));
         }
     }
 
     /// Continues the session `wanted`.
-    pub(crate) fn resume(&mut self, wanted: &str, output: &mut CliOutput<'_>) -> Result<()> {
-        let continued = ContinuedSession::find(wanted, &self.sessions())?;
+    pub(crate) fn resume(&mut self, name: &str, output: &mut CliOutput<'_>) -> Result<()> {
+        let continued = ContinuedSession::find(name, &self.sessions())?;
         self.added.clear();
         self.continue_session(continued, output)
     }
@@ -238,16 +246,17 @@ impl SessionState {
                 .with_hint("to choose its models, start massgen with `--model NAME`")
         })?;
         let ids: Vec<_> = team.config.agents.iter().map(|agent| &agent.id).collect();
-        let known = join_with_commas(&ids);
+        let agent_names = join_with_commas(&ids);
         let is_meant =
             |config: &&mut AgentConfig| agent.is_none_or(|agent| config.id.as_str() == agent);
-        let meant: Vec<&mut AgentConfig> = team.config.agents.iter_mut().filter(is_meant).collect();
-        if meant.is_empty() {
+        let selected_agents: Vec<&mut AgentConfig> =
+            team.config.agents.iter_mut().filter(is_meant).collect();
+        if selected_agents.is_empty() {
             let name = agent.unwrap_or_default();
             return Err(usage_error(format!("no agent is named `{name}`"))
-                .with_hint(format!("agents: {known}")));
+                .with_hint(format!("agents: {agent_names}")));
         }
-        if let Some(program) = meant
+        if let Some(program) = selected_agents
             .iter()
             .find(|agent| agent.backend.external_agent.is_some())
         {
@@ -259,7 +268,7 @@ impl SessionState {
         }
         let variables = self.host.config_variables();
         let mut warnings: Vec<String> = Vec::new();
-        for agent in meant {
+        for agent in selected_agents {
             model.clone_into(&mut agent.backend.model);
             let warning = foreign_model_warning(&agent.backend, &variables)
                 .or_else(|| misspelling_warning(&agent.backend, &variables, &self.models));
@@ -293,9 +302,11 @@ impl SessionState {
     /// than a project.
     pub(crate) fn needs_directory_question(&self) -> bool {
         let cwd = &self.host.cwd;
-        let asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
+        let config_asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
         // A team that is built from keys and local servers has files.
-        let asks = self.config().map_or_else(|| self.opened.is_empty(), asks);
+        let asks = self
+            .config()
+            .map_or_else(|| self.opened.is_empty(), config_asks);
         let is_declined = |session: &SessionDir| session.is_directory_declined(cwd);
         asks && directory_breadth_reason(cwd, &self.host).is_none()
             && !self.session.as_ref().is_some_and(is_declined)
@@ -308,38 +319,44 @@ impl SessionState {
 
     /// Opens a directory that the user added. One with protected paths is not saved with the
     /// session, because its records cannot hold them.
-    pub(crate) fn add(&mut self, added: ContextPath) {
+    pub(crate) fn add(&mut self, context: ContextPath) {
         let turn = self.turn();
-        if added.protected.is_empty() {
-            open_path(&mut self.opened, &added.path, added.permission, turn);
+        if context.protected.is_empty() {
+            open_path(&mut self.opened, &context.path, context.permission, turn);
         } else {
-            self.added.push(added);
+            self.added.push(context);
         }
     }
 
     /// Returns all open paths, first those that can be closed.
     pub(crate) fn open_paths(&self) -> Vec<OpenPath> {
-        let of_turns = self.opened.iter().map(|opened| OpenPath {
+        let turn_paths = self.opened.iter().map(|opened| OpenPath {
             path: opened.path.clone(),
             permission: opened.permission,
             source: OpenPathOrigin::Turn(opened.turn),
         });
-        let listed = |source| {
-            move |listed: &ContextPath| OpenPath {
-                path: listed.path.clone(),
-                permission: listed.permission,
+        let into_open_path = |source| {
+            move |context: &ContextPath| OpenPath {
+                path: context.path.clone(),
+                permission: context.permission,
                 source,
             }
         };
-        let added = self.added.iter().map(listed(OpenPathOrigin::Session));
+        let session_paths = self
+            .added
+            .iter()
+            .map(into_open_path(OpenPathOrigin::Session));
         let config = self
             .config()
             .map(|config| config.orchestrator.context_paths.as_slice());
-        let of_config = config
+        let config_paths = config
             .unwrap_or_default()
             .iter()
-            .map(listed(OpenPathOrigin::Config));
-        of_turns.chain(added).chain(of_config).collect()
+            .map(into_open_path(OpenPathOrigin::Config));
+        turn_paths
+            .chain(session_paths)
+            .chain(config_paths)
+            .collect()
     }
 
     /// Closes the path at index `index` of [`SessionState::open_paths`]; `None` if the config
@@ -366,8 +383,8 @@ impl SessionState {
         self.recover_missing_session(output);
         self.models = model_list(&self.host, self.arguments.models.as_deref(), output)?;
         let team = self.team(output).await?;
-        let listed = &team.config.orchestrator.context_paths;
-        reject_broad_mentions(&prompt, listed, &self.host)?;
+        let context_paths = &team.config.orchestrator.context_paths;
+        reject_broad_mentions(&prompt, context_paths, &self.host)?;
         let turn = self.turn();
         open_mentions(&mut self.opened, &prompt, turn);
         let mut config = team.config;

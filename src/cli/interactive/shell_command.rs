@@ -25,10 +25,10 @@ impl InteractiveSession {
     pub(super) async fn run_shell_command(
         &mut self,
         command: &str,
-        pasted: &[String],
+        pasted_texts: &[String],
     ) -> ShellCommandEnd {
         let is_foreign = |text: &String| text.trim_start().starts_with('!');
-        if pasted.iter().any(is_foreign) {
+        if pasted_texts.iter().any(is_foreign) {
             let error = usage_error("the pasted text starts a shell command");
             self.output
                 .error(&error.with_hint("to run it, type `!` yourself before you paste the rest"));
@@ -36,7 +36,7 @@ impl InteractiveSession {
         }
         self.keyboard.restore();
         let env = &self.state.host.env;
-        let ended = tokio::task::block_in_place(|| user_terminal::run_shell_command(command, env));
+        let result = tokio::task::block_in_place(|| user_terminal::run_shell_command(command, env));
         self.keyboard.disable_echo();
         self.keep_typed_ahead();
         let mut end = ShellCommandEnd::Ended;
@@ -49,7 +49,7 @@ impl InteractiveSession {
                 SignalRequest::End => end = ShellCommandEnd::Terminated,
             }
         }
-        match ended {
+        match result {
             Ok(Some(0)) => {}
             Ok(Some(status)) => self.output.note(&format!("exit status {status}")),
             Ok(None) => self.output.note("ended by a signal"),
