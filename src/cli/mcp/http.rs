@@ -54,10 +54,10 @@ pub(crate) fn routes(
     names: &[String],
     stop: &CancellationToken,
 ) -> Router {
-    let mut idle = SessionConfig::default();
-    idle.keep_alive = Some(SESSION_IDLE_MAX);
+    let mut session_config = SessionConfig::default();
+    session_config.keep_alive = Some(SESSION_IDLE_MAX);
     let mut sessions = LocalSessionManager::default();
-    sessions.session_config = idle;
+    sessions.session_config = session_config;
     let sessions = Arc::new(sessions);
     let hosts = LOOPBACK_NAMES
         .into_iter()

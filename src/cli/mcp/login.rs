@@ -43,14 +43,14 @@ pub(crate) fn login(
     }
     let file = token_file(host)?;
     let runtime = runtime()?;
-    let signed_in = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let signing_in = timeout(
             LOGIN_TIME_MAX,
             sign_in(&server, &file, host, arguments, output),
         );
         tokio::select! {
-            signed_in = signing_in => signed_in.unwrap_or_else(|_| Err(timeout_error())),
+            result = signing_in => result.unwrap_or_else(|_| Err(timeout_error())),
             () = stop.graceful.cancelled() => {
                 Err(Error::new(ErrorKind::Interrupted, "you are not signed in"))
             }
@@ -58,7 +58,7 @@ pub(crate) fn login(
     });
     // A thread that blocks on reading standard input cannot be woken.
     runtime.shutdown_background();
-    signed_in?;
+    result?;
     let name = &arguments.server.name;
     output.note(&format!(
         "signed in at `{name}`; credentials are in `{}`",
@@ -130,11 +130,11 @@ async fn read_pasted_url(is_answer: impl Fn(&Url) -> bool, output: &mut CliOutpu
 async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
     let mut line = Vec::new();
     loop {
-        let typed = lines.fill_buf().await.ok()?;
-        let end = typed.iter().position(|byte| *byte == b'\n');
-        let bytes = end.map_or(typed.len(), |end| end.saturating_add(1));
-        line.extend(typed.iter().take(bytes));
-        let is_over = typed.is_empty() || line.len() > PASTED_BYTES_MAX;
+        let buffer = lines.fill_buf().await.ok()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let bytes = end.map_or(buffer.len(), |end| end.saturating_add(1));
+        line.extend(buffer.iter().take(bytes));
+        let is_over = buffer.is_empty() || line.len() > PASTED_BYTES_MAX;
         lines.consume(bytes);
         if end.is_some() {
             return String::from_utf8(line).ok();
@@ -164,9 +164,10 @@ fn find_server(
         ServerTransport::Remote(remote) => Some((server.name().as_str(), remote)),
         ServerTransport::Program(_) => None,
     });
-    let (meant, others): (Vec<_>, Vec<_>) = remote.partition(|(name, _)| *name == server.name);
-    let Some((_, first)) = meant.first() else {
-        let mut names: Vec<&str> = others.into_iter().map(|(name, _)| name).collect();
+    let (named_servers, other_servers): (Vec<_>, Vec<_>) =
+        remote.partition(|(name, _)| *name == server.name);
+    let Some((_, first_server)) = named_servers.first() else {
+        let mut names: Vec<&str> = other_servers.into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();
         let message = format!("no remote server `{}`", server.name);
@@ -176,14 +177,17 @@ fn find_server(
         };
         return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
     };
-    if meant.iter().any(|(_, remote)| remote.url != first.url) {
+    if named_servers
+        .iter()
+        .any(|(_, remote)| remote.url != first_server.url)
+    {
         let message = format!(
             "agents use the name `{}` for different servers",
             server.name
         );
         return Err(Error::new(ErrorKind::Config, message).with_hint("give each a unique name"));
     }
-    Ok((*first).clone())
+    Ok((*first_server).clone())
 }
 
 fn token_file(host: &Host) -> Result<TokenFile> {

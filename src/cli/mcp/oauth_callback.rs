@@ -37,7 +37,7 @@ pub(crate) struct CallbackListener {
 impl CallbackListener {
     /// Listens on `port` of loopback, or on a free port if it is 0.
     pub(crate) async fn listen(port: u16) -> Result<Self> {
-        let failed = |error| {
+        let listen_error = |error| {
             Error::new(
                 ErrorKind::Environment,
                 format!("cannot listen on port {port} of 127.0.0.1"),
@@ -46,11 +46,10 @@ impl CallbackListener {
             .with_hint("choose another one with `--port`")
         };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let callback_url = Url::parse(&format!("http://{address}{PATH}"));
-        let callback_url =
-            callback_url.map_err(|_| Error::bug("the loopback listener has no address"))?;
+        let listener = TcpListener::bind(address).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
+        let callback_url = Url::parse(&format!("http://{address}{PATH}"))
+            .map_err(|_| Error::bug("the loopback listener has no address"))?;
         Ok(Self {
             listener,
             callback_url,
@@ -64,17 +63,17 @@ impl CallbackListener {
 
     /// Waits for a redirect that `is_wanted` accepts, and returns its address with the query.
     pub(crate) async fn wait_for_redirect(&self, is_wanted: impl Fn(&Url) -> bool) -> Url {
-        let mut open = JoinSet::new();
+        let mut requests = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if open.len() < CONNECTIONS_MAX => {
-                        open.spawn(read_request(stream, self.callback_url.clone()));
+                connection = self.listener.accept() => match connection {
+                    Ok((stream, _)) if requests.len() < CONNECTIONS_MAX => {
+                        requests.spawn(read_request(stream, self.callback_url.clone()));
                     }
                     Ok(_) => {}
                     Err(_) => sleep(ACCEPT_AGAIN).await,
                 },
-                Some(request) = open.join_next() => {
+                Some(request) = requests.join_next() => {
                     let Ok(Some((stream, url))) = request else {
                         continue;
                     };

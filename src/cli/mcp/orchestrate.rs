@@ -29,21 +29,21 @@ pub(crate) fn serve_runs(
     let template = run_template(host, arguments, output)?;
     let agents = count_noun(template.team.config.agents.len(), "agent");
     let runtime = runtime()?;
-    let served = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
         let tools = ToolServer::new(RunHandler::new(runs.clone()));
         let what = format!("runs of {agents}");
-        let served = transport.serve(tools, &what, &stop, output).await;
+        let result = transport.serve(tools, &what, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}
             () = stop.immediate.cancelled() => {}
         }
-        served
+        result
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    served.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Delivered)
 }
 
 /// Prepares the template of every run. A missing key is reported now, not to the first client.

@@ -52,37 +52,37 @@ pub(crate) fn install(
         })?,
     };
     let config = load_config_quietly(&file, host, output)?;
-    let wanted = select_packages(&config, &arguments.servers, file.name())?;
+    let uses = select_packages(&config, &arguments.servers, file.name())?;
     let store = store(host)?;
-    if wanted.is_empty() {
+    if uses.is_empty() {
         output.note(&format!(
             "no server of `{}` downloads a package",
             file.name()
         ));
         return Ok(ExitStatus::Delivered);
     }
-    let missing = wanted.into_iter().filter(|needed| {
-        let found = store.find(&needed.package);
-        match &found {
-            Ok(Some(found)) if !arguments.update => {
-                output.note(&format!("{} is installed", describe(found)));
+    let is_missing = |package_use: &PackageUse| {
+        let package = store.find(&package_use.package);
+        match &package {
+            Ok(Some(package)) if !arguments.update => {
+                output.note(&format!("{} is installed", describe(package)));
                 return false;
             }
             Ok(_) => {}
             Err(error) => output.warning(&error.to_string()),
         }
         true
-    });
-    let missing: Vec<PackageUse> = missing.collect();
-    if missing.is_empty() {
+    };
+    let missing_uses: Vec<PackageUse> = uses.into_iter().filter(is_missing).collect();
+    if missing_uses.is_empty() {
         return Ok(ExitStatus::Delivered);
     }
-    install_missing(missing, &store, arguments, host, output)
+    install_missing(missing_uses, &store, arguments, host, output)
 }
 
 /// Installs these packages, one after another.
 fn install_missing(
-    missing: Vec<PackageUse>,
+    missing_uses: Vec<PackageUse>,
     store: &PackageStore,
     arguments: &InstallArguments,
     host: &Host,
@@ -94,14 +94,14 @@ fn install_missing(
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), host.env(name)?.to_owned())))
         .collect();
-    let count = missing.len();
-    for (index, needed) in missing.into_iter().enumerate() {
+    let count = missing_uses.len();
+    for (index, package_use) in missing_uses.into_iter().enumerate() {
         let registry = arguments.registry.as_ref();
-        let domains = reachable_domains(&needed.package, registry)?;
+        let domains = reachable_domains(&package_use.package, registry)?;
         let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
         output.note(&format!(
             "installing `{}` ({} of {count}), sandbox level {}, network: {}",
-            needed.package.describe(),
+            package_use.package.describe(),
             index.saturating_add(1),
             environment.commands.sandbox_level(),
             domains.join(", ")
@@ -109,7 +109,7 @@ fn install_missing(
         let job = InstallationJob {
             store: store.clone(),
             environment: environment.commands.clone(),
-            package: needed.package,
+            package: package_use.package,
             registry: registry.cloned(),
             variables: variables.clone(),
         };
@@ -117,7 +117,7 @@ fn install_missing(
         let installed_package = runtime
             .block_on(job.run(host.hangup))
             .map_err(|error| explain_refusal(error, from))?;
-        let servers: Vec<&str> = needed.servers.iter().map(String::as_str).collect();
+        let servers: Vec<&str> = package_use.servers.iter().map(String::as_str).collect();
         output.note(&format!(
             "installed {} for {}",
             describe(&installed_package),
@@ -177,8 +177,8 @@ struct InstallationJob {
 impl InstallationJob {
     /// Installs the package in the blocking pool; a signal ends the installation.
     async fn run(self, hangup: HangupAction) -> Result<InstalledPackage> {
-        let failed = |error| Error::io("cannot start the installation", error);
-        let interrupt = CommandInterrupt::new().map_err(failed)?;
+        let start_error = |error| Error::io("cannot start the installation", error);
+        let interrupt = CommandInterrupt::new().map_err(start_error)?;
         let stop = listen(hangup)?;
         let raised = interrupt.clone();
         let installing = spawn_blocking(move || {
@@ -198,20 +198,20 @@ impl InstallationJob {
 /// Lists the installed packages.
 pub(crate) fn list(host: &Host, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
     let store = store(host)?;
-    let all = store.list()?;
-    if all.is_empty() {
+    let packages = store.list()?;
+    if packages.is_empty() {
         output.note("no package is installed; `massgen mcp install --config FILE` installs those of a config");
     }
-    for one in &all {
-        let digest = one
+    for package in &packages {
+        let digest = package
             .integrity
             .as_deref()
             .unwrap_or("no digest of the registry");
         output.result(&format!(
             "{}  {}\n    {}\n    {digest}\n",
-            describe(one),
-            one.packages.join(" "),
-            store.path().join(&one.directory),
+            describe(package),
+            package.packages.join(" "),
+            store.path().join(&package.directory),
         ))?;
     }
     Ok(ExitStatus::Delivered)
@@ -224,16 +224,16 @@ pub(crate) fn uninstall(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let store = store(host)?;
-    for written in &arguments.packages {
-        let removed = store.remove(written)?;
-        if removed.is_empty() {
+    for name in &arguments.packages {
+        let removed_packages = store.remove(name)?;
+        if removed_packages.is_empty() {
             return Err(
-                usage_error(format!("the package `{written}` is not installed"))
+                usage_error(format!("the package `{name}` is not installed"))
                     .with_hint("`massgen mcp list` lists those that are"),
             );
         }
-        for one in &removed {
-            output.note(&format!("removed {}", describe(one)));
+        for package in &removed_packages {
+            output.note(&format!("removed {}", describe(package)));
         }
     }
     Ok(ExitStatus::Delivered)
@@ -242,11 +242,11 @@ pub(crate) fn uninstall(
 /// Returns the packages of the servers of a config, or of those with these names.
 fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<PackageUse>> {
     let mut uses: BTreeMap<String, PackageUse> = BTreeMap::new();
-    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let mut known_servers: BTreeSet<&str> = BTreeSet::new();
     let mut fetching: BTreeSet<&str> = BTreeSet::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
         let name = server.name().as_str();
-        known.insert(name);
+        known_servers.insert(name);
         let is_meant = names.is_empty() || names.iter().any(|wanted| wanted == name);
         let ServerTransport::Program(program) = &server.link else {
             continue;
@@ -268,29 +268,29 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
         if fetching.contains(name.as_str()) {
             continue;
         }
-        let message = if known.contains(name.as_str()) {
+        let message = if known_servers.contains(name.as_str()) {
             format!("the server `{name}` downloads no package that can be installed")
         } else {
             format!("`{file}` has no server `{name}`")
         };
-        let all: Vec<&str> = fetching.into_iter().collect();
-        let hint = match all.as_slice() {
+        let server_names: Vec<&str> = fetching.into_iter().collect();
+        let hint = match server_names.as_slice() {
             [] => "no server of it downloads a package".to_owned(),
-            all => format!("servers with a package: {}", all.join(", ")),
+            server_names => format!("servers with a package: {}", server_names.join(", ")),
         };
         return Err(Error::new(ErrorKind::Config, message).with_hint(hint));
     }
     Ok(uses.into_values().collect())
 }
 
-fn describe(one: &InstalledPackage) -> String {
-    let digits: String = one.sha256.chars().take(DIGITS_SHOWN).collect();
+fn describe(package: &InstalledPackage) -> String {
+    let digits: String = package.sha256.chars().take(DIGITS_SHOWN).collect();
     format!(
         "{} {} ({}, {} kB, sha256 {digits}…)",
-        one.name,
-        one.version,
-        count_noun(one.files, "file"),
-        one.bytes / 1000
+        package.name,
+        package.version,
+        count_noun(package.files, "file"),
+        package.bytes / 1000
     )
 }
 

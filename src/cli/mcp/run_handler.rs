@@ -87,8 +87,8 @@ impl RunHandler {
             "cancel" => self.cancel(parse_arguments(arguments)?, context).await,
             name => {
                 let message = format!("there is no tool `{name}` here: see `tools/list`");
-                let unknown = ErrorData::invalid_params(message, None);
-                Err(ToolCallError::Protocol(unknown))
+                let error = ErrorData::invalid_params(message, None);
+                Err(ToolCallError::Protocol(error))
             }
         }
     }
@@ -98,10 +98,11 @@ impl RunHandler {
         RunTaskRequest { task, wait }: RunTaskRequest,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolCallError> {
-        let started = self.runs.begin(&task).await?;
-        let run = Arc::clone(&started.run);
+        let started_run = self.runs.begin(&task).await?;
+        let run = Arc::clone(&started_run.run);
         if wait {
-            self.wait(started, CancelPolicy::EndsRun, context).await?;
+            self.wait(started_run, CancelPolicy::EndsRun, context)
+                .await?;
         }
         Ok(success_result(run.status()))
     }
@@ -113,8 +114,9 @@ impl RunHandler {
     ) -> Result<CallToolResult, ToolCallError> {
         let run = self.runs.find(&run)?;
         if wait {
-            let started = StartedRun::subscribe(Arc::clone(&run));
-            self.wait(started, CancelPolicy::LeavesRun, context).await?;
+            let started_run = StartedRun::subscribe(Arc::clone(&run));
+            self.wait(started_run, CancelPolicy::LeavesRun, context)
+                .await?;
         }
         Ok(success_result(run.status()))
     }
@@ -139,19 +141,20 @@ impl RunHandler {
     ) -> Result<CallToolResult, ToolCallError> {
         let run = self.runs.find(&run)?;
         run.stop().graceful.cancel();
-        let started = StartedRun::subscribe(Arc::clone(&run));
-        self.wait(started, CancelPolicy::LeavesRun, context).await?;
+        let started_run = StartedRun::subscribe(Arc::clone(&run));
+        self.wait(started_run, CancelPolicy::LeavesRun, context)
+            .await?;
         Ok(success_result(run.status()))
     }
 
     /// Waits until a run has ended, and sends progress notifications if the client asked for them.
     async fn wait(
         &self,
-        started: StartedRun,
+        started_run: StartedRun,
         on_cancel: CancelPolicy,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ToolCallError> {
-        let StartedRun { run, mut updates } = started;
+        let StartedRun { run, mut updates } = started_run;
         let Ok(_waits) = self.waiting.try_acquire() else {
             let name = run.name().unwrap_or_default();
             let message = format!("{WAITING_MAX} calls wait already; the run is `{name}`");
@@ -174,10 +177,10 @@ impl RunHandler {
                     if on_cancel == CancelPolicy::EndsRun {
                         run.stop().graceful.cancel();
                     }
-                    let cancelled = ErrorData::internal_error("the call was cancelled", None);
-                    return Err(ToolCallError::Protocol(cancelled));
+                    let error = ErrorData::internal_error("the call was cancelled", None);
+                    return Err(ToolCallError::Protocol(error));
                 }
-                received = updates.recv() => match received {
+                update = updates.recv() => match update {
                     Ok(sentence) => progress.notify(&sentence).await,
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Ok(()),
@@ -200,8 +203,8 @@ impl ProgressNotifier<'_> {
     async fn notify(&mut self, sentence: &str) {
         self.steps = self.steps.saturating_add(1);
         if let Some(token) = self.token.clone() {
-            let progress = ProgressNotificationParam::new(token, f64::from(self.steps));
-            let progress = progress.with_message(sentence);
+            let progress =
+                ProgressNotificationParam::new(token, f64::from(self.steps)).with_message(sentence);
             // A closed client is noticed when its answer is sent.
             let _result = self.context.peer.notify_progress(progress).await;
         }
@@ -222,10 +225,8 @@ fn success_result(content: Value) -> CallToolResult {
 
 /// Formats an error for a client: the error, its causes and its hints.
 fn error_result(error: &Error) -> CallToolResult {
-    let hints = error.hints().iter();
-    let lines =
-        std::iter::once(format!("{error:#}")).chain(hints.map(|hint| format!("hint: {hint}")));
-    let lines: Vec<String> = lines.collect();
+    let hints = error.hints().iter().map(|hint| format!("hint: {hint}"));
+    let lines: Vec<String> = std::iter::once(format!("{error:#}")).chain(hints).collect();
     CallToolResult::error(vec![ContentBlock::text(lines.join("\n"))])
 }
 

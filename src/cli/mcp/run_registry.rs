@@ -123,26 +123,26 @@ impl RunRegistry {
             park: self.0.stop.park.child_token(),
         };
         let run = Arc::new(TrackedRun::new(stop));
-        let started = StartedRun::subscribe(Arc::clone(&run));
+        let started_run = StartedRun::subscribe(Arc::clone(&run));
         tokio::spawn(self.clone().execute(prompt, Arc::clone(&run), slot));
         run.wait_for_name().await.map_err(not_started_error)?;
-        let mut known = self.lock_runs();
-        known.push(run);
-        if known.len() > KNOWN_MAX
-            && let Some(oldest) = known.iter().position(|run| run.is_ended())
+        let mut runs = self.lock_runs();
+        runs.push(run);
+        if runs.len() > KNOWN_MAX
+            && let Some(oldest) = runs.iter().position(|run| run.is_ended())
         {
-            known.remove(oldest);
+            runs.remove(oldest);
         }
-        Ok(started)
+        Ok(started_run)
     }
 
     /// Returns the run with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<TrackedRun>> {
-        let known = self.lock_runs();
-        let mut named = known
+        let runs = self.lock_runs();
+        let mut matching_runs = runs
             .iter()
             .filter(|run| run.name().as_deref() == Some(name));
-        named.next().cloned().ok_or_else(|| {
+        matching_runs.next().cloned().ok_or_else(|| {
             usage_error(format!("this server knows no run `{name}`"))
                 .with_hint("name one that `run_task` of this server has given")
                 .with_hint("a person sees all: `massgen logs list`")
@@ -169,7 +169,7 @@ impl RunRegistry {
                 .with_hint("or starts this server with `--allow-apply`"));
         }
         let _alone = self.0.apply_lock.lock().await;
-        let applied = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let arguments = ApplyArguments {
                 run: request.run,
                 agent: request.agent,
@@ -185,8 +185,8 @@ impl RunRegistry {
             output_bytes.extend(notes);
             Ok((status, String::from_utf8_lossy(&output_bytes).into_owned()))
         });
-        let failed = |_| Error::bug("applying the delivery failed unexpectedly");
-        applied.await.map_err(failed)?
+        let panic_error = |_| Error::bug("applying the delivery failed unexpectedly");
+        task.await.map_err(panic_error)?
     }
 
     /// Waits until no run is active.
@@ -197,8 +197,8 @@ impl RunRegistry {
     /// Executes a run to its end, which is recorded in `run` even if the run panics.
     async fn execute(self, prompt: ParsedPrompt, run: Arc<TrackedRun>, slot: OwnedSemaphorePermit) {
         let execution = tokio::spawn(self.execute_run(prompt, Arc::clone(&run)));
-        let failed = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
-        let (outcome, warnings) = execution.await.unwrap_or_else(failed);
+        let panic_error = |_| (Err(Error::bug("the run failed unexpectedly")), Vec::new());
+        let (outcome, warnings) = execution.await.unwrap_or_else(panic_error);
         run.end(&outcome, &warnings);
         drop(slot);
     }
@@ -292,8 +292,8 @@ impl RunRegistry {
 
     fn busy_error(&self) -> Error {
         let runs = count_noun(usize::try_from(self.0.parallel).unwrap_or(1), "run");
-        let known = self.lock_runs();
-        let active = known.iter().filter(|run| !run.is_ended());
+        let all_runs = self.lock_runs();
+        let active = all_runs.iter().filter(|run| !run.is_ended());
         let names: Vec<String> = active.filter_map(|run| run.name()).collect();
         let message = format!("no more than {runs} may run at the same time");
         Error::new(ErrorKind::Limit, message).with_hint(format!(

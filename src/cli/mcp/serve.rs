@@ -24,19 +24,19 @@ pub(crate) fn serve_tools(
 ) -> Result<ExitStatus> {
     let tools = ToolHandler::new(gate, offers);
     let runtime = runtime()?;
-    let served = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let count = count_noun(tools.count(), "tool");
         let shared = ToolServer::new(tools.clone());
-        let served = transport.serve(shared, &count, &stop, output).await;
+        let result = transport.serve(shared, &count, &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
         // Dropping this ends the programs of MCP servers while the runtime can still wait for them.
         drop(tools);
-        served
+        result
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    served.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Delivered)
 }
 
 /// Waits for the calls that are being executed; a second signal ends the wait.
