@@ -103,27 +103,27 @@ impl SignalListener {
 /// Waits for the command of the task `running`; on a signal that would end massgen, it first ends
 /// the command through `interrupt`.
 pub(crate) async fn wait_or_interrupt<T>(
-    mut running: JoinHandle<T>,
+    mut task: JoinHandle<T>,
     stop: &ShutdownSignal,
     interrupt: &CommandInterrupt,
 ) -> Result<T> {
-    let ended = tokio::select! {
-        ended = &mut running => ended,
+    let outcome = tokio::select! {
+        outcome = &mut task => outcome,
         () = stop.graceful.cancelled() => {
             interrupt.raise();
-            running.await
+            task.await
         }
     };
-    ended.map_err(|error| Error::bug(format!("a command failed: {error}")))
+    outcome.map_err(|error| Error::bug(format!("a command failed: {error}")))
 }
 
 fn subscribe_signal(kind: SignalKind) -> Result<Signal> {
-    let failed = |error| {
+    let signal_error = |error| {
         Error::new(ErrorKind::Environment, "cannot receive signals")
             .with_source(error)
             .with_hint("check the limit of open files: `ulimit -n`")
     };
-    signal(kind).map_err(failed)
+    signal(kind).map_err(signal_error)
 }
 
 async fn wait_for_hangup(hangups: Option<&mut Signal>) {

@@ -74,13 +74,13 @@ impl JsonReport {
             return Ok(());
         }
         let pieces = self.speeches.apply(event);
-        let written = pieces
+        let result = pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
         if event.is_streamed() {
-            written
+            result
         } else {
-            written.and(self.write_event(&event.without_log_fields(), output))
+            result.and(self.write_event(&event.without_log_fields(), output))
         }
     }
 
@@ -91,8 +91,8 @@ impl JsonReport {
         error: Option<&Error>,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        let rest = self.speeches.end_all();
-        let written = rest
+        let last_pieces = self.speeches.end_all();
+        let write_result = last_pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
         let builder = std::mem::take(&mut self.result_builder);
@@ -102,7 +102,7 @@ impl JsonReport {
             warnings: output.warnings(),
             elapsed: self.since_start.elapsed(),
         });
-        written.and(self.line(&result, output))
+        write_result.and(self.line(&result, output))
     }
 
     fn write_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {

@@ -43,11 +43,10 @@ impl LineBuffer {
             (None, Some(too_long)) => self.line_break_before(too_long),
             (None, None) => return None,
         };
-        let (line, rest) = self.rest.split_at_checked(end)?;
-        let line = line.trim_end().to_owned();
+        let (head, tail) = self.rest.split_at_checked(end)?;
+        let line = head.trim_end().to_owned();
         // Strip only the space or newline that ended the line, and keep the indentation.
-        let rest = rest.strip_prefix(['\n', ' ']).unwrap_or(rest).to_owned();
-        self.rest = rest;
+        self.rest = tail.strip_prefix(['\n', ' ']).unwrap_or(tail).to_owned();
         Some(line)
     }
 

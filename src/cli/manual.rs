@@ -81,9 +81,9 @@ complete -c massgen -l sandbox -r -a '(__massgen_values)'
 /// Prints the completion script of a shell.
 pub(crate) fn completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()> {
     let mut command = CliArguments::command();
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, "massgen", &mut script);
-    let script = String::from_utf8_lossy(&script).into_owned();
+    let mut script_bytes = Vec::new();
+    clap_complete::generate(shell, &mut command, "massgen", &mut script_bytes);
+    let script = String::from_utf8_lossy(&script_bytes).into_owned();
     output.result(&if shell == Shell::Bash {
         with_bash_values(&script)?
     } else if shell == Shell::Zsh {
@@ -96,18 +96,18 @@ pub(crate) fn completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()
 }
 
 fn with_bash_values(script: &str) -> Result<String> {
-    let named = |registration: &str| {
+    let with_values = |registration: &str| {
         registration
             .replace("_massgen ", "_massgen_values ")
             .replace("-o bashdefault", "-o filenames -o bashdefault")
     };
-    let registered = script
-        .replace(BASH_REGISTRATION, &named(BASH_REGISTRATION))
-        .replace(OLD_BASH_REGISTRATION, &named(OLD_BASH_REGISTRATION));
-    if registered == script {
+    let new_script = script
+        .replace(BASH_REGISTRATION, &with_values(BASH_REGISTRATION))
+        .replace(OLD_BASH_REGISTRATION, &with_values(OLD_BASH_REGISTRATION));
+    if new_script == script {
         return Err(Error::bug("the script for bash registers nothing"));
     }
-    Ok(BASH_VALUES.to_owned() + &registered)
+    Ok(BASH_VALUES.to_owned() + &new_script)
 }
 
 fn with_zsh_values(script: &str) -> Result<String> {

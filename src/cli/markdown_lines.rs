@@ -19,7 +19,7 @@ fn push(row: &mut StyledRow, style: TextStyle, text: &str) {
         return;
     }
     match row.last_mut() {
-        Some((last, before)) if *last == style => before.push_str(text),
+        Some((last_style, before)) if *last_style == style => before.push_str(text),
         Some(_) | None => row.push((style, text.to_owned())),
     }
 }
@@ -194,8 +194,8 @@ impl LineWriter {
             .map(|row| cells(row, TextStyle::Plain))
             .collect();
         let column_width = |column: usize| {
-            let all = std::iter::once(&head).chain(&rows);
-            let widths = all.filter_map(|row| row.get(column).map(width_of));
+            let all_rows = std::iter::once(&head).chain(&rows);
+            let widths = all_rows.filter_map(|row| row.get(column).map(width_of));
             widths.max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..head.len()).map(column_width).collect();

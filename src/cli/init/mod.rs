@@ -87,23 +87,23 @@ fn team_from_flags(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<FirstTeam> {
-    let named = agents_from_flags(arguments, host, output)?;
-    let agents = if named.is_empty() {
+    let flag_agents = agents_from_flags(arguments, host, output)?;
+    let agents = if flag_agents.is_empty() {
         let logins = find_logins(host);
         let candidates = find_candidates(host, &logins)?;
         for line in found_lines(&candidates, &logins) {
             output.note(&line);
         }
-        let chosen = unasked_choice(candidates)?;
-        if let Some(hint) = second_agent_hint(&chosen) {
+        let default_agents = unasked_choice(candidates)?;
+        if let Some(hint) = second_agent_hint(&default_agents) {
             output.note(&hint);
         }
-        chosen
+        default_agents
     } else {
-        named
+        flag_agents
     };
     let path = match &arguments.path {
-        Some(typed) => Some(parse_directory(typed, host)?),
+        Some(text) => Some(parse_directory(text, host)?),
         None if arguments.no_path => None,
         None => default_directory(host),
     };
@@ -125,15 +125,15 @@ fn ask_team(
     host: &Host,
     dialogue: &mut InitDialogue<'_, '_>,
 ) -> Result<FirstTeam> {
-    let named = agents_from_flags(arguments, host, dialogue.output)?;
-    let agents = if named.is_empty() {
+    let flag_agents = agents_from_flags(arguments, host, dialogue.output)?;
+    let agents = if flag_agents.is_empty() {
         let logins = find_logins(host);
         dialogue.ask_agents(&find_candidates(host, &logins)?, &logins)?
     } else {
-        named
+        flag_agents
     };
     let path = match &arguments.path {
-        Some(typed) => Some(parse_directory(typed, host)?),
+        Some(text) => Some(parse_directory(text, host)?),
         None if arguments.no_path => None,
         None => dialogue.ask_directory(host)?,
     };

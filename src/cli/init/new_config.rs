@@ -63,13 +63,13 @@ impl NewConfig {
     /// # Errors
     /// The check found errors, or the file that the user named cannot hold this team.
     pub(super) fn new(team: &FirstTeam, arguments: &InitArguments, host: &Host) -> Result<Self> {
-        let named = arguments
+        let named_destination = arguments
             .output
             .as_deref()
             .map(ConfigDestination::parse)
             .transpose()?;
         let found_config = ConfigDestination::parse(FOUND_CONFIG)?;
-        let destination = named.as_ref().unwrap_or(&found_config);
+        let destination = named_destination.as_ref().unwrap_or(&found_config);
         let origin = ConfigOrigin {
             name: destination.path().to_string(),
             directory: Some(host.cwd.clone()),
@@ -77,20 +77,20 @@ impl NewConfig {
         let (env, packages) = (host.config_variables(), BTreeSet::new());
         let context = config_context(host, &env, &packages);
         let check = team.to_draft().check(&origin, &context);
-        let Some(loaded) = check.loaded else {
+        let Some(loaded_config) = check.loaded else {
             return Err(invalid_team_error(&check.findings));
         };
-        let mut uses = loaded.restricted_uses;
+        let mut uses = loaded_config.restricted_uses;
         uses.extend(team.restricted_uses());
         let is_restricted = || reject_outside_reach(&uses, FOUND_CONFIG, &host.cwd);
-        let (destination, must_be_named) = match named {
-            Some(named) if named.is_found_config() => {
+        let (destination, must_be_named) = match named_destination {
+            Some(named_destination) if named_destination.is_found_config() => {
                 is_restricted().map_err(|error| {
                     error.with_hint("write another file: massgen init --output team.yaml")
                 })?;
-                (named, false)
+                (named_destination, false)
             }
-            Some(named) => (named, false),
+            Some(named_destination) => (named_destination, false),
             None => match is_restricted() {
                 Ok(()) => (found_config, false),
                 Err(error) if error.kind() == ErrorKind::Config => {
@@ -102,7 +102,9 @@ impl NewConfig {
         let findings = check.findings.iter().map(finding_line);
         Ok(Self {
             destination,
-            warnings: findings.chain(signed_out_warning(&loaded.config)).collect(),
+            warnings: findings
+                .chain(signed_out_warning(&loaded_config.config))
+                .collect(),
             yaml: check.yaml,
             must_be_named,
         })
@@ -143,12 +145,13 @@ impl NewConfig {
         let write = |replaces: Option<&str>| {
             write_config(&host.cwd, &self.destination, &self.yaml, replaces)
         };
-        let mut written = write(None)?;
-        if let (ConfigWrite::Occupied { digest }, ReplaceConsent::Given) = (&written, consent) {
-            written = write(Some(digest))?;
+        let mut write_outcome = write(None)?;
+        if let (ConfigWrite::Occupied { digest }, ReplaceConsent::Given) = (&write_outcome, consent)
+        {
+            write_outcome = write(Some(digest))?;
         }
         let path = self.path();
-        if written != ConfigWrite::Written {
+        if write_outcome != ConfigWrite::Written {
             return Err(usage_error(format!("`{path}` exists already"))
                 .with_hint("replace it: add `--force`")
                 .with_hint("or write another file: add `--output FILE`"));

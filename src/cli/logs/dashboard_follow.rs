@@ -53,9 +53,9 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
     }
     let tail = LogTail::open(&log.events)?;
     let runtime = call_runtime()?;
-    let ended = runtime.block_on(follow_lines(tail, log, host));
+    let result = runtime.block_on(follow_lines(tail, log, host));
     runtime.shutdown_timeout(CALLS_END_MAX);
-    ended
+    result
 }
 
 async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> {
@@ -95,8 +95,8 @@ async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> 
                 return Ok(());
             }
         }
-        let now = if is_over { clock.last } else { clock.now() };
-        terminal.on_due(now)?;
+        let elapsed = if is_over { clock.last } else { clock.now() };
+        terminal.on_due(elapsed)?;
         if is_over && !terminal.has_dashboard() {
             return Ok(());
         }

@@ -67,15 +67,15 @@ fn to_text(
     outcome: &str,
     columns: Option<usize>,
 ) -> String {
-    let started = summary.started.as_deref().and_then(LocalDateTime::parse);
-    let started = started.map_or_else(|| "-".to_owned(), |started| started.list_format());
+    let start_time = summary.started.as_deref().and_then(LocalDateTime::parse);
+    let started = start_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
     let seconds = summary.seconds.map(Duration::try_from_secs_f64);
     let took = seconds
         .and_then(std::result::Result::ok)
         .map_or_else(|| "-".to_owned(), format_duration);
     let tokens = summary.input_tokens.saturating_add(summary.output_tokens);
-    let cost = summary.cost_usd.filter(|cost| *cost > Money::ZERO);
-    let cost = cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));
+    let known_cost = summary.cost_usd.filter(|cost| *cost > Money::ZERO);
+    let cost = known_cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));
     let name = run.name();
     let mut line = match columns {
         Some(..START_COLUMNS) => format!("{name}  {outcome:<14}  "),

@@ -63,16 +63,16 @@ struct ShownLog {
 
 impl ShownLog {
     /// Finds the log of the run, or of the pipeline, that `wanted` names in this directory.
-    fn find(wanted: &str, host: &Host) -> Result<Self> {
-        if !pipelines::is_name(wanted) {
-            let run = find_run(wanted, host)?;
+    fn find(name: &str, host: &Host) -> Result<Self> {
+        if !pipelines::is_name(name) {
+            let run = find_run(name, host)?;
             return Ok(Self {
                 name: run.name(),
                 events: run.events_file(),
                 limits: run.limits(),
             });
         }
-        let pipeline = pipelines::find(wanted, &pipelines_directory(host))?;
+        let pipeline = pipelines::find(name, &pipelines_directory(host))?;
         // One that came along with a project is refused.
         pipeline.record()?;
         if !pipeline.has_log() {
@@ -114,8 +114,8 @@ fn note_undone(log: &ShownLog, form: ReportFormat, host: &Host, output: &mut Cli
 }
 
 /// Finds the run `wanted` of this directory.
-pub(crate) fn find_run(wanted: &str, host: &Host) -> Result<RunDir> {
-    runs::find(wanted, &logs_directory(host), &host.cwd)
+pub(crate) fn find_run(name: &str, host: &Host) -> Result<RunDir> {
+    runs::find(name, &logs_directory(host), &host.cwd)
 }
 
 /// Returns the directory of the records of this directory's runs.
