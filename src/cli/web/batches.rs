@@ -61,23 +61,23 @@ pub(super) async fn list(State(server): State<WebServer>) -> ApiResult {
 }
 
 /// Returns the newest batches. Those that came along with the project are left out.
-fn list_batches(all: &[BatchDir]) -> Result<Value> {
+fn list_batches(batches: &[BatchDir]) -> Result<Value> {
     let mut rows = Vec::new();
-    for batch in all.iter().take(BATCHES_MAX) {
+    for batch in batches.iter().take(BATCHES_MAX) {
         if let Ok(record) = batch.record() {
-            let finished = batch.finished_count()?;
-            let is_open = finished < usize::try_from(record.cells).unwrap_or(usize::MAX);
+            let finished_cells = batch.finished_count()?;
+            let is_open = finished_cells < usize::try_from(record.cells).unwrap_or(usize::MAX);
             rows.push(json!({
                 "id": batch.name(),
                 "tasks": record.tasks_name,
                 "began": record.began,
                 "cells": record.cells,
-                "finished": finished,
+                "finished": finished_cells,
                 "is_cancelled": is_open && batch.is_cancelled(),
             }));
         }
     }
-    Ok(json!({"batches": rows, "has_more": all.len() > BATCHES_MAX}))
+    Ok(json!({"batches": rows, "has_more": batches.len() > BATCHES_MAX}))
 }
 
 /// Answers `GET /api/batches/{id}`: the state of a batch, its table by tag, and some of its cells.
@@ -97,14 +97,14 @@ pub(super) async fn batch(
 /// Finds the batch with this name.
 pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<BatchDir> {
     let batches = batches_directory(server.host());
-    let wanted = id.clone();
+    let batch_id = id.clone();
     let finding = move || {
-        let found = batches::find_by_name(&wanted, &batches)?;
+        let batch = batches::find_by_name(&batch_id, &batches)?;
         // One that came along with the project is refused.
-        found.map(|batch| batch.record().map(|_| batch)).transpose()
+        batch.map(|batch| batch.record().map(|_| batch)).transpose()
     };
-    let found = run_blocking(finding).await?;
-    found.ok_or_else(|| ApiError::not_found(format!("no batch `{id}`")))
+    let batch = run_blocking(finding).await?;
+    batch.ok_or_else(|| ApiError::not_found(format!("no batch `{id}`")))
 }
 
 fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
@@ -112,7 +112,7 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     let survey = batch.survey::<CellResult>(record.cells)?;
     let report = BatchReport::from_survey(batch, &record, &survey)?;
     let failures = WatchedCells::select(batch, &survey).failures;
-    let failures = failures.into_iter().map(|failure| {
+    let failure_rows = failures.into_iter().map(|failure| {
         json!({
             "id": failure.id,
             "state": failure.state,
@@ -122,14 +122,14 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
     });
     let rows = tag_rows(&survey.results);
     let open_cells = survey.begun.iter().map(ListedCell::Begun);
-    let ended = survey.results.iter().map(ListedCell::Ended);
-    let matching: Vec<ListedCell<'_>> = open_cells
-        .chain(ended)
+    let ended_cells = survey.results.iter().map(ListedCell::Ended);
+    let matching_cells: Vec<ListedCell<'_>> = open_cells
+        .chain(ended_cells)
         .filter(|cell| cell.matches(query))
         .collect();
     let limit = query.limit.unwrap_or(CELLS_DEFAULT).min(CELLS_MAX);
-    let shown = matching.iter().skip(query.offset).take(limit);
-    let cells = shown
+    let page_cells = matching_cells.iter().skip(query.offset).take(limit);
+    let cells = page_cells
         .map(|cell| cell.to_json(batch))
         .collect::<Result<Vec<_>>>()?;
     Ok(json!({
@@ -141,11 +141,11 @@ fn batch_json(batch: &BatchDir, query: &CellsQuery) -> Result<Value> {
         "money": report.money_json(),
         "pause": report.pause,
         "is_cancelled": report.is_cancelled,
-        "failures": failures.collect::<Vec<_>>(),
+        "failures": failure_rows.collect::<Vec<_>>(),
         "rows": rows.iter().take(ROWS_MAX).collect::<Vec<&TagRow>>(),
         "more_rows": rows.len().saturating_sub(ROWS_MAX),
         "cells": cells,
-        "matching": matching.len(),
+        "matching": matching_cells.len(),
     }))
 }
 
@@ -181,8 +181,8 @@ impl ListedCell<'_> {
     }
 
     fn to_json(&self, batch: &BatchDir) -> Result<Value> {
-        let run = LoggedRun::of_cell(batch, self.id())?;
-        let run = run.map(|run| run.name().to_owned());
+        let logged_run = LoggedRun::of_cell(batch, self.id())?;
+        let run = logged_run.map(|run| run.name().to_owned());
         Ok(match self {
             ListedCell::Begun(cell) => json!({
                 "id": cell.id,

@@ -198,17 +198,17 @@ pub(super) async fn browse(
 }
 
 /// Refuses a typed path that leads out of the directory by its text alone.
-fn expect_inside(typed: &str) -> ApiResult<()> {
-    let is_outside = typed.starts_with('/')
-        || typed.starts_with('~')
-        || typed.contains('\0')
-        || typed.split('/').any(|name| name == "..");
+fn expect_inside(path: &str) -> ApiResult<()> {
+    let is_outside = path.starts_with('/')
+        || path.starts_with('~')
+        || path.contains('\0')
+        || path.split('/').any(|name| name == "..");
     if is_outside {
         let message = "the path leads out of the directory of the server";
         return Err(ApiError::invalid(message)
             .with_hint("type a path below it; a mention of another one needs no lookup"));
     }
-    if typed.len() > PATH_BYTES_MAX {
+    if path.len() > PATH_BYTES_MAX {
         let message = format!("the path is longer than {PATH_BYTES_MAX} bytes");
         return Err(ApiError::invalid(message));
     }
@@ -223,22 +223,22 @@ fn find_files(
     request: &BrowseRequest,
     slot: OwnedSemaphorePermit,
 ) -> ApiResult<Value> {
-    let typed = request.path.as_str();
-    let directory = typed
+    let prefix = request.path.as_str();
+    let directory = prefix
         .rfind('/')
-        .and_then(|end| typed.get(..=end))
+        .and_then(|end| prefix.get(..=end))
         .unwrap_or_default();
     if !is_inside(&base.join(directory), resolve_path(base)) {
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let suggestions = finder.query(typed, request.entries_max(), request.time_max());
+    let suggestions = finder.query(prefix, request.entries_max(), request.time_max());
     drop(slot);
-    Ok(to_json(&suggestions, typed, directory))
+    Ok(to_json(&suggestions, prefix, directory))
 }
 
 /// Names are relative to the typed directory if all of them are in it.
-fn to_json(suggestions: &FileSuggestions, typed: &str, directory: &str) -> Value {
+fn to_json(suggestions: &FileSuggestions, prefix: &str, directory: &str) -> Value {
     let is_below = |row: &FileSuggestion| row.name.starts_with(directory);
     let path = if suggestions.rows.iter().all(is_below) {
         directory
@@ -257,14 +257,14 @@ fn to_json(suggestions: &FileSuggestions, typed: &str, directory: &str) -> Value
         if let (IndexEntryKind::File, Some(language)) = (row.kind, language(name)) {
             entry.insert("language".to_owned(), language.into());
         }
-        let wanted = typed.strip_prefix(path).unwrap_or(typed);
-        let matched: Vec<Value> = matched_ranges(wanted, name)
+        let query = prefix.strip_prefix(path).unwrap_or(prefix);
+        let ranges: Vec<Value> = matched_ranges(query, name)
             .into_iter()
             .map(|part| json!([part.start, part.end]))
             .collect();
         // Hidden characters are sent as escapes, which moves those after them.
-        if !matched.is_empty() && !name.chars().any(is_hidden) {
-            entry.insert("match".to_owned(), matched.into());
+        if !ranges.is_empty() && !name.chars().any(is_hidden) {
+            entry.insert("match".to_owned(), ranges.into());
         }
         let rel = RelPath::new(&row.name);
         if rel.is_some_and(|rel| protected_name(&rel, &[]).is_some()) {
@@ -283,8 +283,8 @@ fn to_json(suggestions: &FileSuggestions, typed: &str, directory: &str) -> Value
 
 fn language(name: &str) -> Option<&'static str> {
     let extension = Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
-    let mut known = LANGUAGES.iter();
-    let (_, language) = known.find(|(known, _)| *known == extension)?;
+    let mut languages = LANGUAGES.iter();
+    let (_, language) = languages.find(|(ending, _)| *ending == extension)?;
     Some(language)
 }
 

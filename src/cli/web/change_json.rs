@@ -19,22 +19,22 @@ const DIGEST_BYTES: usize = 16;
 /// Returns the hunks of a change; there are none if one of its sides is not text.
 pub(super) fn hunks_of(difference: &DeliveryDifference) -> Vec<DiffHunk> {
     match (side_text(&difference.before), side_text(&difference.after)) {
-        (Some(old), Some(new)) => hunks(&LineDiff::new(old, new)),
+        (Some(old_text), Some(new_text)) => hunks(&LineDiff::new(old_text, new_text)),
         _ => Vec::new(),
     }
 }
 
 /// Returns a short digest of a hunk.
 pub(super) fn hunk_digest(hunk: &DiffHunk) -> String {
-    let mut digest = Sha256::new();
-    digest.update(hunk.header());
+    let mut hasher = Sha256::new();
+    hasher.update(hunk.header());
     for (side, line) in &hunk.lines {
-        digest.update([b'\n']);
-        digest.update(side_word(*side));
-        digest.update([b' ']);
-        digest.update(line);
+        hasher.update([b'\n']);
+        hasher.update(side_word(*side));
+        hasher.update([b' ']);
+        hasher.update(line);
     }
-    let digest = digest.finalize();
+    let digest = hasher.finalize();
     to_hex(digest.get(..DIGEST_BYTES).unwrap_or(&digest))
 }
 
@@ -52,7 +52,7 @@ pub(super) fn change_json(
     let (added, removed) = counts.fold((0_usize, 0_usize), |(added, removed), (more, less)| {
         (added.saturating_add(more), removed.saturating_add(less))
     });
-    let shown: Vec<Value> = if is_long {
+    let hunk_list: Vec<Value> = if is_long {
         Vec::new()
     } else {
         let hunks = hunks.iter().enumerate();
@@ -72,7 +72,7 @@ pub(super) fn change_json(
         "added": added,
         "removed": removed,
         "too_long": is_long,
-        "hunks": shown,
+        "hunks": hunk_list,
     })
 }
 

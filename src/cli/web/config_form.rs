@@ -107,8 +107,7 @@ fn vendor_json(server: &WebServer, vendor: &Vendor, env: &ConfigVariables) -> Va
     let vendor_rows = rows.filter(|row| row.vendor.as_deref() == Some(vendor.name));
     let mut models: Vec<&str> = vendor_rows.map(|row| row.name.as_str()).collect();
     models.dedup();
-    let variables = vendor.key_variables.iter();
-    let variables = variables.map(|name| {
+    let variables = vendor.key_variables.iter().map(|name| {
         json!({
             "name": name,
             "is_set": env.get_non_empty(name).is_some(),
@@ -190,19 +189,19 @@ pub(super) async fn save(
         let destination = ConfigDestination::parse(&request.path)?;
         let name = destination.path().to_string();
         let draft_check = check_draft(&server, &request.draft, &name);
-        let Some(loaded) = &draft_check.loaded else {
+        let Some(loaded_config) = &draft_check.loaded else {
             return Err(Error::new(ErrorKind::Config, "the draft has errors")
                 .with_hint("correct the answers that the check names"));
         };
-        prepare_destination(&server, &destination, loaded)?;
+        prepare_destination(&server, &destination, loaded_config)?;
         let directory = &server.host().cwd;
         let replaces = request.replaces.as_deref();
-        let written = write_config(directory, &destination, &draft_check.yaml, replaces)?;
-        Ok((destination, written))
+        let outcome = write_config(directory, &destination, &draft_check.yaml, replaces)?;
+        Ok((destination, outcome))
     };
-    let (destination, written) = run_blocking(saving).await?;
+    let (destination, outcome) = run_blocking(saving).await?;
     let path = destination.path().to_string();
-    match written {
+    match outcome {
         ConfigWrite::Written => Ok(JsonReply(json!({
             "path": path,
             "commands": commands(&destination),
@@ -221,13 +220,13 @@ pub(super) async fn save(
 fn prepare_destination(
     server: &WebServer,
     destination: &ConfigDestination,
-    loaded: &LoadedConfig,
+    loaded_config: &LoadedConfig,
 ) -> Result<()> {
     if !destination.is_found_config() {
         return Ok(());
     }
     let directory = &server.host().cwd;
-    reject_outside_reach(&loaded.restricted_uses, FOUND_CONFIG, directory)
+    reject_outside_reach(&loaded_config.restricted_uses, FOUND_CONFIG, directory)
         .map_err(|error| error.with_hint("write another name, and name it with `--config`"))?;
     prepare_state_dir(&directory.join(STATE_DIR), [])
 }
@@ -237,12 +236,12 @@ fn commands(destination: &ConfigDestination) -> [String; 2] {
     let name = destination.path().to_string();
     let line = |words: &[&str]| {
         let config = ["--config", &name];
-        let named: &[&str] = if destination.is_found_config() {
+        let config_words: &[&str] = if destination.is_found_config() {
             &[]
         } else {
             &config
         };
-        let words = words.iter().chain(named).copied();
+        let words = words.iter().chain(config_words).copied();
         shell_line(&words.map(str::to_owned).collect::<Vec<_>>())
     };
     [line(&["massgen", "web"]), line(&["massgen"])]

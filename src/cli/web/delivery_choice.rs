@@ -41,23 +41,23 @@ impl FileDecision {
     /// Returns what is taken of the file; `read` returns its change.
     pub(super) fn selection(
         &self,
-        read: impl FnOnce() -> Result<DeliveryDifference>,
+        read_difference: impl FnOnce() -> Result<DeliveryDifference>,
     ) -> ApiResult<FileReviewSelection> {
-        let whole = FileReviewSelection::Whole;
-        let Some(wanted) = self.hunks.as_ref().filter(|_| self.take) else {
-            return Ok(whole(if self.take {
+        let whole_file = FileReviewSelection::Whole;
+        let Some(hunk_decisions) = self.hunks.as_ref().filter(|_| self.take) else {
+            return Ok(whole_file(if self.take {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
             }));
         };
-        let hunks = choose_hunks(&read()?, self, wanted)?;
+        let hunks = choose_hunks(&read_difference()?, self, hunk_decisions)?;
         Ok(if hunks.iter().all(|hunk| hunk.is_taken) {
-            whole(DeliveryChoice::Apply)
+            whole_file(DeliveryChoice::Apply)
         } else if hunks.iter().any(|hunk| hunk.is_taken) {
             FileReviewSelection::Hunks(hunks)
         } else {
-            whole(DeliveryChoice::Leave)
+            whole_file(DeliveryChoice::Leave)
         })
     }
 }
@@ -85,18 +85,18 @@ pub(super) fn select(
         }
     }
     let items = plan.items();
-    let mut chosen = BTreeSet::new();
+    let mut chosen_items = BTreeSet::new();
     for file in files {
         let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
-        let mut meant = items.iter().filter_map(|index| {
+        let mut matching_items = items.iter().filter_map(|index| {
             let entry = plan.entries.get(*index)?;
             is_meant(entry).then_some((*index, entry))
         });
-        let (Some((index, entry)), None) = (meant.next(), meant.next()) else {
+        let (Some((index, entry)), None) = (matching_items.next(), matching_items.next()) else {
             let message = format!("`{}` is not a change that can be applied", file.path);
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
-        if !chosen.insert(index) {
+        if !chosen_items.insert(index) {
             return Err(named_twice(&file.path));
         }
         if file.take && change_since_plan(plan, entry)?.is_some() {
@@ -110,8 +110,8 @@ pub(super) fn select(
                 DeliveryChoice::Leave
             }
         };
-        if let Some(selected) = selection.choices.get_mut(index) {
-            *selected = choice;
+        if let Some(entry_choice) = selection.choices.get_mut(index) {
+            *entry_choice = choice;
         }
     }
     Ok(selection)
@@ -126,7 +126,7 @@ pub(super) fn named_twice(path: &str) -> ApiError {
 fn choose_hunks(
     file_diff: &DeliveryDifference,
     file: &FileDecision,
-    wanted: &[HunkDecision],
+    decisions: &[HunkDecision],
 ) -> ApiResult<Vec<HunkChoice>> {
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
     let hunks = hunks_of(file_diff);
@@ -135,11 +135,11 @@ fn choose_hunks(
         return Err(ApiError::conflict(message));
     }
     let mut is_chosen = vec![false; hunks.len()];
-    for hunk in wanted {
-        let known = hunks.get(hunk.index).map(hunk_digest);
-        let (Some(selected), true) = (
+    for hunk in decisions {
+        let digest = hunks.get(hunk.index).map(hunk_digest);
+        let (Some(is_selected), true) = (
             is_chosen.get_mut(hunk.index),
-            known.is_some_and(|known| known == hunk.digest),
+            digest.is_some_and(|digest| digest == hunk.digest),
         ) else {
             let message = format!(
                 "hunk {} of `{}` is not the one that the page shows",
@@ -147,7 +147,7 @@ fn choose_hunks(
             );
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
-        *selected = true;
+        *is_selected = true;
     }
     Ok(HunkChoice::list(&hunks, &is_chosen))
 }

@@ -45,8 +45,8 @@ impl LinkCodes {
         let digest: [u8; 32] = Sha256::digest(code.as_bytes()).into();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|code| code.age.elapsed() < CODE_TIME_MAX);
-        let known = codes.iter().position(|code| code.digest == digest);
-        known.map(|index| codes.remove(index)).is_some()
+        let position = codes.iter().position(|code| code.digest == digest);
+        position.map(|index| codes.remove(index)).is_some()
     }
 }
 

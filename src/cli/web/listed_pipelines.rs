@@ -33,21 +33,21 @@ impl ListedPipelines {
     /// Reads the newest pipelines of the server's directory, at most `limit`. Those that came along
     /// with the project are left out.
     pub(super) fn read(server: &WebServer, limit: usize) -> Result<Self> {
-        let all = pipelines::list(&pipelines_directory(server.host()))?;
-        let logged = all.into_iter().filter(PipelineDir::has_log);
-        let read = |dir: PipelineDir| {
+        let directories = pipelines::list(&pipelines_directory(server.host()))?;
+        let logged = directories.into_iter().filter(PipelineDir::has_log);
+        let read_pipeline = |dir: PipelineDir| {
             let record = dir.record().ok()?;
             let runs = dir.runs().unwrap_or_default();
             Some(ListedPipeline { dir, record, runs })
         };
-        Ok(Self(logged.take(limit).filter_map(read).collect()))
+        Ok(Self(logged.take(limit).filter_map(read_pipeline).collect()))
     }
 
     /// Returns the name of the pipeline of which the run with this name is a stage.
     pub(super) fn of_run(&self, run: &str) -> Option<String> {
-        let mut all = self.0.iter();
-        let found = all.find(|pipeline| pipeline.runs.contains(run))?;
-        Some(found.dir.name())
+        let mut pipelines = self.0.iter();
+        let pipeline = pipelines.find(|pipeline| pipeline.runs.contains(run))?;
+        Some(pipeline.dir.name())
     }
 
     /// Returns the rows of the list; `runs` are those of the runs.
@@ -57,8 +57,9 @@ impl ListedPipelines {
         runs: &[Value],
         deliveries: &DeliveriesByRun,
     ) -> Vec<Value> {
-        let all = self.0.iter();
-        all.map(|pipeline| pipeline.row(server, runs, deliveries))
+        let pipelines = self.0.iter();
+        pipelines
+            .map(|pipeline| pipeline.row(server, runs, deliveries))
             .collect()
     }
 }
@@ -69,18 +70,20 @@ impl ListedPipeline {
         // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted
         // one.
         let is_written = event_log::is_written(&dir.events_file());
-        let last = last_line(dir);
-        let status = last.as_ref().and_then(ended_status);
+        let last_line = last_line(dir);
+        let status = last_line.as_ref().and_then(ended_status);
         let state = match status {
             Some(_) => RunStatus::Ended,
             None if is_written => RunStatus::Running,
             None => RunStatus::Interrupted,
         };
         let began = LocalDateTime::parse(&record.began);
-        let ended = last
-            .map(|last| last.at)
+        let ended_at = last_line
+            .map(|last_line| last_line.at)
             .filter(|_| state == RunStatus::Ended);
-        let duration = began.zip(ended).map(|(began, ended)| ended.since(&began));
+        let duration = began
+            .zip(ended_at)
+            .map(|(began, ended_at)| ended_at.since(&began));
         let name = Value::from(dir.name());
         let tokens = stage_values(runs, &name, "tokens").filter_map(Value::as_u64);
         let costs = stage_values(runs, &name, "cost_usd").filter_map(Value::as_f64);
@@ -130,8 +133,8 @@ fn outcome_word(status: Option<ExitStatus>, files: &DeliveredFiles) -> Value {
 }
 
 /// Returns how the pipeline ended, if that is its last line.
-fn ended_status(last: &LastLine) -> Option<ExitStatus> {
-    if let Event::Run(RunEvent::RunEnded { status, .. }) = &last.event {
+fn ended_status(last_line: &LastLine) -> Option<ExitStatus> {
+    if let Event::Run(RunEvent::RunEnded { status, .. }) = &last_line.event {
         return Some(*status);
     }
     None

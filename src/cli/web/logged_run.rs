@@ -35,8 +35,8 @@ impl LoggedRun {
     /// Finds the run or the pipeline with this name in the directory of its kind.
     pub(super) fn find(name: &str, logs: &AbsPath) -> Result<Option<Self>> {
         let events = if pipelines::is_name(name) {
-            let found = pipelines::find_by_name(name, logs)?.filter(PipelineDir::has_log);
-            found.map(|pipeline| pipeline.events_file())
+            let pipeline = pipelines::find_by_name(name, logs)?.filter(PipelineDir::has_log);
+            pipeline.map(|pipeline| pipeline.events_file())
         } else {
             runs::find_by_name(name, logs)?.map(|run| run.events_file())
         };
@@ -52,8 +52,8 @@ impl LoggedRun {
         let logs = work.join(STATE_DIR).join(LOGS);
         // A log that an agent wrote was not created by massgen.
         let is_real = |run: &RunDir| run.is_own() && run.has_log();
-        let last = runs::list(&logs)?.into_iter().find(is_real);
-        Ok(last.map(|run| Self {
+        let last_run = runs::list(&logs)?.into_iter().find(is_real);
+        Ok(last_run.map(|run| Self {
             name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
             events: run.events_file(),
         }))
@@ -107,8 +107,8 @@ pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir
     let logs = server.logs_directory();
     let name = id.clone();
     let finding = move || {
-        let found = runs::find_by_name(&name, &logs)?;
-        Ok(found.map(|run| (run.has_log(), run)))
+        let run = runs::find_by_name(&name, &logs)?;
+        Ok(run.map(|run| (run.has_log(), run)))
     };
     match run_blocking(finding).await? {
         Some((true, run)) => Ok(run),
@@ -133,15 +133,16 @@ pub(super) async fn find_logged(server: &WebServer, id: String) -> ApiResult<Log
         });
     }
     let (pipelines, name) = (pipelines_directory(server.host()), id.clone());
-    let found = run_blocking(move || LoggedRun::find(&name, &pipelines)).await?;
-    found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
+    let pipeline = run_blocking(move || LoggedRun::find(&name, &pipelines)).await?;
+    pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))
 }
 
 /// Finds the last run of a cell.
 async fn find_cell_run(server: &WebServer, batch: String, cell: String) -> ApiResult<LoggedRun> {
     let batch = find_batch(server, batch).await?;
-    let missing = || ApiError::not_found(format!("no run of the cell `{cell}` on this machine"));
-    let id = CellId::parse(&cell).ok_or_else(missing)?;
+    let missing_error =
+        || ApiError::not_found(format!("no run of the cell `{cell}` on this machine"));
+    let id = CellId::parse(&cell).ok_or_else(missing_error)?;
     let run = run_blocking(move || LoggedRun::of_cell(&batch, &id)).await?;
-    run.ok_or_else(missing)
+    run.ok_or_else(missing_error)
 }

@@ -63,8 +63,8 @@ fn team_json(team: &NamedTeam) -> Value {
     let iterations = workflow
         .map(|workflow| workflow.pipeline.iterations_max)
         .filter(|_| config.has_iterations());
-    let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
-    let stages = stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
+    let pipeline_stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
+    let stages = pipeline_stages.map(|stages| stages.map(|stage| stage.role.name.as_str()));
     json!({
         "id": team.name,
         "name": team.name,
@@ -181,7 +181,7 @@ pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> ApiResult<T> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(ApiError::from),
+        Ok(result) => result.map_err(ApiError::from),
         Err(_) => Err(Error::bug("the request failed unexpectedly").into()),
     }
 }

@@ -110,8 +110,8 @@ fn respond(name: &str, headers: &HeaderMap) -> Response {
         }
     };
     let tag = format!("\"{}\"", to_hex(&Sha256::digest(&content)));
-    let known = headers.get(IF_NONE_MATCH);
-    let is_known = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let known_tag = headers.get(IF_NONE_MATCH);
+    let is_known = known_tag.is_some_and(|known_tag| known_tag.as_bytes() == tag.as_bytes());
     let fields = [
         (CONTENT_TYPE, content_type.to_owned()),
         (ETAG, tag),
@@ -139,15 +139,15 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     let mut codings = fields.flat_map(|field| field.split(','));
     codings.any(|coding| {
         let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
-        let weight = weight.trim().strip_prefix("q=");
-        let weight = weight.and_then(|weight| weight.trim().parse::<f32>().ok());
+        let weight_text = weight.trim().strip_prefix("q=");
+        let weight = weight_text.and_then(|text| text.trim().parse::<f32>().ok());
         name.trim().eq_ignore_ascii_case(GZIP) && weight.is_some_and(|weight| weight > 0.0)
     })
 }
 
 fn content_type(name: &str) -> Option<&'static str> {
     let (_, extension) = name.rsplit_once('.')?;
-    let mut known = CONTENT_TYPES.iter();
-    let (_, content_type) = known.find(|(known, _)| *known == extension)?;
+    let mut types = CONTENT_TYPES.iter();
+    let (_, content_type) = types.find(|(ending, _)| *ending == extension)?;
     Some(content_type)
 }

@@ -78,15 +78,15 @@ impl PageRun {
 
     /// Records that the run has its records, whose log is followed from now on.
     pub(crate) fn begin(&self, start: RunStart, redactor: Redactor) -> Result<()> {
-        let missing = || {
+        let missing_error = || {
             Error::bug(format!(
                 "the records of the run are not in `{}`",
                 start.log_dir
             ))
         };
-        let (parent, name) = start.log_dir.rsplit_once('/').ok_or_else(missing)?;
-        let parent = AbsPath::new(parent).ok_or_else(missing)?;
-        let run = LoggedRun::find(name, &parent)?.ok_or_else(missing)?;
+        let (parent, name) = start.log_dir.rsplit_once('/').ok_or_else(missing_error)?;
+        let parent = AbsPath::new(parent).ok_or_else(missing_error)?;
+        let run = LoggedRun::find(name, &parent)?.ok_or_else(missing_error)?;
         self.feed.follow(run.events())?;
         let mut state = self.lock();
         state.name = Some(run.name().to_owned());
@@ -145,13 +145,13 @@ impl PageRun {
             () = self.ended.cancelled() => {}
         }
         let mut state = self.lock();
-        let stopped = || {
+        let cancelled_error = || {
             let message = "the run was cancelled before it started";
             Error::new(ErrorKind::Interrupted, message)
         };
         match state.name.clone() {
             Some(name) => Ok(name),
-            None => Err(state.failure.take().unwrap_or_else(stopped)),
+            None => Err(state.failure.take().unwrap_or_else(cancelled_error)),
         }
     }
 

@@ -54,8 +54,8 @@ impl PendingQuestions {
         is_wanted: impl Fn(&str, &UserQuestion) -> bool,
     ) -> Option<&UserQuestion> {
         let mut list = self.list.iter();
-        let found = list.find(|pending| is_wanted(&pending.id, &pending.question));
-        found.map(|pending| &pending.question)
+        let entry = list.find(|pending| is_wanted(&pending.id, &pending.question));
+        entry.map(|pending| &pending.question)
     }
 
     /// Removes the first question that `is_wanted`.
