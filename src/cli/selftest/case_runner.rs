@@ -96,11 +96,11 @@ impl CaseRunner {
         if stop.is_cancelled() {
             return Ok(CaseVerdict::Skipped("it was interrupted".to_owned()));
         }
-        let missing =
+        let is_missing =
             |name: &&String| self.missing.contains(*name) || find_program(name, PATH).is_none();
-        if let Some(missing) = case.needs.iter().find(missing) {
+        if let Some(missing_name) = case.needs.iter().find(is_missing) {
             return Ok(CaseVerdict::Skipped(format!(
-                "`{missing}` is not installed"
+                "`{missing_name}` is not installed"
             )));
         }
         let env = ENV
@@ -152,7 +152,7 @@ impl CaseRunner {
             )));
         }
         let (end, answer) = self.run_tool(runner, case).await?;
-        let failed = |why: &str, output: &str| {
+        let failed_verdict = |why: &str, output: &str| {
             Ok(CaseVerdict::Failed(format!(
                 "{why}: {}",
                 one_line_text(output)
@@ -161,9 +161,9 @@ impl CaseRunner {
         let Some(answer) = answer else {
             let errors = runner.read_file(".errors", ANSWER_BYTES_MAX)?;
             return match end {
-                ScriptOutcome::TimedOut => failed("it took too long", &errors),
+                ScriptOutcome::TimedOut => failed_verdict("it took too long", &errors),
                 ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
-                    failed("the call was interrupted", &errors)
+                    failed_verdict("the call was interrupted", &errors)
                 }
             };
         };
@@ -177,28 +177,28 @@ impl CaseRunner {
              state {unchanged} | diff .before - || exit 1\n{}\n",
             case.holds
         );
-        let added = BTreeMap::from([
+        let variables = BTreeMap::from([
             ("RESULT".to_owned(), "$ROOT/.result".to_owned()),
             ("ANSWER".to_owned(), "$ROOT/.answer".to_owned()),
             ("MASSGEN".to_owned(), self.executable.to_string()),
         ]);
         let outcome = runner
-            .run(&check_script, &["check"], &added, SCRIPT_TIME_MAX)
+            .run(&check_script, &["check"], &variables, SCRIPT_TIME_MAX)
             .await?;
         let report = runner.read_file(".report", ANSWER_BYTES_MAX)?;
         match (case.expect, outcome) {
             (ExpectedOutcome::Works, _) if !answer.ok => {
-                failed("it was refused or failed", &answer.output)
+                failed_verdict("it was refused or failed", &answer.output)
             }
             (_, ScriptOutcome::Succeeded) => Ok(match case.expect {
                 ExpectedOutcome::Held => CaseVerdict::Held,
                 ExpectedOutcome::Works => CaseVerdict::Worked,
             }),
             (ExpectedOutcome::Held, _) => {
-                failed("it did harm", &format!("{report} {}", answer.output))
+                failed_verdict("it did harm", &format!("{report} {}", answer.output))
             }
             (ExpectedOutcome::Works, _) => {
-                failed("it had no effect", &format!("{report} {}", answer.output))
+                failed_verdict("it had no effect", &format!("{report} {}", answer.output))
             }
         }
     }

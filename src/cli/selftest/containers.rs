@@ -53,8 +53,8 @@ pub(super) fn missing_programs(
         workspace: &root,
     };
     let machine = host_environment(host);
-    let failed = |error| Error::io("cannot run a command in a container", error);
-    let interrupt = CommandInterrupt::new().map_err(failed)?;
+    let run_error = |error| Error::io("cannot run a command in a container", error);
+    let interrupt = CommandInterrupt::new().map_err(run_error)?;
     let wait = CommandWaitLimits {
         time_max: INSPECTION_TIME_MAX,
         output_bytes_max: usize::try_from(CommandBounds::default().output_bytes_max)
@@ -65,7 +65,7 @@ pub(super) fn missing_programs(
     let names: Vec<&str> = programs.iter().map(String::as_str).collect();
     let command = format!("NAMES='{}'; {PRINT_MISSING}", names.join(" "));
     let image = isolation.image().unwrap_or_default();
-    let finished = match isolation {
+    let run_result = match isolation {
         ExecutionIsolation::Pod { .. } => {
             let pod = build_call_pod(image, access, &host.cwd, &machine)?;
             pod.run_with_paths(&command, &root, &ReachablePaths::default(), wait)
@@ -74,11 +74,11 @@ pub(super) fn missing_programs(
             build_call_container(image, access, &host.cwd, &machine)?.run(&command, &root, wait)
         }
     };
-    let finished = finished.map_err(failed)?;
-    if let ExitReason::Exited(_) = finished.exit_reason {
-        Ok(finished.stdout.text.lines().map(str::to_owned).collect())
+    let output = run_result.map_err(run_error)?;
+    if let ExitReason::Exited(_) = output.exit_reason {
+        Ok(output.stdout.text.lines().map(str::to_owned).collect())
     } else {
-        let exit_reason = finished.exit_reason;
+        let exit_reason = output.exit_reason;
         let message = format!("a container of `{image}` cannot run commands: {exit_reason}");
         Err(Error::new(ErrorKind::Environment, message)
             .with_hint("use an image with a shell, bash, git and Python"))
@@ -99,9 +99,8 @@ pub(super) fn container_env(
     let agent = engine.and_then(|_| host.env(SSH_AGENT));
     let elsewhere = engine.and_then(|_| ssh_engine(host));
     let path = elsewhere.and_then(|_| host.env(PATH));
-    let named = [(ENGINE, engine), (SSH_AGENT, agent), (PATH, path)];
-    let named = named.into_iter();
-    named
+    [(ENGINE, engine), (SSH_AGENT, agent), (PATH, path)]
+        .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect()
 }
@@ -118,7 +117,7 @@ fn cluster_env(host: &Host) -> BTreeMap<String, String> {
             .map(|path| AbsPath::resolve(&host.cwd, path).to_string());
         paths.collect::<Vec<String>>().join(":")
     });
-    let named = [
+    let variables = [
         (KUBECONFIG, settings.or_else(|| in_home(KUBECONFIG_DEFAULT))),
         (
             KUBE_CACHE,
@@ -126,8 +125,8 @@ fn cluster_env(host: &Host) -> BTreeMap<String, String> {
         ),
         (PATH, value(PATH)),
     ];
-    let named = named.into_iter();
-    named
+    variables
+        .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
 }

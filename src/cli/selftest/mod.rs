@@ -50,11 +50,11 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     let cases = matching_cases(arguments.only.as_deref())?;
     let parent = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
-    let mut missing = BTreeSet::new();
+    let mut missing_programs = BTreeSet::new();
     let (isolations, unavailable) = match tested_image(host, arguments) {
         Some(isolation) => {
             let programs = cases.iter().flat_map(|case| case.needs.iter().cloned());
-            missing = containers::missing_programs(host, &isolation, &programs.collect())?;
+            missing_programs = containers::missing_programs(host, &isolation, &programs.collect())?;
             (vec![isolation], BTreeMap::new())
         }
         None => tested_levels(host, arguments.sandbox, &parent)?,
@@ -69,7 +69,7 @@ pub(crate) fn run(
                 executable: executable()?,
                 env: containers::container_env(host, &isolation),
                 isolation,
-                missing: missing.clone(),
+                missing: missing_programs.clone(),
                 parent: parent.clone(),
             };
             output.note(&format!(
@@ -103,11 +103,13 @@ pub(crate) fn run(
 
 /// Returns the containers or pods that the user wants to test.
 fn tested_image(host: &Host, arguments: &SelftestArguments) -> Option<ExecutionIsolation> {
-    let container = arguments.docker.clone();
-    let container = container.map(|image| ExecutionIsolation::Container {
-        image,
-        host: containers::ssh_engine(host).map(str::to_owned),
-    });
+    let container = arguments
+        .docker
+        .clone()
+        .map(|image| ExecutionIsolation::Container {
+            image,
+            host: containers::ssh_engine(host).map(str::to_owned),
+        });
     let pod = arguments.kubernetes.clone();
     container.or(pod.map(|image| ExecutionIsolation::Pod {
         image,
@@ -206,17 +208,17 @@ async fn run_all<'a>(
     let stopwatch = Stopwatch::start();
     while let Some((case, verdict)) = results.next().await {
         verdicts.push((case, verdict?));
-        let (done, all) = (verdicts.len(), cases.len());
-        let time_left = remaining_duration(stopwatch.elapsed(), done, all);
+        let (done_count, case_count) = (verdicts.len(), cases.len());
+        let time_left = remaining_duration(stopwatch.elapsed(), done_count, case_count);
         let progress = format!(
-            "{}: {done} of {all}, about {} left, {}",
+            "{}: {done_count} of {case_count}, about {} left, {}",
             runner.isolation.label(),
             duration_text(time_left),
             case.id
         );
         output.transient(&progress);
-        let is_step = done % all.div_ceil(PROGRESS_LINES).max(1) == 0;
-        if !output.has_terminal() && is_step && done < all {
+        let is_step = done_count % case_count.div_ceil(PROGRESS_LINES).max(1) == 0;
+        if !output.has_terminal() && is_step && done_count < case_count {
             output.note(&progress);
         }
     }
@@ -233,18 +235,18 @@ async fn run_all<'a>(
 /// Returns how long `cases` take, `jobs` at a time.
 fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) -> Duration {
     let rounds = cases.div_ceil(jobs.max(1));
-    let each = match isolation {
+    let case_duration = match isolation {
         ExecutionIsolation::Sandbox { .. } | ExecutionIsolation::Container { .. } => CASE_DURATION,
         ExecutionIsolation::Pod { .. } => POD_CASE_DURATION,
     };
-    each.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    case_duration.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
 /// Returns how long the rest takes if `done` of `all` cases took `elapsed`.
-fn remaining_duration(elapsed: Duration, done: usize, all: usize) -> Duration {
+fn remaining_duration(elapsed: Duration, done_count: usize, case_count: usize) -> Duration {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let each = elapsed.checked_div(count(done)).unwrap_or_default();
-    each.saturating_mul(count(all.saturating_sub(done)))
+    let case_duration = elapsed.checked_div(count(done_count)).unwrap_or_default();
+    case_duration.saturating_mul(count(case_count.saturating_sub(done_count)))
 }
 
 /// Returns a duration in whole seconds or minutes, rounded up.

@@ -84,8 +84,8 @@ impl SelftestOutcome<'_> {
             .keys()
             .map(|name| name.len())
             .max()
-            .unwrap_or_default();
-        let width = width.max(TOTAL.len());
+            .unwrap_or_default()
+            .max(TOTAL.len());
         let name = self.isolation.label();
         let title = match self.isolation.level() {
             Some(level) => format!("{name}: {}", level.description()),
@@ -97,8 +97,8 @@ impl SelftestOutcome<'_> {
         for (name, counts) in &classes {
             output.result_line(&[(TextStyle::Plain, &counts.table_line(name, width))])?;
         }
-        let all = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
-        output.result_line(&[(TextStyle::Strong, &all.table_line(TOTAL, width))])?;
+        let totals = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
+        output.result_line(&[(TextStyle::Strong, &totals.table_line(TOTAL, width))])?;
         for (why, ids) in self.list_skipped() {
             let line = format!("skipped because {why}: {}", ids.join(", "));
             output.result_line(&[(TextStyle::Faint, &line)])?;
@@ -120,13 +120,13 @@ impl SelftestOutcome<'_> {
     }
 
     fn list_skipped(&self) -> BTreeMap<&str, Vec<&str>> {
-        let mut skipped: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut cases_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
             if let CaseVerdict::Skipped(why) = verdict {
-                skipped.entry(why).or_default().push(&case.id);
+                cases_by_reason.entry(why).or_default().push(&case.id);
             }
         }
-        skipped
+        cases_by_reason
     }
 
     fn to_json(&self) -> Value {
@@ -164,6 +164,7 @@ pub(super) fn to_json(
         .map(|(level, why)| json!({ "level": level, "reason": why }))
         .collect();
     let levels: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
-    let all = json!({ "schema_version": SCHEMA_VERSION, "levels": levels, "not_tried": without });
-    format!("{all}\n")
+    let report =
+        json!({ "schema_version": SCHEMA_VERSION, "levels": levels, "not_tried": without });
+    format!("{report}\n")
 }
