@@ -113,12 +113,12 @@ async fn execute_task(
     if let Some(pipeline) = find_pipeline(host, arguments)? {
         reject_parking(arguments)?;
         let reader = OutputMode::from_report(report);
-        let running = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
-        return Ok(Box::pin(running).await?.status);
+        let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
+        return Ok(Box::pin(resumption).await?.status);
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
-        let running = resume(unfinished, host, arguments, stop, output, report);
-        let outcome = Box::pin(running).await?;
+        let resumption = resume(unfinished, host, arguments, stop, output, report);
+        let outcome = Box::pin(resumption).await?;
         return Ok(show_hint(
             &outcome,
             is_for_person && !arguments.typed.quiet,
@@ -143,14 +143,14 @@ async fn execute_task(
     let sessions = orchestrator
         .session_storage
         .resolve(&host.state_parent, None);
-    let running = execute(
+    let execution = execute(
         prepared,
         arguments,
         stop,
         output,
         OutputMode::from_report(report),
     );
-    let outcome = Box::pin(running).await?;
+    let outcome = Box::pin(execution).await?;
     if decision == DirectoryDecision::Closed {
         remember_closed(&outcome.session, &sessions, &host.cwd)?;
     }
@@ -190,12 +190,12 @@ fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
         .map_or_else(|| files.to_string(), |below| below.to_string());
     let numbered = (2_u32..).map(|number| format!("{COPY_DIRECTORY}_{number}"));
     let mut names = std::iter::once(COPY_DIRECTORY.to_owned()).chain(numbered);
-    let unused = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);
+    let free_name = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);
     let words = [
         "cp",
         "-r",
         &source,
-        unused.as_deref().unwrap_or(COPY_DIRECTORY),
+        free_name.as_deref().unwrap_or(COPY_DIRECTORY),
     ];
     shell_line(&words.map(str::to_owned))
 }
@@ -226,13 +226,13 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
     if session != LAST {
         return pipeline::run::find_resumed(Some(session), host);
     }
-    let Some(last) = pipeline::run::find_resumed(None, host)? else {
+    let Some(last_pipeline) = pipeline::run::find_resumed(None, host)? else {
         return Ok(None);
     };
     let run = find_interrupted_run(arguments, host)?;
     let began = run.as_ref().map(|run| run.run.name());
-    let is_newest = |began: String| last.is_newer(&began) && !last.is_running();
-    Ok(began.is_none_or(is_newest).then_some(last))
+    let is_newest = |began: String| last_pipeline.is_newer(&began) && !last_pipeline.is_running();
+    Ok(began.is_none_or(is_newest).then_some(last_pipeline))
 }
 
 /// Finds the run to resume, if a session is selected without a task.
@@ -249,8 +249,8 @@ fn requested_interrupted_run(
     if let Some(unfinished) = find_interrupted_run(arguments, host)? {
         return Ok(Some(unfinished));
     }
-    if let Some(running) = find_running_session(arguments, host)? {
-        let message = format!("a turn of session `{running}` is running");
+    if let Some(session) = find_running_session(arguments, host)? {
+        let message = format!("a turn of session `{session}` is running");
         return Err(Error::new(ErrorKind::Environment, message)
             .with_hint("wait until it ends; `massgen logs list` shows its run"));
     }
@@ -299,11 +299,11 @@ async fn prepare(
         .await
         .map_err(|_| Error::bug("cannot read the task"))??;
     let telemetry = telemetry_settings(host, output);
-    let loaded = environment::load(host);
-    let host = loaded.host;
+    let loaded_environment = environment::load(host);
+    let host = loaded_environment.host;
     let prompt = mentions::parse(&task, &host.cwd, &host);
     let mention_warnings = mentions::mention_warnings(&prompt);
-    let warnings = loaded.warnings.iter().chain(&mention_warnings);
+    let warnings = loaded_environment.warnings.iter().chain(&mention_warnings);
     warnings.for_each(|warning| output.warning(warning));
     reject_broad_mention(&prompt)?;
     report_interrupted_run(&host, arguments, output)?;
@@ -324,9 +324,9 @@ async fn prepare(
         WorkspaceMode::Given
     };
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    let chosen = choose_team(&host, arguments, session_file, mode, &models, output).await?;
-    let mut config = chosen.config;
-    if chosen.file.is_none() && opens_nothing {
+    let team = choose_team(&host, arguments, session_file, mode, &models, output).await?;
+    let mut config = team.config;
+    if team.file.is_none() && opens_nothing {
         output.note(
             "the agents see no files and run no commands; to open this directory, add \
              `--cwd-context ro`, or `rw` to let the winner write",
@@ -362,7 +362,7 @@ async fn prepare(
     Ok(PreparedRun {
         host,
         config,
-        file: chosen.file,
+        file: team.file,
         models,
         prompt,
         opened,
@@ -452,11 +452,11 @@ fn opened_earlier(
     output: &mut CliOutput<'_>,
 ) -> Result<Vec<OpenedPath>> {
     let earlier = continued.map(|continued| continued.opened_paths(host));
-    let (opened, warnings) = earlier.transpose()?.unwrap_or_default();
+    let (opened_paths, warnings) = earlier.transpose()?.unwrap_or_default();
     for warning in warnings {
         output.warning(&warning);
     }
-    Ok(opened)
+    Ok(opened_paths)
 }
 
 /// Reads the telemetry settings from the process's own environment; `.env` files do not count.
@@ -497,8 +497,8 @@ pub(crate) fn reject_broad_mention(prompt: &ParsedPrompt) -> Result<()> {
 /// Opens the current directory; if the config already lists it, the flag's permission wins.
 pub(crate) fn open_cwd(config: &mut Config, host: &Host, permission: Permission) {
     let paths = &mut config.orchestrator.context_paths;
-    match paths.iter_mut().find(|listed| listed.path == host.cwd) {
-        Some(listed) => listed.permission = permission,
+    match paths.iter_mut().find(|context| context.path == host.cwd) {
+        Some(context) => context.permission = permission,
         None => paths.push(ContextPath {
             path: host.cwd.clone(),
             permission,

@@ -62,19 +62,24 @@ pub(crate) fn ask_about_directory(
         output,
         next: &mut || lines.next(),
     };
-    let Some(added) = dialogue.ask()? else {
+    let Some(context) = dialogue.ask()? else {
         return Ok(DirectoryDecision::Closed);
     };
-    let confirmed = confirmation(&added);
+    let confirmed = confirmation(&context);
     output.line(&[(TextStyle::Good, &confirmed)]);
     let turn = prepared
         .continued
         .as_ref()
         .map_or(1, |session| session.session_dir.next_turn());
-    if added.protected.is_empty() {
-        open_path(&mut prepared.opened, &added.path, added.permission, turn);
+    if context.protected.is_empty() {
+        open_path(
+            &mut prepared.opened,
+            &context.path,
+            context.permission,
+            turn,
+        );
     } else {
-        prepared.config.orchestrator.context_paths.push(added);
+        prepared.config.orchestrator.context_paths.push(context);
     }
     Ok(DirectoryDecision::Open)
 }

@@ -124,16 +124,16 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         let Some(mut dashboard) = self.dashboard.take() else {
             return Ok(());
         };
-        let rest = dashboard.close(self.lines.output());
-        self.unanswered = rest.questions;
-        self.typed = rest.typed;
-        self.unsent = rest.unsent;
+        let dashboard_rest = dashboard.close(self.lines.output());
+        self.unanswered = dashboard_rest.questions;
+        self.typed = dashboard_rest.typed;
+        self.unsent = dashboard_rest.unsent;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
         let omitted = dashboard.for_each_event(|event, elapsed| {
-            let shown = lines.on_event(event, elapsed);
+            let result = lines.on_event(event, elapsed);
             if outcome.is_ok() {
-                outcome = shown;
+                outcome = result;
             }
         });
         if omitted > 0 {
@@ -161,15 +161,15 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
 
 impl EventSink for RunTerminal<'_, '_> {
     fn on_event(&mut self, event: &Event, elapsed: Duration) -> Result<()> {
-        let restored = self.leave_lost_dashboard();
-        let shown = match &mut self.dashboard {
+        let leave_result = self.leave_lost_dashboard();
+        let event_result = match &mut self.dashboard {
             Some(dashboard) => {
                 dashboard.on_event(event, elapsed);
                 Ok(())
             }
             None => self.lines.on_event(event, elapsed),
         };
-        restored.and(shown)
+        leave_result.and(event_result)
     }
 
     fn due(&self) -> Option<Duration> {

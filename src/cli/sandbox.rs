@@ -41,14 +41,14 @@ pub(crate) fn run(
         dir: workspace,
     };
     let permitted = gate.check(call).map_err(|denial| denial_error(&denial))?;
-    let passed = call_runtime()?.block_on(wait_for_command(permitted, hangup))?;
-    if let Some(delivered) = &passed.delivered {
+    let result = call_runtime()?.block_on(wait_for_command(permitted, hangup))?;
+    if let Some(delivered) = &result.delivered {
         output.note(delivered);
     }
-    for note in &passed.notes {
+    for note in &result.notes {
         output.warning(note);
     }
-    exit_code(&passed.exit_reason)
+    exit_code(&result.exit_reason)
 }
 
 /// Converts a denial to an error, with its advice as hints.
@@ -64,17 +64,17 @@ async fn wait_for_command(
     permitted: Permitted<Action>,
     hangup: HangupAction,
 ) -> Result<PassthroughResult> {
-    let failed = |error: io::Error| Error::io("cannot run a command", error);
-    let interrupt = CommandInterrupt::new().map_err(failed)?;
+    let start_error = |error: io::Error| Error::io("cannot run a command", error);
+    let interrupt = CommandInterrupt::new().map_err(start_error)?;
     let stop = listen(hangup)?;
-    let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
+    let mut resized = signal(SignalKind::window_change()).map_err(start_error)?;
     let (mut passage, streams) = proxy_streams()?;
     let raised = interrupt.clone();
-    let running = spawn_blocking(move || run_on_streams(permitted, streams, &raised));
-    let mut ended = pin!(wait_or_interrupt(running, &stop, &interrupt));
-    let ended = loop {
+    let task = spawn_blocking(move || run_on_streams(permitted, streams, &raised));
+    let mut ended = pin!(wait_or_interrupt(task, &stop, &interrupt));
+    let result = loop {
         tokio::select! {
-            ended = &mut ended => break ended,
+            result = &mut ended => break result,
             _ = resized.recv() => passage.resize(),
         }
     };
@@ -82,19 +82,19 @@ async fn wait_for_command(
         () = passage.wait_for_output() => {}
         () = stop.immediate.cancelled() => {}
     }
-    ended?.map_err(|why| Error::new(ErrorKind::Environment, why))
+    result?.map_err(|why| Error::new(ErrorKind::Environment, why))
 }
 
 /// Opens a proxy to massgen's standard streams, and the streams that the command gets instead.
 fn proxy_streams() -> Result<(StdioProxy, ProcessStreams)> {
-    let opened = || {
+    let open_proxy = || {
         StdioProxy::open(ProcessStreams {
             stdin: Some(owned_stream(stdin())?),
             stdout: owned_stream(stdout())?,
             stderr: owned_stream(stderr())?,
         })
     };
-    opened().map_err(|error| {
+    open_proxy().map_err(|error| {
         if error.kind() == io::ErrorKind::IsADirectory {
             usage_error("a directory is standard input, output or error")
                 .with_hint("use a file, a pipe or a terminal")

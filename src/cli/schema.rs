@@ -87,18 +87,18 @@ impl Transform for ClosedObjectTransform {
 
 /// Inserts the `shared` properties before those of `form`.
 fn add_shared_properties(form: &mut Value, shared: &Map<String, Value>) {
-    let of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
+    let value_of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
     let Some(form) = form.as_object_mut() else {
         return;
     };
     let mut properties = Map::new();
     let mut required = Vec::new();
     for object in [shared, &*form] {
-        if let Value::Object(found) = of(object, "properties") {
-            properties.extend(found);
+        if let Value::Object(form_properties) = value_of(object, "properties") {
+            properties.extend(form_properties);
         }
-        if let Value::Array(found) = of(object, "required") {
-            required.extend(found);
+        if let Value::Array(names) = value_of(object, "required") {
+            required.extend(names);
         }
     }
     form.insert("properties".to_owned(), properties.into());

@@ -53,11 +53,11 @@ pub(crate) fn run(
             }
         }
         SkillsCommand::Show { name, .. } => {
-            let wanted = name.to_lowercase();
-            let found = skills
+            let lowercase_name = name.to_lowercase();
+            let matching_skill = skills
                 .iter()
-                .find(|skill| skill.name.to_lowercase() == wanted);
-            let skill = found.ok_or_else(|| {
+                .find(|skill| skill.name.to_lowercase() == lowercase_name);
+            let skill = matching_skill.ok_or_else(|| {
                 Error::new(ErrorKind::Usage, format!("no skill `{name}`"))
                     .with_hint("see `massgen skills list`")
             })?;

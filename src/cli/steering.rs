@@ -82,7 +82,7 @@ impl SteeringInput {
         let Some(keyboard) = self.keyboard.as_mut().filter(|_| !stop.is_cancelled()) else {
             return Vec::new();
         };
-        let typed = match keyboard.read() {
+        let typed_line = match keyboard.read() {
             TypedInput::Line(bytes) | TypedInput::Keys(bytes) => self.line.push(&bytes),
             TypedInput::Nothing => None,
             TypedInput::Ended => {
@@ -90,17 +90,17 @@ impl SteeringInput {
                 None
             }
         };
-        let warning = typed.and_then(|line| self.send_line(&line));
+        let warning = typed_line.and_then(|line| self.send_line(&line));
         warning.into_iter().collect()
     }
 
     /// Adds what another reader of the keyboard left to the line that is being typed, and sends the
     /// line that it completes. Returns a warning if it was not sent.
-    pub(crate) fn push_typed(&mut self, typed: &str, stop: &CancellationToken) -> Option<String> {
+    pub(crate) fn push_typed(&mut self, text: &str, stop: &CancellationToken) -> Option<String> {
         if self.keyboard.is_none() || stop.is_cancelled() {
             return None;
         }
-        let line = self.line.push(typed.as_bytes())?;
+        let line = self.line.push(text.as_bytes())?;
         self.send_line(&line)
     }
 
@@ -140,15 +140,15 @@ impl SteeringInput {
             None => vec![Ok(MessageRecipient::All)],
             Some(names) => names.into_iter().map(to_agent).collect(),
         };
-        let sent = recipients.into_iter().map(|to| {
+        let results = recipients.into_iter().map(|to| {
             let text = content.as_str().into();
             let by = Some(InputChannel::InboxDir);
             let message = UserMessage { to: to?, text, by };
             self.sender.send(message).map_err(|error| error.to_string())
         });
-        let refused = sent.filter_map(std::result::Result::err);
+        let errors = results.filter_map(std::result::Result::err);
         let file = escape_name(&file);
-        refused
+        errors
             .map(|why| format!("`{file}` in the inbox was not sent: {}", escape_name(&why)))
             .collect()
     }

@@ -27,7 +27,7 @@ pub(crate) enum TaskSource {
 impl TaskSource {
     /// Finds the task in its `words`; `all` are all words of the command line. A single word that
     /// resembles a subcommand is rejected, because a run may cost money.
-    pub(crate) fn parse(words: &[String], all: &[String]) -> Result<Self> {
+    pub(crate) fn parse(words: &[String], program_arguments: &[String]) -> Result<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let source = match words.as_slice() {
             [] => return Err(no_task_error()),
@@ -37,17 +37,17 @@ impl TaskSource {
             }
             [task] => TaskSource::Typed((*task).to_owned()),
             [first, ..] => {
-                let quoted = format!("put it in quotes: massgen \"{}\"", words.join(" "));
+                let quote_hint = format!("put it in quotes: massgen \"{}\"", words.join(" "));
                 let error = match (unsupported_error(first), similar_subcommand(first)) {
                     (Some(error), _) => return Err(error),
                     (None, Some(name)) => not_a_task_error(first, &name),
                     (None, None) => usage_error("the task is more than one argument"),
                 };
-                return Err(error.with_hint(quoted));
+                return Err(error.with_hint(quote_hint));
             }
         };
         match &source {
-            TaskSource::Typed(task) if !all.iter().any(|word| word == "--") => {
+            TaskSource::Typed(task) if !program_arguments.iter().any(|word| word == "--") => {
                 reject_subcommand(task)?;
             }
             TaskSource::Typed(_) | TaskSource::Input | TaskSource::TypedThenInput(_) => {}

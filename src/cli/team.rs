@@ -63,14 +63,14 @@ pub(crate) async fn detect_team(
 pub(crate) fn configured_team(
     host: &Host,
     arguments: &RunArguments,
-    remembered: Option<TeamFile>,
+    remembered_file: Option<TeamFile>,
     workspaces: WorkspaceMode,
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
-    if let Some(described) = quick_team(arguments) {
+    if let Some(options) = quick_team(arguments) {
         let variables = host.config_variables();
-        let config = team_from_options(&described, &variables, models, workspaces)?;
+        let config = team_from_options(&options, &variables, models, workspaces)?;
         for agent in &config.agents {
             let warning = contradicting_backend_warning(&agent.backend, &variables)
                 .or_else(|| misspelling_warning(&agent.backend, &variables, models));
@@ -82,7 +82,7 @@ pub(crate) fn configured_team(
     }
     let file = match &arguments.config {
         Some(argument) => Some(find_named_config(argument, host, output)?),
-        None if remembered.is_some() => remembered,
+        None if remembered_file.is_some() => remembered_file,
         None => TeamFile::find_default(host, output)?,
     };
     let Some(file) = file else {
@@ -144,11 +144,11 @@ pub(crate) fn load_config(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<Config> {
-    let loaded = load_and_report(file, host, output)?;
-    for warning in loaded.warning_lines() {
+    let loaded_config = load_and_report(file, host, output)?;
+    for warning in loaded_config.warning_lines() {
         output.warning(&warning);
     }
-    Ok(loaded.config)
+    Ok(loaded_config.config)
 }
 
 /// Like [`load_config`], for commands about single calls, which run again and again: it leaves
@@ -167,9 +167,9 @@ fn load_and_report(
     output: &mut CliOutput<'_>,
 ) -> Result<LoadedConfig> {
     match file.load(host) {
-        Ok(loaded) => {
-            file.require_trusted(&loaded, host)?;
-            Ok(loaded)
+        Ok(loaded_config) => {
+            file.require_trusted(&loaded_config, host)?;
+            Ok(loaded_config)
         }
         Err(invalid) => {
             output.note(&invalid.render());
@@ -177,8 +177,8 @@ fn load_and_report(
             let errors = diagnostics
                 .filter(|diagnostic| diagnostic.severity == Severity::Error)
                 .count();
-            let errors = count_noun(errors, "error");
-            let message = format!("`{}` cannot be run: {errors}", file.name());
+            let error_count = count_noun(errors, "error");
+            let message = format!("`{}` cannot be run: {error_count}", file.name());
             Err(Error::new(ErrorKind::Config, message)
                 .with_hint("fix the errors above; nothing was started"))
         }

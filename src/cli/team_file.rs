@@ -57,7 +57,7 @@ impl TeamFile {
                     unreadable.get_or_insert(error);
                     continue;
                 }
-                read => read?,
+                result => result?,
             };
             if let Some(text) = text {
                 if !is_user_config(path, host) {
@@ -112,10 +112,10 @@ impl TeamFile {
                     output.warning(&format!("not used as a config: {error:#}"));
                     continue;
                 }
-                read => read?,
+                result => result?,
             };
             if let Some(text) = text {
-                let chosen = if path.is_within(&host.project.join(STATE_DIR)) {
+                let discovery = if path.is_within(&host.project.join(STATE_DIR)) {
                     ConfigDiscovery::Found
                 } else {
                     ConfigDiscovery::Named
@@ -124,7 +124,7 @@ impl TeamFile {
                     display_path(&path, host),
                     &path,
                     text,
-                    chosen,
+                    discovery,
                 )));
             }
         }
@@ -139,12 +139,12 @@ impl TeamFile {
             Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
         let text = read(path, read_found)?.ok_or_else(missing_config)?;
-        let chosen = if is_user_config(path, host) {
+        let discovery = if is_user_config(path, host) {
             ConfigDiscovery::Named
         } else {
             ConfigDiscovery::Found
         };
-        Ok(Self::new(display_path(path, host), path, text, chosen))
+        Ok(Self::new(display_path(path, host), path, text, discovery))
     }
 
     /// Returns the config's name for the user: the file as typed, or the name of an example.
@@ -164,19 +164,19 @@ impl TeamFile {
         };
         let packages = installed_packages(host);
         let context = config_context(host, &env, &packages);
-        let mut loaded = load(&self.text, &self.origin, &context)?;
+        let mut loaded_config = load(&self.text, &self.origin, &context)?;
         if self.chosen == ConfigDiscovery::Found {
-            loaded.config.restrict_to_project(&host.cwd);
+            loaded_config.config.restrict_to_project(&host.cwd);
         }
-        Ok(loaded)
+        Ok(loaded_config)
     }
 
     /// Rejects what is allowed only in a config that the user chose.
-    pub(crate) fn require_trusted(&self, loaded: &LoadedConfig, host: &Host) -> Result<()> {
+    pub(crate) fn require_trusted(&self, loaded_config: &LoadedConfig, host: &Host) -> Result<()> {
         match self.chosen {
             ConfigDiscovery::Named => Ok(()),
             ConfigDiscovery::Found => {
-                reject_outside_reach(&loaded.restricted_uses, self.name(), &host.cwd)
+                reject_outside_reach(&loaded_config.restricted_uses, self.name(), &host.cwd)
             }
         }
     }
@@ -240,15 +240,15 @@ fn is_user_config(path: &AbsPath, host: &Host) -> bool {
 /// may not know of the file, and a config that they name may do more than a discovered one.
 fn expect_no_namesake(
     argument: &str,
-    found: &AbsPath,
+    config_path: &AbsPath,
     candidates: &[AbsPath],
     host: &Host,
 ) -> Result<()> {
     let is_path = argument.starts_with(['/', '.', '~']);
     let mut users_config = candidates.iter().filter(|path| is_user_config(path, host));
-    let users_config =
-        users_config.find(|path| inspect(path) == LookupResult::File && is_other(path, found));
-    let (other, remedy) = match (users_config, examples::find_example(argument)) {
+    let users_config = users_config
+        .find(|path| inspect(path) == LookupResult::File && is_other(path, config_path));
+    let (other_config, remedy) = match (users_config, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
         (Some(users_config), _) => (format!("`{users_config}`"), users_config.to_string()),
         (None, Some(example)) => (
@@ -257,8 +257,9 @@ fn expect_no_namesake(
         ),
         (None, None) => return Ok(()),
     };
-    let shown_path = display_path(found, host);
-    let message = format!("`{argument}` is ambiguous: `{shown_path}` in this directory or {other}");
+    let shown_path = display_path(config_path, host);
+    let message =
+        format!("`{argument}` is ambiguous: `{shown_path}` in this directory or {other_config}");
     Err(Error::new(ErrorKind::Config, message)
         .with_hint(format!(
             "use `--config ./{shown_path}` for the one in this directory"
@@ -274,12 +275,12 @@ fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
 /// Reads the file at `path`; a directory counts as missing.
 fn read(
     path: &AbsPath,
-    read: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
+    read_file: fn(&AbsPath, u64) -> Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
     let bytes_max = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX);
     match inspect(path) {
         LookupResult::Missing | LookupResult::Directory => Ok(None),
-        LookupResult::File | LookupResult::Unreadable => read(path, bytes_max),
+        LookupResult::File | LookupResult::Unreadable => read_file(path, bytes_max),
     }
 }
 

@@ -18,10 +18,10 @@ pub(crate) fn strip_control_sequences(text: &str) -> Cow<'_, str> {
         return escape_text(text);
     }
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let after = rest_from(rest, c.len_utf8());
-        rest = match c {
+    let mut remaining_text = text;
+    while let Some(c) = remaining_text.chars().next() {
+        let after = rest_from(remaining_text, c.len_utf8());
+        remaining_text = match c {
             ESCAPE => after_escape(after),
             '\u{9b}' => after_csi(after),
             '\u{90}' | '\u{98}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => after_string(after),
@@ -55,40 +55,40 @@ fn is_control(c: char) -> bool {
 }
 
 /// Returns what follows the sequence that an escape character begins.
-fn after_escape(rest: &str) -> &str {
-    match rest.chars().next() {
-        Some('[') => after_csi(rest_from(rest, 1)),
-        Some(']' | 'P' | 'X' | '^' | '_') => after_string(rest_from(rest, 1)),
+fn after_escape(text: &str) -> &str {
+    match text.chars().next() {
+        Some('[') => after_csi(rest_from(text, 1)),
+        Some(']' | 'P' | 'X' | '^' | '_') => after_string(rest_from(text, 1)),
         _ => {
-            let intermediate = rest.trim_start_matches(|c| matches!(c, ' '..='/'));
+            let intermediate = text.trim_start_matches(|c| matches!(c, ' '..='/'));
             match intermediate.chars().next() {
                 Some('0'..='~') => rest_from(intermediate, 1),
-                _ => rest,
+                _ => text,
             }
         }
     }
 }
 
 /// Returns what follows the parameters and the final byte of a control sequence.
-fn after_csi(rest: &str) -> &str {
-    let last = rest.trim_start_matches(|c| matches!(c, ' '..='?'));
-    match last.chars().next() {
-        Some('@'..='~') => rest_from(last, 1),
-        _ => rest,
+fn after_csi(text: &str) -> &str {
+    let final_part = text.trim_start_matches(|c| matches!(c, ' '..='?'));
+    match final_part.chars().next() {
+        Some('@'..='~') => rest_from(final_part, 1),
+        _ => text,
     }
 }
 
 /// Returns what follows a control string, which ends with a bell or a string terminator.
-fn after_string(rest: &str) -> &str {
-    let line = rest.split('\n').next().unwrap_or_default();
+fn after_string(text: &str) -> &str {
+    let line = text.split('\n').next().unwrap_or_default();
     let seven_bits = line.find("\u{1b}\\").map(|at| (at, 2));
     let single = line
         .find([BELL, STRING_TERMINATOR])
         .map(|at| (at, line.get(at..).and_then(|end| end.chars().next())))
         .map(|(at, end)| (at, end.map_or(1, char::len_utf8)));
     match seven_bits.into_iter().chain(single).min() {
-        Some((at, length)) => rest_from(rest, at.saturating_add(length)),
-        None => rest,
+        Some((at, length)) => rest_from(text, at.saturating_add(length)),
+        None => text,
     }
 }
 

@@ -76,8 +76,8 @@ async fn wait_for_result(
         CommandInterrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
     let stop = listen(hangup)?;
     let raised = interrupt.clone();
-    let running = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
-    wait_or_interrupt(running, &stop, &interrupt).await
+    let task = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
+    wait_or_interrupt(task, &stop, &interrupt).await
 }
 
 fn denial_report(why: &str) -> (String, ExitStatus) {

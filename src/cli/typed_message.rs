@@ -113,9 +113,9 @@ impl TypedMessageLine {
             return None;
         }
         let text = escape_name(&self.text);
-        let hidden = text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
-        let end: String = text.chars().skip(hidden).collect();
-        let mark = if hidden == 0 { "" } else { "…" };
+        let hidden_chars = text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
+        let end: String = text.chars().skip(hidden_chars).collect();
+        let mark = if hidden_chars == 0 { "" } else { "…" };
         Some(format!("you: {mark}{end}"))
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn reason_against_sending(line: &str) -> Option<&'static str> {
 /// Returns the message that a line expresses: `NAME: text` and `@NAME text` are for one of
 /// `agents`, everything else is for all.
 pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessage {
-    let known = |name: &str| {
+    let find_agent = |name: &str| {
         let agent = AgentId::parse(name).ok()?;
         agents.contains(&agent).then_some(agent)
     };
@@ -154,10 +154,10 @@ pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessa
     let with_sign = line
         .strip_prefix('@')
         .and_then(|line| line.split_once(char::is_whitespace));
-    let addressed = [with_sign, with_colon].into_iter().flatten();
-    let mut addressed = addressed.filter_map(|(name, text)| {
+    let splits = [with_sign, with_colon].into_iter().flatten();
+    let mut addressed = splits.filter_map(|(name, text)| {
         let name = name.strip_suffix(':').unwrap_or(name);
-        Some((known(name)?, text.trim()))
+        Some((find_agent(name)?, text.trim()))
     });
     let to_one = addressed.find(|(_, text)| !text.is_empty());
     let (to, text) = match to_one {
