@@ -35,12 +35,12 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let deliveries = deliveries_directory(host);
     let names = parts_of(id, &deliveries)?;
     let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
-    let applied = match parts.first().or(names.first()) {
+    let applied_rows = match parts.first().or(names.first()) {
         Some(part) => applied_files(part, host)?,
         None => Vec::new(),
     };
     // What is offered for the first time is taken unless the person leaves it.
-    let state = if applied.is_empty() {
+    let state = if applied_rows.is_empty() {
         "offered"
     } else {
         "kept"
@@ -48,13 +48,13 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     let mut review = json!({"state": state, "files": []});
     if !pipeline_delivery.is_empty() {
         let delivery = create(&pipeline_delivery, host)?;
-        let planned = plan_files(&pipeline_delivery, &delivery, host).await;
-        let shown = planned.and_then(|planned| plan_json(state, &delivery, &planned, host));
+        let plan = plan_files(&pipeline_delivery, &delivery, host).await;
+        let plan_result = plan.and_then(|plan| plan_json(state, &delivery, &plan, host));
         delivery.discard()?;
-        review = shown?;
+        review = plan_result?;
     }
     if let Some(fields) = review.as_object_mut() {
-        fields.insert("applied".to_owned(), applied.into());
+        fields.insert("applied".to_owned(), applied_rows.into());
         fields.insert("parts".to_owned(), parts.into());
         let may_commit = pipeline_delivery.has_branch() && !pipeline_delivery.is_empty();
         fields.insert("may_commit".to_owned(), may_commit.into());
@@ -95,14 +95,14 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
         .require_unchanged(HistoryMode::Files, is_known)
         .await?;
     let delivery = create(&pipeline_delivery, host)?;
-    let applied = plan_files(&pipeline_delivery, &delivery, host)
+    let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .map_err(ApiError::from)
-        .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
+        .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
     if !delivery.is_applied() {
         delivery.discard()?;
     }
-    applied
+    result
 }
 
 /// Applies all files, and commits them to the user's branch.
@@ -118,16 +118,16 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
         .require_unchanged(history_mode, is_known)
         .await?;
     let delivery = create(&pipeline_delivery, host)?;
-    let applied = plan_files(&pipeline_delivery, &delivery, host)
+    let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
-        .and_then(|planned| apply_all(&delivery, &planned));
+        .and_then(|plan| apply_all(&delivery, &plan));
     let applied_delivery = if delivery.is_applied() {
         Some(delivery)
     } else {
         delivery.discard()?;
         None
     };
-    let rows = change_rows(&applied?, host);
+    let rows = change_rows(&result?, host);
     let (commit, branch) = pipeline_delivery.commit(history_mode).await?;
     if let Some(delivery) = applied_delivery {
         delivery.record_commit(commit.as_str())?;
@@ -135,15 +135,15 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
     Ok(json!({"answered": true, "rows": rows, "commit": commit.as_str(), "branch": branch}))
 }
 
-fn apply_all(delivery: &OpenDelivery, planned: &DeliveryPlan) -> Result<Vec<FileChange>> {
-    require_all_allowed(planned)?;
-    apply(delivery, planned, &planned.everything(), None)
+fn apply_all(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Vec<FileChange>> {
+    require_all_allowed(plan)?;
+    apply(delivery, plan, &plan.everything(), None)
 }
 
 /// Determines what the pipeline `id` delivers in this form.
 async fn open(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResult<PipelineDelivery> {
-    let found: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
-    let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
+    let pipeline: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
+    let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     Ok(open_delivery(dir, history_mode, host).await?)
 }
 

@@ -148,12 +148,12 @@ where
 pub(super) fn sanitize(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
         let clean = redactor.text(text);
-        let (head, rest) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
-        let mut shown = escape_text(head).into_owned();
-        if !rest.is_empty() {
-            shown.push('…');
+        let (head, tail) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
+        let mut head_text = escape_text(head).into_owned();
+        if !tail.is_empty() {
+            head_text.push('…');
         }
-        shown
+        head_text
     })
 }
 

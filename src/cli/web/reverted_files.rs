@@ -38,8 +38,8 @@ pub(super) fn reverted_json(
 pub(super) fn offer_reverted(files: &mut Vec<Value>, mut reverted: BTreeMap<String, Value>) {
     for file in files.iter_mut() {
         let path = file.get("path").and_then(Value::as_str);
-        if let Some(undone) = path.and_then(|path| reverted.remove(path)) {
-            *file = undone;
+        if let Some(change) = path.and_then(|path| reverted.remove(path)) {
+            *file = change;
         }
     }
     files.extend(reverted.into_values());
@@ -51,15 +51,16 @@ pub(super) fn split_reverted(
     files: &[FileDecision],
     cwd: &AbsPath,
 ) -> ApiResult<(ReappliedFiles, Vec<FileDecision>)> {
-    let reverted = delivered.reverted_changes().into_iter();
-    let reverted: BTreeMap<String, RevertedChange> = reverted
+    let reverted_by_path: BTreeMap<String, RevertedChange> = delivered
+        .reverted_changes()
+        .into_iter()
         .map(|change| (display_path(&change.path, cwd), change))
         .collect();
-    let (mut reapplied, mut others) = (ReappliedFiles::default(), Vec::new());
+    let (mut reapplied, mut other_files) = (ReappliedFiles::default(), Vec::new());
     let mut named_paths = BTreeSet::new();
     for file in files {
-        let Some(change) = reverted.get(&file.path) else {
-            others.push(file.clone());
+        let Some(change) = reverted_by_path.get(&file.path) else {
+            other_files.push(file.clone());
             continue;
         };
         if !named_paths.insert(&file.path) {
@@ -74,5 +75,5 @@ pub(super) fn split_reverted(
             }
         }
     }
-    Ok((reapplied, others))
+    Ok((reapplied, other_files))
 }

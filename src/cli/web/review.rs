@@ -112,10 +112,10 @@ pub(super) async fn diff(
         return pipeline_review::diff(&server, &id).await.map(JsonReply);
     }
     let run = find_run(&server, id).await?;
-    let pending = pending_delivery(&server, &run.name());
+    let pending_review = pending_delivery(&server, &run.name());
     let host = server.host().clone();
     let reading = move || {
-        Ok(match (query.answer, query.against, pending) {
+        Ok(match (query.answer, query.against, pending_review) {
             (None, Some(_), _) => Err(ApiError::invalid("`against` needs `answer`")),
             (None, None, Some((delivery, plan))) => {
                 plan_json("pending", &delivery, &plan, &host).map_err(ApiError::from)
@@ -290,14 +290,16 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         }
         None => applied,
     };
-    let others = names.iter();
-    for part in others.filter(|part| *part != newest && Some(*part) != parts.first()) {
+    let other_parts = names
+        .iter()
+        .filter(|part| *part != newest && Some(*part) != parts.first());
+    for part in other_parts {
         // A delivery that cannot be read has none.
         add_reverted_files(&mut applied, applied_files(part, host).unwrap_or_default());
     }
     let source = delivery.read_source()?;
-    let planned = plan_of(&delivery, &source, partial, EarlierFiles::default())?;
-    let mut review = plan_json("kept", &delivery, &planned, host)?;
+    let plan = plan_of(&delivery, &source, partial, EarlierFiles::default())?;
+    let mut review = plan_json("kept", &delivery, &plan, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
             offer_reverted(files, reverted);
@@ -315,12 +317,12 @@ pub(super) fn applied_files(part: &str, host: &Host) -> Result<Vec<Value>> {
 }
 
 /// Adds those files of another part of the delivery that were reverted and are not among `files`.
-fn add_reverted_files(files: &mut Vec<Value>, others: Vec<Value>) {
-    let reverted = delivered_word(DeliveredState::Reverted);
-    for file in others {
-        let mut known = files.iter().map(|known| known.get("path"));
-        let is_known = known.any(|path| path == file.get("path"));
-        if !is_known && file.get("state").and_then(Value::as_str) == Some(reverted) {
+fn add_reverted_files(files: &mut Vec<Value>, other_files: Vec<Value>) {
+    let reverted_word = delivered_word(DeliveredState::Reverted);
+    for file in other_files {
+        let mut paths = files.iter().map(|known| known.get("path"));
+        let is_known = paths.any(|path| path == file.get("path"));
+        if !is_known && file.get("state").and_then(Value::as_str) == Some(reverted_word) {
             files.push(file);
         }
     }
@@ -379,35 +381,37 @@ fn delivered_word(state: DeliveredState) -> &'static str {
 fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -> ApiResult<Value> {
     let delivery = open_newest(&run.name(), host)?;
     let source = delivery.read_source()?;
-    let read = |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
-        let planned = answer_plan(run, label, &delivery, source.clone())?;
-        let mut differences = BTreeMap::new();
-        for index in planned.items() {
-            if let Some(entry) = planned.entries.get(index) {
-                let difference = difference(&delivery, &planned, entry)?;
-                differences.insert(difference.path.clone(), difference);
+    let read_answer =
+        |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
+            let plan = answer_plan(run, label, &delivery, source.clone())?;
+            let mut differences = BTreeMap::new();
+            for index in plan.items() {
+                if let Some(entry) = plan.entries.get(index) {
+                    let difference = difference(&delivery, &plan, entry)?;
+                    differences.insert(difference.path.clone(), difference);
+                }
             }
-        }
-        Ok((planned, differences))
-    };
-    let (planned, differences) = read(answer)?;
-    let mut shown: Vec<Value> = match against {
+            Ok((plan, differences))
+        };
+    let (plan, differences) = read_answer(answer)?;
+    let mut files: Vec<Value> = match against {
         None => {
-            let all = differences.values();
-            all.map(|file_diff| change_json(file_diff, None, &host.cwd))
+            let own_differences = differences.values();
+            own_differences
+                .map(|file_diff| change_json(file_diff, None, &host.cwd))
                 .collect()
         }
-        Some(other) => {
-            let (_, others) = read(other)?;
-            let changes = changes_between(&others, &differences);
-            let shown = changes.iter();
-            shown
+        Some(other_answer) => {
+            let (_, other_differences) = read_answer(other_answer)?;
+            let changes = changes_between(&other_differences, &differences);
+            changes
+                .iter()
                 .map(|file_diff| change_json(file_diff, None, &host.cwd))
                 .collect()
         }
     };
-    shown.extend(refusals_json(&planned, &host.cwd));
-    Ok(json!({"state": "answer", "answer": answer, "against": against, "files": shown}))
+    files.extend(refusals_json(&plan, &host.cwd));
+    Ok(json!({"state": "answer", "answer": answer, "against": against, "files": files}))
 }
 
 /// Returns what the files of an answer would change, with all files of other write paths left out.
@@ -424,27 +428,32 @@ fn answer_plan(
 /// Returns how the project after the changes `new` differs from the project after the changes
 /// `old`.
 fn changes_between(
-    old: &BTreeMap<AbsPath, DeliveryDifference>,
-    new: &BTreeMap<AbsPath, DeliveryDifference>,
+    old_differences: &BTreeMap<AbsPath, DeliveryDifference>,
+    new_differences: &BTreeMap<AbsPath, DeliveryDifference>,
 ) -> Vec<DeliveryDifference> {
-    let paths = old
-        .keys()
-        .chain(new.keys().filter(|path| !old.contains_key(*path)));
-    let between = paths.filter_map(|path| {
-        let (one, other) = (old.get(path), new.get(path));
-        let unchanged = one.or(other).map(|known| known.before.clone())?;
+    let paths = old_differences.keys().chain(
+        new_differences
+            .keys()
+            .filter(|path| !old_differences.contains_key(*path)),
+    );
+    let changes = paths.filter_map(|path| {
+        let (old_difference, new_difference) =
+            (old_differences.get(path), new_differences.get(path));
+        let unchanged = old_difference
+            .or(new_difference)
+            .map(|known| known.before.clone())?;
         let side = |file_diff: Option<&DeliveryDifference>| -> DiffSide {
             file_diff.map_or_else(|| unchanged.clone(), |file_diff| file_diff.after.clone())
         };
         let change = DeliveryDifference {
             path: path.clone(),
-            before: side(one),
-            after: side(other),
+            before: side(old_difference),
+            after: side(new_difference),
             modes: None,
         };
         (change.before != change.after).then_some(change)
     });
-    between.collect()
+    changes.collect()
 }
 
 /// Recovers interrupted deliveries. The page shows the state of its own delivery in any case.
@@ -463,45 +472,49 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         let deliveries = deliveries_directory(host);
         let earlier = earlier_files(&run.name(), &deliveries)?;
         let delivery = OpenDelivery::create(&deliveries, &run.name())?;
-        let applied = delivery
+        let result = delivery
             .write_source(&source)
             .and_then(|()| plan_of(&delivery, &source, PartialFiles::default(), earlier))
             .map_err(ApiError::from)
-            .and_then(|mut planned| apply_selected(&delivery, &mut planned, request, host));
+            .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
         if !delivery.is_applied() {
             delivery.discard()?;
         }
-        return applied;
+        return result;
     }
     let delivery = Arc::new(open_newest(&run.name(), host)?);
     let Some(mut delivered) = AppliedDelivery::open(Arc::clone(&delivery))? else {
         return apply_rest(&delivery, request, host);
     };
-    let (again, files) = split_reverted(&mut delivered, &request.files, &host.cwd)?;
+    let (reapplied_files, files) = split_reverted(&mut delivered, &request.files, &host.cwd)?;
     let roots = delivered.roots();
     drop(delivered);
-    let rest = DeliveryRequest {
+    let remaining_request = DeliveryRequest {
         files,
         answer: None,
         history: RequestedHistory::None,
     };
-    if again.is_empty() {
-        return apply_rest(&delivery, &rest, host);
+    if reapplied_files.is_empty() {
+        return apply_rest(&delivery, &remaining_request, host);
     }
-    refuse_outside(&roots, &host.project, &again.paths())?;
-    let takes_more = rest.files.iter().any(|file| file.take);
+    refuse_outside(&roots, &host.project, &reapplied_files.paths())?;
+    let takes_more = remaining_request.files.iter().any(|file| file.take);
     if takes_more {
         // Nothing is applied again if something else is refused.
-        let planned = plan_rest(&delivery)?;
-        refuse_outside(&planned.roots, &host.project, &taken_paths(&rest, host))?;
-        select(&delivery, &planned, &rest.files, &host.cwd)?;
+        let plan = plan_rest(&delivery)?;
+        refuse_outside(
+            &plan.roots,
+            &host.project,
+            &taken_paths(&remaining_request, host),
+        )?;
+        select(&delivery, &plan, &remaining_request.files, &host.cwd)?;
     }
-    let mut rows = reapply(&delivery, &again, host)?;
+    let mut rows = reapply(&delivery, &reapplied_files, host)?;
     if takes_more {
-        let applied = apply_rest(&delivery, &rest, host).map_err(|error| {
+        let reply = apply_rest(&delivery, &remaining_request, host).map_err(|error| {
             error.with_hint("the files that had been undone were applied again before that")
         })?;
-        if let Some(Value::Array(more)) = applied.get("rows") {
+        if let Some(Value::Array(more)) = reply.get("rows") {
             rows.extend(more.iter().cloned());
         }
     }
@@ -521,8 +534,8 @@ fn apply_rest(
     request: &DeliveryRequest,
     host: &Host,
 ) -> ApiResult<Value> {
-    let mut planned = plan_rest(delivery)?;
-    apply_selected(delivery, &mut planned, request, host)
+    let mut plan = plan_rest(delivery)?;
+    apply_selected(delivery, &mut plan, request, host)
 }
 
 /// Applies files again that were undone.
@@ -539,26 +552,26 @@ fn reapply(
 
 /// Returns the paths of the selected files.
 pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath> {
-    let chosen: Vec<String> = request
+    let names: Vec<String> = request
         .files
         .iter()
         .filter(|file| file.take)
         .map(|file| file.path.clone())
         .collect();
-    resolve_paths(&chosen, host)
+    resolve_paths(&names, host)
 }
 
 /// Applies the changes of `planned` that the request selects.
 pub(super) fn apply_selected(
     delivery: &OpenDelivery,
-    planned: &mut DeliveryPlan,
+    plan: &mut DeliveryPlan,
     request: &DeliveryRequest,
     host: &Host,
 ) -> ApiResult<Value> {
-    refuse_outside(&planned.roots, &host.project, &taken_paths(request, host))?;
-    let selection = select(delivery, planned, &request.files, &host.cwd)?;
-    let choices = select_hunks(delivery, planned, selection.choices, &selection.parts)?;
-    let changes = apply(delivery, planned, &choices, None)?;
+    refuse_outside(&plan.roots, &host.project, &taken_paths(request, host))?;
+    let selection = select(delivery, plan, &request.files, &host.cwd)?;
+    let choices = select_hunks(delivery, plan, selection.choices, &selection.parts)?;
+    let changes = apply(delivery, plan, &choices, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
 }
 
@@ -587,8 +600,8 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
             return Err(ApiError::not_found(message));
         }
         None => {
-            let applied = revertible_parts(&parts, &deliveries).next();
-            applied.unwrap_or_else(|| newest.clone())
+            let applied_part = revertible_parts(&parts, &deliveries).next();
+            applied_part.unwrap_or_else(|| newest.clone())
         }
     };
     let Some(mut delivered) = AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
@@ -598,8 +611,8 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let paths = resolve_paths(&request.paths, host);
     refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known = delivered.names().map(|(path, ..)| path).collect();
-    require_known_path(&paths, delivered.name(), &known, &host.cwd)?;
+    let known_paths = delivered.names().map(|(path, ..)| path).collect();
+    require_known_path(&paths, delivered.name(), &known_paths, &host.cwd)?;
     let since = if request.force {
         ChangedFilePolicy::Replaced
     } else {

@@ -59,11 +59,11 @@ pub(super) async fn approve(
     let run = live_run(&server, id).await?;
     let decision = parse_approval(&request.answer)
         .ok_or_else(|| ApiError::invalid("expected `once`, `session` or `no`"))?;
-    let pending = run.feed().with_questions(|questions| {
+    let question = run.feed().with_questions(|questions| {
         questions
             .take(|id, question| id == approval && matches!(question, UserQuestion::Call { .. }))
     });
-    let Some(UserQuestion::Call { answer, .. }) = pending else {
+    let Some(UserQuestion::Call { answer, .. }) = question else {
         return Err(no_question_error(&approval));
     };
     answer
@@ -161,8 +161,8 @@ pub(super) async fn send_message(
 /// Returns a live run that the page started.
 async fn live_run(server: &WebServer, id: String) -> ApiResult<Arc<PageRun>> {
     let run = find_logged(server, id).await?;
-    let started = server.runs().find(run.name());
-    started.filter(|run| !run.is_ended()).ok_or_else(|| {
+    let page_run = server.runs().find(run.name());
+    page_run.filter(|run| !run.is_ended()).ok_or_else(|| {
         let message = format!("`{}` is not an active run of this page", run.name());
         ApiError::conflict(message)
             .with_hint("a run of another process is answered and stopped in its terminal")

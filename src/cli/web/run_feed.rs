@@ -147,13 +147,13 @@ impl RunFeed {
     pub(super) async fn wait_until_read(&self) {
         let mut changes = self.subscribe();
         // The feed owns the sender, so there is always a next change or an end.
-        let read = changes.wait_for(|()| self.progress() != FeedProgress::CatchingUp);
-        drop(read.await);
+        let wait = changes.wait_for(|()| self.progress() != FeedProgress::CatchingUp);
+        drop(wait.await);
     }
 
     /// Calls `read` with the view.
-    pub(super) fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> T {
-        read(&self.lock().view)
+    pub(super) fn with_view<T>(&self, read_view: impl FnOnce(&RunView) -> T) -> T {
+        read_view(&self.lock().view)
     }
 
     /// Calls `change` with the questions.
@@ -211,8 +211,8 @@ impl RunFeed {
                 value: section_value(&state.view, section, state.limits.as_ref())?,
             })
         };
-        let changed = state.view.sections_changed_after(cursor.seq);
-        let mut sections: Vec<ChangedSection> = changed.filter_map(json).collect();
+        let changed_sections = state.view.sections_changed_after(cursor.seq);
+        let mut sections: Vec<ChangedSection> = changed_sections.filter_map(json).collect();
         sections.sort_by_key(|section| section.seq);
         cursor.seq = cursor.seq.max(state.seq);
         let version = state.questions.version();
@@ -303,8 +303,8 @@ fn section_value(
 
 /// Returns the blocks of a text in Markdown, up to the length that replies may have.
 pub(super) fn markdown_json(text: &str) -> Value {
-    let shown = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX));
-    let blocks = markdown::parse(shown.unwrap_or_default());
+    let prefix = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX));
+    let blocks = markdown::parse(prefix.unwrap_or_default());
     serde_json::to_value(blocks).unwrap_or_default()
 }
 

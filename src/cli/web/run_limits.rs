@@ -112,22 +112,18 @@ fn read_cost(requested: &Map<String, Value>) -> ApiResult<Option<Money>> {
 fn read_count(
     requested: &Map<String, Value>,
     name: &str,
-    allowed: &RangeInclusive<i64>,
+    range: &RangeInclusive<i64>,
 ) -> ApiResult<Option<u64>> {
     let Some(text) = typed_text(requested, name) else {
         return Ok(None);
     };
-    let count = text.parse::<i64>().ok();
-    let count = count.filter(|count| allowed.contains(count));
+    let number = text.parse::<i64>().ok();
+    let count = number.filter(|number| range.contains(number));
     match count.and_then(|count| u64::try_from(count).ok()) {
         Some(count) => Ok(Some(count)),
         None => Err(unexpected_value(
             name,
-            &format!(
-                "a whole number from {} to {}",
-                allowed.start(),
-                allowed.end()
-            ),
+            &format!("a whole number from {} to {}", range.start(), range.end()),
         )),
     }
 }

@@ -76,18 +76,18 @@ pub(super) async fn answer(
     let run = find_logged(&server, id).await?;
     let feed = find_feed(&server, run.clone()).await?;
     feed.wait_until_read().await;
-    let found = feed.with_view(|view| {
+    let answer_json = feed.with_view(|view| {
         let mut answers = view.ballot().answers.iter();
-        let found = answers.find(|answer| answer.label.to_string() == label)?;
-        let mut value = serde_json::to_value(found).ok()?;
-        let markdown = markdown_json(&found.content);
+        let answer = answers.find(|answer| answer.label.to_string() == label)?;
+        let mut value = serde_json::to_value(answer).ok()?;
+        let markdown = markdown_json(&answer.content);
         value
             .as_object_mut()?
             .insert("markdown".to_owned(), markdown);
         Some(value)
     });
     let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
-    found.map(JsonReply).ok_or_else(none)
+    answer_json.map(JsonReply).ok_or_else(none)
 }
 
 /// Returns the feed of a run.

@@ -142,8 +142,8 @@ fn prepare_pipeline(
     id: &str,
     limits: RequestedLimits,
 ) -> ApiResult<PipelineResumption> {
-    let found = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
-    let dir = found.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
+    let pipeline = pipelines::find_by_name(id, &pipelines_directory(server.host()))?;
+    let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     let record = dir.record()?;
     let mut flags = recorded_pipeline_flags(&record);
     limits.apply_to(&mut flags);
@@ -165,9 +165,9 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
         .ok_or_else(not_resumable)?;
     let sessions = default_sessions(server.host());
     let is_there = |session: &str| find(session, &sessions).is_ok();
-    let found = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
-    let is_meant = |found: &InterruptedRun| found.run.name() == run.name();
-    found.filter(is_meant).ok_or_else(not_resumable)
+    let interrupted_run = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
+    let is_meant = |interrupted_run: &InterruptedRun| interrupted_run.run.name() == run.name();
+    interrupted_run.filter(is_meant).ok_or_else(not_resumable)
 }
 
 /// Returns the team of the server that has this config, unchanged since.
@@ -180,8 +180,8 @@ fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resumed
             file.path() == config.path && config.text == Some(text.as_str())
         }
     };
-    let found = server.teams().iter().find(has_config);
-    let NamedTeam { team, .. } = found.ok_or_else(|| {
+    let named_team = server.teams().iter().find(has_config);
+    let NamedTeam { team, .. } = named_team.ok_or_else(|| {
         let message =
             "no team of this server has the config of the run, unchanged since the run started";
         let id = config.id;
@@ -210,8 +210,8 @@ async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> 
     let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
     repository.require_start_directory(&team.host.cwd, "start the server there")?;
     let (stop, reader) = (run.stop().clone(), OutputMode::Page(&run));
-    let resumed = resume_pipeline(repository, team, &flags, stop, &mut output, reader);
-    Box::pin(resumed).await
+    let execution = resume_pipeline(repository, team, &flags, stop, &mut output, reader);
+    Box::pin(execution).await
 }
 
 async fn execute_resumed(resumption: Resumption, run: Arc<PageRun>) -> Result<RunOutcome> {

@@ -84,9 +84,9 @@ where
     let executing = execute(Arc::clone(&run));
     tokio::spawn(execute_to_end(executing, Arc::clone(&run), slot));
     let registering = tokio::spawn(register_named(server.clone(), run));
-    let failed = |_| Err(Error::bug("the run failed unexpectedly"));
-    let named = registering.await.unwrap_or_else(failed)?;
-    Ok(JsonReply(named))
+    let panic_error = |_| Err(Error::bug("the run failed unexpectedly"));
+    let reply = registering.await.unwrap_or_else(panic_error)?;
+    Ok(JsonReply(reply))
 }
 
 /// Waits until `run` has a name, adds it to the runs of the page, and returns what the client
@@ -100,8 +100,8 @@ async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
 
 /// Prepares a run as the command line does, and returns it with its flags.
 fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun, RunArguments)> {
-    let named = chosen_team(server, request.team.as_deref())?;
-    let team = &named.team;
+    let named_team = chosen_team(server, request.team.as_deref())?;
+    let team = &named_team.team;
     if request.task.trim().is_empty() {
         return Err(usage_error("there is no task").into());
     }
@@ -114,13 +114,13 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     apply_flags(&mut config, &flags, &mut output);
     let mut host = server.host().clone();
-    host.arguments = recorded_words(named, &flags);
+    host.arguments = recorded_words(named_team, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
     reject_broad_mentions(&prompt, &team.config.orchestrator.context_paths, &host)?;
     expect_agreement(server, &team.config, &prompt, request)?;
-    let sessions = &team.config.orchestrator.session_storage;
-    let sessions = sessions.resolve(&host.state_parent, None);
+    let storage = &team.config.orchestrator.session_storage;
+    let sessions = storage.resolve(&host.state_parent, None);
     let continued = request
         .session
         .as_deref()
@@ -151,12 +151,12 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
 /// Returns the command line that would start a run of this team with `flags`: the records of the
 /// run have it, so that a built-in config is found by its name when the run is resumed, and limits
 /// and the review are kept.
-fn recorded_words(named: &NamedTeam, flags: &RunArguments) -> Vec<String> {
-    let config = named
+fn recorded_words(named_team: &NamedTeam, flags: &RunArguments) -> Vec<String> {
+    let config = named_team
         .team
         .file
         .as_ref()
-        .map(|_| ["--config".to_owned(), named.name.clone()]);
+        .map(|_| ["--config".to_owned(), named_team.name.clone()]);
     let review = flags.delivery.review.then(|| "--review".to_owned());
     let words = config.into_iter().flatten().chain(review);
     words.chain(flags.limit_words()).collect()
@@ -207,10 +207,11 @@ fn expect_agreement(
         .iter()
         .map(|mention| mention.path.to_string())
         .collect();
-    let writes = mentions
+    let writes: Vec<String> = mentions
         .iter()
-        .filter(|mention| mention.permission == Permission::Write);
-    let writes: Vec<String> = writes.map(|mention| mention.path.to_string()).collect();
+        .filter(|mention| mention.permission == Permission::Write)
+        .map(|mention| mention.path.to_string())
+        .collect();
     Err(
         ApiError::conflict("the task opens paths to which the person has not agreed")
             .with_hint("show them, and repeat all of them in `opens`")
@@ -237,8 +238,8 @@ async fn execute_to_end(
     slot: OwnedSemaphorePermit,
 ) {
     let executing = tokio::spawn(executing);
-    let failed = |_| Err(Error::bug("the run failed unexpectedly"));
-    run.end(executing.await.unwrap_or_else(failed));
+    let panic_error = |_| Err(Error::bug("the run failed unexpectedly"));
+    run.end(executing.await.unwrap_or_else(panic_error));
     drop(slot);
 }
 

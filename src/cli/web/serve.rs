@@ -84,11 +84,11 @@ async fn serve(
 ) -> Result<()> {
     let stop = listen(host.hangup)?;
     let telemetry = telemetry_settings(host, output);
-    let loaded = environment::load(host);
-    for warning in &loaded.warnings {
+    let loaded_environment = environment::load(host);
+    for warning in &loaded_environment.warnings {
         output.warning(warning);
     }
-    let host = loaded.host;
+    let host = loaded_environment.host;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     let teams = load_teams(arguments, &host, &models, output).await?;
     let secrets = teams
@@ -121,13 +121,13 @@ async fn serve(
     } else {
         WebBrowser::open_page(&link, &host.env)
     };
-    let mut wanted = link_requests(&host);
+    let mut requests = link_requests(&host);
     let serving = listener.serve(router::routes(&server), &stop.graceful);
     let mut serving = std::pin::pin!(serving);
     loop {
         tokio::select! {
             () = serving.as_mut() => break,
-            Some(()) = wanted.recv() => drop(print_link(&server, &start, output)?),
+            Some(()) = requests.recv() => drop(print_link(&server, &start, output)?),
         }
     }
     tokio::select! {
@@ -160,8 +160,8 @@ async fn load_teams(
         });
     }
     if teams.is_empty() && !arguments.read_only {
-        let found = default_team(host, models, output).await?;
-        teams.extend(found.map(|team| {
+        let team = default_team(host, models, output).await?;
+        teams.extend(team.map(|team| {
             let name = team.file.as_ref().map_or(UNNAMED_TEAM, TeamFile::name);
             NamedTeam {
                 name: name.to_owned(),
@@ -180,9 +180,9 @@ async fn default_team(
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
     let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::Given);
-    let configured = configured_team(host, &flags, None, workspaces, models, output)?;
-    if configured.is_some() {
-        return Ok(configured);
+    let team = configured_team(host, &flags, None, workspaces, models, output)?;
+    if team.is_some() {
+        return Ok(team);
     }
     match detect_team(host, workspaces, output).await {
         Ok(team) => Ok(Some(team)),

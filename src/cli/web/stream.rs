@@ -83,8 +83,8 @@ pub(super) async fn stream(
 ) -> ApiResult<Response> {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let run = find_logged(&server, id).await?;
-    let last = headers.get(LAST_EVENT_ID);
-    let last = last.and_then(|last| last.to_str().ok()?.trim().parse().ok());
+    let last_header = headers.get(LAST_EVENT_ID);
+    let last_seq = last_header.and_then(|header| header.to_str().ok()?.trim().parse().ok());
     let slot = server.runs().stream_slot().ok_or_else(|| {
         let message = "too many streams are open";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message)
@@ -97,7 +97,7 @@ pub(super) async fn stream(
         server,
         run,
         feed,
-        cursor: FeedCursor::after(last.unwrap_or_default()),
+        cursor: FeedCursor::after(last_seq.unwrap_or_default()),
         queue,
         state: ReaderState::Starting,
         follows: query.follow,
@@ -107,8 +107,7 @@ pub(super) async fn stream(
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
     });
-    let events = Sse::new(Box::pin(events));
-    let events = events.keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    let events = Sse::new(Box::pin(events)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
     Ok(events.into_response())
 }
 
@@ -133,7 +132,7 @@ impl StreamReader {
     /// Waits for a change, and collects what follows immediately. `None` when the server stops.
     async fn wait(&mut self) -> Option<()> {
         let stop = self.server.runs().stop().graceful.clone();
-        let changed = async {
+        let change = async {
             self.changes.changed().await.ok()?;
             tokio::time::sleep(match self.feed.progress() {
                 FeedProgress::CatchingUp => CATCH_UP_TIME,
@@ -143,7 +142,7 @@ impl StreamReader {
             Some(())
         };
         tokio::select! {
-            changed = changed => changed,
+            change = change => change,
             () = stop.cancelled() => None,
         }
     }

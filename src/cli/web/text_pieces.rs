@@ -74,19 +74,21 @@ impl TextPieces {
     /// Returns the pieces from the one with the number `from`, joined where one continues another,
     /// and the number of the next piece.
     pub(super) fn read_from(&self, from: u64) -> (Vec<TextPiece>, u64) {
-        let skipped = usize::try_from(from.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
-        let mut joined: Vec<TextPiece> = Vec::new();
-        for piece in self.list.iter().skip(skipped) {
-            let mut same = joined.iter_mut().rev();
-            match same.find(|known| known.agent == piece.agent) {
-                Some(last) if last.kind == piece.kind && last.end() == piece.at => {
-                    last.text.push_str(&piece.text);
+        let start = usize::try_from(from.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
+        let mut pieces: Vec<TextPiece> = Vec::new();
+        for piece in self.list.iter().skip(start) {
+            let mut later_pieces = pieces.iter_mut().rev();
+            match later_pieces.find(|known| known.agent == piece.agent) {
+                Some(last_piece)
+                    if last_piece.kind == piece.kind && last_piece.end() == piece.at =>
+                {
+                    last_piece.text.push_str(&piece.text);
                 }
-                Some(_) | None => joined.push(piece.clone()),
+                Some(_) | None => pieces.push(piece.clone()),
             }
         }
-        let next = self.dropped.saturating_add(length_of(&self.list));
-        (joined, next)
+        let next_position = self.dropped.saturating_add(length_of(&self.list));
+        (pieces, next_position)
     }
 }
 

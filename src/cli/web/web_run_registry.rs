@@ -82,22 +82,22 @@ impl WebRunRegistry {
 
     /// Adds a run that has started; a resumed run replaces its earlier entry.
     pub(super) fn insert(&self, run: Arc<PageRun>) {
-        let mut started = lock(&self.started);
+        let mut runs = lock(&self.started);
         let name = run.name();
-        started.retain(|known| known.name() != name);
-        started.push(run);
-        if started.len() > RUNS_MAX
-            && let Some(oldest) = started.iter().position(|run| run.is_ended())
+        runs.retain(|known| known.name() != name);
+        runs.push(run);
+        if runs.len() > RUNS_MAX
+            && let Some(oldest) = runs.iter().position(|run| run.is_ended())
         {
-            started.remove(oldest);
+            runs.remove(oldest);
         }
     }
 
     /// Returns the run of the page with this name.
     pub(super) fn find(&self, name: &str) -> Option<Arc<PageRun>> {
-        let started = lock(&self.started);
-        let mut named = started.iter();
-        let found = named.find(|run| run.name().as_deref() == Some(name));
+        let runs = lock(&self.started);
+        let mut known_runs = runs.iter();
+        let found = known_runs.find(|run| run.name().as_deref() == Some(name));
         found.cloned()
     }
 
@@ -109,16 +109,16 @@ impl WebRunRegistry {
     /// Returns the feed of `run`. It follows the log from now on if it did not before, or if the
     /// run was resumed since, also by another process.
     pub(super) fn feed(&self, run: &LoggedRun) -> Result<Arc<RunFeed>> {
-        let started = self.find(run.name());
+        let page_run = self.find(run.name());
         let is_current =
-            |started: &Arc<PageRun>| !started.is_ended() || !is_outdated(started.feed(), run);
-        if let Some(started) = started.filter(is_current) {
-            return Ok(Arc::clone(started.feed()));
+            |page_run: &Arc<PageRun>| !page_run.is_ended() || !is_outdated(page_run.feed(), run);
+        if let Some(page_run) = page_run.filter(is_current) {
+            return Ok(Arc::clone(page_run.feed()));
         }
         let mut feeds = lock(&self.feeds);
-        let known = feeds.iter().position(|(known, _)| known == run.name());
-        let known = known.and_then(|index| feeds.remove(index));
-        let feed = match known {
+        let position = feeds.iter().position(|(known, _)| known == run.name());
+        let known_feed = position.and_then(|index| feeds.remove(index));
+        let feed = match known_feed {
             Some((_, feed)) if !is_outdated(&feed, run) => feed,
             Some(_) | None => {
                 let feed = RunFeed::new();
