@@ -121,12 +121,12 @@ impl ToolHandler {
     /// Returns whether there is a tool with this name. Servers are started only if the name is not
     /// a built-in tool, or if a program may call them.
     async fn has_tool(&self, name: &str) -> OurResult<bool> {
-        let named = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
-        let is_own = named(&self.0.built_in);
+        let has_name = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
+        let is_own = has_name(&self.0.built_in);
         if is_own && program::tool_offers(&self.0.gate).is_none() {
             return Ok(true);
         }
-        Ok(named(&self.tools().await?))
+        Ok(has_name(&self.tools().await?))
     }
 
     /// Waits until no call is being executed, and ends background commands. Returns their changes
@@ -137,8 +137,8 @@ impl ToolHandler {
         let Some(commands) = self.0.gate.commands().cloned() else {
             return Vec::new();
         };
-        let ended = spawn_blocking(move || commands.end_background()).await;
-        ended.unwrap_or_default()
+        let changes = spawn_blocking(move || commands.end_background()).await;
+        changes.unwrap_or_default()
     }
 
     async fn execute_call(
@@ -236,8 +236,8 @@ impl ProgressReport {
         if self.has_steps {
             return;
         }
-        let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(seconds));
-        let progress = progress.with_message(format!("running for {seconds} s"));
+        let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(seconds))
+            .with_message(format!("running for {seconds} s"));
         self.send(progress, context).await;
     }
 
@@ -302,8 +302,8 @@ impl ToolProvider for ToolHandler {
 
     fn find_tool(&self, name: &str) -> Option<Tool> {
         let tools = self.known_tools();
-        let found = tools.iter().find(|tool| tool.name == name);
-        found.map(tool_description)
+        let tool = tools.iter().find(|tool| tool.name == name);
+        tool.map(tool_description)
     }
 
     async fn call_tool(
@@ -312,15 +312,16 @@ impl ToolProvider for ToolHandler {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let Ok(_admitted) = self.0.admission_slots.try_acquire() else {
-            let busy = format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
-            return Ok(denied_result(busy));
+            let message =
+                format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
+            return Ok(denied_result(message));
         };
         let name = canonical_name(&request.name);
-        let known = match self.has_tool(name).await {
-            Ok(known) => known,
+        let is_known = match self.has_tool(name).await {
+            Ok(is_known) => is_known,
             Err(error) => return Ok(denied_result(format!("{error:#}"))),
         };
-        if !known {
+        if !is_known {
             let message = format!("there is no tool `{name}` here: see `tools/list`");
             return Err(ErrorData::invalid_params(message, None));
         }

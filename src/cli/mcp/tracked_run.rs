@@ -211,24 +211,27 @@ impl TrackedRun {
             })
         };
         let answers: Vec<Value> = state.answers.iter().map(answer).collect();
-        let votes = result.votes.iter().map(|vote| {
-            let reason = truncate(&vote.reason, REASON_CHARS_MAX);
-            json!({"for": vote.label, "reason": reason})
-        });
-        let votes: Vec<Value> = votes.collect();
-        let answers = json!({
+        let votes: Vec<Value> = result
+            .votes
+            .iter()
+            .map(|vote| {
+                let reason = truncate(&vote.reason, REASON_CHARS_MAX);
+                json!({"for": vote.label, "reason": reason})
+            })
+            .collect();
+        let reply = json!({
             "run": state.name,
             "state": state.phase.name(),
             "answers": answers,
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
         });
-        outward(&state.redactor, answers)
+        outward(&state.redactor, reply)
     }
 
     /// Returns the result of the run, or the one that it would have if it ended now.
     fn partial_result(&self, state: &TrackedRunState) -> RunResult {
-        let now = || {
+        let current_result = || {
             state.result_builder.clone().build(&ProcessEnd {
                 status: ExitStatus::NoAnswer,
                 error: None,
@@ -236,7 +239,7 @@ impl TrackedRun {
                 elapsed: self.since_start.elapsed(),
             })
         };
-        state.result.clone().unwrap_or_else(now)
+        state.result.clone().unwrap_or_else(current_result)
     }
 
     fn lock(&self) -> MutexGuard<'_, TrackedRunState> {
@@ -282,7 +285,7 @@ fn outward(redactor: &Redactor, value: Value) -> Value {
 /// Returns the fields that only an ended run has.
 fn ended_fields(result: &RunResult) -> Value {
     let files = result.delivered_files.iter();
-    let (done, undelivered): (Vec<_>, Vec<_>) = files
+    let (delivered_rows, undelivered_rows): (Vec<_>, Vec<_>) = files
         .take(FILES_MAX)
         .partition(|row| row.outcome.is_delivered());
     let answer = result.answer.as_deref();
@@ -294,8 +297,8 @@ fn ended_fields(result: &RunResult) -> Value {
         "error": result.error,
         "answer": answer.map(|text| truncate(text, ANSWER_CHARS_MAX)),
         "answer_chars": answer.map(|text| text.chars().count()),
-        "delivered_files": done,
-        "undelivered_files": undelivered,
+        "delivered_files": delivered_rows,
+        "undelivered_files": undelivered_rows,
         "more_files": result.delivered_files.len().saturating_sub(FILES_MAX),
         "denials": result.permission_denials.len(),
         "warnings": result.warnings.iter().take(WARNINGS_MAX).collect::<Vec<_>>(),
