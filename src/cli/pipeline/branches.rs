@@ -32,7 +32,7 @@ pub(crate) fn show(
     let form = ReportFormat::from(arguments.json);
     let width = branches
         .iter()
-        .map(|one| one.branch.to_string().len())
+        .map(|status| status.branch.to_string().len())
         .max()
         .unwrap_or_default();
     for branch in &branches {
@@ -42,10 +42,10 @@ pub(crate) fn show(
         })?;
     }
     if form == ReportFormat::Text {
-        let (name, running) = (view.dir.name(), view.dir.is_running());
-        let running = if running { ", which is running" } else { "" };
+        let (name, is_running) = (view.dir.name(), view.dir.is_running());
+        let suffix = if is_running { ", which is running" } else { "" };
         let hub = escape_name(&view.dir.hub().to_string());
-        output.note(&format!("the repository of {name}{running}: {hub}"));
+        output.note(&format!("the repository of {name}{suffix}: {hub}"));
         let workspace = escape_name(&view.record.workspace.to_string());
         output.note(&format!("its checkouts: {workspace}"));
     }
@@ -57,23 +57,23 @@ pub(super) fn short_id(id: &str) -> &str {
     id.get(..DIGITS_SHOWN).unwrap_or(id)
 }
 
-fn to_text(one: &BranchStatus, width: usize) -> String {
-    let distance = match (one.ahead, one.behind) {
+fn to_text(status: &BranchStatus, width: usize) -> String {
+    let distance = match (status.ahead, status.behind) {
         (0, 0) => "as main".to_owned(),
         (ahead, 0) => format!("{ahead} ahead"),
         (0, behind) => format!("{behind} behind"),
         (ahead, behind) => format!("{ahead} ahead, {behind} behind"),
     };
-    let checkouts: Vec<String> = one
+    let checkouts: Vec<String> = status
         .checkouts
         .iter()
         .map(|dir| escape_name(&dir.to_string()))
         .collect();
     format!(
         "{:<width$}  {}  {distance:<19}  {:<SUBJECT_CHARS_MAX$}  {}",
-        one.branch.to_string(),
-        short_id(one.tip.id.as_str()),
-        escape_name(&single_line(one.tip.subject(), SUBJECT_CHARS_MAX)),
+        status.branch.to_string(),
+        short_id(status.tip.id.as_str()),
+        escape_name(&single_line(status.tip.subject(), SUBJECT_CHARS_MAX)),
         checkouts.join("  "),
     )
     .trim_end()
@@ -81,16 +81,16 @@ fn to_text(one: &BranchStatus, width: usize) -> String {
         + "\n"
 }
 
-fn to_json(view: &PipelineView, one: &BranchStatus) -> String {
+fn to_json(view: &PipelineView, status: &BranchStatus) -> String {
     let row = json!({
         "pipeline": view.dir.name(),
-        "branch": one.branch.to_string(),
-        "commit": one.tip.id.as_str(),
-        "subject": one.tip.subject(),
-        "author": one.tip.author,
-        "ahead": one.ahead,
-        "behind": one.behind,
-        "checkouts": one.checkouts,
+        "branch": status.branch.to_string(),
+        "commit": status.tip.id.as_str(),
+        "subject": status.tip.subject(),
+        "author": status.tip.author,
+        "ahead": status.ahead,
+        "behind": status.behind,
+        "checkouts": status.checkouts,
         "repository": view.dir.hub(),
     });
     format!("{row}\n")

@@ -49,8 +49,8 @@ pub(crate) fn show(
 }
 
 fn to_text(step: &PipelineCommit, width: usize) -> String {
-    let when = LocalDateTime::from_unix_seconds(step.commit.when);
-    let when = when.map_or_else(|| "-".to_owned(), |when| when.list_format());
+    let commit_time = LocalDateTime::from_unix_seconds(step.commit.when);
+    let when = commit_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
     let iteration = step.iteration.map(|number| number.to_string());
     format!(
         "{}  {when:<19}  {:>3}  {:>10}  {:<width$}  {}\n",
@@ -89,11 +89,11 @@ fn to_json(step: &PipelineCommit) -> Value {
     })
 }
 
-fn file_json(changed: &ChangedFile) -> Value {
-    let status = match changed.status {
+fn file_json(file: &ChangedFile) -> Value {
+    let status = match file.status {
         DiffStatus::Added => "added",
         DiffStatus::Removed => "removed",
         DiffStatus::Modified => "modified",
     };
-    json!({"path": changed.path, "how": status})
+    json!({"path": file.path, "how": status})
 }

@@ -8,10 +8,10 @@ use crate::world::store::pipelines::{PipelineDir, find};
 use crate::world::store::runs;
 
 /// Finds the pipeline `wanted` of this directory.
-pub(super) fn resolve_pipeline(wanted: &str, host: &Host) -> Result<PipelineDir> {
-    find(wanted, &pipelines_directory(host)).map_err(|error| {
+pub(super) fn resolve_pipeline(requested_name: &str, host: &Host) -> Result<PipelineDir> {
+    find(requested_name, &pipelines_directory(host)).map_err(|error| {
         let logs = host.state_parent.join(STATE_DIR).join(LOGS);
-        match runs::find(wanted, &logs, &host.cwd) {
+        match runs::find(requested_name, &logs, &host.cwd) {
             Ok(run) => {
                 let name = run.name();
                 error.with_hint(format!(

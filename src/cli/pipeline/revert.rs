@@ -22,22 +22,22 @@ pub(crate) fn revert(
 ) -> Result<()> {
     let dir = resolve_pipeline(&arguments.run, host)?;
     let (name, role) = (dir.name(), &arguments.role);
-    let taken = runtime()?.block_on(async {
+    let reverted_merges = runtime()?.block_on(async {
         let repository = PipelineRepository::reopen(dir, &host.env).await?;
         repository.revert_role(role).await
     })?;
-    if taken.is_empty() {
+    if reverted_merges.is_empty() {
         output.note(&format!(
             "{name} has no merged work of {role}: nothing was changed"
         ));
         return Ok(());
     }
-    for merge in &taken {
+    for merge in &reverted_merges {
         let id = short_id(merge.id.as_str());
         let subject = escape_name(&single_line(merge.subject(), SUBJECT_CHARS_MAX));
         output.result(&format!("{id}  {subject}\n"))?;
     }
-    let merges = count_noun(taken.len(), "merge");
+    let merges = count_noun(reverted_merges.len(), "merge");
     output.note(&format!("{merges} of {role} reverted in {name}"));
     Ok(())
 }

@@ -150,9 +150,9 @@ pub(crate) async fn show_preview(
 fn print_table(rows: &[RoleRow], directory: &RelPath, output: &mut CliOutput<'_>) -> Result<()> {
     let cells: Vec<[String; COLUMNS]> = rows.iter().map(|row| cells(row, directory)).collect();
     let titles = TITLES.map(str::to_owned);
-    let all = || std::iter::once(&titles).chain(&cells);
+    let rows_with_titles = || std::iter::once(&titles).chain(&cells);
     let width = |column: usize| {
-        all()
+        rows_with_titles()
             .filter_map(|row| row.get(column))
             .map(|cell| cell.chars().count())
             .max()
@@ -160,7 +160,7 @@ fn print_table(rows: &[RoleRow], directory: &RelPath, output: &mut CliOutput<'_>
     let widths: Vec<usize> = (0..COLUMNS)
         .map(|column| width(column).unwrap_or_default())
         .collect();
-    for row in all() {
+    for row in rows_with_titles() {
         let padded = row
             .iter()
             .zip(&widths)
@@ -212,17 +212,19 @@ fn or_none(text: String) -> String {
 
 /// Returns the directories that a role writes to.
 fn write_directories(role: &PipelineRole, directory: &RelPath) -> Vec<String> {
-    let own_directory = directory.as_path().join(role.name.as_str());
-    let own_directory = escape_name(&format!("{}/", own_directory.display()));
+    let own_path = directory.as_path().join(role.name.as_str());
+    let own_directory = escape_name(&format!("{}/", own_path.display()));
     if !role.has_right(RoleRight::Write) {
         return Vec::new();
     }
     match &role.writes {
         RoleWriteAccess::OwnDirectory => vec![own_directory],
         RoleWriteAccess::Project => vec![own_directory, "the project".to_owned()],
-        RoleWriteAccess::OwnAndListed(others) => {
-            let others = others.iter().map(|dir| escape_name(&format!("{dir}/")));
-            std::iter::once(own_directory).chain(others).collect()
+        RoleWriteAccess::OwnAndListed(directories) => {
+            let names = directories
+                .iter()
+                .map(|dir| escape_name(&format!("{dir}/")));
+            std::iter::once(own_directory).chain(names).collect()
         }
     }
 }

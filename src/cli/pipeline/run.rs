@@ -58,10 +58,10 @@ pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
 /// Finds the pipeline of this directory to resume if no task is given: the one that is named, or
 /// the last one. One that has ended reports its result again, and to resume one on which another
 /// process works is an error.
-pub(crate) fn find_resumed(wanted: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
+pub(crate) fn find_resumed(name: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
     let pipelines = pipelines_directory(host);
-    match wanted {
-        Some(wanted) => lookup(wanted, &pipelines),
+    match name {
+        Some(name) => lookup(name, &pipelines),
         None => Ok(list(&pipelines)?.into_iter().next()),
     }
 }
@@ -94,10 +94,10 @@ pub(crate) async fn begin(
         );
     }
     let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
-    if let Some(opened) = prepared.opened.iter().find(writes) {
+    if let Some(opened_path) = prepared.opened.iter().find(writes) {
         let message = format!(
             "`{}` is opened for writing, but a pipeline cannot write to context paths",
-            opened.path
+            opened_path.path
         );
         return Err(Error::new(ErrorKind::Usage, message).with_hint(
             "mention it without `:w`; `massgen apply` delivers the result of the pipeline",
@@ -141,8 +141,8 @@ pub(crate) async fn begin(
             output.warning(note);
         }
     }
-    let running = launch.run(context, steering, repository, stop, output, reader);
-    Box::pin(running).await
+    let execution = launch.run(context, steering, repository, stop, output, reader);
+    Box::pin(execution).await
 }
 
 /// Resumes the pipeline in `dir`, and shows it.
@@ -155,12 +155,12 @@ pub(crate) async fn resume(
     reader: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let telemetry = telemetry_settings(host, output);
-    let loaded = environment::load(host);
-    loaded
+    let loaded_environment = environment::load(host);
+    loaded_environment
         .warnings
         .iter()
         .for_each(|warning| output.warning(warning));
-    let host = loaded.host;
+    let host = loaded_environment.host;
     let repository = PipelineRepository::reopen(dir, &host.env).await?;
     repository.require_start_directory(&host.cwd, "resume it there, or start the task again")?;
     let record = &repository.record;
@@ -188,8 +188,8 @@ pub(crate) async fn resume(
         models,
         telemetry,
     };
-    let resumed = resume_with_team(repository, team, &arguments, stop, output, reader);
-    Box::pin(resumed).await
+    let execution = resume_with_team(repository, team, &arguments, stop, output, reader);
+    Box::pin(execution).await
 }
 
 /// Resumes the pipeline of `repository` with `team`, to which the flags in `arguments` are applied,
@@ -225,8 +225,8 @@ pub(crate) async fn resume_with_team(
     };
     let (context, steering) = launch.pipeline_context()?;
     record_limits(&mut repository, arguments, &context.redactor)?;
-    let running = launch.run(context, steering, repository, stop, output, reader);
-    Box::pin(running).await
+    let execution = launch.run(context, steering, repository, stop, output, reader);
+    Box::pin(execution).await
 }
 
 /// Returns the flags with which a pipeline was started, as far as they hold when it is resumed.
@@ -236,19 +236,21 @@ pub(crate) fn recorded_flags(record: &PipelineRecord) -> RunArguments {
 
 /// Merges the current flags with the config, models, answers and limits that the pipeline was
 /// started with; current flags win.
-fn merge_arguments(typed: &RunArguments, words: &[String]) -> RunArguments {
+fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> RunArguments {
     use clap::Parser as _;
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
-        return typed.clone();
+        return typed_arguments.clone();
     };
-    let mut all = typed.clone();
-    all.config = all.config.or(recorded.config);
-    all.models = all.models.or(recorded.models);
-    all.clarifications = all.clarifications.or(recorded.clarifications);
-    all.limits = all.limits.or(recorded.limits);
-    all.orchestrator_timeout = all.orchestrator_timeout.or(recorded.orchestrator_timeout);
-    all
+    let mut arguments = typed_arguments.clone();
+    arguments.config = arguments.config.or(recorded.config);
+    arguments.models = arguments.models.or(recorded.models);
+    arguments.clarifications = arguments.clarifications.or(recorded.clarifications);
+    arguments.limits = arguments.limits.or(recorded.limits);
+    arguments.orchestrator_timeout = arguments
+        .orchestrator_timeout
+        .or(recorded.orchestrator_timeout);
+    arguments
 }
 
 /// Records the limits in `arguments`, with which a pipeline is resumed, so that it keeps them when
@@ -259,21 +261,21 @@ fn record_limits(
     redactor: &Redactor,
 ) -> Result<()> {
     let record = &mut repository.record;
-    let then = recorded_flags(record);
+    let recorded_arguments = recorded_flags(record);
     let limits = arguments.limit_words();
-    if limits == then.limit_words() {
+    if limits == recorded_arguments.limit_words() {
         return Ok(());
     }
     // These words are all that is read from the record again.
     let files = [
-        ("--config", then.config),
-        ("--models", then.models),
-        ("--clarifications", then.clarifications),
+        ("--config", recorded_arguments.config),
+        ("--models", recorded_arguments.models),
+        ("--clarifications", recorded_arguments.clarifications),
     ];
-    let files = files
+    let file_words = files
         .into_iter()
         .filter_map(|(flag, name)| Some([flag.to_owned(), name?]));
-    record.arguments = files.flatten().chain(limits).collect();
+    record.arguments = file_words.flatten().chain(limits).collect();
     repository.dir.write_record(&repository.record, redactor)
 }
 
@@ -396,17 +398,17 @@ impl PipelineLaunch<'_> {
         };
         let (kept_in, redactor) = (repository.dir.answer(), context.redactor.clone());
         let paths = output_paths(&repository.dir, context.inbox.clone());
-        let (shown, events) = mpsc::channel(EVENTS_WAITING_MAX);
+        let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
         let store = project_store(&config, &host);
         limits::write(&dir, &config.limits)?;
         // A page follows the log, which exists from now on.
-        let pipeline = PipelineRun::new(config, context, repository, stop, shown)?;
+        let pipeline = PipelineRun::new(config, context, repository, stop, event_sender)?;
         let redacting = redactor.clone();
         let view = RunObserver::begin(
             reader, dashboard, run_start, redacting, arguments, paths, output,
         )?;
-        let (result, followed) = tokio::join!(
+        let (result, view_result) = tokio::join!(
             pipeline.run(),
             forward_events(events, view, questions, &mut steering)
         );
@@ -417,7 +419,7 @@ impl PipelineLaunch<'_> {
         if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
             write_output_file(path, &answer.text)?;
         }
-        followed?;
+        view_result?;
         prune_after_run(&store, &retention, output);
         Ok(RunOutcome {
             status: result.status,
