@@ -24,8 +24,8 @@ pub(crate) fn run(
     let store = MemoryStore::new(&host.state_parent.join(STATE_DIR));
     match command {
         MemoryCommand::Clear { name } => {
-            let removed = store.clear(name.as_deref())?;
-            output.note(&format!("{} removed", count_noun(removed, "note")));
+            let count = store.clear(name.as_deref())?;
+            output.note(&format!("{} removed", count_noun(count, "note")));
         }
         MemoryCommand::List { json } => {
             let MemoryContent { notes, refusals } = readable_notes(&store, output)?;
@@ -73,8 +73,8 @@ fn readable_notes(store: &MemoryStore, output: &mut CliOutput<'_>) -> Result<Mem
 }
 
 fn description(note: &MemoryNote) -> Option<String> {
-    let parsed = FrontMatter::parse(&note.text).ok()?;
-    parsed.text("description").map(str::to_owned)
+    let front_matter = FrontMatter::parse(&note.text).ok()?;
+    front_matter.text("description").map(str::to_owned)
 }
 
 fn to_json(note: &MemoryNote) -> Value {

@@ -38,9 +38,9 @@ pub(crate) fn lookup<'a>(base: &'a AbsPath, host: &'a Host) -> MentionLookup<'a>
 /// Returns the note that `mentions` in text from `source`, which the user did not type, open
 /// nothing; `None` without mentions.
 pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String> {
-    let (first, _) = mentions.split_first()?;
+    let (first_mention, _) = mentions.split_first()?;
     let pronoun = if mentions.len() == 1 { "it" } else { "one" };
-    let suffix = match first.permission {
+    let suffix = match first_mention.permission {
         Permission::Read => "",
         Permission::Write => ":w",
     };
@@ -48,7 +48,7 @@ pub(crate) fn closed_note(source: &str, mentions: &[&Mention]) -> Option<String>
         "{source} mentions {}, which opens nothing: to open {pronoun}, type the mention yourself, for \
          example `@{}{suffix}`",
         path_list(mentions),
-        first.path,
+        first_mention.path,
     ))
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn path_list(mentions: &[&Mention]) -> String {
 /// worth one only if something has a similar name.
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
     let missing = prompt.missing.iter().enumerate();
-    let missing = missing.map(|(index, mention)| {
+    let missing_warnings = missing.map(|(index, mention)| {
         let is_looked_up = index < LOOKUPS_MAX && mention.found != LookupResult::Unreadable;
         let near = is_looked_up.then(|| nearest_path(&mention.path)).flatten();
         missing_warning(mention, near.as_deref())
@@ -73,7 +73,7 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
         Some(missing_path_warning(&mention.path, Some(&near)))
     });
     let piped: Vec<&Mention> = prompt.piped.iter().collect();
-    missing
+    missing_warnings
         .chain(misspelled)
         .chain(prompt.suggestions.iter().cloned())
         .chain(closed_note("standard input", &piped))
@@ -113,11 +113,11 @@ fn nearest_path(path: &AbsPath) -> Option<String> {
         let stem = candidate.rsplit_once('.').map(|(stem, _)| stem);
         stem.is_some_and(|stem| stem.eq_ignore_ascii_case(&name))
     };
-    let near = names.iter().find(has_stem).map(String::as_str);
-    let near = near.or_else(|| nearest(&name, names.iter().map(String::as_str)))?;
-    let near = format!("{near}{below}");
-    let found = inspect(&directory.join(&near));
-    matches!(found, LookupResult::File | LookupResult::Directory).then_some(near)
+    let same_stem = names.iter().find(has_stem).map(String::as_str);
+    let near_name = same_stem.or_else(|| nearest(&name, names.iter().map(String::as_str)))?;
+    let near = format!("{near_name}{below}");
+    let lookup = inspect(&directory.join(&near));
+    matches!(lookup, LookupResult::File | LookupResult::Directory).then_some(near)
 }
 
 /// Prints which paths `text` opens and what the agents read of it.
@@ -129,10 +129,10 @@ pub(crate) fn explain(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let base = base.map_or_else(|| host.cwd.clone(), |base| host.cwd.join(base));
-    let parsed = parse(&TaskText::from_typed(text), &base, host);
+    let prompt = parse(&TaskText::from_typed(text), &base, host);
     match form {
-        ReportFormat::Json => output.result(&format!("{}\n", mentions::to_json(&parsed))),
-        ReportFormat::Text => output.result(&to_text(&parsed, host)),
+        ReportFormat::Json => output.result(&format!("{}\n", mentions::to_json(&prompt))),
+        ReportFormat::Text => output.result(&to_text(&prompt, host)),
     }
 }
 

@@ -99,8 +99,8 @@ pub fn run(host: &Host) -> u8 {
     if let Some((word, words)) = host.arguments.split_first()
         && word == completion_values::WORD
     {
-        let printed = catch_panic(|| completion_values::print_values(host, words, &mut output));
-        return printed
+        let result = catch_panic(|| completion_values::print_values(host, words, &mut output));
+        return result
             .map_or(ExitStatus::Bug, |()| ExitStatus::Delivered)
             .code();
     }
@@ -111,15 +111,15 @@ pub fn run(host: &Host) -> u8 {
         Err(_) => requested_format(&host.arguments),
     };
     let mut report = JsonReport::new(format);
-    let ended = invocation.and_then(|invocation| {
+    let outcome = invocation.and_then(|invocation| {
         catch_panic(|| execute(host, invocation, &mut output, report.as_mut()))
     });
-    let ended = match ended {
+    let result = match outcome {
         Ok(ProcessStatus::Command(status)) => return status,
         Ok(ProcessStatus::Massgen(status)) => Ok(status),
         Err(error) => Err(error),
     };
-    finish(ended, report, &mut output).code()
+    finish(result, report, &mut output).code()
 }
 
 /// Exit status of the process.
@@ -143,25 +143,25 @@ pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
 
 /// Reports how the process ends: an error to the user, and the result to a script that reads JSON.
 fn finish(
-    ended: Result<ExitStatus>,
+    result: Result<ExitStatus>,
     report: Option<JsonReport>,
     output: &mut CliOutput<'_>,
 ) -> ExitStatus {
-    let (status, error) = match ended {
+    let (status, error) = match result {
         Ok(status) => (status, None),
         Err(error) => (error.kind().exit_status(), Some(error)),
     };
     if let Some(error) = &error {
         output.error(error);
     }
-    let reported = match report {
+    let report_result = match report {
         Some(report) => report.end(status, error.as_ref(), output),
         None => Ok(()),
     };
-    match reported {
-        Err(untold) if status == ExitStatus::Delivered => {
-            output.error(&untold);
-            untold.kind().exit_status()
+    match report_result {
+        Err(report_error) if status == ExitStatus::Delivered => {
+            output.error(&report_error);
+            report_error.kind().exit_status()
         }
         Ok(()) | Err(_) => status,
     }
@@ -182,8 +182,8 @@ fn execute(
     };
     let status = match arguments.command {
         None if arguments.branches => {
-            let all = PipelineCommand::Branches(PipelineArguments::default());
-            pipeline::run_command(host, &all, output)?
+            let branches = PipelineCommand::Branches(PipelineArguments::default());
+            pipeline::run_command(host, &branches, output)?
         }
         None if arguments.permissions => {
             let roles = PipelineCommand::Roles(RolesArguments {
@@ -221,7 +221,7 @@ fn execute(
             )));
         }
         Some(CliCommand::Doctor(question)) => doctor::run(host, &question, output)?,
-        Some(CliCommand::Selftest(wanted)) => selftest::run(host, &wanted, output)?,
+        Some(CliCommand::Selftest(arguments)) => selftest::run(host, &arguments, output)?,
         Some(CliCommand::Explain(question)) => run_explain(host, question, output)?,
         Some(CliCommand::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::event_schema()))?;

@@ -29,10 +29,10 @@ const MODELS_NAME: &str = "models.yaml";
 /// `~/.massgen/models.yaml`.
 pub(crate) fn model_list(
     host: &Host,
-    named: Option<&str>,
+    file_name: Option<&str>,
     output: &mut CliOutput<'_>,
 ) -> Result<ModelList> {
-    let file = match named {
+    let file = match file_name {
         Some(name) => Some(named_file(host, name)?),
         None => own_file(host, output),
     };
@@ -54,9 +54,9 @@ pub(crate) fn model_list(
     let errors = invalid
         .diagnostics
         .iter()
-        .filter(|found| found.severity == Severity::Error);
-    let errors = count_noun(errors.count(), "error");
-    let message = format!("`{}` cannot be used: {errors}", origin.name);
+        .filter(|diagnostic| diagnostic.severity == Severity::Error);
+    let error_count = count_noun(errors.count(), "error");
+    let message = format!("`{}` cannot be used: {error_count}", origin.name);
     Err(Error::new(ErrorKind::Config, message)
         .with_hint("fix the errors above; see `docs/limits.md` for the format"))
 }

@@ -32,14 +32,14 @@ pub(crate) fn list(
     question: &ModelsArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let known = model_list(host, question.models.as_deref(), output)?;
+    let known_models = model_list(host, question.models.as_deref(), output)?;
     let pattern = question
         .pattern
         .as_deref()
         .unwrap_or_default()
         .to_lowercase();
     let holds = |text: &str| text.to_lowercase().contains(&pattern);
-    let rows: Vec<&KnownModel> = known
+    let rows: Vec<&KnownModel> = known_models
         .rows()
         .iter()
         .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))

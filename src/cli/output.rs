@@ -228,11 +228,11 @@ impl<'w> CliOutput<'w> {
     /// Returns whether to show a notice. A session shows one again only if it is another one than
     /// the last one about the same subject.
     pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
-        let Some(shown) = &mut self.session_notices else {
+        let Some(notices) = &mut self.session_notices else {
             return true;
         };
-        let last = shown.insert(subject.to_owned(), notice.to_owned());
-        last.is_none_or(|last| last != notice)
+        let last_notice = notices.insert(subject.to_owned(), notice.to_owned());
+        last_notice.is_none_or(|last_notice| last_notice != notice)
     }
 
     /// Writes to `out` and `err`, which are not terminals.
@@ -399,8 +399,8 @@ impl<'w> CliOutput<'w> {
 /// is within reach.
 pub(crate) fn write_in_panic(bytes: &[u8]) {
     let mut stream = io::stderr();
-    let written = stream.write_all(bytes).and_then(|()| stream.flush());
-    written.unwrap_or_default();
+    let result = stream.write_all(bytes).and_then(|()| stream.flush());
+    result.unwrap_or_default();
 }
 
 impl std::fmt::Debug for CliOutput<'_> {
@@ -439,11 +439,11 @@ impl<'w> OutputStream<'w> {
     }
 
     fn write_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self
+        let result = self
             .writer
             .write_all(bytes)
             .and_then(|()| self.writer.flush());
-        let Err(error) = written else {
+        let Err(error) = result else {
             return Ok(());
         };
         self.writer = Box::new(io::sink());

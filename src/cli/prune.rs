@@ -35,13 +35,13 @@ pub(super) fn run(
             output.result(&item_line(&item))?;
         }
     }
-    let done = if arguments.dry_run {
+    let verb = if arguments.dry_run {
         "would be removed"
     } else {
         "removed"
     };
     let things = count_noun(count, "thing");
-    output.note(&format!("{things} {done}, {}", human_size(bytes)));
+    output.note(&format!("{things} {verb}, {}", human_size(bytes)));
     Ok(())
 }
 

@@ -143,12 +143,12 @@ fn difference_sides(difference: &ReplayDifference) -> (String, String) {
         }
         _ => 0,
     };
-    let shown = |text: &str| {
+    let excerpt = |text: &str| {
         let mark = if skipped > 0 { "…" } else { "" };
-        let rest: String = text.chars().skip(skipped).collect();
-        single_line(&format!("{mark}{rest}"), SIDE_CHARS_MAX)
+        let tail: String = text.chars().skip(skipped).collect();
+        single_line(&format!("{mark}{tail}"), SIDE_CHARS_MAX)
     };
-    (shown(&recorded), shown(&replayed))
+    (excerpt(&recorded), excerpt(&replayed))
 }
 
 /// Describes an event of a comparison in a sentence.

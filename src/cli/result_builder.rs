@@ -183,7 +183,7 @@ impl ResultBuilder {
     }
 
     /// Builds the result.
-    pub(crate) fn build(self, ended: &ProcessEnd<'_>) -> RunResult {
+    pub(crate) fn build(self, end: &ProcessEnd<'_>) -> RunResult {
         let CoordinationSummary {
             attempt,
             answers,
@@ -200,9 +200,9 @@ impl ResultBuilder {
             ),
             None => (None, None, None),
         };
-        let summary = ended.error.map_or(self.summary, ToString::to_string);
-        let without_answer = self.answer.is_none() && ended.status != ExitStatus::Delivered;
-        let error = match ended.error {
+        let summary = end.error.map_or(self.summary, ToString::to_string);
+        let without_answer = self.answer.is_none() && end.status != ExitStatus::Delivered;
+        let error = match end.error {
             Some(error) => Some(error_report(error)),
             None if without_answer && !failures.is_empty() => Some(ErrorReport {
                 message: summary.clone(),
@@ -213,9 +213,9 @@ impl ResultBuilder {
         };
         RunResult {
             kind: ResultKind::Result,
-            outcome: ProcessOutcome::from_status(ended.status, self.answer.as_deref()),
-            exit_code: ended.status.code(),
-            status: ended.status,
+            outcome: ProcessOutcome::from_status(end.status, self.answer.as_deref()),
+            exit_code: end.status.code(),
+            status: end.status,
             summary,
             error,
             session_id,
@@ -233,8 +233,8 @@ impl ResultBuilder {
             cost_usd: self.usage.run().cost_usd,
             cost_is_complete: self.usage.run().cost_is_complete,
             usage: UsageSummary::from_totals(&self.usage),
-            warnings: ended.warnings.to_vec(),
-            duration_ms: milliseconds(ended.elapsed),
+            warnings: end.warnings.to_vec(),
+            duration_ms: milliseconds(end.elapsed),
         }
     }
 }
@@ -298,17 +298,17 @@ impl CoordinationSummary {
             agent: agent.clone(),
             label,
         });
-        let counted = |(agent, votes): &(AgentId, u32)| VoteCount {
+        let vote_count = |(agent, votes): &(AgentId, u32)| VoteCount {
             agent: agent.clone(),
             votes: *votes,
         };
-        self.tally = votes.iter().map(counted).collect();
+        self.tally = votes.iter().map(vote_count).collect();
     }
 }
 
 fn error_report(error: &Error) -> ErrorReport {
-    let first = error.source();
-    let causes = std::iter::successors(first, |&cause| cause.source());
+    let first_cause = error.source();
+    let causes = std::iter::successors(first_cause, |&cause| cause.source());
     ErrorReport {
         message: error.to_string(),
         caused_by: causes.map(ToString::to_string).collect(),

@@ -55,14 +55,14 @@ pub(crate) fn find_interrupted_run(
     host: &Host,
 ) -> Result<Option<InterruptedRun>> {
     let sessions = default_sessions(host);
-    let named = match requested_session(&arguments.session) {
+    let session_id = match requested_session(&arguments.session) {
         None => return Ok(None),
         Some(LAST) => None,
-        Some(wanted) => Some(find(wanted, &sessions)?.id()),
+        Some(name) => Some(find(name, &sessions)?.id()),
     };
     let logs = host.state_parent.join(STATE_DIR).join(LOGS);
     let is_there = |session: &str| find(session, &sessions).is_ok();
-    crate::resume::find_interrupted(&logs, named.as_deref(), is_there)
+    crate::resume::find_interrupted(&logs, session_id.as_deref(), is_there)
 }
 
 /// Returns the id of the session that `arguments` select if one of its turns is running; for
@@ -72,13 +72,13 @@ pub(crate) fn find_running_session(
     host: &Host,
 ) -> Result<Option<String>> {
     let sessions = default_sessions(host);
-    let meant = match requested_session(&arguments.session) {
+    let session = match requested_session(&arguments.session) {
         None => None,
         Some(LAST) => list(&sessions)?.into_iter().next(),
-        Some(wanted) => Some(find(wanted, &sessions)?),
+        Some(name) => Some(find(name, &sessions)?),
     };
-    let running = meant.filter(SessionDir::is_running);
-    Ok(running.map(|session| session.id()))
+    let running_session = session.filter(SessionDir::is_running);
+    Ok(running_session.map(|session| session.id()))
 }
 
 /// Resumes `unfinished` and shows it.
@@ -110,20 +110,20 @@ async fn resumed_request(
 ) -> Result<RunRequest> {
     let InterruptedRun { run, metadata, .. } = unfinished;
     let telemetry = telemetry_settings(host, output);
-    let loaded = environment::load(host);
-    let host = loaded.host;
-    let warnings = loaded.warnings.iter();
+    let loaded_environment = environment::load(host);
+    let host = loaded_environment.host;
+    let warnings = loaded_environment.warnings.iter();
     warnings.for_each(|warning| output.warning(warning));
     let arguments = &merge_arguments(arguments, &metadata.cli_args)?;
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    let chosen =
+    let chosen_team =
         choose_resumed_team(unfinished, &manifest, &host, arguments, &models, output).await?;
     let team = ResumedTeam {
         host,
-        config: chosen.config,
-        file: chosen.file,
+        config: chosen_team.config,
+        file: chosen_team.file,
         models,
         telemetry,
     };
@@ -281,29 +281,32 @@ pub(crate) fn resume_command_line(arguments: &RunArguments) -> String {
         ("--base-url", arguments.base_url.clone()),
         ("--sandbox", sandbox),
     ];
-    let flags = flags
+    let flag_words = flags
         .into_iter()
         .filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
     let words: Vec<String> = ["massgen", "--continue"]
         .map(str::to_owned)
         .into_iter()
-        .chain(flags.flatten())
+        .chain(flag_words.flatten())
         .collect();
     shell_line(&words)
 }
 
 /// Merges the current flags with those that the run was started with; current flags win.
-fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments> {
+fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<RunArguments> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(CliArguments { run: then, .. }) = CliArguments::try_parse_from(words) else {
-        return Ok(now.clone());
+    let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
+        return Ok(typed_arguments.clone());
     };
     let has_to_be_typed = [
         (
             "--base-url",
-            then.base_url.is_some() && now.base_url.is_none(),
+            recorded.base_url.is_some() && typed_arguments.base_url.is_none(),
         ),
-        ("--sandbox", then.sandbox.is_some() && now.sandbox.is_none()),
+        (
+            "--sandbox",
+            recorded.sandbox.is_some() && typed_arguments.sandbox.is_none(),
+        ),
     ];
     for (flag, is_missing) in has_to_be_typed {
         if is_missing {
@@ -313,27 +316,29 @@ fn merge_arguments(now: &RunArguments, words: &[String]) -> Result<RunArguments>
                 .with_hint(format!("pass `{flag}` again with `--continue`")));
         }
     }
-    let mut all = now.clone();
+    let mut arguments = typed_arguments.clone();
     // A file is found again by its recorded path; a built-in config has only its name.
-    let example = then
+    let example = recorded
         .config
         .filter(|name| examples::find_example(name).is_some());
-    all.config = all.config.or(example);
-    if all.config.is_none() {
-        if all.model.is_empty() {
-            all.model = then.model;
+    arguments.config = arguments.config.or(example);
+    if arguments.config.is_none() {
+        if arguments.model.is_empty() {
+            arguments.model = recorded.model;
         }
-        all.backend = all.backend.or(then.backend);
-        all.system_message = all.system_message.or(then.system_message);
+        arguments.backend = arguments.backend.or(recorded.backend);
+        arguments.system_message = arguments.system_message.or(recorded.system_message);
     }
-    all.cwd_context = all.cwd_context.or(then.cwd_context);
-    all.orchestrator_timeout = all.orchestrator_timeout.or(then.orchestrator_timeout);
-    if all.rate_limit.is_empty() {
-        all.rate_limit = then.rate_limit;
+    arguments.cwd_context = arguments.cwd_context.or(recorded.cwd_context);
+    arguments.orchestrator_timeout = arguments
+        .orchestrator_timeout
+        .or(recorded.orchestrator_timeout);
+    if arguments.rate_limit.is_empty() {
+        arguments.rate_limit = recorded.rate_limit;
     }
-    all.limits = all.limits.or(then.limits);
-    all.models = all.models.or(then.models);
-    Ok(all)
+    arguments.limits = arguments.limits.or(recorded.limits);
+    arguments.models = arguments.models.or(recorded.models);
+    Ok(arguments)
 }
 
 /// Chooses the team of the run: from the config that is named now, or else from the run's config.
@@ -405,8 +410,9 @@ fn require_same_team(
 ) -> Result<()> {
     let ids = |team: &serde_json::Value| -> Option<Vec<String>> {
         let agents = team.get("agents")?.as_array()?.iter();
-        let ids = agents.map(|agent| Some(agent.get("id")?.as_str()?.to_owned()));
-        ids.collect()
+        agents
+            .map(|agent| Some(agent.get("id")?.as_str()?.to_owned()))
+            .collect()
     };
     if ids(&redactor.json(recorded_config(config))) == ids(&manifest.team) {
         return Ok(());
@@ -420,11 +426,11 @@ fn require_same_team(
 fn require_same_workspaces(layout: &RunLayout, manifest: &ReplayManifest) -> Result<()> {
     let spelled = |paths: &[String]| paths.first().and_then(AbsPath::new);
     for (agent, paths) in &manifest.workspaces {
-        let planned = layout
+        let workspace = layout
             .workspaces
             .get(agent)
             .map(|workspace| workspace.path.clone());
-        if spelled(paths) != planned {
+        if spelled(paths) != workspace {
             let message = format!("the config gives {agent} a different workspace than the run");
             return Err(Error::new(ErrorKind::Config, message)
                 .with_hint("restore its `cwd`, or start the task again"));

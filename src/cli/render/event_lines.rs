@@ -312,22 +312,22 @@ pub(crate) fn format_duration(elapsed: Duration) -> String {
 }
 
 /// Formats usage: tokens as counted by the vendors, and cost; `None` if there is neither.
-pub(crate) fn usage_text(spent: &RequestTotals) -> Option<String> {
+pub(crate) fn usage_text(totals: &RequestTotals) -> Option<String> {
     let TokenUsage {
         input_tokens,
         output_tokens,
         ..
-    } = spent.usage;
-    let counted = spent.usage.total_tokens() > 0;
-    let tokens = counted.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
-    let parts: Vec<String> = [tokens, cost_text(spent)].into_iter().flatten().collect();
+    } = totals.usage;
+    let has_tokens = totals.usage.total_tokens() > 0;
+    let tokens = has_tokens.then(|| format!("{input_tokens} tokens read, {output_tokens} written"));
+    let parts: Vec<String> = [tokens, cost_text(totals)].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// Formats the cost, as far as it is known; `None` if it is zero.
-fn cost_text(spent: &RequestTotals) -> Option<String> {
-    let dollars = spent.known_cost().round_up();
-    match (dollars, spent.cost_is_complete) {
+fn cost_text(totals: &RequestTotals) -> Option<String> {
+    let dollars = totals.known_cost().round_up();
+    match (dollars, totals.cost_is_complete) {
         (Money::ZERO, true) => None,
         (Money::ZERO, false) => Some("cost unknown".to_owned()),
         (_, true) => Some(format!("${dollars}")),
@@ -335,9 +335,9 @@ fn cost_text(spent: &RequestTotals) -> Option<String> {
     }
 }
 
-fn tool_call_line(tool: &str, arguments: &str, denied: Option<&str>) -> EventLine {
+fn tool_call_line(tool: &str, arguments: &str, denial_reason: Option<&str>) -> EventLine {
     let call = single_line(&format!("{tool} {arguments}"), SUMMARY_CHARS_MAX);
-    match denied {
+    match denial_reason {
         None => EventLine::new(TextStyle::Plain, "calls", call),
         Some(why) => {
             let why: Vec<&str> = why.lines().collect();

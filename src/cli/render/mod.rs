@@ -440,11 +440,11 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             self.finish_reply(agent);
         }
         let reply = self.replies.entry(agent.clone());
-        let new = || AgentReplyBuffer {
+        let new_buffer = || AgentReplyBuffer {
             kind,
             lines: LineBuffer::default(),
         };
-        for line in reply.or_insert_with(new).lines.push(text) {
+        for line in reply.or_insert_with(new_buffer).lines.push(text) {
             self.show_reply_line(agent, kind, &line);
         }
     }
@@ -597,8 +597,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     /// Shows what each agent used, if anything was counted.
     fn show_usage(&mut self) {
         let share = |agent: &AgentId| {
-            let used = usage_text(&self.view.usage().agent(agent))?;
-            Some(format!("{agent} {used}"))
+            let usage = usage_text(&self.view.usage().agent(agent))?;
+            Some(format!("{agent} {usage}"))
         };
         let agents = self.view.run().agents.iter();
         let shares: Vec<String> = agents.filter_map(share).collect();
