@@ -40,7 +40,7 @@ pub(crate) struct ContinuedSession {
 }
 
 impl ContinuedSession {
-    /// Finds the session `wanted` below `sessions`.
+    /// Finds the session `name` below `sessions`.
     pub(crate) fn find(name: &str, sessions: &AbsPath) -> Result<Self> {
         Self::open(find(name, sessions)?)
     }
@@ -52,7 +52,7 @@ impl ContinuedSession {
         Ok(Self { session_dir, last })
     }
 
-    /// Finds the session `wanted` in the default directory, without a config.
+    /// Finds the session `name` in the default directory, without a config.
     pub(crate) fn find_without_config(name: &str, host: &Host) -> Result<Self> {
         Self::find(name, &default_sessions(host))
     }

@@ -57,7 +57,7 @@ pub(crate) fn batches_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(BATCHES)
 }
 
-/// Finds the batch `wanted` of this directory.
+/// Finds the batch `name` of this directory.
 fn open_batch(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<BatchDir> {
     let FoundBatch { batch, warning } = find(name, &batches_directory(host))?;
     if let Some(warning) = warning {
@@ -66,7 +66,7 @@ fn open_batch(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<Bat
     Ok(batch)
 }
 
-/// Finds the batch `wanted` of this directory and reads how it began.
+/// Finds the batch `name` of this directory and reads how it began.
 fn open_begun_batch(
     name: &str,
     host: &Host,

@@ -39,7 +39,7 @@ pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Finds the delivery `wanted` after recovery from an earlier process. Returns the directory of all
+/// Finds the delivery `requested_run` after recovery from an earlier process. Returns the directory of all
 /// deliveries and its name.
 fn find_delivery(
     requested_run: &str,

@@ -202,7 +202,7 @@ impl SessionState {
         }
     }
 
-    /// Continues the session `wanted`.
+    /// Continues the session `name`.
     pub(crate) fn resume(&mut self, name: &str, output: &mut CliOutput<'_>) -> Result<()> {
         let continued = ContinuedSession::find(name, &self.sessions())?;
         self.added.clear();

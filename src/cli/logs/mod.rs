@@ -62,7 +62,7 @@ struct ShownLog {
 }
 
 impl ShownLog {
-    /// Finds the log of the run, or of the pipeline, that `wanted` names in this directory.
+    /// Finds the log of the run, or of the pipeline, that `name` names in this directory.
     fn find(name: &str, host: &Host) -> Result<Self> {
         if !pipelines::is_name(name) {
             let run = find_run(name, host)?;
@@ -113,7 +113,7 @@ fn note_undone(log: &ShownLog, form: ReportFormat, host: &Host, output: &mut Cli
     }
 }
 
-/// Finds the run `wanted` of this directory.
+/// Finds the run `name` of this directory.
 pub(crate) fn find_run(name: &str, host: &Host) -> Result<RunDir> {
     runs::find(name, &logs_directory(host), &host.cwd)
 }

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::world::store::pipelines::{PipelineDir, find};
 use crate::world::store::runs;
 
-/// Finds the pipeline `wanted` of this directory.
+/// Finds the pipeline `requested_name` of this directory.
 pub(super) fn resolve_pipeline(requested_name: &str, host: &Host) -> Result<PipelineDir> {
     find(requested_name, &pipelines_directory(host)).map_err(|error| {
         let logs = host.state_parent.join(STATE_DIR).join(LOGS);
