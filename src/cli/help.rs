@@ -1,4 +1,4 @@
-//! Examples that `--help` prints below each command. Pure data.
+//! Examples that `--help` prints below each command.
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

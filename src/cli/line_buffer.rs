@@ -1,5 +1,5 @@
 //! Assembles streamed pieces of text into complete lines, so that lines of agents that stream at
-//! the same time are never mixed. Pure.
+//! the same time are never mixed.
 
 /// Maximum length of a printed line of a stream, in characters; a longer one is broken at a space,
 /// so that a paragraph can be read while it arrives.

@@ -1,5 +1,5 @@
 //! Markdown as styled lines for a terminal: headings, lists, quotations, code and tables, wrapped
-//! to a width at spaces. A table that is too wide becomes a list of its rows. Pure.
+//! to a width at spaces. A table that is too wide becomes a list of its rows.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;

@@ -1,4 +1,4 @@
-//! Format of the result: the last line of a stream and the one object of `json`. Pure.
+//! Format of the result: the last line of a stream and the one object of `json`.
 
 use std::sync::Arc;
 

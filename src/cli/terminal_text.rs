@@ -1,5 +1,5 @@
 //! Sanitizes text from models and files before it is shown: removes control sequences that a
-//! terminal would obey, and escapes other invisible characters. Pure.
+//! terminal would obey, and escapes other invisible characters.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,4 @@
 //! The message that the user types while a run works: edits the line, and finds its recipient.
-//! Pure.
 
 use std::collections::BTreeSet;
 

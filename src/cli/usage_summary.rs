@@ -1,4 +1,4 @@
-//! Usage in the result: the totals by agent, model and phase. Pure.
+//! Usage in the result: the totals by agent, model and phase.
 
 use std::collections::BTreeMap;
 

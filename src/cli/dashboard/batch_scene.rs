@@ -1,5 +1,4 @@
 //! The frame of a batch: how far it is, its money, the cells that run now, and what failed last.
-//! Pure.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

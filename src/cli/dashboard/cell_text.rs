@@ -1,5 +1,5 @@
 //! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped
-//! by the width of their graphemes, and no wide character is cut in half. Pure.
+//! by the width of their graphemes, and no wide character is cut in half.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The line of keys at the bottom of the dashboard, and the list of all keys. Pure.
+//! The line of keys at the bottom of the dashboard, and the list of all keys.
 
 use crate::cli::dashboard::cell_text::columns;
 use crate::cli::dashboard::scene::Scene;

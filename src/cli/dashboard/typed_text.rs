@@ -1,5 +1,5 @@
 //! A text that is typed on the dashboard. What is pasted into it is one piece, kept as it is and
-//! shown folded if it does not belong into one line. Pure.
+//! shown folded if it does not belong into one line.
 
 use std::ops::Range;
 

@@ -214,7 +214,8 @@ pub(super) fn agent_source(
     answer_source(name, agent, files, source)
 }
 
-/// Returns the delivery source with the files of the answer `answer_name` instead of the offered ones.
+/// Returns the delivery source with the files of the answer `answer_name` instead of the offered
+/// ones.
 pub(crate) fn labelled_source(
     run: &RunDir,
     answer_name: &str,

@@ -39,8 +39,8 @@ pub(crate) fn recover(host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Finds the delivery `requested_run` after recovery from an earlier process. Returns the directory of all
-/// deliveries and its name.
+/// Finds the delivery `requested_run` after recovery from an earlier process. Returns the directory
+/// of all deliveries and its name.
 fn find_delivery(
     requested_run: &str,
     usage: DeliveryUse,

@@ -1,5 +1,5 @@
 //! Renders the completion choices below the line being edited: one line each, no wider than the
-//! terminal, and a footer with the keys. Pure.
+//! terminal, and a footer with the keys.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 

@@ -1,5 +1,5 @@
 //! Commands of an interactive session: what can be typed after a slash, and how a typed line is
-//! interpreted. Pure.
+//! interpreted.
 
 use crate::cli::command_line::usage_error;
 use crate::cli::editor::choices::SlashCommand;

@@ -1,4 +1,4 @@
-//! Wording and styles of events of agents and of outcomes of files. Pure.
+//! Wording and styles of events of agents and of outcomes of files.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! How an agent is described in one line: its state, its checks, its tool calls. Every state has a
-//! sign and words, so that no colour is needed to tell them apart. Pure.
+//! sign and words, so that no colour is needed to tell them apart.
 
 use crate::check_results::CheckVerdict;
 use crate::cli::dashboard::cell_text::{clean_line, format_short};

@@ -1,5 +1,5 @@
 //! The ballot in one row: the answers with their votes, the leading one first, the void votes, and
-//! the winner. Pure.
+//! the winner.
 
 use std::cmp::Reverse;
 
