@@ -57,11 +57,11 @@ pub(crate) fn replace_link(
     let temporary = temporary_name();
     dir.symlink(&temporary, target)?;
     let ours = version(dir, &temporary)?;
-    let replaced = replace_if_unchanged(dir, &temporary, dir, name, expected);
-    if replaced.is_err() {
+    let result = replace_if_unchanged(dir, &temporary, dir, name, expected);
+    if result.is_err() {
         remove_if_unchanged(dir, dir, &temporary, &ours)?;
     }
-    replaced
+    result
 }
 
 /// Removes `name`, which is not a directory, if it still is `expected`. Meanwhile the file is in
@@ -79,7 +79,7 @@ pub(crate) fn remove_if_unchanged(
             dir.rename_new(name, dir, &temporary)?;
             dir
         }
-        moved => moved.map(|()| staging_dir)?,
+        result => result.map(|()| staging_dir)?,
     };
     if is_unchanged(staging_dir, &temporary, expected)? {
         return staging_dir.unlink(&temporary);

@@ -90,18 +90,18 @@ fn copy_with_buffer(
 ) -> Result<(), FileSystemError> {
     let mut block = vec![0; BLOCK_BYTES];
     while start < end {
-        let wanted = usize::try_from(end - start)
+        let block_length = usize::try_from(end - start)
             .map_or(BLOCK_BYTES, |bytes_left| bytes_left.min(BLOCK_BYTES));
-        let block = block.get_mut(..wanted).unwrap_or_default();
-        let read = pread(from, &mut *block, start)?;
-        let mut rest = block.get(..read).unwrap_or_default();
-        if rest.is_empty() {
+        let block = block.get_mut(..block_length).unwrap_or_default();
+        let bytes_read = pread(from, &mut *block, start)?;
+        let mut unwritten = block.get(..bytes_read).unwrap_or_default();
+        if unwritten.is_empty() {
             return Ok(());
         }
-        while !rest.is_empty() {
-            let written = pwrite(to, rest, start)?;
-            start += u64::try_from(written).unwrap_or(u64::MAX);
-            rest = rest.get(written..).unwrap_or_default();
+        while !unwritten.is_empty() {
+            let bytes_written = pwrite(to, unwritten, start)?;
+            start += u64::try_from(bytes_written).unwrap_or(u64::MAX);
+            unwritten = unwritten.get(bytes_written..).unwrap_or_default();
         }
     }
     Ok(())

@@ -89,7 +89,7 @@ impl DirectoryHandle {
     pub(crate) fn make_dirs(&self, rel: &RelPath) -> Result<Self, FileSystemError> {
         match self.dir(rel) {
             Err(FileSystemError::Missing) => {}
-            done => return done,
+            result => return result,
         }
         let mut at = self.try_clone()?;
         for name in rel.names() {
@@ -197,9 +197,8 @@ impl DirectoryHandle {
         &self,
     ) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError>
     {
-        let readable =
-            self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let entries = Entries::new(readable)?.filter_map(|entry| {
+        let handle = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let entries = Entries::new(handle)?.filter_map(|entry| {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(errno) => return Some(Err(errno.into())),
@@ -217,8 +216,8 @@ impl DirectoryHandle {
 
     /// Returns the kind of an entry. Some file systems list names without a kind; then the inode is
     /// queried.
-    fn entry_kind(&self, name: &OsStr, listed: FileKind) -> Result<FileKind, FileSystemError> {
-        match (listed, RelPath::default().child(name)) {
+    fn entry_kind(&self, name: &OsStr, listed_kind: FileKind) -> Result<FileKind, FileSystemError> {
+        match (listed_kind, RelPath::default().child(name)) {
             (FileKind::Device, Some(rel)) => match self.meta(&rel) {
                 Ok(meta) => Ok(meta.kind),
                 Err(FileSystemError::Missing) => Ok(FileKind::Device),
@@ -239,9 +238,9 @@ impl DirectoryHandle {
         let rel = RelPath::default()
             .child(name)
             .ok_or(FileSystemError::Missing)?;
-        let created = self.dir(&rel)?;
+        let new_directory = self.dir(&rel)?;
         Ok(chmod(
-            proc_path(&created),
+            proc_path(&new_directory),
             like.permission_bits() | Mode::RWXU,
         )?)
     }
@@ -302,7 +301,7 @@ impl DirectoryHandle {
                     Err(fault) => Err(fault),
                 }
             }
-            done => Ok(done?),
+            result => Ok(result?),
         }
     }
 
@@ -347,9 +346,8 @@ impl DirectoryHandle {
 
     /// Returns when everything written to the file system of this directory is on the disk.
     pub(crate) fn sync_file_system(&self) -> Result<(), FileSystemError> {
-        let readable =
-            self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(syncfs(readable)?)
+        let handle = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        Ok(syncfs(handle)?)
     }
 
     fn open_beneath(&self, rel: &RelPath, flags: OFlags) -> Result<OwnedFd, FileSystemError> {
@@ -364,7 +362,7 @@ impl DirectoryHandle {
         for _ in 0..AGAIN_MAX {
             match openat2(&self.0, path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
-                done => return Ok(done?),
+                result => return Ok(result?),
             }
         }
         Err(FileSystemError::Replaced)

@@ -36,8 +36,8 @@ impl ProcessEnvironment {
     pub(crate) fn from_variables<'v>(
         variables: impl IntoIterator<Item = (&'v str, &'v str)>,
     ) -> Self {
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Self(variables.into_iter().map(owned).collect())
+        let to_owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Self(variables.into_iter().map(to_owned_pair).collect())
     }
 
     /// Keeps the listed variables of `process`, massgen's own environment; a listed name that ends
@@ -68,9 +68,9 @@ impl ProcessEnvironment {
     /// Keeps all variables of `process` except those named in `without`. Only for programs that the
     /// users could have started themselves, on their own terminal or screen.
     pub(crate) fn inherit_except(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
-        let mut all = process.clone();
-        all.retain(|name, _| !without.contains(&name.as_str()));
-        Self(all)
+        let mut variables = process.clone();
+        variables.retain(|name, _| !without.contains(&name.as_str()));
+        Self(variables)
     }
 
     /// Sets one more variable, replacing its previous value.
@@ -128,9 +128,9 @@ mod tests {
         let names = |env: &ProcessEnvironment| -> Vec<String> {
             env.variables().map(|(name, _)| name.clone()).collect()
         };
-        let listed = ProcessEnvironment::inherit_listed(&process, &["HOME", "LC_*", "PATH"]);
-        assert_eq!(names(&listed), ["HOME", "LC_ALL"]);
-        assert_eq!(names(&listed.with("A", "1")), ["A", "HOME", "LC_ALL"]);
+        let environment = ProcessEnvironment::inherit_listed(&process, &["HOME", "LC_*", "PATH"]);
+        assert_eq!(names(&environment), ["HOME", "LC_ALL"]);
+        assert_eq!(names(&environment.with("A", "1")), ["A", "HOME", "LC_ALL"]);
         let of_user = ProcessEnvironment::inherit_except(&process, &["HOME"]);
         assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD", "TERM"]);
         assert_eq!(

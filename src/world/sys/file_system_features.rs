@@ -39,13 +39,13 @@ pub(crate) struct InodeSpace {
 
 /// Returns the free space of the file system at `dir`.
 pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
-    let found = statvfs(dir.as_path())?;
+    let statistics = statvfs(dir.as_path())?;
     let files = InodeSpace {
-        free: found.f_favail,
-        all: found.f_files,
+        free: statistics.f_favail,
+        all: statistics.f_files,
     };
     Ok(FileSystemSpace {
-        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        free_bytes: statistics.f_bavail.saturating_mul(statistics.f_frsize),
         files: Some(files).filter(|files| files.all > 0),
         magic: statfs(dir.as_path())?.f_type,
     })
@@ -60,15 +60,15 @@ pub(crate) fn foreign_writable(tree: &AbsPath) -> io::Result<Option<AbsPath>> {
     let user = geteuid().as_raw();
     let mut groups: Vec<u32> = getgroups()?.into_iter().map(Gid::as_raw).collect();
     groups.push(getegid().as_raw());
-    first_foreign(tree, &|found| {
-        let needed = if found.uid() == user {
+    first_foreign(tree, &|meta| {
+        let needed = if meta.uid() == user {
             0o200
-        } else if groups.contains(&found.gid()) {
+        } else if groups.contains(&meta.gid()) {
             0o020
         } else {
             0o002
         };
-        found.mode() & needed != 0
+        meta.mode() & needed != 0
     })
 }
 
@@ -91,9 +91,9 @@ fn first_foreign(
 ) -> io::Result<Option<AbsPath>> {
     let own_owner = (geteuid().as_raw(), getegid().as_raw());
     let is_meant = |path: &Path| -> io::Result<bool> {
-        let found = fs::symlink_metadata(path)?;
-        let is_theirs = (found.uid(), found.gid()) != own_owner;
-        Ok(is_theirs && !found.is_symlink() && is_wanted(&found))
+        let meta = fs::symlink_metadata(path)?;
+        let is_theirs = (meta.uid(), meta.gid()) != own_owner;
+        Ok(is_theirs && !meta.is_symlink() && is_wanted(&meta))
     };
     if is_meant(tree.as_path())? {
         return Ok(Some(tree.clone()));

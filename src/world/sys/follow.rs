@@ -105,7 +105,7 @@ impl FollowBase {
         for _ in 0..AGAIN_MAX {
             match openat2(dir, path, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
-                done => return done,
+                result => return result,
             }
         }
         Err(Errno::AGAIN)
@@ -165,8 +165,12 @@ fn resolve_missing_suffix(
     let mut split = components.len();
     let (ancestor, real) = loop {
         split = split.saturating_sub(1);
-        let known: PathBuf = components.iter().take(split).collect();
-        let known = if split == 0 { Path::new(".") } else { &known };
+        let ancestor_path: PathBuf = components.iter().take(split).collect();
+        let known = if split == 0 {
+            Path::new(".")
+        } else {
+            &ancestor_path
+        };
         match base.open(known, FinalLink::Followed) {
             Ok(handle) => {
                 let real = real_path(&handle)?;
@@ -177,14 +181,14 @@ fn resolve_missing_suffix(
             Err(errno) => return Err(errno.into()),
         }
     };
-    let rest: PathBuf = components.iter().skip(split).collect();
+    let later_names: PathBuf = components.iter().skip(split).collect();
     let is_last = components.len() - split == 1;
     if !(is_last && link == FinalLink::Itself)
-        && let Some(next) = resolve_link(&ancestor, &real, &rest)
+        && let Some(next) = resolve_link(&ancestor, &real, &later_names)
     {
         return Ok(FollowStep::Continue(next));
     }
-    let names = RelPath::new(&rest);
+    let names = RelPath::new(&later_names);
     let reached = names
         .as_ref()
         .map_or(real.clone(), |names| real.join(names));

@@ -75,8 +75,8 @@ pub(crate) fn machine_facts(executable: &AbsPath, state_dir: &AbsPath) -> io::Re
     facts.extend(status.lines().filter(is_right).map(str::to_owned));
     let program = fs::metadata(executable.as_path())?;
     let (device, inode, length) = (program.dev(), program.ino(), program.len());
-    let changed = (program.ctime(), program.ctime_nsec());
-    facts.push(format!("{device} {inode} {length} {changed:?}"));
+    let change_time = (program.ctime(), program.ctime_nsec());
+    facts.push(format!("{device} {inode} {length} {change_time:?}"));
     let root = fs::metadata("/")?;
     facts.push(format!("{} {}", root.dev(), root.ino()));
     let (metadata, system) = (

@@ -74,20 +74,20 @@ pub(crate) fn mount_points_below(root: &AbsPath) -> io::Result<Vec<AbsPath>> {
 /// Decodes a field in which blanks and other special characters are written as octal escapes such
 /// as `\040`.
 fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
+    let mut decoded = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((first, after)) = rest.split_first() {
         let octal = after.get(..3).filter(|_| *first == b'\\');
         let byte = octal
             .and_then(|digits| std::str::from_utf8(digits).ok())
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        out.push(byte.unwrap_or(*first));
+        decoded.push(byte.unwrap_or(*first));
         rest = match byte {
             Some(_) => after.get(3..).unwrap_or_default(),
             None => after,
         };
     }
-    out
+    decoded
 }
 
 #[cfg(test)]
@@ -96,9 +96,9 @@ mod tests {
 
     #[test]
     fn a_running_process_has_a_start_time_and_an_ended_one_none() {
-        let own = start_time(std::process::id());
-        assert!(own.is_some());
-        assert_eq!(own, start_time(std::process::id()));
+        let own_start = start_time(std::process::id());
+        assert!(own_start.is_some());
+        assert_eq!(own_start, start_time(std::process::id()));
         assert_eq!(start_time(u32::MAX), None);
     }
 

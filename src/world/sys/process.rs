@@ -293,11 +293,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_has_its_environment_a_limit_and_no_more() {
-        let long = Duration::from_mins(2);
-        check("echo $GREETING $HOME", long, ("Some(0)", "hello\n")).await;
-        check("cat", long, ("Some(0)", "said")).await;
-        check("echo no >&2; exit 3", long, ("Some(3)", "no\n")).await;
-        check("kill -9 $$", long, ("None", "")).await;
+        let long_time = Duration::from_mins(2);
+        check("echo $GREETING $HOME", long_time, ("Some(0)", "hello\n")).await;
+        check("cat", long_time, ("Some(0)", "said")).await;
+        check("echo no >&2; exit 3", long_time, ("Some(3)", "no\n")).await;
+        check("kill -9 $$", long_time, ("None", "")).await;
         check(
             "sleep 60 & sleep 60",
             Duration::from_millis(50),
@@ -305,7 +305,7 @@ mod tests {
         )
         .await;
         // A program that writes endlessly ends because its output is no longer read.
-        check("exec yes", long, ("None", "y\ny")).await;
+        check("exec yes", long_time, ("None", "y\ny")).await;
     }
 
     #[test]

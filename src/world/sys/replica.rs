@@ -56,9 +56,9 @@ impl TreeReplica {
         let left_out: Vec<&AbsPath> = except.iter().collect();
         copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
-        for excluded in except.iter().filter_map(|path| path.below(&tree)) {
-            let created = dir.make_dirs(&excluded);
-            drop(created.map_err(|fault| replica_error(at, fault))?);
+        for excluded_rel in except.iter().filter_map(|path| path.below(&tree)) {
+            let creation = dir.make_dirs(&excluded_rel);
+            drop(creation.map_err(|fault| replica_error(at, fault))?);
         }
         take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
         Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
@@ -108,16 +108,16 @@ impl TreeReplica {
     /// next layer holds only later changes. The copy may change meanwhile; such changes are written
     /// with the next layer.
     pub(crate) fn write_next_layer(&self, upper: &AbsPath) -> Result<()> {
-        let now = self.write_upper(upper)?;
-        *self.lock_baseline() = now;
+        let new_baseline = self.write_upper(upper)?;
+        *self.lock_baseline() = new_baseline;
         Ok(())
     }
 
     fn write_upper(&self, upper: &AbsPath) -> Result<BTreeMap<RelPath, ReplicaEntry>> {
         clear::remove(upper)?;
         create_all(upper, DirectoryAudience::User)?;
-        let written = DirectoryHandle::open_own(upper).and_then(|upper| self.write_changes(&upper));
-        written.map_err(|fault| replica_error(upper, fault))
+        let result = DirectoryHandle::open_own(upper).and_then(|upper| self.write_changes(&upper));
+        result.map_err(|fault| replica_error(upper, fault))
     }
 
     /// Writes the changes and returns the entries at that time.
@@ -125,23 +125,31 @@ impl TreeReplica {
         &self,
         upper: &DirectoryHandle,
     ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
-        let now = read_entries(&self.dir)?;
+        let current_entries = read_entries(&self.dir)?;
         let began = self.lock_baseline();
-        for (rel, entry) in &now {
+        for (rel, entry) in &current_entries {
             let before = began.get(rel);
             if before != Some(entry) {
                 self.write_change(rel, before, entry, upper)?;
             }
         }
-        for rel in began.keys().filter(|rel| !now.contains_key(*rel)) {
+        for rel in began
+            .keys()
+            .filter(|rel| !current_entries.contains_key(*rel))
+        {
             let parent = rel.parent().unwrap_or_default();
-            if parent.is_root() || matches!(now.get(&parent), Some(ReplicaEntry::Directory(_))) {
+            if parent.is_root()
+                || matches!(
+                    current_entries.get(&parent),
+                    Some(ReplicaEntry::Directory(_))
+                )
+            {
                 let (dir, name) = upper.make_parent_of(rel)?;
                 create_whiteout(&dir, name)?;
             }
         }
         drop(began);
-        Ok(now)
+        Ok(current_entries)
     }
 
     fn write_change(
@@ -184,29 +192,29 @@ impl TreeReplica {
 fn read_entries(
     dir: &DirectoryHandle,
 ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
-    let listing = TreeListing::list(dir, &mut |found| {
-        if found.kind == FileKind::Directory {
+    let listing = TreeListing::list(dir, &mut |entry| {
+        if entry.kind == FileKind::Directory {
             // If it still cannot be read, the listing reports that.
-            let _opened = make_readable(dir, &found.rel);
+            let _opened = make_readable(dir, &entry.rel);
         }
         EntrySelection::Deep
     });
-    if let Some(cut) = listing.cut {
-        return Err(FileSystemError::Limit(cut));
+    if let Some(limit) = listing.cut {
+        return Err(FileSystemError::Limit(limit));
     }
     if let Some((_, fault)) = listing.unreadable.into_iter().next() {
         return Err(fault);
     }
     let mut names = BTreeMap::new();
-    for found in listing.found {
-        let meta = dir.meta(&found.rel)?;
+    for listed_entry in listing.found {
+        let meta = dir.meta(&listed_entry.rel)?;
         let entry = match meta.kind {
             FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),
             FileKind::File => ReplicaEntry::File(meta.version),
-            FileKind::Link => ReplicaEntry::Link(dir.link_target(&found.rel)?),
+            FileKind::Link => ReplicaEntry::Link(dir.link_target(&listed_entry.rel)?),
             FileKind::Fifo | FileKind::Socket | FileKind::Device => ReplicaEntry::Special,
         };
-        names.insert(found.rel, entry);
+        names.insert(listed_entry.rel, entry);
     }
     Ok(names)
 }
@@ -239,12 +247,12 @@ fn copy_file(
         .child(name)
         .ok_or(FileSystemError::Missing)?;
     let (content, meta) = from.open_file(&rel)?;
-    let mut staged = StagedFile::new_private(to)?;
-    staged.copy(&content, meta.version.size_bytes)?;
-    staged.set_mode(meta.bits_without_setid())?;
-    staged.set_modified(meta.version.modified_ns)?;
+    let mut staged_file = StagedFile::new_private(to)?;
+    staged_file.copy(&content, meta.version.size_bytes)?;
+    staged_file.set_mode(meta.bits_without_setid())?;
+    staged_file.set_modified(meta.version.modified_ns)?;
     let _placed: FileMetadata =
-        staged.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
+        staged_file.place_at(name, ReplacePolicy::Nothing, PlacementDurability::Lazy)?;
     Ok(())
 }
 

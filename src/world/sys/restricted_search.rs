@@ -44,8 +44,8 @@ impl RestrictedFilesSearch {
     pub(crate) fn wait(&self) -> &RestrictedFiles {
         self.found.get_or_init(|| {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = thread.take().and_then(|thread| thread.join().ok());
-            found.unwrap_or_else(find_restricted_files)
+            let search_result = thread.take().and_then(|thread| thread.join().ok());
+            search_result.unwrap_or_else(find_restricted_files)
         })
     }
 }
@@ -53,12 +53,12 @@ impl RestrictedFilesSearch {
 /// Finds everything that only its owner and its group can read. For a process that is not root,
 /// that is nothing.
 pub(crate) fn find_restricted_files() -> RestrictedFiles {
-    let found = if geteuid().is_root() {
+    let restricted_files = if geteuid().is_root() {
         find_restricted()
     } else {
         Ok(Vec::new())
     };
-    let paths = found.map(|paths| paths.iter().filter_map(AbsPath::new).collect());
+    let paths = restricted_files.map(|paths| paths.iter().filter_map(AbsPath::new).collect());
     RestrictedFiles::new(paths.map_err(|error: io::Error| error.to_string()))
 }
 
@@ -89,11 +89,11 @@ fn find_restricted() -> io::Result<Vec<PathBuf>> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 meta => meta?,
             };
-            let wanted = if meta.is_dir() { READ_AND_PASS } else { READ };
+            let permission_bits = if meta.is_dir() { READ_AND_PASS } else { READ };
             if meta.is_dir() {
                 directories.push(path.clone());
             }
-            if !meta.is_symlink() && meta.mode() & wanted != wanted {
+            if !meta.is_symlink() && meta.mode() & permission_bits != permission_bits {
                 restricted.push(path);
             }
         }

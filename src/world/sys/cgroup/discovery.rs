@@ -49,7 +49,7 @@ pub(crate) struct OwnCgroup {
 /// `/proc/self/cgroup`.
 pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -> Vec<OwnCgroup> {
     let mounts = mounts.lines().filter_map(CgroupMount::parse);
-    let found = mounts.filter_map(|mount| {
+    let own_groups = mounts.filter_map(|mount| {
         let version = match mount.kind {
             "cgroup" if mount.has_controller(resource) => CgroupVersion::One,
             "cgroup2" => CgroupVersion::Two,
@@ -58,15 +58,15 @@ pub(crate) fn own_groups(resource: CgroupResource, mounts: &str, groups: &str) -
         let path = own_path(version, resource, groups)?;
         let top = AbsPath::new(mount.point)?;
         // In a container, the mount may show only a part of the hierarchy.
-        let below = AbsPath::new(path)?.below(&AbsPath::new(mount.root)?)?;
-        let group = top.join(below.as_path());
+        let rel_path = AbsPath::new(path)?.below(&AbsPath::new(mount.root)?)?;
+        let group = top.join(rel_path.as_path());
         Some(OwnCgroup {
             version,
             top,
             group,
         })
     });
-    found.collect()
+    own_groups.collect()
 }
 
 /// The fields of a line of `/proc/self/mountinfo` that are used here.
@@ -125,8 +125,8 @@ mod tests {
 
     #[track_caller]
     fn check(resource: CgroupResource, groups: &str, expected: &[(CgroupVersion, &str)]) {
-        let found = own_groups(resource, MOUNTS, groups);
-        let found: Vec<(CgroupVersion, String)> = found
+        let groups_found = own_groups(resource, MOUNTS, groups);
+        let versions_and_groups: Vec<(CgroupVersion, String)> = groups_found
             .into_iter()
             .map(|own| (own.version, own.group.to_string()))
             .collect();
@@ -134,7 +134,7 @@ mod tests {
             .iter()
             .map(|(version, path)| (*version, (*path).to_owned()))
             .collect();
-        assert_eq!(found, expected);
+        assert_eq!(versions_and_groups, expected);
     }
 
     #[test]

@@ -96,11 +96,11 @@ impl Cgroups {
     /// Returns whether a group can really be created in `dir` and limited.
     fn can_use(&self, version: CgroupVersion, dir: &AbsPath, resource: CgroupResource) -> bool {
         let dir = dir.join(self.new_name());
-        let limited =
+        let trial =
             fs::create_dir(dir.as_path()).and_then(|()| set_limit(&dir, version, resource, TRIED));
         // If it cannot be removed, it was not created.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
-        limited.is_ok()
+        trial.is_ok()
     }
 
     /// Returns whether the memory of all processes of a command can be limited together.
@@ -126,18 +126,18 @@ impl Cgroups {
             limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
         };
         for parent in &self.parents {
-            let wanted = parent.resources.iter();
-            let wanted: Vec<(CgroupResource, u64)> = wanted
+            let resources = parent.resources.iter();
+            let resource_limits: Vec<(CgroupResource, u64)> = resources
                 .filter_map(|resource| limit_for(*resource, limits).map(|most| (*resource, most)))
                 .collect();
-            if wanted.is_empty() {
+            if resource_limits.is_empty() {
                 continue;
             }
             let dir = parent.dir.join(&name);
             fs::create_dir(dir.as_path())?;
             group.dirs.push((parent.version, dir.clone()));
-            for (resource, most) in wanted {
-                set_limit(&dir, parent.version, resource, most)?;
+            for (resource, maximum) in resource_limits {
+                set_limit(&dir, parent.version, resource, maximum)?;
             }
         }
         Ok(group)
@@ -218,8 +218,8 @@ fn usable_parent(own: &OwnCgroup, resource: CgroupResource) -> Option<(CgroupVer
             let mut group = Some(own.group.clone());
             while let Some(dir) = group.filter(|dir| dir.is_within(&own.top)) {
                 let file = dir.join("cgroup.subtree_control");
-                let counted = fs::read_to_string(file.as_path()).unwrap_or_default();
-                if counted
+                let controllers = fs::read_to_string(file.as_path()).unwrap_or_default();
+                if controllers
                     .split_whitespace()
                     .any(|name| name == resource.controller())
                 {
@@ -307,8 +307,8 @@ fn remove_orphaned(parent: &AbsPath) {
 
 /// Returns the owner from the name of a group.
 fn owner_from_name(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix(MARK)?.strip_prefix('-')?;
-    rest.rsplit_once('-').map(|(owner, _)| owner)
+    let owner_and_number = name.strip_prefix(MARK)?.strip_prefix('-')?;
+    owner_and_number.rsplit_once('-').map(|(owner, _)| owner)
 }
 
 /// Identifies a process among all others of this machine: its PID namespace, its PID there, and its

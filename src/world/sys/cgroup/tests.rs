@@ -9,16 +9,16 @@ use super::*;
 /// Returns the groups of this machine; `None`, with a message, if there is nothing to test.
 #[track_caller]
 fn cgroups() -> Option<Cgroups> {
-    let found = Cgroups::find();
+    let cgroups = Cgroups::find();
     for resource in CgroupResource::ALL {
-        let is_found = found.has_controller(resource);
+        let is_found = cgroups.has_controller(resource);
         assert!(
             is_found || !can_be_limited_by_hand(resource),
             "{resource:?}"
         );
     }
-    if found.limit_memory() && found.has_controller(CgroupResource::Processes) {
-        return Some(found);
+    if cgroups.limit_memory() && cgroups.has_controller(CgroupResource::Processes) {
+        return Some(cgroups);
     }
     println!("skipped: no control groups can be made here");
     None

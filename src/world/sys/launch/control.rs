@@ -75,12 +75,12 @@ impl HelperSocket {
     ) -> io::Result<()> {
         let too_long = || io::Error::other("the sandbox policy is too long to be sent");
         let frame = encode_frame(order).ok_or_else(too_long)?;
-        let mut rest = frame.as_slice();
+        let mut unsent = frame.as_slice();
         let mut input = input;
-        while !rest.is_empty() {
-            match self.send(rest, input) {
-                Ok(sent) => {
-                    rest = rest.get(sent..).unwrap_or_default();
+        while !unsent.is_empty() {
+            match self.send(unsent, input) {
+                Ok(sent_bytes) => {
+                    unsent = unsent.get(sent_bytes..).unwrap_or_default();
                     input = None;
                 }
                 Err(Errno::AGAIN) => self.wait_for_room(until)?,
@@ -117,10 +117,11 @@ impl HelperSocket {
                 return match report {
                     HelperReport::Listening => {
                         let listener = self.handles.pop_front();
-                        let missing = || io::Error::other("the sandbox's listener is missing");
+                        let missing_listener =
+                            || io::Error::other("the sandbox's listener is missing");
                         listener
                             .map(HelperMessage::ProxyListener)
-                            .ok_or_else(missing)
+                            .ok_or_else(missing_listener)
                     }
                     report @ (HelperReport::Started
                     | HelperReport::Refused { .. }
@@ -201,14 +202,14 @@ mod tests {
             control.receive_message().unwrap(),
             HelperMessage::NotReady
         ));
-        let started = encode_frame(&HelperReport::Started).unwrap();
-        let (first, second) = started.split_at(6);
+        let frame = encode_frame(&HelperReport::Started).unwrap();
+        let (first, second) = frame.split_at(6);
         put(&theirs, first);
         assert!(matches!(
             control.receive_message().unwrap(),
             HelperMessage::NotReady
         ));
-        put(&theirs, &[second, &started].concat());
+        put(&theirs, &[second, &frame].concat());
         for _ in 0..2 {
             let message = control.receive_message().unwrap();
             assert!(
@@ -266,8 +267,8 @@ mod tests {
         let (control, _theirs) = HelperSocket::pair().unwrap();
         let soon = Instant::now() + Duration::from_millis(20);
         let filled = std::iter::repeat_with(|| control.send(&[0; 4096], None));
-        let full = filled.take(1000).find_map(Result::err);
-        assert_eq!(full, Some(Errno::AGAIN));
+        let full_error = filled.take(1000).find_map(Result::err);
+        assert_eq!(full_error, Some(Errno::AGAIN));
         let error = control
             .wait_for_room(soon)
             .and_then(|()| control.wait_for_room(soon));

@@ -175,10 +175,10 @@ impl HelperSpawner {
 /// than the sender's limit on open files: commands must not be able to reach that number.
 fn raise_open_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
-    if limit.current.is_some_and(|current| current < wanted) {
+    let wanted_limit = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+    if limit.current.is_some_and(|current| current < wanted_limit) {
         let raised = Rlimit {
-            current: Some(wanted),
+            current: Some(wanted_limit),
             ..limit
         };
         // With the present limit, massgen works as long as no command attacks it.
@@ -219,9 +219,9 @@ fn run_spawner(
                 forked.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
-                let prepared = fork_server.as_mut().map(ForkServer::request_standby);
+                let standby = fork_server.as_mut().map(ForkServer::request_standby);
                 // A dead fork server is detected when a helper is needed.
-                prepared.unwrap_or(Ok(())).unwrap_or_default();
+                standby.unwrap_or(Ok(())).unwrap_or_default();
             }
             SpawnerRequest::Reap(helper) => helpers.push(helper),
             SpawnerRequest::WaitForAll(reaped) => {

@@ -144,12 +144,12 @@ impl CallArguments<'_> {
         if path.is_empty() && flags & EMPTY_PATH != 0 {
             return Ok(CallTarget::Handle(base));
         }
-        let last = if flags & KEEP_LINK == 0 {
+        let last_link = if flags & KEEP_LINK == 0 {
             LastLink::Follow
         } else {
             LastLink::Keep
         };
-        Ok(CallTarget::Path(base, path, last))
+        Ok(CallTarget::Path(base, path, last_link))
     }
 
     /// Reads a path; without one, the handle itself is meant.
@@ -178,12 +178,12 @@ impl CallArguments<'_> {
 
     fn times(&self, index: usize, clock: TimeUnit) -> Result<MetadataChange, Errno> {
         let address = self.notice.argument(index);
-        let now = Timespec {
+        let current_time = Timespec {
             tv_sec: 0,
             tv_nsec: UTIME_NOW,
         };
         let (last_access, last_modification) = if address == 0 {
-            (now, now)
+            (current_time, current_time)
         } else {
             self.two_times(address, clock)?
         };

@@ -80,11 +80,11 @@ pub(crate) fn compile_rules(
     rules: &[(c_long, SeccompRule)],
     unknown_from: u32,
 ) -> BpfProgramResult {
-    let mut sorted = BTreeMap::new();
+    let mut rules_by_number = BTreeMap::new();
     for (number, rule) in rules {
-        sorted.insert(u32::try_from(*number).map_err(|_| JumpTooLong)?, *rule);
+        rules_by_number.insert(u32::try_from(*number).map_err(|_| JumpTooLong)?, *rule);
     }
-    let sorted: Vec<(u32, SeccompRule)> = sorted.into_iter().collect();
+    let sorted_rules: Vec<(u32, SeccompRule)> = rules_by_number.into_iter().collect();
     let mut program = vec![
         load_word(ARCHITECTURE_AT),
         jump_if_equal(ARCHITECTURE, 1, 0),
@@ -93,7 +93,7 @@ pub(crate) fn compile_rules(
         jump_if_at_least(unknown_from, 0, 1),
         return_action(SeccompAction::Fail(libc::ENOSYS)),
     ];
-    program.extend(compile_search(&sorted)?);
+    program.extend(compile_search(&sorted_rules)?);
     Ok(program)
 }
 

@@ -95,20 +95,25 @@ impl NotifyingProcess {
             return openat(&self.proc, "cwd", PATH_HANDLE, Mode::empty());
         }
         let number = u32::try_from(number).map_err(|_| Errno::BADF)?;
-        let opened = openat(
+        let result = openat(
             &self.proc,
             format!("fd/{number}"),
             PATH_HANDLE,
             Mode::empty(),
         );
-        opened.map_err(|error| match error {
+        result.map_err(|error| match error {
             Errno::NOENT => Errno::BADF,
             other => other,
         })
     }
 
     /// Resolves a path of the process, relative to its handle `base`.
-    pub(crate) fn follow(&self, base: i32, path: &[u8], last: LastLink) -> Result<OwnedFd, Errno> {
+    pub(crate) fn follow(
+        &self,
+        base: i32,
+        path: &[u8],
+        last_link: LastLink,
+    ) -> Result<OwnedFd, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
         }
@@ -116,7 +121,7 @@ impl NotifyingProcess {
         if let Some(number) = self.handle_in_path(path) {
             return self.handle(number);
         }
-        let flags = match last {
+        let flags = match last_link {
             LastLink::Follow => PATH_HANDLE,
             LastLink::Keep => PATH_HANDLE | OFlags::NOFOLLOW,
         };

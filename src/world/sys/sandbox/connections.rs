@@ -52,13 +52,13 @@ impl ProxyConnection {
 
 /// Parses a `struct sockaddr_in` or a `struct sockaddr_in6`; `None` for another family.
 fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
-    let (family, rest) = bytes.split_first_chunk()?;
-    let (port, rest) = rest.split_first_chunk()?;
+    let (family, after_family) = bytes.split_first_chunk()?;
+    let (port, after_port) = after_family.split_first_chunk()?;
     let ip = match u16::from_ne_bytes(*family) {
-        INET => IpAddr::V4(Ipv4Addr::from(*rest.first_chunk::<4>()?)),
+        INET => IpAddr::V4(Ipv4Addr::from(*after_port.first_chunk::<4>()?)),
         INET6 => {
-            let (_flow, rest) = rest.split_first_chunk::<4>()?;
-            IpAddr::V6(Ipv6Addr::from(*rest.first_chunk::<16>()?))
+            let (_flow, after_flow) = after_port.split_first_chunk::<4>()?;
+            IpAddr::V6(Ipv6Addr::from(*after_flow.first_chunk::<16>()?))
         }
         _ => return None,
     };

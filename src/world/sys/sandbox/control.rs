@@ -51,11 +51,11 @@ impl ParentSocket {
         let length =
             frame_body_bytes(head).ok_or_else(|| io::Error::other("the request is too long"))?;
         let mut body = vec![0; length];
-        let mut rest = body.as_mut_slice();
-        while !rest.is_empty() {
-            let (_, received) = recv(&self.0, &mut *rest, RecvFlags::WAITALL)?;
-            rest = match rest.split_at_mut_checked(received) {
-                Some((_, rest)) if received > 0 => rest,
+        let mut unfilled = body.as_mut_slice();
+        while !unfilled.is_empty() {
+            let (_, bytes_received) = recv(&self.0, &mut *unfilled, RecvFlags::WAITALL)?;
+            unfilled = match unfilled.split_at_mut_checked(bytes_received) {
+                Some((_, rest)) if bytes_received > 0 => rest,
                 _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             };
         }
@@ -91,8 +91,8 @@ impl ParentSocket {
     /// Sends massgen a report that is encoded as a frame already.
     pub(crate) fn send_frame(&self, mut frame: &[u8]) -> io::Result<()> {
         while !frame.is_empty() {
-            let sent = send(&self.0, frame, SendFlags::NOSIGNAL)?;
-            frame = frame.get(sent..).unwrap_or_default();
+            let bytes_sent = send(&self.0, frame, SendFlags::NOSIGNAL)?;
+            frame = frame.get(bytes_sent..).unwrap_or_default();
         }
         Ok(())
     }
@@ -109,8 +109,8 @@ impl ParentSocket {
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&handles));
         let flags = SendFlags::NOSIGNAL;
-        let sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut ancillary, flags)?;
-        self.send_frame(frame.get(sent..).unwrap_or_default())
+        let bytes_sent = sendmsg(&self.0, &[IoSlice::new(&frame)], &mut ancillary, flags)?;
+        self.send_frame(frame.get(bytes_sent..).unwrap_or_default())
     }
 }
 

@@ -125,16 +125,19 @@ pub(crate) fn reap_all() -> bool {
 
 /// Stops descendants until no new ones appear, then kills them.
 fn kill_descendants() {
-    let mut stopped = BTreeSet::new();
+    let mut stopped_processes = BTreeSet::new();
     for _ in 0..ROUNDS_MAX {
-        let new: BTreeSet<i32> = list_descendants().difference(&stopped).copied().collect();
+        let new: BTreeSet<i32> = list_descendants()
+            .difference(&stopped_processes)
+            .copied()
+            .collect();
         if new.is_empty() {
             break;
         }
         signal_all(&new, Signal::STOP);
-        stopped.extend(new);
+        stopped_processes.extend(new);
     }
-    signal_all(&stopped, Signal::KILL);
+    signal_all(&stopped_processes, Signal::KILL);
 }
 
 fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
@@ -146,13 +149,17 @@ fn signal_all(processes: &BTreeSet<i32>, signal: Signal) {
 
 /// Returns the PIDs of the descendants that the kernel lists now.
 pub(crate) fn list_descendants() -> BTreeSet<i32> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![getpid().as_raw_nonzero().get()];
-    while let Some(parent) = open.pop() {
+    let mut descendants = BTreeSet::new();
+    let mut parents_left = vec![getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents_left.pop() {
         let children = list_children(parent);
-        open.extend(children.into_iter().filter(|child| found.insert(*child)));
+        parents_left.extend(
+            children
+                .into_iter()
+                .filter(|child| descendants.insert(*child)),
+        );
     }
-    found
+    descendants
 }
 
 /// Returns the children of all threads of a process; none if it is gone.

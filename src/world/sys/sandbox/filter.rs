@@ -150,8 +150,8 @@ const OF_UNIX: SeccompCase = SeccompCase {
 
 /// Returns the rules that apply at every level.
 pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
-    let closed = CLOSED.iter().chain(CLOSED_HERE);
-    let mut rules: Vec<(c_long, SeccompRule)> = closed
+    let closed_calls = CLOSED.iter().chain(CLOSED_HERE);
+    let mut rules: Vec<(c_long, SeccompRule)> = closed_calls
         .map(|number| (*number, SeccompRule::Always(DENIED)))
         .collect();
     rules.extend([

@@ -97,11 +97,11 @@ fn build_sandbox(
     privileges::set_open_file_limit(&policy.limits)?;
     privileges::drop_privileges()?;
     enter_domain(policy)?;
-    let filtered = before.setup.filter.install();
-    filtered.in_step("filtering system calls")?;
+    let result = before.setup.filter.install();
+    result.in_step("filtering system calls")?;
     // The program has the same user, but must not read this process's memory or handles.
-    let closed = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    closed.in_step("closing its own memory")
+    let result = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    result.in_step("closing its own memory")
 }
 
 /// Enters the Landlock domain, the second barrier: what the root shows may be read, and what is

@@ -217,17 +217,17 @@ const EMPTYING: [u32; 2] = [0o1000, 0o1003];
 /// Returns the rules that are added to the common ones. `abi` is the kernel's Landlock ABI.
 pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
     let mut rules = Vec::new();
-    let mut all = |calls: &[c_long], verdict| {
+    let mut add_rules = |calls: &[c_long], verdict| {
         rules.extend(
             calls
                 .iter()
                 .map(|call| (*call, SeccompRule::Always(verdict))),
         );
     };
-    all(METADATA, SeccompAction::Notify);
-    all(OLD_METADATA, SeccompAction::Notify);
-    all(NEW_METADATA, MISSING);
-    all(SHARED, DENIED);
+    add_rules(METADATA, SeccompAction::Notify);
+    add_rules(OLD_METADATA, SeccompAction::Notify);
+    add_rules(NEW_METADATA, MISSING);
+    add_rules(SHARED, DENIED);
     let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
     rules.extend([
         (
@@ -266,14 +266,14 @@ pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRul
 }
 
 fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
-    let closed = SeccompRule::Always(DENIED);
+    let closed_rule = SeccompRule::Always(DENIED);
     match network {
         NetworkAccess::Host => vec![(libc::SYS_socket, SeccompRule::Cases(&[INTERNET], DENIED))],
         NetworkAccess::None => vec![
-            (libc::SYS_socket, closed),
-            (libc::SYS_connect, closed),
-            (libc::SYS_bind, closed),
-            (libc::SYS_listen, closed),
+            (libc::SYS_socket, closed_rule),
+            (libc::SYS_connect, closed_rule),
+            (libc::SYS_bind, closed_rule),
+            (libc::SYS_listen, closed_rule),
         ],
         NetworkAccess::Proxy { .. } => {
             const fn with_flags(index: u8) -> ArgumentCheck {
@@ -293,7 +293,7 @@ fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
             const SENDMSG: SeccompCase = connect_case(&[with_flags(2)]);
             vec![
                 (libc::SYS_socket, SeccompRule::Cases(&[TCP], DENIED)),
-                (libc::SYS_listen, closed),
+                (libc::SYS_listen, closed_rule),
                 // Landlock restricts the port, but not the address.
                 (
                     libc::SYS_connect,
@@ -318,19 +318,22 @@ fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
 
 /// Returns the substitute for the scope of signals, which Landlock has from ABI 6 on.
 fn signal_rules() -> impl Iterator<Item = (c_long, SeccompRule)> {
-    let sent = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
-    let others = [
+    let signal_calls = [libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill];
+    let other_calls = [
         libc::SYS_rt_sigqueueinfo,
         libc::SYS_rt_tgsigqueueinfo,
         libc::SYS_pidfd_send_signal,
     ];
-    let sent = sent.map(|call| (call, SeccompRule::Always(SeccompAction::Notify)));
-    let others = others.map(|call| (call, SeccompRule::Always(DENIED)));
+    let signal_rules = signal_calls.map(|call| (call, SeccompRule::Always(SeccompAction::Notify)));
+    let other_rules = other_calls.map(|call| (call, SeccompRule::Always(DENIED)));
     let of_handles = (
         libc::SYS_fcntl,
         SeccompRule::Cases(&[LEASE, SIGNALLED_BY_HANDLE], SeccompAction::Allow),
     );
-    sent.into_iter().chain(others).chain([of_handles])
+    signal_rules
+        .into_iter()
+        .chain(other_rules)
+        .chain([of_handles])
 }
 
 /// Returns the substitute for the right to truncate, which Landlock has from ABI 3 on.
@@ -383,8 +386,12 @@ mod tests {
 
     #[test]
     fn calls_that_an_older_landlock_cannot_restrict_are_filtered() {
-        let closed = Some(SeccompRule::Always(DENIED));
-        for (abi, expected) in [(ABI::V1, closed), (ABI::V2, closed), (ABI::V3, None)] {
+        let closed_rule = Some(SeccompRule::Always(DENIED));
+        for (abi, expected) in [
+            (ABI::V1, closed_rule),
+            (ABI::V2, closed_rule),
+            (ABI::V3, None),
+        ] {
             check(NetworkAccess::None, abi, libc::SYS_truncate, expected);
         }
         check(NetworkAccess::None, ABI::V3, libc::SYS_openat, None);

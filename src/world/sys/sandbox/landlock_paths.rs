@@ -111,8 +111,8 @@ pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
         .map(|opening| &opening.path)
         .chain(&policy.masked)
         .map(|path| (path, "read-only"));
-    let hidden = policy.hidden.iter().map(|path| (path, "hidden"));
-    for (path, restriction) in read_only.chain(hidden) {
+    let hidden_paths = policy.hidden.iter().map(|path| (path, "hidden"));
+    for (path, restriction) in read_only.chain(hidden_paths) {
         for root in writable_paths(policy) {
             if path.is_within(root) && (path != root || restriction == "hidden") {
                 return Err(format!(
@@ -166,8 +166,8 @@ pub(crate) fn open_policy_paths(
 
 /// Opens a path that contains no symlink and whose file is the one that was granted.
 fn open_exact(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
-    let opened = open_granted_path(policy, path);
-    opened.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
+    let result = open_granted_path(policy, path);
+    result.map_err(|error| io::Error::other(format!("`{path}` cannot be opened: {error}")))
 }
 
 /// One pass over everything that is opened.
@@ -179,12 +179,12 @@ struct LandlockWalk<'a> {
 
 impl LandlockWalk<'_> {
     fn open(&mut self, handle: &OwnedFd, rights: PathRights) -> io::Result<()> {
-        let opened = if kind(handle)? == FileType::Directory {
+        let result = if kind(handle)? == FileType::Directory {
             self.domain.open_tree(handle, rights)
         } else {
             self.domain.open_file(handle, rights)
         };
-        opened.map_err(io::Error::other)
+        result.map_err(io::Error::other)
     }
 
     /// Opens what is accessible to every command, as far as it exists on this machine.

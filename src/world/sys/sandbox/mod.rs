@@ -103,8 +103,8 @@ pub(crate) fn helper_main() -> u8 {
     exit_status(&detach_from_parent().and_then(|()| handle_request(&HelperSetup::prepare())))
 }
 
-fn exit_status(done: &io::Result<()>) -> u8 {
-    match done {
+fn exit_status(result: &io::Result<()>) -> u8 {
+    match result {
         Ok(()) => 0,
         Err(_) => NO_REQUEST,
     }
@@ -126,7 +126,7 @@ fn run_helper(mut role: ForkRole, setup: &HelperSetup) -> io::Result<()> {
 fn handle_request(setup: &HelperSetup) -> io::Result<()> {
     let control = ParentSocket::from_stdin()?;
     let request = control.receive_request()?;
-    let done = match request.policy.level {
+    let result = match request.policy.level {
         SandboxLevel::Overlay | SandboxLevel::Namespaces => {
             run_in_namespaces(&control, request, setup)
         }
@@ -136,7 +136,7 @@ fn handle_request(setup: &HelperSetup) -> io::Result<()> {
             why: "no program runs at sandbox level `unavailable`".to_owned(),
         }),
     };
-    match done {
+    match result {
         Ok(done) => done,
         Err(refusal) => control.send_report(&refusal.into()),
     }
@@ -150,12 +150,12 @@ fn detach_from_parent() -> io::Result<()> {
     umask(OTHERS_READ);
     raw::close_from(3)?;
     let maximum = getrlimit(Resource::Core).maximum.unwrap_or(u64::MAX);
-    let none = Some(maximum.min(CORE_BYTES));
-    let none = Rlimit {
-        current: none,
-        maximum: none,
+    let core_bytes = Some(maximum.min(CORE_BYTES));
+    let no_core = Rlimit {
+        current: core_bytes,
+        maximum: core_bytes,
     };
-    Ok(setrlimit(Resource::Core, none)?)
+    Ok(setrlimit(Resource::Core, no_core)?)
 }
 
 /// Gives up its copies of the program's streams: then readers see the end of the output when the
@@ -184,8 +184,8 @@ fn run_in_namespaces(
     };
     let mut set_aside = Vec::new();
     for layer in &request.policy.layers {
-        let moved = work_directories::set_aside(layer);
-        if moved.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
+        let move_result = work_directories::set_aside(layer);
+        if move_result.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
             set_aside.push(layer.clone());
         }
     }

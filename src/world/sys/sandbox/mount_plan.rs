@@ -83,37 +83,37 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
             *hide = MountPiece::Hide(HiddenContent::Openings);
         }
     }
-    let mounted = placed.into_iter().map(|((_, path), piece)| (path, piece));
-    mounted.collect()
+    let pieces = placed.into_iter().map(|((_, path), piece)| (path, piece));
+    pieces.collect()
 }
 
 /// Returns the requested pieces, one per path: of several, the most restrictive.
 fn pieces_by_path(policy: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
-    let mut wanted = BTreeMap::new();
+    let mut wanted_pieces = BTreeMap::new();
     for opening in &policy.open {
-        wanted.insert(
+        wanted_pieces.insert(
             path_by_depth(&opening.path),
             MountPiece::Open(opening.permission),
         );
     }
-    let home = wanted.entry(path_by_depth(&policy.home));
+    let home = wanted_pieces.entry(path_by_depth(&policy.home));
     home.or_insert(MountPiece::Open(Permission::Write));
     for layer in &policy.layers {
-        wanted.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
+        wanted_pieces.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
     }
     for path in &policy.masked {
-        let masked = wanted.entry(path_by_depth(path));
-        masked
+        let masked_entry = wanted_pieces.entry(path_by_depth(path));
+        masked_entry
             .and_modify(|piece| *piece = MountPiece::Open(Permission::Read))
             .or_insert(MountPiece::Mask);
     }
     for path in &policy.hidden {
-        wanted.insert(
+        wanted_pieces.insert(
             path_by_depth(path),
             MountPiece::Hide(HiddenContent::Nothing),
         );
     }
-    wanted
+    wanted_pieces
 }
 
 fn path_by_depth(path: &AbsPath) -> PathByDepth {
@@ -125,13 +125,13 @@ fn nearest_above<'a>(
     placed: &BTreeMap<PathByDepth, MountPiece<'a>>,
     path: &AbsPath,
 ) -> Option<(AbsPath, MountPiece<'a>)> {
-    let mut above = path.parent();
-    while let Some(path) = above {
+    let mut ancestor = path.parent();
+    while let Some(path) = ancestor {
         let depth_path = path_by_depth(&path);
         if let Some(piece) = placed.get(&depth_path) {
             return Some((path, *piece));
         }
-        above = path.parent();
+        ancestor = path.parent();
     }
     None
 }
@@ -139,9 +139,9 @@ fn nearest_above<'a>(
 /// Returns the paths below `root` on the way down to `path`.
 fn paths_between(root: &AbsPath, path: &AbsPath) -> Vec<PathByDepth> {
     let mut paths = Vec::new();
-    let mut above = path.parent();
-    while let Some(path) = above.filter(|path| path != root) {
-        above = path.parent();
+    let mut ancestor = path.parent();
+    while let Some(path) = ancestor.filter(|path| path != root) {
+        ancestor = path.parent();
         paths.push(path_by_depth(&path));
     }
     paths

@@ -65,8 +65,8 @@ impl HelperOwner {
 pub(crate) fn set_up_identity(owner: HelperOwner) -> SandboxResult<()> {
     map_owner(owner)?;
     limit_inotify();
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).in_step(PARTING)
+    let private_flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private_flags).in_step(PARTING)
 }
 
 /// Lowers the inotify limits in these namespaces. If the settings cannot be written, only the
@@ -87,8 +87,8 @@ pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
     raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
         .in_step("making namespaces")?;
     map_owner(owner)?;
-    let following = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", following).in_step(PARTING)
+    let downstream_flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", downstream_flags).in_step(PARTING)
 }
 
 /// The step of an error when mounts are made private.

@@ -16,8 +16,8 @@ use crate::world::sys::sandbox::mounts::open_machine_path;
 /// Opens the file or directory at `path`. For a file that was granted by itself, the identity of
 /// its directory is checked.
 pub(crate) fn open_granted_path(policy: &SandboxPolicy, path: &AbsPath) -> io::Result<OwnedFd> {
-    if let Some(known) = policy.identities.get(path) {
-        return open_expected(path, known);
+    if let Some(identity) = policy.identities.get(path) {
+        return open_expected(path, identity);
     }
     let parent = path.parent();
     let known = parent.and_then(|dir| policy.identities.get_key_value(&dir));
@@ -33,9 +33,9 @@ pub(crate) fn open_granted_path(policy: &SandboxPolicy, path: &AbsPath) -> io::R
 }
 
 /// Opens the file or directory at `path`, which must be the one that was granted.
-pub(crate) fn open_expected(path: &AbsPath, known: &FileIdentity) -> io::Result<OwnedFd> {
+pub(crate) fn open_expected(path: &AbsPath, identity: &FileIdentity) -> io::Result<OwnedFd> {
     let handle = open_machine_path(path)?;
-    if file_identity(&handle)? == *known {
+    if file_identity(&handle)? == *identity {
         Ok(handle)
     } else {
         Err(io::Error::other(

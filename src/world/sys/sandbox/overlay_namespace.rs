@@ -39,8 +39,8 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
     }
     for root in &request.roots {
         if let OverlaySource::Layered(layer) = &root.source {
-            let restored = work_directories::restore_owner_access(layer);
-            restored.in_step(format_args!("opening the layer on `{}`", layer.root))?;
+            let result = work_directories::restore_owner_access(layer);
+            result.in_step(format_args!("opening the layer on `{}`", layer.root))?;
         }
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -27,12 +27,12 @@ pub(crate) fn drop_privileges() -> SandboxResult<()> {
     // Without that capability, the bounding set stays but has no use: executing a program grants
     // nothing new, and no capability is left.
     clear_ambient_capability_set().in_step("giving up ambient capabilities")?;
-    let none = CapabilitySets {
+    let no_capabilities = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
         inheritable: CapabilitySet::empty(),
     };
-    set_capabilities(None, none).in_step("giving up capabilities")
+    set_capabilities(None, no_capabilities).in_step("giving up capabilities")
 }
 
 fn drop_capabilities() -> SandboxResult<()> {
@@ -70,7 +70,7 @@ pub(crate) const LOCKED_BYTES: u64 = 1024 * 1024;
 /// Sets the limits that the kernel enforces per process, except for [open
 /// files](set_open_file_limit). The parent of massgen may have set lower ones.
 pub(crate) fn set_limits(level: SandboxLevel, limits: &ResourceLimits) -> SandboxResult<()> {
-    let mut each = vec![
+    let mut resource_limits = vec![
         (Resource::Core, CORE_BYTES),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nproc, process_limit(level, limits.processes)),
@@ -78,10 +78,10 @@ pub(crate) fn set_limits(level: SandboxLevel, limits: &ResourceLimits) -> Sandbo
         (Resource::Msgqueue, MESSAGE_QUEUE_BYTES),
         (Resource::Memlock, LOCKED_BYTES),
     ];
-    each.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
-    each.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
-    for (resource, most) in each {
-        lower_limit(resource, most)?;
+    resource_limits.extend(limits.cpu_seconds.map(|seconds| (Resource::Cpu, seconds)));
+    resource_limits.extend(limits.memory_bytes.map(|bytes| (Resource::Data, bytes)));
+    for (resource, maximum) in resource_limits {
+        lower_limit(resource, maximum)?;
     }
     Ok(())
 }
@@ -92,16 +92,16 @@ pub(crate) fn set_open_file_limit(limits: &ResourceLimits) -> SandboxResult<()> 
     lower_limit(Resource::Nofile, limits.open_files)
 }
 
-fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
+fn lower_limit(resource: Resource, maximum: u64) -> SandboxResult<()> {
     let current_max = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let hard = if resource == Resource::Cpu {
         // At the soft limit, a signal shows why the process ends; at the hard one it is killed.
-        most.saturating_add(1)
+        maximum.saturating_add(1)
     } else {
-        most
+        maximum
     };
     let limit = Rlimit {
-        current: Some(current_max.min(most)),
+        current: Some(current_max.min(maximum)),
         maximum: Some(current_max.min(hard)),
     };
     setrlimit(resource, limit).in_step(format_args!("setting the limit {resource:?}"))
@@ -109,11 +109,11 @@ fn lower_limit(resource: Resource, most: u64) -> SandboxResult<()> {
 
 /// Returns the process limit that allows the program `wanted` processes. Without a namespace the
 /// kernel counts all of the user's, so the number of processes on the machine is added.
-fn process_limit(level: SandboxLevel, wanted: u64) -> u64 {
+fn process_limit(level: SandboxLevel, processes_max: u64) -> u64 {
     match level {
-        SandboxLevel::Overlay | SandboxLevel::Namespaces => wanted,
+        SandboxLevel::Overlay | SandboxLevel::Namespaces => processes_max,
         SandboxLevel::Landlock | SandboxLevel::Unavailable | SandboxLevel::Off => {
-            wanted.saturating_add(count_processes().unwrap_or(0))
+            processes_max.saturating_add(count_processes().unwrap_or(0))
         }
     }
 }
@@ -121,6 +121,6 @@ fn process_limit(level: SandboxLevel, wanted: u64) -> u64 {
 /// Counts the processes and threads of the whole machine: `/proc/loadavg` contains `running/all`.
 fn count_processes() -> Option<u64> {
     let line = fs::read_to_string("/proc/loadavg").ok()?;
-    let (_, all) = line.split_whitespace().nth(3)?.split_once('/')?;
-    all.parse().ok()
+    let (_, thread_count) = line.split_whitespace().nth(3)?.split_once('/')?;
+    thread_count.parse().ok()
 }

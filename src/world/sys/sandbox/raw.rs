@@ -68,8 +68,8 @@ pub(crate) fn unshare_namespaces(namespaces: c_int) -> io::Result<()> {
 /// Closes every descriptor from `first` upwards.
 pub(crate) fn close_from(first: c_uint) -> io::Result<()> {
     // SAFETY: it is called when nothing is open that has an owner.
-    let closed = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
-    check_result(closed)
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, 0) };
+    check_result(result)
 }
 
 /// Makes these the standard streams of this process.
@@ -102,7 +102,7 @@ pub(crate) fn set_mount_attributes(
     change: MountAttributes,
 ) -> io::Result<()> {
     // SAFETY: the path is a C string and `change` has the given length; the kernel only reads both.
-    let changed = unsafe {
+    let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
@@ -112,7 +112,7 @@ pub(crate) fn set_mount_attributes(
             size_of::<MountAttributes>(),
         )
     };
-    check_result(changed)
+    check_result(result)
 }
 
 /// The beginning of `struct ifreq`: a name and flags.
@@ -135,8 +135,9 @@ pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
     }
     // SAFETY: `interface` has the layout and at least the length of `struct ifreq`, and outlives
     // the call.
-    let set = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
-    check_result(set.into())
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
+    check_result(result.into())
 }
 
 /// Drops a capability from the bounding set, so that this process and its children can never have
@@ -146,7 +147,7 @@ pub(crate) fn drop_bounding_capability(capability: c_ulong) -> io::Result<bool> 
     let dropped = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     match check_result(dropped.into()) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
-        done => done.map(|()| true),
+        result => result.map(|()| true),
     }
 }
 
@@ -213,11 +214,11 @@ impl SignalAction {
 
     /// Returns the action of this process for `signal`.
     pub(crate) fn current(signal: Signal) -> io::Result<Self> {
-        let mut found = Self::default_action();
+        let mut current_action = Self::default_action();
         // SAFETY: the call sets no action, and writes one `sigaction`.
-        let answer = unsafe { libc::sigaction(signal.as_raw(), null(), &raw mut found.0) };
+        let answer = unsafe { libc::sigaction(signal.as_raw(), null(), &raw mut current_action.0) };
         check_result(answer.into())?;
-        Ok(found)
+        Ok(current_action)
     }
 
     /// Returns whether the signal is ignored.
@@ -304,7 +305,7 @@ pub(crate) fn answer_notification_with_handle(
     file: BorrowedFd<'_>,
     newfd_flags: u32,
 ) -> io::Result<()> {
-    let added = seccomp_notif_addfd {
+    let descriptor = seccomp_notif_addfd {
         id,
         flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or_default(),
         srcfd: u32::try_from(file.as_raw_fd()).map_err(io::Error::other)?,
@@ -313,7 +314,7 @@ pub(crate) fn answer_notification_with_handle(
     };
     let request = libc::SECCOMP_IOCTL_NOTIF_ADDFD;
     // SAFETY: the kernel reads one `seccomp_notif_addfd`.
-    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const added) };
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw const descriptor) };
     check_result(answer.into())
 }
 

@@ -84,8 +84,8 @@ impl SandboxRoot {
         ];
         let mount = MountHandle::new("tmpfs", &options, PLAIN).in_step("making a file system")?;
         let number = mount_id(&mount).in_step("looking at the new file system")?;
-        let over = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let attached = over.and_then(|over| mount.attach(over));
+        let root_handle = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let attached = root_handle.and_then(|over| mount.attach(over));
         attached.in_step("attaching the new root")?;
         let nothing = EmptyMasks::create_in(&mount).in_step("making a place for what is hidden")?;
         Ok(Self {
@@ -212,8 +212,8 @@ impl SandboxRoot {
         unmount(".", UnmountFlags::DETACH).in_step("letting go of the old root")?;
         chdir("/").in_step("going to the new root")?;
         for mount in self.unfinished.iter().chain([&self.mount]) {
-            let sealed = mount.restrict_alone(READ_ONLY);
-            sealed.in_step("making the new root read-only")?;
+            let result = mount.restrict_alone(READ_ONLY);
+            result.in_step("making the new root read-only")?;
         }
         Ok(())
     }
@@ -256,13 +256,13 @@ impl SandboxRoot {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(handle, name, flags, Mode::empty()) {
             Err(Errno::NOENT) if self.own_mounts.contains(&mount_id(handle)?) => {}
-            opened => return opened,
+            result => return result,
         }
-        let created = match is_directory {
+        let creation = match is_directory {
             IsDirectory::Yes => mkdirat(handle, name, PLAIN_DIRECTORY),
             IsDirectory::No => openat(handle, name, NEW_FILE, PLAIN_FILE).map(drop),
         };
-        match created {
+        match creation {
             // Another command of the agent may create the same name in its `/tmp` at the same time.
             Ok(()) | Err(Errno::EXIST) => openat(handle, name, flags, Mode::empty()),
             Err(errno) => Err(errno),
@@ -304,9 +304,9 @@ pub(crate) fn is_directory(handle: impl AsFd) -> Result<IsDirectory, Errno> {
 
 /// Returns the ID of the mount that `handle` leads through.
 fn mount_id(handle: impl AsFd) -> Result<u64, Errno> {
-    let found = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
-    let is_reported = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
-    is_reported.then_some(found.stx_mnt_id).ok_or(Errno::NOSYS)
+    let stat = statx(handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    let is_reported = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID);
+    is_reported.then_some(stat.stx_mnt_id).ok_or(Errno::NOSYS)
 }
 
 /// Strips the leading slash of `path`.

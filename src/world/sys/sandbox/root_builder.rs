@@ -151,16 +151,16 @@ pub(crate) fn build_root(
     }
     if geteuid().is_root() {
         for path in SECRETS {
-            let hidden = root.hide(Path::new(path), HiddenContent::Nothing);
-            hidden.in_step(format_args!("hiding `{path}`"))?;
+            let result = root.hide(Path::new(path), HiddenContent::Nothing);
+            result.in_step(format_args!("hiding `{path}`"))?;
         }
         let hidden_paths = restricted.hidden_from(policy);
         let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
         let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
         let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
         for path in hidden_paths.filter(|path| !is_known(path)) {
-            let hidden = root.hide(path, HiddenContent::Nothing);
-            hidden.in_step(format_args!("hiding `{}`", path.display()))?;
+            let result = root.hide(path, HiddenContent::Nothing);
+            result.in_step(format_args!("hiding `{}`", path.display()))?;
         }
     }
     Ok(root)
@@ -204,8 +204,8 @@ fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
         show_file(&directory, name, source, DEVICE).in_step(step)?;
     }
     for (path, target) in DEVICE_LINKS {
-        let linked = root.link(Path::new(path), *target);
-        linked.in_step(format_args!("making `{path}`"))?;
+        let result = root.link(Path::new(path), *target);
+        result.in_step(format_args!("making `{path}`"))?;
     }
     let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let terminals = [("ptmxmode", "666"), ("mode", "620"), ("max", TERMINALS_MAX)];
@@ -219,8 +219,8 @@ fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
 fn hide_kernel(root: &mut SandboxRoot) -> SandboxResult<()> {
     for name in OF_KERNEL {
         let path = Path::new(PROCESSES).join(name);
-        let hidden = root.hide(&path, HiddenContent::Nothing);
-        hidden.in_step(format_args!("hiding `{}`", path.display()))?;
+        let result = root.hide(&path, HiddenContent::Nothing);
+        result.in_step(format_args!("hiding `{}`", path.display()))?;
     }
     Ok(())
 }
@@ -252,8 +252,8 @@ fn mount_toolchains(root: &SandboxRoot, policy: &SandboxPolicy) -> SandboxResult
                 .any(|system| path.as_path().starts_with(system))
     };
     for path in policy.toolchains.iter().filter(|path| !is_open(path)) {
-        let shown = bind_if_exists(root, path.as_path());
-        shown.in_step(format_args!("mounting `{path}`"))?;
+        let result = bind_if_exists(root, path.as_path());
+        result.in_step(format_args!("mounting `{path}`"))?;
     }
     Ok(())
 }
@@ -287,10 +287,10 @@ fn mount_piece(
 }
 
 /// Opens the same file that was at `path` before the sandbox was built.
-fn open_known_source(path: &AbsPath, known: &PathIdentities) -> io::Result<OwnedFd> {
+fn open_known_source(path: &AbsPath, identities: &PathIdentities) -> io::Result<OwnedFd> {
     let source = open_machine_path(path)?;
     let stat = fstat(&source)?;
-    if known.get(path) == Some(&(stat.st_dev, stat.st_ino)) {
+    if identities.get(path) == Some(&(stat.st_dev, stat.st_ino)) {
         Ok(source)
     } else {
         Err(io::Error::other("it was replaced meanwhile"))

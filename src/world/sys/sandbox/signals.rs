@@ -56,11 +56,11 @@ fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result
         }
         _ => members(Pid::from_raw(whom.saturating_neg()).ok_or(Errno::SRCH)?),
     };
-    let sent = targets
+    let results = targets
         .iter()
         .map(|process| raw::signal_process(*process, signal));
     // As in the kernel, one process that was reached is enough.
-    sent.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
+    results.reduce(Result::or).unwrap_or(Err(Errno::SRCH))
 }
 
 fn signal_one_thread(
@@ -108,9 +108,9 @@ mod tests {
     fn check(caller: &Child, call: i64, arguments: [i32; 3], expected: Result<(), Errno>) {
         let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));
         let notice = SeccompNotification::new(caller.id(), call, &words);
-        let seen = NotifyingProcess::new(caller.id()).unwrap();
+        let process = NotifyingProcess::new(caller.id()).unwrap();
         assert_eq!(
-            send_signal(&notice, &seen),
+            send_signal(&notice, &process),
             expected,
             "{call} {arguments:?}"
         );

@@ -50,9 +50,9 @@ pub(crate) fn run(control: &ParentSocket, request: HelperRequest) -> SandboxResu
         ForkHalf::Outer { pid, .. } => {
             drop(request);
             release_streams();
-            let ended = waitpid(Some(pid), WaitOptions::empty());
+            let wait_result = waitpid(Some(pid), WaitOptions::empty());
             left_alone.kill_and_wait();
-            Ok(ended.map(drop).map_err(io::Error::from))
+            Ok(wait_result.map(drop).map_err(io::Error::from))
         }
     }
 }
@@ -71,7 +71,7 @@ fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> 
 
 fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
     let descendants = adopt_descendants(request.policy.level)?;
-    let writable = landlock_paths::writable_paths(&request.policy)
+    let writable_paths = landlock_paths::writable_paths(&request.policy)
         .cloned()
         .collect();
     let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
@@ -92,7 +92,10 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
                 pid,
                 handle,
                 descendants,
-                access: SupervisedAccess { writable, port },
+                access: SupervisedAccess {
+                    writable: writable_paths,
+                    port,
+                },
             };
             let exit_reason = program.run_to_end(&link);
             if exit_reason.is_ok() && !reap_all() {
@@ -108,8 +111,8 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
 
 fn in_thread(name: &str, work: impl FnOnce() + Send + 'static) -> SandboxResult<()> {
     let thread = thread::Builder::new().name(name.to_owned());
-    let started = thread.spawn(work).map(drop);
-    started.in_step("starting a thread")
+    let start_result = thread.spawn(work).map(drop);
+    start_result.in_step("starting a thread")
 }
 
 /// The process of the program, as the supervisor sees it.
@@ -167,14 +170,14 @@ impl SupervisedProgram<'_> {
     fn start_watching(&self, notices: Option<NotificationListener>) -> SandboxResult<()> {
         let massgen = self.control.try_clone().in_step("watching massgen")?;
         let program = self.handle.try_clone().in_step("watching the program")?;
-        let (descendants, open) = (self.descendants, self.access.clone());
+        let (descendants, access) = (self.descendants, self.access.clone());
         in_thread("massgen", move || {
             if let Some(notices) = notices
                 && let [false, _] = wait_for_any([massgen.as_fd(), notices.as_fd()])
                 && !notices.has_no_callers()
             {
                 // Without the thread, the program's calls fail.
-                in_thread("answers", move || answer_all(&notices, &open)).unwrap_or_default();
+                in_thread("answers", move || answer_all(&notices, &access)).unwrap_or_default();
             }
             wait_for_any([massgen.as_fd()]);
             pidfd_send_signal(&program, Signal::KILL).unwrap_or_default();
@@ -209,9 +212,9 @@ fn wait_for_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
 }
 
 /// Answers calls until there are no more. When it returns, every later call fails.
-fn answer_all(notices: &NotificationListener, open: &SupervisedAccess) {
+fn answer_all(notices: &NotificationListener, access: &SupervisedAccess) {
     while let Ok(Some(notice)) = notices.receive_next() {
-        if let Err(error) = answer(notices, &notice, open) {
+        if let Err(error) = answer(notices, &notice, access) {
             notices.answer(&notice, Err(error));
         }
     }
@@ -241,9 +244,9 @@ fn answer(
         }
         _ => {}
     }
-    let prepared = metadata::prepare_change(notice, &caller, &open.writable)?;
+    let change = metadata::prepare_change(notice, &caller, &open.writable)?;
     notices.check_pending(notice)?;
-    prepared.apply()?;
+    change.apply()?;
     notices.answer(notice, Ok(()));
     Ok(())
 }

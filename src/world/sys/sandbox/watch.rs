@@ -21,14 +21,14 @@ pub(crate) fn wait_until_gone(
     if wait(control, handle)? == HelperWakeup::Abandoned {
         pidfd_send_signal(handle, Signal::KILL)?;
     }
-    let ended = waitpid(Some(first), WaitOptions::empty())?;
+    let wait_status = waitpid(Some(first), WaitOptions::empty())?;
     let mut frame = Vec::new();
     outcome.read_to_end(&mut frame)?;
     if !frame.is_empty() {
         return control.send_frame(&frame);
     }
     // It was killed from outside before it could report how the program ended.
-    let signal = ended.and_then(|(_, status)| status.terminating_signal());
+    let signal = wait_status.and_then(|(_, status)| status.terminating_signal());
     control.send_report(&HelperReport::Ended { code: None, signal })
 }
 
@@ -43,15 +43,15 @@ enum HelperWakeup {
 
 fn wait(control: &ParentSocket, handle: &OwnedFd) -> io::Result<HelperWakeup> {
     loop {
-        let mut both = [
+        let mut poll_fds = [
             PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN | PollFlags::RDHUP),
         ];
-        match poll(&mut both, None) {
+        match poll(&mut poll_fds, None) {
             Err(Errno::INTR) => continue,
             woken => woken?,
         };
-        let [has_ended, is_abandoned] = both.map(|each| !each.revents().is_empty());
+        let [has_ended, is_abandoned] = poll_fds.map(|each| !each.revents().is_empty());
         if has_ended {
             return Ok(HelperWakeup::Ended);
         } else if is_abandoned {
