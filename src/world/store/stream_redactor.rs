@@ -1,5 +1,5 @@
 //! Redacts what agents stream. Each stream is redacted as a whole, because a secret may span two
-//! pieces. Pure.
+//! pieces.
 
 use std::collections::BTreeMap;
 

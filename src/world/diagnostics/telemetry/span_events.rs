@@ -1,6 +1,6 @@
 //! Maps run events to span events: retries, answers, votes and other instantaneous events. Their
 //! names begin with `massgen.`, because the conventions define none. Also maps events to the error
-//! of the request before them. Pure.
+//! of the request before them.
 
 use crate::check_results::{CheckResult, CheckVerdict};
 use crate::event::{CoordinationEvent, DeliveryEvent, DeliveryRow, Event, ModelEvent, RunEvent};

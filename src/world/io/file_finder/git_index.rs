@@ -1,6 +1,6 @@
 //! Parser for git's index file, which lists the tracked files (`gitformat-index(5)`, versions 2 to
 //! 4). It must never run git: a repository may come from anywhere, and its config can name
-//! programs. Pure.
+//! programs.
 
 /// Signature at the start of an index.
 const SIGNATURE: &[u8] = b"DIRC";

@@ -1,5 +1,5 @@
 //! Ranks the entries that match a query. Several threads search a large tree, within a time limit.
-//! Pure except for the clock.
+//! Reads nothing but the clock.
 
 use std::cmp::Reverse;
 use std::num::NonZero;

@@ -1,5 +1,5 @@
 //! Splits a name that is being typed into its root, the directory in it, and the letters to search
-//! for there. Pure.
+//! for there.
 
 /// Where a name leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

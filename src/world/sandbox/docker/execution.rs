@@ -46,8 +46,11 @@ impl ReplaceableContainer {
 
 /// Reports a command that the engine could not start as refused.
 fn refused_if_never_run(mut output: CommandOutput) -> CommandOutput {
-    let never_ran = matches!(&output.exit_reason, ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code))
-        && output.stdout.text.starts_with(NEVER_RAN);
+    let has_status = matches!(
+        &output.exit_reason,
+        ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code)
+    );
+    let never_ran = has_status && output.stdout.text.starts_with(NEVER_RAN);
     if never_ran {
         output.exit_reason = ExitReason::Refused {
             step: "start the command in its container".to_owned(),

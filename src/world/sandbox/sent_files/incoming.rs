@@ -412,7 +412,10 @@ impl IncomingFiles {
         let earlier_entry = sent_entries
             .get(path)
             .map(|sent_entry| &sent_entry.remote_entry);
-        let is_as_sent = matches!(earlier_entry, Some(RemoteEntry::File { digest: known, .. }) if *known == digest);
+        let is_as_sent = matches!(
+            earlier_entry,
+            Some(RemoteEntry::File { digest: sent_digest, .. }) if *sent_digest == digest
+        );
         let content = if is_as_sent {
             self.spool.truncate(offset)?;
             IncomingContent::AsSent(path.clone())

@@ -1,5 +1,5 @@
 //! The history of a coordination, event by event: `coordination_events.json`, and the table of it
-//! for people. Pure. Streamed text and tool calls are not part of it.
+//! for people. Streamed text and tool calls are not part of it.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};

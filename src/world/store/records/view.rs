@@ -1,5 +1,5 @@
-//! The current state of a run as derived from its events. Pure: one event and one time in, the next
-//! state out. It must never access the disk or the clock.
+//! The current state of a run as derived from its events: one event and one time in, the next state
+//! out. It must never access the disk or the clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
