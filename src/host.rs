@@ -60,8 +60,10 @@ impl HangupAction {
     /// Parses `/proc/self/status` of Linux: the lowest bit of the ignored signals is that of the
     /// first signal, SIGHUP.
     pub fn from_status(status: &str) -> Self {
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         match mask {
             Some(mask) if mask & 1 == 1 => HangupAction::Ignored,
             Some(_) | None => HangupAction::Ends,

@@ -310,8 +310,10 @@ impl NodeNeighbours<'_, '_> {
             (_, "if_statement" | "case_statement") => Some(NestingStep::Branch),
             (_, "heredoc_body") => Some(NestingStep::HereDocument),
             (_, "function_definition") => {
-                let name = child.child_by_field_name("name");
-                let name = name.map(|name| text_of(name, source)).unwrap_or_default();
+                let name = child
+                    .child_by_field_name("name")
+                    .map(|name| text_of(name, source))
+                    .unwrap_or_default();
                 let mut inner_context = context.nest(NestingStep::Function(name.to_owned()))?;
                 inner_context.functions.push(name.to_owned());
                 inner_context.runs_concurrently = false;

@@ -88,8 +88,9 @@ impl ServerPackage {
         };
         self.packages.iter().map(move |package| {
             let mut letters = package.char_indices();
-            let end = letters.find(|(index, c)| is_end(*index, *c));
-            let end = end.map_or(package.len(), |(index, _)| index);
+            let end = letters
+                .find(|(index, c)| is_end(*index, *c))
+                .map_or(package.len(), |(index, _)| index);
             package.split_at(end).0
         })
     }

@@ -202,10 +202,9 @@ impl JsonSchema for Event {
             DeliveryEvent::json_schema(generator),
             NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
         ];
-        let forms = groups
+        let forms: Vec<Value> = groups
             .into_iter()
-            .filter_map(|mut group| group.remove("oneOf"));
-        let forms: Vec<Value> = forms
+            .filter_map(|mut group| group.remove("oneOf"))
             .filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok())
             .flatten()
             .collect();

@@ -607,10 +607,11 @@ impl<'b> EnvironmentBuilder<'b> {
         spec: EnvironmentSpec<'_>,
         directories: &AgentDirectories,
     ) -> Result<Sandbox> {
-        let trees = grants::write_roots(spec.grants)
+        let trees: Vec<AbsPath> = grants::write_roots(spec.grants)
             .into_iter()
-            .filter(|grant| grant.scope == GrantScope::Tree);
-        let trees: Vec<AbsPath> = trees.map(|grant| grant.root.to_abs()).collect();
+            .filter(|grant| grant.scope == GrantScope::Tree)
+            .map(|grant| grant.root.to_abs())
+            .collect();
         let key = (spec.config.sandbox, trees);
         if let Some((_, environment)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
             return Ok(environment.clone());

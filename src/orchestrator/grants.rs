@@ -227,10 +227,11 @@ fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath>
 fn protect_instructions(grants: &mut [Grant], directories: &[RealPath]) {
     let contexts = grants.iter_mut();
     for grant in contexts.filter(|grant| grant.kind == GrantKind::Context) {
-        let inside = directories
+        let inside: Vec<RelPath> = directories
             .iter()
-            .filter_map(|directory| grant.relative_path(directory));
-        let inside: Vec<RelPath> = inside.filter(|inside| !inside.is_root()).collect();
+            .filter_map(|directory| grant.relative_path(directory))
+            .filter(|inside| !inside.is_root())
+            .collect();
         grant.protected.extend(inside);
     }
 }
@@ -272,8 +273,10 @@ pub fn apply_path_rules(
 /// Returns the user's directories that the folder guards of all agents list, each once.
 fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
     let users = config.agents.iter().flat_map(|agent| {
-        let workspace = layout.workspaces.get(&agent.id);
-        let workspace = workspace.map(|workspace| &workspace.path);
+        let workspace = layout
+            .workspaces
+            .get(&agent.id)
+            .map(|workspace| &workspace.path);
         let directories = agent.folder_guard.directories();
         directories.filter(move |path| !is_within(path, workspace))
     });

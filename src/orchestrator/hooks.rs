@@ -136,8 +136,10 @@ fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Optio
                 .decision
                 .map_or("nothing", |decision| decision.name());
             let reason = answer.reason.as_ref();
-            let input = answer.updated_input.as_ref();
-            let input = input.and_then(|input| serde_json::to_string(input).ok());
+            let input = answer
+                .updated_input
+                .as_ref()
+                .and_then(|input| serde_json::to_string(input).ok());
             (
                 decision,
                 reason.map(|reason| truncate(reason, SHOWN_CHARS_MAX)),

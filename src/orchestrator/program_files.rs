@@ -82,8 +82,8 @@ fn reject_writable(program: &str, path: &AbsPath, members: &[TeamMember]) -> Res
     };
     let parent = has_extension(path.as_path(), IMPORTING_EXTENSIONS)
         .then(|| file.to_abs().parent())
-        .flatten();
-    let parent = parent.and_then(|parent| Some(locate(&parent).ok()?.into_real()));
+        .flatten()
+        .and_then(|parent| Some(locate(&parent).ok()?.into_real()));
     for path in std::iter::once(file).chain(parent) {
         if let Some(member) = find_writer(members, &path) {
             return Err(writable_program_error(program, member, &path));

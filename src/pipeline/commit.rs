@@ -76,8 +76,10 @@ impl StageMerger<'_> {
     async fn capture_tree(&self, stage_result: &StageResult) -> Result<CapturedTree> {
         let (role, instance) = (&self.stage_run.stage.role, &self.stage_run.instance);
         let dir = self.pipeline.repository.role_directory(&role.name);
-        let output = instance.output_path(role).and_then(RelPath::new);
-        let output = output.map(|output| dir.join(&output));
+        let output = instance
+            .output_path(role)
+            .and_then(RelPath::new)
+            .map(|output| dir.join(&output));
         let forced = ForcedDirectory {
             dir: &dir,
             output: output.as_ref(),

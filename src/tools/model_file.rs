@@ -229,8 +229,9 @@ impl ModelFile {
         if bytes.len() > Self::BYTES_MAX {
             return Err(ModelFileRejection::Bytes);
         }
-        let kind = ModelFileKind::from_magic_bytes(bytes).filter(|kind| kind.class() == class);
-        let kind = kind.ok_or(ModelFileRejection::Kind(class))?;
+        let kind = ModelFileKind::from_magic_bytes(bytes)
+            .filter(|kind| kind.class() == class)
+            .ok_or(ModelFileRejection::Kind(class))?;
         let bytes = ModelFileBytes {
             kind,
             name: name_with_suffix(name, kind.suffix()),

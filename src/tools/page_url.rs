@@ -31,8 +31,10 @@ impl PageUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err("holds a user name or a password");
         }
-        let host = url.host_str().and_then(HostName::parse);
-        let host = host.ok_or("names no host, or an address instead of a name")?;
+        let host = url
+            .host_str()
+            .and_then(HostName::parse)
+            .ok_or("names no host, or an address instead of a name")?;
         url.set_fragment(None);
         Ok(Self { url, host })
     }

@@ -329,8 +329,10 @@ pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
         "privacy": {"usageStatisticsEnabled": false},
         "telemetry": {"enabled": false},
     });
-    let model = context.model.iter();
-    let model = model.flat_map(|model| ["--model".to_owned(), model.clone()]);
+    let model = context
+        .model
+        .iter()
+        .flat_map(|model| ["--model".to_owned(), model.clone()]);
     // Its own tools refuse everything outside of its workspace. A comma in a path would separate
     // two directories.
     let directories = context

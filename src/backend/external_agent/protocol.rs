@@ -266,8 +266,10 @@ pub(super) fn reported_plan<'e>(
 
 /// Returns whether a tool is one that `massgen mcp workflow` offers; the run sees each call of it.
 pub(super) fn is_massgen_tool(tool: &str) -> bool {
-    let rest = tool.strip_prefix("mcp__").or(tool.strip_prefix("mcp_"));
-    let rest = rest.and_then(|rest| rest.strip_prefix(SERVER));
+    let rest = tool
+        .strip_prefix("mcp__")
+        .or(tool.strip_prefix("mcp_"))
+        .and_then(|rest| rest.strip_prefix(SERVER));
     rest.is_some_and(|rest| rest.starts_with('_'))
 }
 

@@ -264,8 +264,11 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
 
 /// Returns the event that a part produces immediately.
 fn part_event(part: &Value) -> Option<ReplyEvent> {
-    let text = part.get("text").and_then(Value::as_str);
-    let text = text.filter(|text| !text.is_empty())?.to_owned();
+    let text = part
+        .get("text")
+        .and_then(Value::as_str)
+        .filter(|text| !text.is_empty())?
+        .to_owned();
     Some(if is_thought(part) {
         ReplyEvent::Reasoning(text)
     } else {

@@ -466,10 +466,12 @@ fn same_name(a: &AgentId, b: &AgentId) -> bool {
 
 /// Returns the pause of an agent that its backend asks for.
 fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
-    let seconds = backend.float(&backend::DEBUG_DELAY_SECONDS);
-    let seconds = seconds.filter(|seconds| *seconds > 0.0)?;
-    let calls = backend.integer(&backend::DEBUG_DELAY_AFTER_N_TOOLS);
-    let calls = calls.and_then(|calls| u32::try_from(calls).ok());
+    let seconds = backend
+        .float(&backend::DEBUG_DELAY_SECONDS)
+        .filter(|seconds| *seconds > 0.0)?;
+    let calls = backend
+        .integer(&backend::DEBUG_DELAY_AFTER_N_TOOLS)
+        .and_then(|calls| u32::try_from(calls).ok());
     Some(DebugDelay {
         calls: calls.unwrap_or(DEBUG_DELAY_CALLS_DEFAULT),
         seconds,

@@ -102,8 +102,9 @@ impl ConfigChecker<'_> {
                 },
                 path: String::new(),
             };
-            let server = self.tool_server(&nothing, "discovered_tools");
-            let server = server.map(|server| with_python(names.with_own_name(server), python));
+            let server = self
+                .tool_server(&nothing, "discovered_tools")
+                .map(|server| with_python(names.with_own_name(server), python));
             servers.extend(server);
         }
         servers
@@ -382,8 +383,10 @@ impl ConfigChecker<'_> {
         let words: Vec<TextValue<'n>> = if matches!(node.value, YamlValue::List(_)) {
             listed_words
         } else {
-            let line = listed_words.into_iter().next();
-            let line = line.filter(|line| !line.written.contains(METACHARACTERS));
+            let line = listed_words
+                .into_iter()
+                .next()
+                .filter(|line| !line.written.contains(METACHARACTERS));
             line.map(split).unwrap_or_default()
         };
         let fits = |word: &TextValue<'_>| {

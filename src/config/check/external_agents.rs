@@ -130,8 +130,12 @@ impl ConfigChecker<'_> {
         let mut texts = view.texts(&backend::COMMAND).into_iter();
         // A program given as a path is resolved; its arguments stay as they are.
         let program = texts.next().map(|text| {
-            let path = text.written.contains('/').then(|| self.path(&text));
-            let path = path.flatten().map(|path| path.to_string());
+            let path = text
+                .written
+                .contains('/')
+                .then(|| self.path(&text))
+                .flatten()
+                .map(|path| path.to_string());
             path.unwrap_or_else(|| text.written.to_owned())
         });
         let arguments = texts.map(|text| text.written.to_owned());

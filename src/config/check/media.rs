@@ -152,7 +152,9 @@ impl ConfigChecker<'_> {
 
 /// Returns the model that a key names, or the default.
 fn named_model(view: &MappingView<'_>, key: &TypedKey<Text>, default: &str) -> String {
-    let name = view.text(key).map(|text| text.written.trim());
-    let name = name.filter(|name| !name.is_empty());
+    let name = view
+        .text(key)
+        .map(|text| text.written.trim())
+        .filter(|name| !name.is_empty());
     name.unwrap_or(default).to_owned()
 }

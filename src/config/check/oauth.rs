@@ -25,8 +25,9 @@ impl ConfigChecker<'_> {
             return OauthConfig::default();
         };
         let scopes = self.scopes(&oauth);
-        let grant = oauth.text(&oauth::GRANT_TYPE);
-        let grant = grant.map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
+        let grant = oauth
+            .text(&oauth::GRANT_TYPE)
+            .map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
         self.refuse_keys_of_other_grants(&oauth, grant);
         let issuer = oauth
             .text(&oauth::ISSUER)

@@ -181,8 +181,9 @@ impl ConfigChecker<'_> {
         if criteria.is_empty() {
             criteria.extend(CRITERIA_DEFAULT.map(str::to_owned));
         }
-        let threshold = orchestrator.integer(&orchestrator::VOTING_THRESHOLD);
-        let threshold = threshold.and_then(|threshold| u8::try_from(threshold).ok());
+        let threshold = orchestrator
+            .integer(&orchestrator::VOTING_THRESHOLD)
+            .and_then(|threshold| u8::try_from(threshold).ok());
         VotingChecklist {
             criteria,
             threshold: threshold.unwrap_or(THRESHOLD_DEFAULT),
@@ -297,8 +298,9 @@ fn subagents(view: &MappingView<'_>) -> Option<SubagentsConfig> {
     let view = view.section(&orchestrator::COORDINATION)?;
     let default = SubagentsConfig::default();
     let seconds = view.integer(&coordination::SUBAGENT_DEFAULT_TIMEOUT);
-    let at_once = view.integer(&coordination::SUBAGENT_MAX_CONCURRENT);
-    let at_once = at_once.and_then(|at_once| usize::try_from(at_once).ok());
+    let at_once = view
+        .integer(&coordination::SUBAGENT_MAX_CONCURRENT)
+        .and_then(|at_once| usize::try_from(at_once).ok());
     let enabled = view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true);
     enabled.then(|| SubagentsConfig {
         timeout_seconds: seconds.unwrap_or(default.timeout_seconds),

@@ -42,8 +42,9 @@ impl ConfigChecker<'_> {
         if view.flag(&preparation::ENABLED) != Some(true) {
             return None;
         }
-        let count = view.integer(&preparation::NUM_VARIANTS);
-        let count = count.and_then(|count| usize::try_from(count).ok());
+        let count = view
+            .integer(&preparation::NUM_VARIANTS)
+            .and_then(|count| usize::try_from(count).ok());
         let strategy = view.text(&preparation::STRATEGY);
         Some(ParaphraseConfig {
             count: count.unwrap_or(PARAPHRASES_DEFAULT),

@@ -408,8 +408,9 @@ impl ConfigChecker<'_> {
         request: Option<&PackageRequest>,
         network: &NetworkPolicy,
     ) {
-        let program = command.first();
-        let program = program.and_then(|program| program.rsplit('/').next());
+        let program = command
+            .first()
+            .and_then(|program| program.rsplit('/').next());
         let fetches =
             request.is_some() || program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
         let is_installed =

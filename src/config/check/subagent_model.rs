@@ -36,8 +36,9 @@ impl ConfigChecker<'_> {
     /// Returns the models of all subagents, in the order of the config. Warns if the section is
     /// enabled without one.
     pub(super) fn subagent_models(&mut self, root: &MappingView<'_>) -> Vec<SubagentBackend> {
-        let view = root.section(&root::ORCHESTRATOR);
-        let view = view.and_then(|view| view.section(&orchestrator::COORDINATION));
+        let view = root
+            .section(&root::ORCHESTRATOR)
+            .and_then(|view| view.section(&orchestrator::COORDINATION));
         let view = view.and_then(|view| view.section(&subagent_model::KEY));
         let is_enabled = |view: &MappingView<'_>| view.flag(&subagent_model::ENABLED) == Some(true);
         let Some(view) = view.filter(is_enabled) else {

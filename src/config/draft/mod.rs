@@ -96,13 +96,15 @@ impl TeamDraft {
                 && vendor.default_model.is_some()
                 && vendor.key_variables.iter().any(is_set)
         };
-        let vendor = offered_vendors().find(has_key);
-        let vendor = vendor.map_or(INITIAL_VENDOR, |vendor| vendor.name);
+        let vendor = offered_vendors()
+            .find(has_key)
+            .map_or(INITIAL_VENDOR, |vendor| vendor.name);
         let mut groups: BTreeMap<String, Vec<DraftAnswers>> = FORM
             .iter()
             .map(|group| {
-                let entries = 0..group.initial_entries();
-                let entries = entries.map(|index| Self::initial_entry(group, index));
+                let entries = 0..group
+                    .initial_entries()
+                    .map(|index| Self::initial_entry(group, index));
                 (group.id.to_owned(), entries.collect())
             })
             .collect();

@@ -80,8 +80,9 @@ impl AgentTeam {
         let open_paths =
             grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
-        let begin = member.working_directory();
-        let begin = begin.filter(|begin| Some(begin) != member.workspace.as_ref());
+        let begin = member
+            .working_directory()
+            .filter(|begin| Some(begin) != member.workspace.as_ref());
         let begin = begin.as_ref().map(ToString::to_string);
         let input = SystemPromptInput {
             begin: begin.as_deref(),

@@ -380,8 +380,9 @@ impl TeamMember {
             self.grants = apply_path_rules(grants, &self.config.permissions.rules, base)?;
         }
         // The agent's own directories need not exist yet, and no skills are read from them.
-        let readable = self.grants.iter();
-        let readable: Vec<Grant> = readable
+        let readable: Vec<Grant> = self
+            .grants
+            .iter()
             .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
             .cloned()
             .collect();

@@ -290,8 +290,8 @@ fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
     if is_file_uri(text) {
         let path = Url::parse(text)
             .ok()
-            .and_then(|url| url.to_file_path().ok());
-        let path = path.and_then(|path| UserPath::parse(path.to_str()?).ok());
+            .and_then(|url| url.to_file_path().ok())
+            .and_then(|path| UserPath::parse(path.to_str()?).ok());
         return path.map(Some).ok_or_else(ambiguous);
     }
     let first_name = text.split('/').next().unwrap_or_default();

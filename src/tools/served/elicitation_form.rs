@@ -62,8 +62,9 @@ impl ElicitationForm {
         };
         let other_names = properties.keys().filter(|name| !order.contains(name));
         let names = order.iter().chain(other_names);
-        let fields = names.filter_map(|name| Some((name, properties.get(name)?)));
-        let fields = fields.map(|(name, schema)| FormField::parse(name, schema, is_required(name)));
+        let fields = names
+            .filter_map(|name| Some((name, properties.get(name)?)))
+            .map(|(name, schema)| FormField::parse(name, schema, is_required(name)));
         fields.collect::<Option<Vec<FormField>>>().map(Self)
     }
 
