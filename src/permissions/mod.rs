@@ -193,7 +193,7 @@ impl PathPermissionManager {
     /// Returns the nested grants that `path` belongs to only in another spelling: each of them has
     /// to allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
-        let reached = self.most_specific(path);
+        let most_specific = self.most_specific(path);
         let inside =
             most_specific.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());
         inside.unwrap_or_default()

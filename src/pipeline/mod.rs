@@ -317,7 +317,7 @@ impl PipelineRun {
         }
         let tip = self.repository.tip().await?;
         let tree = self.repository.hub.tree_of(&tip).await?;
-        let state = PipelineState {
+        let pipeline_state = PipelineState {
             repository: &self.repository,
             pipeline: self.spec(),
             tip: &tip,
@@ -326,7 +326,7 @@ impl PipelineRun {
         };
         let parts = match stage.copies {
             1 => Vec::new(),
-            _ => state.plan_parts(number).await?,
+            _ => pipeline_state.plan_parts(number).await?,
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);

@@ -102,9 +102,8 @@ impl TeamDraft {
         let mut groups: BTreeMap<String, Vec<DraftAnswers>> = FORM
             .iter()
             .map(|group| {
-                let entries = 0..group
-                    .initial_entries()
-                    .map(|index| Self::initial_entry(group, index));
+                let indices = 0..group.initial_entries();
+                let entries = indices.map(|index| Self::initial_entry(group, index));
                 (group.id.to_owned(), entries.collect())
             })
             .collect();
