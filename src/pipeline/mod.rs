@@ -355,7 +355,7 @@ impl PipelineRun {
             self.events.emit(works).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
             let of_plan = parts.get(index).filter(|_| copies > 1).map(String::as_str);
-            let prompt = state
+            let prompt = pipeline_state
                 .question(stage, &instance, &self.config, of_plan)
                 .await?;
             let question = format!("{}\n\n{prompt}", self.heading(&instance));
