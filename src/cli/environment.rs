@@ -54,15 +54,15 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                     let more = count_noun(more, "more line");
                     warnings.push(format!("`{file}`: {more} cannot be read"));
                 }
-                let (accepted, ignored) = filter_assignments(assignments, location.author);
-                warnings.extend(ignored_warning(&location, &ignored));
-                let (accepted, outranked) = match location.author {
-                    DotenvAuthor::User => (accepted, Vec::new()),
-                    DotenvAuthor::Stranger => split_outranked(accepted, &host.env),
+                let (candidates, ignored_names) = filter_assignments(assignments, location.author);
+                warnings.extend(ignored_warning(&location, &ignored_names));
+                let (assignments, outranked_names) = match location.author {
+                    DotenvAuthor::User => (candidates, Vec::new()),
+                    DotenvAuthor::Stranger => split_outranked(candidates, &host.env),
                 };
-                warnings.extend(outranked_warning(&location, &outranked));
-                warnings.extend(unexpanded_warning(&location, &accepted));
-                host.dotenv.add(file, location.author, accepted);
+                warnings.extend(outranked_warning(&location, &outranked_names));
+                warnings.extend(unexpanded_warning(&location, &assignments));
+                host.dotenv.add(file, location.author, assignments);
             }
             Err(error) => warnings.push(unread_warning(&error)),
         }

@@ -97,20 +97,20 @@ fn model_line(event: &ModelEvent) -> Option<EventLine> {
         ModelEvent::Retrying {
             reason, wait_ms, ..
         } => {
-            let rest = format!("in {}: {reason}", wait_text(wait_ms));
-            Some(EventLine::new(TextStyle::Warn, "retries", rest))
+            let text = format!("in {}: {reason}", wait_text(wait_ms));
+            Some(EventLine::new(TextStyle::Warn, "retries", text))
         }
         ModelEvent::RateLimited {
             reason, wait_ms, ..
         } => {
-            let rest = format!("for {}: {reason}", wait_text(wait_ms));
-            Some(EventLine::new(TextStyle::Faint, "waits", rest))
+            let text = format!("for {}: {reason}", wait_text(wait_ms));
+            Some(EventLine::new(TextStyle::Faint, "waits", text))
         }
         ModelEvent::ModelFallback {
             from, to, reason, ..
         } => {
-            let rest = format!("to {to} from {from}: {reason}");
-            Some(EventLine::new(TextStyle::Warn, "switches", rest))
+            let text = format!("to {to} from {from}: {reason}");
+            Some(EventLine::new(TextStyle::Warn, "switches", text))
         }
         ModelEvent::ContextCompacted { how, .. } => Some(EventLine::new(
             TextStyle::Warn,
@@ -173,8 +173,8 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             single_line(&entries.to_string(), SUMMARY_CHARS_MAX),
         )),
         ToolEvent::ApprovalQueued { tool, waiting, .. } => {
-            let rest = format!("to ask for approval of {tool}");
-            waiting.then(|| EventLine::new(TextStyle::Faint, "waits", rest))
+            let text = format!("to ask for approval of {tool}");
+            waiting.then(|| EventLine::new(TextStyle::Faint, "waits", text))
         }
         ToolEvent::Approval { tool, answer, .. } => Some(approval_line(tool, *answer)),
         ToolEvent::HookRan {
@@ -190,11 +190,11 @@ fn tool_line(event: &ToolEvent) -> Option<EventLine> {
             summary,
             ..
         } => {
-            let rest = single_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
+            let text = single_line(&format!("{tool}: {summary}"), SUMMARY_CHARS_MAX);
             Some(if *success {
-                EventLine::new(TextStyle::Faint, "did", rest)
+                EventLine::new(TextStyle::Faint, "did", text)
             } else {
-                EventLine::new(TextStyle::Warn, "failed", rest)
+                EventLine::new(TextStyle::Warn, "failed", text)
             })
         }
         ToolEvent::ServerProgress { .. } => None,
@@ -212,8 +212,8 @@ fn coordination_line(event: &CoordinationEvent) -> Option<EventLine> {
             reason,
             ..
         } => {
-            let rest = format!("for {candidate} ({label}): {reason}");
-            EventLine::new(TextStyle::Good, "votes", rest)
+            let text = format!("for {candidate} ({label}): {reason}");
+            EventLine::new(TextStyle::Good, "votes", text)
         }
         CoordinationEvent::SubmissionRejected { reason, .. } => {
             let cause = rejection_cause(reason).to_owned();
@@ -286,14 +286,14 @@ fn check_line(finding: &CheckResult) -> EventLine {
         elapsed_ms,
         ..
     } = finding;
-    let rest = format!(
+    let text = format!(
         "{check} ({})",
         format_duration(Duration::from_millis(*elapsed_ms))
     );
     match verdict {
-        CheckVerdict::Passed => EventLine::new(TextStyle::Good, "passes", rest),
+        CheckVerdict::Passed => EventLine::new(TextStyle::Good, "passes", text),
         CheckVerdict::Failed { how } => {
-            EventLine::new(TextStyle::Bad, "fails", format!("{rest}: {how}"))
+            EventLine::new(TextStyle::Bad, "fails", format!("{text}: {how}"))
         }
         CheckVerdict::NotRun { why } => EventLine::new(
             TextStyle::Warn,

@@ -486,13 +486,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             && let Some(EventLine { style, verb, rest }) = event_line(event)
         {
             self.finish_reply(agent);
-            let rest = single_line(&rest, ACTION_CHARS_MAX);
+            let text = single_line(&rest, ACTION_CHARS_MAX);
             self.show_prefixed(
                 agent,
                 &[
                     (style, verb),
                     (TextStyle::Plain, " "),
-                    (TextStyle::Plain, &rest),
+                    (TextStyle::Plain, &text),
                 ],
             );
         }

@@ -97,8 +97,8 @@ impl WebRunRegistry {
     pub(super) fn find(&self, name: &str) -> Option<Arc<PageRun>> {
         let runs = lock(&self.started);
         let mut known_runs = runs.iter();
-        let found = known_runs.find(|run| run.name().as_deref() == Some(name));
-        found.cloned()
+        let page_run = known_runs.find(|run| run.name().as_deref() == Some(name));
+        page_run.cloned()
     }
 
     /// Returns whether the page started the run with this name, and it has not ended.
