@@ -186,10 +186,10 @@ fn describe_outcome(event: &Event) -> String {
         votes,
     }) = event
     {
-        let votes = votes
+        let votes: Vec<String> = votes
             .iter()
-            .map(|(agent, count)| format!("{agent} {count}"));
-        let votes: Vec<String> = votes.collect();
+            .map(|(agent, count)| format!("{agent} {count}"))
+            .collect();
         format!("{agent} wins with {label} (votes: {})", votes.join(", "))
     } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
         format!("{agent} gives the final answer: {content}")

@@ -221,8 +221,8 @@ pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
             ),
         ],
         ToolCallOutcome::Denied { reason, rule } => {
-            let rule = rule.as_ref().map(|rule| format!(" [{}]", clean_line(rule)));
-            let rule = rule.unwrap_or_default();
+            let rule_note = rule.as_ref().map(|rule| format!(" [{}]", clean_line(rule)));
+            let rule = rule_note.unwrap_or_default();
             vec![
                 (TextStyle::Bad, format!("x {tool} denied{rule}")),
                 (TextStyle::Plain, format!("  {}", clean_line(reason))),
