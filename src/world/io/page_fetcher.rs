@@ -160,8 +160,8 @@ impl PageFetcher {
 
 /// Returns where a redirect leads.
 fn redirect_target(url: &PageUrl, response: &Response) -> Result<Url, String> {
-    let location = response.headers().get(LOCATION);
-    let location = location.and_then(|location| location.to_str().ok());
+    let header = response.headers().get(LOCATION);
+    let location = header.and_then(|location| location.to_str().ok());
     let target = location.and_then(|location| url.as_url().join(location).ok());
     target.ok_or_else(|| {
         format!(

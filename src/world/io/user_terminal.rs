@@ -70,11 +70,11 @@ fn run_on_terminal(
     env: &BTreeMap<String, String>,
 ) -> io::Result<Option<i32>> {
     let path = env.get("PATH").map_or("", String::as_str);
-    let found = AbsPath::new(program).or_else(|| process::find(program, path));
-    let found = found.ok_or(io::ErrorKind::NotFound)?;
+    let program_path = AbsPath::new(program).or_else(|| process::find(program, path));
+    let program_path = program_path.ok_or(io::ErrorKind::NotFound)?;
     let environment = ProcessEnvironment::inherit_except(env, &[]);
     let mut child = process::start_for_user(
-        &found,
+        &program_path,
         arguments,
         &environment,
         UserProgramStreams::Terminal,

@@ -30,40 +30,40 @@ impl TrackedNames {
 
     /// Returns whether `name`, relative to the top of the repository, is a tracked file.
     pub(super) fn contains_file(&self, name: &str) -> bool {
-        let found = self
+        let position = self
             .names
             .binary_search_by(|known| (**known).cmp(name.as_bytes()));
-        found.is_ok()
+        position.is_ok()
     }
 
     /// Returns whether `name`, without a slash at its end, is a directory that contains tracked
     /// files.
     pub(super) fn contains_directory(&self, name: &str) -> bool {
-        let below = format!("{name}/");
+        let prefix = format!("{name}/");
         let at = self
             .names
-            .partition_point(|known| **known < *below.as_bytes());
+            .partition_point(|known| **known < *prefix.as_bytes());
         self.names
             .get(at)
-            .is_some_and(|known| known.starts_with(below.as_bytes()))
+            .is_some_and(|known| known.starts_with(prefix.as_bytes()))
     }
 }
 
 fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
-    let mut rest = index.strip_prefix(SIGNATURE)?;
-    let version = word(&mut rest)?;
+    let mut unparsed = index.strip_prefix(SIGNATURE)?;
+    let version = word(&mut unparsed)?;
     if !(2..=4).contains(&version) {
         return None;
     }
-    let count = word(&mut rest)?;
+    let count = word(&mut unparsed)?;
     let mut names: Vec<Box<[u8]>> = Vec::new();
     for _ in 0..count {
-        let before = names.last().map(|name| &**name);
-        let Some((name, after)) = entry(rest, version, before) else {
+        let previous_name = names.last().map(|name| &**name);
+        let Some((name, after)) = entry(unparsed, version, previous_name) else {
             break;
         };
         names.push(name);
-        rest = after;
+        unparsed = after;
     }
     Some(names)
 }
@@ -81,22 +81,26 @@ fn entry<'b>(
     } else {
         FIXED_BYTES + 2
     };
-    let mut rest = bytes.get(fixed..)?;
-    let cut = if version == 4 { offset(&mut rest)? } else { 0 };
-    let length = rest.iter().position(|byte| *byte == 0)?;
-    let ending = rest.get(..length)?;
+    let mut unparsed = bytes.get(fixed..)?;
+    let cut_bytes = if version == 4 {
+        offset(&mut unparsed)?
+    } else {
+        0
+    };
+    let length = unparsed.iter().position(|byte| *byte == 0)?;
+    let name_end = unparsed.get(..length)?;
     if version == 4 {
         let before = before.unwrap_or_default();
-        let prefix = before.get(..before.len().checked_sub(cut)?)?;
-        let name = [prefix, ending].concat();
-        return Some((name.into(), rest.get(length.checked_add(1)?..)?));
+        let prefix = before.get(..before.len().checked_sub(cut_bytes)?)?;
+        let name = [prefix, name_end].concat();
+        return Some((name.into(), unparsed.get(length.checked_add(1)?..)?));
     }
     let entry_length = fixed.checked_add(length)?;
     let padded = entry_length
         .checked_div(PADDED_TO)?
         .checked_add(1)?
         .checked_mul(PADDED_TO)?;
-    Some((ending.into(), bytes.get(padded..)?))
+    Some((name_end.into(), bytes.get(padded..)?))
 }
 
 fn word(bytes: &mut &[u8]) -> Option<u32> {
@@ -160,14 +164,21 @@ mod tests {
         let names = ["a.txt", "docs/one.md", "docs/only.md", "src/main.rs"];
         for version in [2, 3, 4] {
             let index = index(version, &names);
-            let tracked = TrackedNames::parse(&index);
+            let tracked_names = TrackedNames::parse(&index);
             assert!(
-                names.iter().all(|name| tracked.contains_file(name)),
+                names.iter().all(|name| tracked_names.contains_file(name)),
                 "{version}"
             );
-            assert!(tracked.contains_directory("docs") && tracked.contains_directory("src"));
-            assert!(!tracked.contains_file("docs") && !tracked.contains_file("docs/on"));
-            assert!(!tracked.contains_directory("do") && !tracked.contains_directory("a.txt"));
+            assert!(
+                tracked_names.contains_directory("docs") && tracked_names.contains_directory("src")
+            );
+            assert!(
+                !tracked_names.contains_file("docs") && !tracked_names.contains_file("docs/on")
+            );
+            assert!(
+                !tracked_names.contains_directory("do")
+                    && !tracked_names.contains_directory("a.txt")
+            );
             for cut in 0..index.len() {
                 assert!(TrackedNames::parse(&index[..cut]).names.len() <= names.len());
             }

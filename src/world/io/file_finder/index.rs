@@ -70,20 +70,20 @@ impl FileIndex {
     /// Starts walking `base`. Until the walk has ended, queries see the entries known `before`.
     pub(super) fn start(base: &AbsPath, before: Option<Arc<FileIndex>>) -> Arc<Self> {
         let before = before.and_then(|before| before.shared.lock().complete_entries());
-        let known = IndexedEntries {
+        let entries = IndexedEntries {
             batches: Vec::new(),
             before,
             is_walking: true,
         };
-        let shared = Arc::new(SharedIndex {
-            known: Mutex::new(known),
+        let shared_index = Arc::new(SharedIndex {
+            known: Mutex::new(entries),
             grown: Condvar::new(),
             entries: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             is_unwanted: AtomicBool::new(false),
             repository: OnceLock::new(),
         });
-        let (walked, probed) = (Arc::clone(&shared), Arc::clone(&shared));
+        let (walked, probed) = (Arc::clone(&shared_index), Arc::clone(&shared_index));
         let (root, below) = (base.clone(), base.clone());
         std::thread::spawn(move || walked.walk(&root));
         std::thread::spawn(move || {
@@ -91,7 +91,9 @@ impl FileIndex {
                 .repository
                 .set(EnclosingRepository::find_around(&below))
         });
-        Arc::new(Self { shared })
+        Arc::new(Self {
+            shared: shared_index,
+        })
     }
 
     /// Returns whether the walk is still running.
@@ -101,20 +103,20 @@ impl FileIndex {
 
     /// Returns the available entries, waiting at most `time_max` until the tree is complete.
     pub(super) fn entries_within(&self, time_max: Duration) -> AvailableEntries {
-        let known = self.shared.lock();
+        let entries = self.shared.lock();
         let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
         let waited = self
             .shared
             .grown
-            .wait_timeout_while(known, time_max, is_part);
-        let (known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match known.complete_entries() {
+            .wait_timeout_while(entries, time_max, is_part);
+        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match entries.complete_entries() {
             Some(batches) => AvailableEntries {
                 batches,
                 extent: SearchExtent::Whole,
             },
             None => AvailableEntries {
-                batches: known.batches.clone(),
+                batches: entries.batches.clone(),
                 extent: SearchExtent::Part,
             },
         }
@@ -157,9 +159,9 @@ impl SharedIndex {
     fn walk(&self, base: &AbsPath) {
         let left_out = [GIT_DIR, STATE_DIR];
         listing::walk(base, &left_out, DEPTH_MAX, &|batch| self.add(batch));
-        let mut known = self.lock();
-        known.is_walking = false;
-        known.before = None;
+        let mut entries = self.lock();
+        entries.is_walking = false;
+        entries.before = None;
         self.grown.notify_all();
     }
 

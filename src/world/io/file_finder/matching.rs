@@ -74,12 +74,12 @@ pub(super) fn rank(
         AtomKind::Fuzzy,
     );
     let since = Stopwatch::start();
-    let next = AtomicUsize::new(0);
+    let next_batch = AtomicUsize::new(0);
     let score_batches = || {
         let mut fits = Vec::new();
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
         while since.elapsed() < time_max {
-            let index = next.fetch_add(1, Ordering::Relaxed);
+            let index = next_batch.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(index) else {
                 break;
             };
@@ -92,17 +92,17 @@ pub(super) fn rank(
     } else {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         std::thread::scope(|scope| {
-            let others: Vec<_> = (1..cores.min(THREADS_MAX))
+            let other_threads: Vec<_> = (1..cores.min(THREADS_MAX))
                 .map(|_| scope.spawn(score_batches))
                 .collect();
             let mut fits = score_batches();
-            for other in others {
+            for other in other_threads {
                 fits.extend(other.join().unwrap_or_default());
             }
             fits
         })
     };
-    let extent = if next.load(Ordering::Relaxed) >= batches.len() {
+    let extent = if next_batch.load(Ordering::Relaxed) >= batches.len() {
         SearchExtent::Whole
     } else {
         SearchExtent::Part
@@ -155,14 +155,14 @@ fn score_batch(
 ) {
     let mut buffer = Vec::new();
     for (index, entry) in batch.iter().enumerate() {
-        let Some(rest) = entry
+        let Some(name_below) = entry
             .path
             .strip_prefix(below)
             .filter(|rest| !rest.is_empty())
         else {
             continue;
         };
-        if let Some(score) = pattern.score(Utf32Str::new(rest, &mut buffer), matcher) {
+        if let Some(score) = pattern.score(Utf32Str::new(name_below, &mut buffer), matcher) {
             fits.push(ScoredEntry {
                 score,
                 batch: batch_index,
@@ -178,7 +178,7 @@ fn best_matches(
     batches: &[Arc<[IndexEntry]>],
     count_max: usize,
 ) -> MatchResults {
-    let matched = fits.len();
+    let matched_count = fits.len();
     let entry = |fit: &ScoredEntry| batches.get(fit.batch)?.get(fit.index);
     let key = |fit: &ScoredEntry| {
         (
@@ -186,21 +186,21 @@ fn best_matches(
             entry(fit).map_or(0, |entry| entry.path.len()),
         )
     };
-    if matched > count_max {
+    if matched_count > count_max {
         fits.select_nth_unstable_by_key(count_max, key);
         fits.truncate(count_max);
     }
     let best = fits.iter().filter_map(|fit| {
-        let found = entry(fit)?;
+        let found_entry = entry(fit)?;
         Some(RankedEntry {
-            path: found.path.to_string(),
-            kind: found.kind,
+            path: found_entry.path.to_string(),
+            kind: found_entry.kind,
             score: fit.score,
         })
     });
     MatchResults {
         best: best.collect(),
-        matched,
+        matched: matched_count,
     }
 }
 

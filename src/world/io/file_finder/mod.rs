@@ -95,8 +95,10 @@ impl FileFinder {
     pub fn refresh(&self) {
         let mut index = self.lock();
         match index.as_ref() {
-            Some(known) if known.is_walking() => {}
-            Some(known) => *index = Some(FileIndex::start(&self.base, Some(Arc::clone(known)))),
+            Some(known_index) if known_index.is_walking() => {}
+            Some(known_index) => {
+                *index = Some(FileIndex::start(&self.base, Some(Arc::clone(known_index))));
+            }
             None => *index = Some(FileIndex::start(&self.base, None)),
         }
     }
@@ -105,13 +107,13 @@ impl FileFinder {
     /// returns what was found within that time.
     pub fn query(&self, typed: &str, rows_max: usize, time_max: Duration) -> FileSuggestions {
         let path = TypedPath::parse(typed);
-        let found = match path.root {
+        let results = match path.root {
             TypedRoot::Home if self.home.is_none() => return FileSuggestions::default(),
             TypedRoot::Home | TypedRoot::Elsewhere => self.children(&path, IgnoredEntries::Listed),
             TypedRoot::Base if path.rest.is_empty() => {
-                let shown = self.children(&path, IgnoredEntries::Hidden);
-                if shown.matched > 0 {
-                    shown
+                let shown_results = self.children(&path, IgnoredEntries::Hidden);
+                if shown_results.matched > 0 {
+                    shown_results
                 } else {
                     self.children(&path, IgnoredEntries::Listed)
                 }
@@ -119,10 +121,10 @@ impl FileFinder {
             TypedRoot::Base => return self.search(&path, typed, rows_max, time_max),
         };
         let index = self.lock().clone();
-        let rows = self.suggestions(found.best, path, rows_max, index.as_deref());
+        let rows = self.suggestions(results.best, path, rows_max, index.as_deref());
         FileSuggestions {
             rows,
-            matched: found.matched,
+            matched: results.matched,
             extent: SearchExtent::Whole,
         }
     }
@@ -141,8 +143,8 @@ impl FileFinder {
             return FileSuggestions::default();
         };
         let half = time_max.checked_div(2).unwrap_or_default();
-        let known = index.entries_within(half);
-        let named = MatchQuery {
+        let entries_so_far = index.entries_within(half);
+        let name_query = MatchQuery {
             below: path.directory,
             pattern: path.rest,
         };
@@ -150,19 +152,19 @@ impl FileFinder {
             below: "",
             pattern: typed,
         };
-        let mut extent = known.extent;
-        for scope in [named, path_query] {
+        let mut extent = entries_so_far.extent;
+        for scope in [name_query, path_query] {
             let time_left = time_max.saturating_sub(since.elapsed());
-            let (found, ranked) = rank(&known.batches, scope, RANKED_MAX, time_left);
+            let (results, ranked) = rank(&entries_so_far.batches, scope, RANKED_MAX, time_left);
             extent = extent.and(ranked);
-            if found.matched > 0 {
-                let all = TypedPath {
+            if results.matched > 0 {
+                let any_path = TypedPath {
                     directory: "",
                     ..*path
                 };
                 return FileSuggestions {
-                    rows: self.suggestions(found.best, all, rows_max, Some(&index)),
-                    matched: found.matched,
+                    rows: self.suggestions(results.best, any_path, rows_max, Some(&index)),
+                    matched: results.matched,
                     extent,
                 };
             }
@@ -173,10 +175,10 @@ impl FileFinder {
                 ..FileSuggestions::default()
             };
         }
-        let found = self.children(path, IgnoredEntries::Listed);
+        let results = self.children(path, IgnoredEntries::Listed);
         FileSuggestions {
-            rows: self.suggestions(found.best, *path, rows_max, None),
-            matched: found.matched,
+            rows: self.suggestions(results.best, *path, rows_max, None),
+            matched: results.matched,
             extent: SearchExtent::Whole,
         }
     }
@@ -205,8 +207,8 @@ impl FileFinder {
             below: "",
             pattern: path.rest,
         };
-        let (found, _) = rank(&[entries.into()], scope, CHILDREN_MAX, Duration::MAX);
-        found
+        let (results, _) = rank(&[entries.into()], scope, CHILDREN_MAX, Duration::MAX);
+        results
     }
 
     /// Orders the matches and converts the best to suggestions; tracked files get a bonus. Names
@@ -218,10 +220,10 @@ impl FileFinder {
         rows_max: usize,
         index: Option<&FileIndex>,
     ) -> Vec<FileSuggestion> {
-        let full = |ranked: &RankedEntry| format!("{}{}", path.directory, ranked.path);
-        best.retain(|ranked| format_mention(&full(ranked), Permission::Read).is_some());
+        let full_name = |ranked: &RankedEntry| format!("{}{}", path.directory, ranked.path);
+        best.retain(|ranked| format_mention(&full_name(ranked), Permission::Read).is_some());
         best.sort_by_cached_key(|ranked| {
-            let is_tracked = |index: &FileIndex| index.is_tracked(&full(ranked), ranked.kind);
+            let is_tracked = |index: &FileIndex| index.is_tracked(&full_name(ranked), ranked.kind);
             let bonus = if index.is_some_and(is_tracked) {
                 TRACKED_BONUS
             } else {
@@ -236,7 +238,7 @@ impl FileFinder {
             (Reverse(score), length, ranked.path.to_lowercase())
         });
         let row = |ranked: RankedEntry| {
-            let path = full(&ranked);
+            let path = full_name(&ranked);
             let (slash, bytes) = match ranked.kind {
                 IndexEntryKind::File => (
                     "",
@@ -284,12 +286,19 @@ mod tests {
         }
         let finder = FileFinder::new(AbsPath::new(dir.path()).unwrap(), None);
         for (typed, expected) in [("man", Some("src/main.rs")), ("nothing-like-it", None)] {
-            let whole = finder.query(typed, 8, Duration::from_mins(1));
-            let names: Vec<&str> = whole.rows.iter().map(|row| row.name.as_str()).collect();
+            let suggestions = finder.query(typed, 8, Duration::from_mins(1));
+            let names: Vec<&str> = suggestions
+                .rows
+                .iter()
+                .map(|row| row.name.as_str())
+                .collect();
             assert_eq!(names, Vec::from_iter(expected));
-            assert_eq!(whole.extent, SearchExtent::Whole);
-            let none = finder.query(typed, 8, Duration::ZERO);
-            assert_eq!((none.rows.len(), none.extent), (0, SearchExtent::Part));
+            assert_eq!(suggestions.extent, SearchExtent::Whole);
+            let no_suggestions = finder.query(typed, 8, Duration::ZERO);
+            assert_eq!(
+                (no_suggestions.rows.len(), no_suggestions.extent),
+                (0, SearchExtent::Part)
+            );
         }
     }
 }
