@@ -439,8 +439,8 @@ impl AppliedDelivery {
     ) -> Result<BTreeMap<AbsPath, HunkStep>> {
         let mut added_steps = BTreeMap::new();
         for change in self.reverted_changes() {
-            let step = self.session.steps.get(change.last_step).cloned();
-            let step = step.filter(|step| numbers.contains(&step.number));
+            let last_step = self.session.steps.get(change.last_step).cloned();
+            let step = last_step.filter(|step| numbers.contains(&step.number));
             let part = parts.get(&change.path);
             if let (Some(step), Some(part)) = (step, part)
                 && let Some(hunk_step) = self.add_hunk_step(&step, part)?
@@ -511,9 +511,9 @@ impl AppliedDelivery {
             owner: owner.map(|meta| (meta.owner, meta.group)),
         };
         let name = OsString::from(step.slot());
-        let filled = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
-        let filled = filled.map_err(|fault| delivery_error("prepare", &path, fault))?;
-        step.ours = file_state(&filled);
+        let fill_result = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
+        let slot = fill_result.map_err(|fault| delivery_error("prepare", &path, fault))?;
+        step.ours = file_state(&slot);
         if self.session.has_separate_slots(last.root) {
             step.ours = step.ours.without_inode();
         }

@@ -168,10 +168,10 @@ pub(super) fn plan_removal(
         WriteBlock::MarkedReadOnly,
     ] {
         let is_blocked = |name: &&PendingDelete| name.write_block(gate, path, intent) == Some(why);
-        let blocked = deletes.iter().filter(is_blocked);
-        let blocked: Vec<RelPath> = blocked.map(|name| name.rel.clone()).collect();
-        if !blocked.is_empty() {
-            return Err(denied_error(gate, path.real(), why, &blocked));
+        let blocked_deletes = deletes.iter().filter(is_blocked);
+        let blocked_rels: Vec<RelPath> = blocked_deletes.map(|name| name.rel.clone()).collect();
+        if !blocked_rels.is_empty() {
+            return Err(denied_error(gate, path.real(), why, &blocked_rels));
         }
     }
     Ok(deletes)

@@ -75,10 +75,10 @@ fn observation(program_output: &CommandOutput) -> Observation {
     } else {
         let errors = truncate(&clean(&program_output.stderr.text), ERROR_CHARS_MAX);
         let output = truncate(&clean(&program_output.stdout.text), ERROR_CHARS_MAX);
-        let parts = [program_output.exit_reason.to_string(), errors, output];
-        let parts: Vec<&str> = parts.iter().map(|part| part.trim()).collect();
-        let parts = parts.into_iter().filter(|part| !part.is_empty());
-        let content = parts.collect::<Vec<_>>().join("\n");
+        let texts = [program_output.exit_reason.to_string(), errors, output];
+        let trimmed_texts: Vec<&str> = texts.iter().map(|part| part.trim()).collect();
+        let filled_texts = trimmed_texts.into_iter().filter(|part| !part.is_empty());
+        let content = filled_texts.collect::<Vec<_>>().join("\n");
         (ActionOutcome::Failed, content)
     };
     Observation {

@@ -130,13 +130,13 @@ pub(super) fn spawn_subagents(
         .iter()
         .map(|((spec, dir), report)| result(gate, spec, dir, report))
         .collect();
-    let summaries = outcomes
+    let summary_lines = outcomes
         .iter()
         .map(|((spec, _), report)| match &report.reason {
             Some(reason) => format!("{} {}: {reason}", spec.task.id, report.status),
             None => format!("{} {}", spec.task.id, report.status),
         });
-    let summaries = summaries.collect::<Vec<_>>().join("; ");
+    let summaries = summary_lines.collect::<Vec<_>>().join("; ");
     let content = json!({
         "success": all_completed,
         "operation": "spawn_subagents",

@@ -213,10 +213,10 @@ impl Checkout {
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
-        let output = forced.output.map(|output| output.as_path().as_os_str());
+        let output_name = forced.output.map(|output| output.as_path().as_os_str());
         let is_file = |path: &AbsPath| file::kind(path).is_ok_and(|kind| !kind.is_dir());
-        let output = output.filter(|output| is_file(&self.dir.join(output)));
-        paths.extend(output.map(|output| output.as_bytes().to_vec()));
+        let output_in_place = output_name.filter(|output| is_file(&self.dir.join(output)));
+        paths.extend(output_in_place.map(|output| output.as_bytes().to_vec()));
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
         self.hub
@@ -289,8 +289,8 @@ fn too_deep() -> String {
 /// about each.
 fn add_errors(output: &GitOutput) -> Vec<String> {
     let lines = output.errors.lines().filter_map(|line| {
-        let fault = line.strip_prefix("error: ");
-        let fault = fault.filter(|fault| !fault.starts_with("unable to"));
+        let error_line = line.strip_prefix("error: ");
+        let fault = error_line.filter(|fault| !fault.starts_with("unable to"));
         let warning = line.strip_prefix("warning: ");
         fault.or(warning.filter(|closed| closed.starts_with("could not open directory")))
     });

@@ -372,8 +372,8 @@ fn hook_name(setting: &str) -> Option<&str> {
 
 /// Parses the first two numbers of the output of `git --version`.
 fn parse_version(version_line: &str) -> Option<(u32, u32)> {
-    let numbers = version_line.strip_prefix("git version ")?;
-    let mut numbers = numbers.split('.');
+    let version = version_line.strip_prefix("git version ")?;
+    let mut numbers = version.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 

@@ -93,8 +93,8 @@ impl CommitReceiver<'_> {
         NextIndex::expect_unlocked(self.project)?;
         let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
         let notes = self.project.worktree_git_dir();
-        let mut unfinished = UNFINISHED.iter();
-        let unfinished = unfinished.find(|(note, _)| file::exists(&notes.join(note)));
+        let mut operations = UNFINISHED.iter();
+        let unfinished = operations.find(|(note, _)| file::exists(&notes.join(note)));
         let what = match unfinished {
             Some((_, what)) => what,
             None if !unmerged.is_empty() => "merge",

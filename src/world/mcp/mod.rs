@@ -566,14 +566,14 @@ impl ConnectionSlot {
         match (&config.link, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
-                let opened = timeout(
+                let timed_connection = timeout(
                     START_TIME_MAX,
                     McpClient::connect_remote(remote, tokens, listener),
                 )
                 .await;
-                let opened =
-                    opened.unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
-                opened.map_err(|fault| unusable(fault.cause(), self.fault_reason(fault)))
+                let client = timed_connection
+                    .unwrap_or_else(|_| Err(McpClientError::Failed(timeout_message())));
+                client.map_err(|fault| unusable(fault.cause(), self.fault_reason(fault)))
             }
             (ServerTransport::Program(program), Some(_)) => {
                 let package = installed_program(program, packages.as_ref()).map_err(refusal)?;
@@ -591,10 +591,10 @@ impl ConnectionSlot {
                 if opened.as_ref().is_err_and(|fault| fault.may_be_older) {
                     opened = connect(HandshakeChoice::Initialize).await;
                 }
-                let hint = missing_package(program).filter(|_| package.is_none());
+                let install_hint = missing_package(program).filter(|_| package.is_none());
                 opened.map_err(|fault| {
-                    let hint = hint.map(|hint| format!("{hint}; "));
-                    let why = format!("{}{}", hint.unwrap_or_default(), fault.why);
+                    let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
+                    let why = format!("{}{}", hint_prefix.unwrap_or_default(), fault.why);
                     unusable(fault.cause, why)
                 })
             }

@@ -141,8 +141,10 @@ impl PendingSignIn {
     /// The user declined, or no token was issued.
     pub async fn finish(self, redirected: &Url) -> Result<()> {
         if let Some(why) = parameter(redirected, "error") {
-            let about = parameter(redirected, "error_description");
-            let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+            let description = parameter(redirected, "error_description");
+            let about = description
+                .map(|about| format!(": {about}"))
+                .unwrap_or_default();
             return Err(refusal(&format!("it was refused ({why}{about})")));
         }
         let answer = AuthorizationCallback::from_redirect_url(redirected.as_str())

@@ -121,11 +121,14 @@ impl DiskWatch {
 
     /// Returns how soon a file system with this free space may be full.
     fn time_to_fill(&self, space: FileSystemSpace) -> Result<Duration, DiskShortage> {
-        let bytes = space.free_bytes.checked_sub(self.planned_bytes);
-        let bytes = bytes.and_then(|bytes| bytes.checked_sub(self.free_bytes_min));
-        let bytes = time_until_used(bytes.ok_or(DiskShortage::Bytes)?, FILLED_BYTES_PER_SECOND);
+        let unplanned_bytes = space.free_bytes.checked_sub(self.planned_bytes);
+        let usable_bytes = unplanned_bytes.and_then(|bytes| bytes.checked_sub(self.free_bytes_min));
+        let time_for_bytes = time_until_used(
+            usable_bytes.ok_or(DiskShortage::Bytes)?,
+            FILLED_BYTES_PER_SECOND,
+        );
         let Some(files) = space.files else {
-            return Ok(bytes);
+            return Ok(time_for_bytes);
         };
         let reserve = self
             .free_files_min
@@ -134,7 +137,7 @@ impl DiskWatch {
         let usable = free
             .and_then(|free| free.checked_sub(reserve))
             .ok_or(DiskShortage::Files)?;
-        Ok(bytes.min(time_until_used(usable, FILES_PER_SECOND)))
+        Ok(time_for_bytes.min(time_until_used(usable, FILES_PER_SECOND)))
     }
 }
 

@@ -175,8 +175,8 @@ fn describe_unsupported(what: &str, supported: Option<Vec<&str>>) -> String {
     if supported.is_empty() {
         return format!("its authorization server does not accept {what}");
     }
-    let supported = list_names(&supported, "or");
-    format!("its authorization server does not accept {what}, but {supported}")
+    let supported_names = list_names(&supported, "or");
+    format!("its authorization server does not accept {what}, but {supported_names}")
 }
 
 /// Reads the reply with a token.

@@ -229,7 +229,7 @@ impl IncomingFiles {
                 }
                 (ListedKind::Unchanged, Some(sent_entry)) => self.add_as_sent(path, sent_entry),
                 (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => {
-                    changed_paths.push(path)
+                    changed_paths.push(path);
                 }
             }
         }
