@@ -85,14 +85,14 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 /// Like [`read_found`], for a file that is trusted because the user owns it: it is an error if
 /// another user owns it or it is world-writable.
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    let refused = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
+    let exposure_error = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
     match file::read_own_capped(path, bytes_max) {
         Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
         Ok(Err(SecretExposure::OpenToOthers)) => {
-            Err(refused("every user may change").with_hint(format!("chmod o-w '{path}'")))
+            Err(exposure_error("every user may change").with_hint(format!("chmod o-w '{path}'")))
         }
         Ok(Err(SecretExposure::OfAnotherUser)) => {
-            Err(refused("another user owns").with_hint("replace it by a file that you own"))
+            Err(exposure_error("another user owns").with_hint("replace it by a file that you own"))
         }
         Err(error) => check_read(path, bytes_max, Err(error)),
     }

@@ -92,18 +92,20 @@ struct LoopbackResolver;
 
 impl Resolve for LoopbackResolver {
     fn resolve(&self, _name: Name) -> Resolving {
-        let found: Addrs = Box::new(loopback());
-        Box::pin(async move { Ok(found) })
+        let addresses: Addrs = Box::new(loopback());
+        Box::pin(async move { Ok(addresses) })
     }
 }
 
 /// Returns the loopback addresses of this machine. Port 0 is replaced by that of the URL.
 pub(crate) fn loopback() -> impl Iterator<Item = SocketAddr> + Send {
-    let found = [
+    let addresses = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(Ipv6Addr::LOCALHOST),
     ];
-    found.into_iter().map(|address| SocketAddr::new(address, 0))
+    addresses
+        .into_iter()
+        .map(|address| SocketAddr::new(address, 0))
 }
 
 /// Builds a client that connects only to the addresses that `resolver` returns. It uses no proxy,

@@ -37,12 +37,12 @@ impl LocatedPath {
 
 /// Returns `path` without the symlinks in the part of it that exists.
 pub fn resolve_existing(path: &AbsPath) -> AbsPath {
-    let mut missing = Vec::new();
+    let mut missing_names = Vec::new();
     let mut existing = path.clone();
     loop {
         if let Ok(located) = locate(&existing) {
             let real = located.into_real().to_abs();
-            return missing
+            return missing_names
                 .iter()
                 .rev()
                 .fold(real, |path, name| path.join(name));
@@ -51,7 +51,7 @@ pub fn resolve_existing(path: &AbsPath) -> AbsPath {
         let (Some(name), Some(parent)) = (name, existing.parent()) else {
             return path.clone();
         };
-        missing.push(name);
+        missing_names.push(name);
         existing = parent;
     }
 }

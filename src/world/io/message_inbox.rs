@@ -186,13 +186,13 @@ fn is_message_file(name: &str) -> bool {
 /// Returns whether a file is the beginning of a JSON object.
 fn is_partial(directory: &InboxDirectory, name: &str) -> bool {
     let bytes = directory.read(name, FILE_BYTES_MAX).ok().flatten();
-    let read = bytes.map(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes));
-    read.is_some_and(|read| read.is_err_and(|error| error.is_eof()))
+    let parse_result = bytes.map(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes));
+    parse_result.is_some_and(|read| read.is_err_and(|error| error.is_eof()))
 }
 
 /// Reads a file; `None` if it has disappeared.
 fn read_file(directory: &InboxDirectory, name: &str) -> Option<InboxItem> {
-    let refused = |why: String| {
+    let warning = |why: String| {
         let file = escape_name(name);
         Some(InboxItem::Warning(format!(
             "`{file}` in the inbox is not a message: {why}"
@@ -200,20 +200,20 @@ fn read_file(directory: &InboxDirectory, name: &str) -> Option<InboxItem> {
     };
     let bytes = match directory.read(name, FILE_BYTES_MAX) {
         Ok(bytes) => bytes?,
-        Err(error) => return refused(error.to_string()),
+        Err(error) => return warning(error.to_string()),
     };
     match serde_json::from_slice::<InboxMessage>(&bytes) {
         Ok(message) if message.target_agents.as_ref().is_some_and(Vec::is_empty) => {
-            refused("`target_agents` names no agent; expected names, or `null` for all".to_owned())
+            warning("`target_agents` names no agent; expected names, or `null` for all".to_owned())
         }
         Ok(message) if message.target_agents.as_deref().is_some_and(is_too_long) => {
-            refused(format!("it has more than {TARGETS_MAX} recipients"))
+            warning(format!("it has more than {TARGETS_MAX} recipients"))
         }
         Ok(message) => Some(InboxItem::Message(InboxMessage {
             file: name.to_owned(),
             ..message
         })),
-        Err(error) => refused(format!(
+        Err(error) => warning(format!(
             "{error}; expected {{\"content\": \"text\", \"target_agents\": [\"name\"] or null}}"
         )),
     }

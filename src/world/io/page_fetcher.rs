@@ -180,12 +180,12 @@ async fn read_page(
     if !status.is_success() {
         return Err(format!("the server answers {status}"));
     }
-    let declared = response
+    let content_type = response
         .headers()
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let mut parts = declared.split(';');
+    let mut parts = content_type.split(';');
     let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
     let charset = parts.find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -223,15 +223,15 @@ struct PublicResolver;
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let public: Vec<SocketAddr> = found
+            let addresses = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public_addresses: Vec<SocketAddr> = addresses
                 .filter(|address| is_public(address.ip()))
                 .take(ADDRESSES_TRIED_MAX)
                 .collect();
-            if public.is_empty() {
+            if public_addresses.is_empty() {
                 return Err("the host has no public address".into());
             }
-            let addresses: Addrs = Box::new(public.into_iter());
+            let addresses: Addrs = Box::new(public_addresses.into_iter());
             Ok(addresses)
         })
     }

@@ -25,8 +25,8 @@ pub struct PagerProcess(Child);
 impl PagerProcess {
     /// Starts the pager that the process environment `env` names. `None` if there is none.
     pub fn start(env: &BTreeMap<String, String>) -> Option<(Self, impl Write + Send + use<>)> {
-        let named = env.get("PAGER").map(String::as_str);
-        let pager = named.unwrap_or(PAGER).trim();
+        let pager_variable = env.get("PAGER").map(String::as_str);
+        let pager = pager_variable.unwrap_or(PAGER).trim();
         if pager.is_empty() || pager == NONE {
             return None;
         }
@@ -36,9 +36,9 @@ impl PagerProcess {
             of_user = of_user.with("LESS", LESS);
         }
         let arguments = ["-c", &format!("exec {pager}")];
-        let started =
+        let start_result =
             process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::Fed);
-        let mut child = started.ok()?;
+        let mut child = start_result.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))
     }

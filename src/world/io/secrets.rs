@@ -22,7 +22,7 @@ pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
         .grants()
         .iter()
         .filter(|grant| grant.kind == GrantKind::Context);
-    let mut found: Vec<RealPath> = context
+    let mut secret_paths: Vec<RealPath> = context
         .flat_map(|grant| match grant.scope {
             GrantScope::File => vec![grant.root.clone()],
             GrantScope::Tree => secrets_below(&grant.root),
@@ -30,9 +30,9 @@ pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
         .filter(|path| path.name().is_some_and(looks_secret))
         .filter(|path| manager.allows(path, Permission::Read))
         .collect();
-    found.sort();
-    found.dedup();
-    found
+    secret_paths.sort();
+    secret_paths.dedup();
+    secret_paths
 }
 
 fn secrets_below(root: &RealPath) -> Vec<RealPath> {
@@ -40,9 +40,9 @@ fn secrets_below(root: &RealPath) -> Vec<RealPath> {
         return Vec::new();
     };
     let mut names = 0_usize;
-    let listing = TreeListing::list(&start, &mut |found| {
+    let listing = TreeListing::list(&start, &mut |entry| {
         names = names.saturating_add(1);
-        select_entry(found, names)
+        select_entry(entry, names)
     });
     listing
         .found

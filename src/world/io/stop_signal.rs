@@ -27,8 +27,8 @@ impl StopSignals {
             return None;
         }
         let received = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()?;
-        let installed = SignalAction::current(Signal::TSTP).ok()?;
-        let receiving = *RECEIVING.get_or_init(|| installed);
+        let installed_action = SignalAction::current(Signal::TSTP).ok()?;
+        let receiving = *RECEIVING.get_or_init(|| installed_action);
         receiving.install(Signal::TSTP).ok()?;
         Some(Self {
             received,

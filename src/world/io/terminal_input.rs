@@ -113,13 +113,13 @@ impl TerminalInput {
 fn wait_for_input(stopped: &OwnedFd) -> bool {
     let input = stdin();
     loop {
-        let mut waiting = [
+        let mut poll_fds = [
             PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN),
             PollFd::new(stopped, PollFlags::IN),
         ];
-        match poll(&mut waiting, None) {
+        match poll(&mut poll_fds, None) {
             Ok(_) => {
-                let [input, stopped] = &waiting;
+                let [input, stopped] = &poll_fds;
                 if !stopped.revents().is_empty() {
                     return false;
                 }

@@ -100,11 +100,11 @@ impl QuestionModeGuard {
     pub fn enter() -> Option<Self> {
         let before = tcgetattr(stdin()).ok()?;
         tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
-        let mut shown = before.clone();
-        shown
+        let mut shown_modes = before.clone();
+        shown_modes
             .local_modes
             .insert(LocalModes::ECHO | LocalModes::ICANON);
-        set_modes(&shown);
+        set_modes(&shown_modes);
         Some(Self { before })
     }
 }
@@ -141,9 +141,9 @@ fn set_modes(modes: &Termios) {
 /// Returns whether standard input is readable now or becomes so within `time_max`.
 pub fn has_input(time_max: Duration) -> bool {
     let input = stdin();
-    let mut waiting = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
+    let mut poll_fds = [PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN)];
     let time_max = Timespec::try_from(time_max).unwrap_or_default();
-    poll(&mut waiting, Some(&time_max)).is_ok_and(|count| count > 0)
+    poll(&mut poll_fds, Some(&time_max)).is_ok_and(|count| count > 0)
 }
 
 /// Stops this process and its group, as Ctrl-Z does, until the shell continues them.

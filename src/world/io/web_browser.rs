@@ -28,13 +28,13 @@ impl WebBrowser {
         }
         let opener = process::find(OPENER, env.get("PATH").map_or("", String::as_str))?;
         let of_user = ProcessEnvironment::inherit_except(env, &[]);
-        let started = process::start_for_user(
+        let start_result = process::start_for_user(
             &opener,
             &[url.as_str()],
             &of_user,
             UserProgramStreams::Silent,
         );
-        started.ok().map(Self)
+        start_result.ok().map(Self)
     }
 }
 
