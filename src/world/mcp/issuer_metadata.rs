@@ -124,18 +124,18 @@ mod tests {
             let urls = metadata_urls(&Url::parse(issuer).unwrap());
             urls.iter().map(Url::to_string).collect::<Vec<String>>()
         };
-        let known = "https://login.example/.well-known";
+        let well_known = "https://login.example/.well-known";
         let plain_urls = [
-            format!("{known}/oauth-authorization-server"),
-            format!("{known}/openid-configuration"),
+            format!("{well_known}/oauth-authorization-server"),
+            format!("{well_known}/openid-configuration"),
         ];
         assert_eq!(urls_of(LOGIN), plain_urls);
         let of_tenant = [
-            format!("{known}/oauth-authorization-server/a/b"),
-            format!("{known}/openid-configuration/a/b"),
+            format!("{well_known}/oauth-authorization-server/a/b"),
+            format!("{well_known}/openid-configuration/a/b"),
             format!("{LOGIN}/a/b/.well-known/openid-configuration"),
             format!("{LOGIN}/a/b/.well-known/oauth-authorization-server"),
-            format!("{known}/oauth-authorization-server"),
+            format!("{well_known}/oauth-authorization-server"),
         ];
         assert_eq!(urls_of("https://login.example/a/b/"), of_tenant);
 
@@ -182,9 +182,9 @@ mod tests {
         let tenant = "https://login.example/tenant";
         check_issuer(Some(LOGIN), Some(tenant), Err("were not sent"));
         check_issuer(Some(tenant), Some(LOGIN), Err("were not sent"));
-        let own = "https://tools.example/auth";
-        check_issuer(None, Some(own), Ok(own));
-        check_issuer(Some(LOGIN), Some(own), Err("were not sent"));
+        let own_issuer = "https://tools.example/auth";
+        check_issuer(None, Some(own_issuer), Ok(own_issuer));
+        check_issuer(Some(LOGIN), Some(own_issuer), Err("were not sent"));
         let hint = "add `issuer: https://stranger.example/` to its `oauth`";
         check_issuer(None, Some(stranger), Err(hint));
         check_issuer(

@@ -527,15 +527,15 @@ impl ConnectionSlot {
         drop(before);
         state.starts = state.starts.saturating_add(1);
         let mut opening = pin!(self.open(launcher));
-        let opened = if let Ok(opened) = timeout(START_NOTICE_DELAY, &mut opening).await {
+        let connection = if let Ok(opened) = timeout(START_NOTICE_DELAY, &mut opening).await {
             opened
         } else {
             let listener = self.setup.listener.as_ref();
             listener.inspect(|listener| listener.report_progress("is starting, within a minute"));
             opening.await
         };
-        state.last_failure = opened.as_ref().err().map(|unusable| unusable.cause);
-        let link = Arc::new(opened?);
+        state.last_failure = connection.as_ref().err().map(|unusable| unusable.cause);
+        let link = Arc::new(connection?);
         state.link = Some(Arc::clone(&link));
         Ok(link)
     }
@@ -587,12 +587,12 @@ impl ConnectionSlot {
                     let listener = listener.clone();
                     McpClient::connect_program(&launch, &host, choice, log, listener)
                 };
-                let mut opened = connect(HandshakeChoice::Newest).await;
-                if opened.as_ref().is_err_and(|fault| fault.may_be_older) {
-                    opened = connect(HandshakeChoice::Initialize).await;
+                let mut client = connect(HandshakeChoice::Newest).await;
+                if client.as_ref().is_err_and(|fault| fault.may_be_older) {
+                    client = connect(HandshakeChoice::Initialize).await;
                 }
                 let install_hint = missing_package(program).filter(|_| package.is_none());
-                opened.map_err(|fault| {
+                client.map_err(|fault| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
                     let why = format!("{}{}", hint_prefix.unwrap_or_default(), fault.why);
                     unusable(fault.cause, why)
@@ -691,8 +691,8 @@ fn installed_program(
     let (Some(request), Some(packages)) = (&program.package, packages) else {
         return Ok(None);
     };
-    let installed = packages.program(&request.package);
-    installed.map_err(|error| format!("{error}; run `{}`", request.install_command))
+    let package = packages.program(&request.package);
+    package.map_err(|error| format!("{error}; run `{}`", request.install_command))
 }
 
 /// Returns what the user can do about a program whose package is not installed and that has no
@@ -718,8 +718,9 @@ fn sign_in_command(scopes: &str) -> String {
 /// command: scopes that a shell would not read as a single word are left out.
 fn plain_scopes(scopes: &str) -> Vec<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
-    let plain = |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
-    let scopes = scopes.split_ascii_whitespace().filter(plain);
+    let is_plain_scope =
+        |scope: &&str| scope.len() <= SCOPE_BYTES_MAX && scope.chars().all(is_plain);
+    let scopes = scopes.split_ascii_whitespace().filter(is_plain_scope);
     scopes.take(SCOPES_MAX).collect()
 }
 

@@ -181,9 +181,9 @@ impl AccessTokenSource {
             ClientAuthentication::PrivateKey { id, key } => {
                 let key = AssertionKey::parse(key.expose_secret())?;
                 let now = Duration::from_nanos(clock::now().unix_nanoseconds()).as_secs();
-                let once = Uuid::new_v4().simple().to_string();
+                let token_id = Uuid::new_v4().simple().to_string();
                 let issuer = metadata.issuer.as_deref().unwrap_or_default();
-                let claims = assertion_claims(id, issuer, now, &once);
+                let claims = assertion_claims(id, issuer, now, &token_id);
                 assertion_proof(&key, &claims, metadata)
             }
             ClientAuthentication::Workload { id, assertion } => {

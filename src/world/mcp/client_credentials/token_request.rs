@@ -237,14 +237,14 @@ mod tests {
 
     /// Returns metadata with these fields.
     fn metadata(fields: &Value) -> AuthorizationMetadata {
-        let mut all = json!({
+        let mut metadata = json!({
             "authorization_endpoint": format!("{LOGIN}/authorize"),
             "token_endpoint": format!("{LOGIN}/token"),
         });
         for (name, value) in fields.as_object().unwrap() {
-            all[name] = value.clone();
+            metadata[name] = value.clone();
         }
-        serde_json::from_value(all).unwrap()
+        serde_json::from_value(metadata).unwrap()
     }
 
     fn methods(methods: &[&str]) -> AuthorizationMetadata {
@@ -294,8 +294,8 @@ mod tests {
         assert_eq!(secret(&metadata(&json!({}))).unwrap().assertion(), None);
         let request = request(&["a", "b:c"], proof);
         let grant = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer";
-        let rest = format!("scope=a+b%3Ac&{RESOURCE}&client_id=me&assertion=a.b.c");
-        assert_eq!(request.form, format!("{grant}&{rest}"));
+        let other_fields = format!("scope=a+b%3Ac&{RESOURCE}&client_id=me&assertion=a.b.c");
+        assert_eq!(request.form, format!("{grant}&{other_fields}"));
         assert_eq!(request.authorization, None);
         assert_eq!(parse_assertion(b"\n a.b.c\n"), Some("a.b.c"));
         for text in ["", " \n", "a b", "a.b.c\nd.e.f"] {
