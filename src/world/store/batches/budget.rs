@@ -75,8 +75,8 @@ impl MoneyToken {
     /// Returns the two parts of a token: one of `used` picodollars, and the rest.
     fn divide(&self, used: u64) -> [Self; 2] {
         let id = Uuid::new_v4().simple();
-        let rest = self.picodollars.saturating_sub(used);
-        [(used, ""), (rest, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
+        let remainder = self.picodollars.saturating_sub(used);
+        [(used, ""), (remainder, REST_SUFFIX)].map(|(picodollars, suffix)| Self {
             picodollars,
             name: format!("{picodollars}-{id}{suffix}"),
         })
@@ -235,19 +235,19 @@ impl BatchDir {
         tokens.sort_unstable();
         let mut total: u64 = 0;
         let mut divided = None;
-        let mut unused = Vec::new();
+        let mut unused_tokens = Vec::new();
         for token in tokens {
-            let missing = spent.saturating_sub(total);
+            let missing_amount = spent.saturating_sub(total);
             total = total.saturating_add(token.picodollars);
-            if missing == 0 {
-                unused.push(token);
-            } else if token.picodollars > missing {
-                divided = Some((token, missing));
+            if missing_amount == 0 {
+                unused_tokens.push(token);
+            } else if token.picodollars > missing_amount {
+                divided = Some((token, missing_amount));
             }
         }
         // Unused tokens are given back first, so that another process that settles the cell in
         // between keeps and divides the same tokens.
-        for token in &unused {
+        for token in &unused_tokens {
             move_token(&self.held_file(cell, token), &self.free_file(token))?;
         }
         match divided {
@@ -258,16 +258,16 @@ impl BatchDir {
 
     /// Divides a token that `cell` holds: the cell keeps a `part` of its value.
     fn divide_token(&self, cell: &CellId, token: &MoneyToken, part: u64) -> Result<()> {
-        let [share, rest] = token.divide(part);
-        let prepared = self.prepared_file(&rest);
+        let [share, remainder] = token.divide(part);
+        let prepared_file = self.prepared_file(&remainder);
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
-        file::replace(&prepared, b"", FileDurability::Process)?;
+        file::replace(&prepared_file, b"", FileDurability::Process)?;
         // From here on the rest counts.
         if move_token(&self.held_file(cell, token), &self.held_file(cell, &share))? {
             // Another process may have done this already.
-            return move_token(&prepared, &self.free_file(&rest)).map(drop);
+            return move_token(&prepared_file, &self.free_file(&remainder)).map(drop);
         }
-        clear::remove(&prepared)
+        clear::remove(&prepared_file)
     }
 
     /// Gives back the unused tokens of finished cells, and frees prepared ones, in case their

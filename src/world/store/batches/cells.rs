@@ -94,7 +94,7 @@ impl CellDir {
 
     /// Copies the directory `project` into the work. Returns notes about what was left out.
     pub fn copy_project(&self, project: &AbsPath) -> Result<Vec<String>> {
-        let copied = tree::copy(
+        let copy_result = tree::copy(
             project,
             &self.work(),
             CopyMethod::Writable,
@@ -102,9 +102,9 @@ impl CellDir {
             &[],
         )?;
         let left_out = [
-            (copied.unreadable, "files that cannot be read"),
-            (copied.special, "pipes, sockets and devices"),
-            (copied.swapped, "files that were replaced meanwhile"),
+            (copy_result.unreadable, "files that cannot be read"),
+            (copy_result.special, "pipes, sockets and devices"),
+            (copy_result.swapped, "files that were replaced meanwhile"),
         ];
         let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
         Ok(left_out

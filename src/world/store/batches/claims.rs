@@ -283,22 +283,24 @@ impl BatchDir {
     }
 
     fn earlier_attempts(&self, cell: &CellId, attempt: u32) -> EarlierAttempts {
-        let mut earlier = EarlierAttempts::default();
+        let mut earlier_attempts = EarlierAttempts::default();
         for number in 1..attempt {
             let note = self.attempt_note(cell, number);
             // A note that cannot be read was cut off with its process.
             let end = note
                 .as_ref()
                 .map_or(AttemptEnd::ProcessLost, |note| note.end);
-            earlier.counts.add(end);
-            earlier.last = Some(end);
+            earlier_attempts.counts.add(end);
+            earlier_attempts.last = Some(end);
             if !end.is_resumable() {
-                earlier.last_not_resumable = number;
+                earlier_attempts.last_not_resumable = number;
             }
             let spent = note.map_or(0, |note| note.spent_picodollars);
-            earlier.spent = earlier.spent.saturating_add(Money::from_picodollars(spent));
+            earlier_attempts.spent = earlier_attempts
+                .spent
+                .saturating_add(Money::from_picodollars(spent));
         }
-        earlier
+        earlier_attempts
     }
 
     fn has_note(&self, cell: &CellId, attempt: u32) -> bool {

@@ -81,9 +81,9 @@ pub struct BatchSurvey<R> {
 impl<R: CountedResult> BatchSurvey<R> {
     /// Counts the cells by their states.
     pub fn counts(&self) -> BatchCounts {
-        let finished = self.results.iter().map(|result| result.outcome().into());
-        let begun = self.begun.iter().map(|cell| cell.state);
-        BatchCounts::from_states(self.cells, finished.chain(begun))
+        let finished_states = self.results.iter().map(|result| result.outcome().into());
+        let begun_states = self.begun.iter().map(|cell| cell.state);
+        BatchCounts::from_states(self.cells, finished_states.chain(begun_states))
     }
 
     /// Returns what the finished cells cost.
