@@ -261,8 +261,8 @@ impl Hub {
 
     /// Returns the files in which two trees (or commits) differ, in the order of their paths.
     pub async fn changed_files(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<ChangedFile>> {
-        let read = |about: &str, path: &[u8]| row(about, lossy(path));
-        self.diff_trees(from, to, read).await
+        let print_row = |about: &str, path: &[u8]| row(about, lossy(path));
+        self.diff_trees(from, to, print_row).await
     }
 
     /// Applies `read` to each file in which two trees differ: to git's status of the file, and its

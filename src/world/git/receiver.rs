@@ -184,7 +184,7 @@ impl CommitReceiver<'_> {
 
 /// Parses an identity as `git var` prints it: `NAME <ADDRESS> SECONDS ZONE`.
 fn parse_author(identity: &str) -> Option<CommitAuthor> {
-    let (name, rest) = identity.split_once(" <")?;
-    let (address, _) = rest.split_once('>')?;
+    let (name, after_name) = identity.split_once(" <")?;
+    let (address, _) = after_name.split_once('>')?;
     Some(CommitAuthor::new(name, address))
 }
