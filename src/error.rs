@@ -129,8 +129,8 @@ impl Error {
 
     /// Creates an error from the payload of a panic.
     pub fn from_panic(panic: &(dyn Any + Send)) -> Self {
-        let words = panic.downcast_ref::<&str>().copied();
-        let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let static_words = panic.downcast_ref::<&str>().copied();
+        let words = static_words.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         match words {
             Some(words) => Self::bug(format!("massgen crashed: {words}")),
             None => Self::bug("massgen crashed"),

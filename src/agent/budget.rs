@@ -98,18 +98,18 @@ impl AgentBudget {
         let ledger = self.ledger();
         let cost = !has_cost && ledger.limits_cost(&self.agent);
         let tokens = report == UsageReport::Missing && ledger.limits_tokens(&self.agent);
-        let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
+        let limit_names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
             .iter()
             .filter_map(|(is_open, name)| is_open.then_some(*name))
             .collect();
-        if names.is_empty() {
+        if limit_names.is_empty() {
             return Ok(());
         }
         let why = match report {
             UsageReport::Missing => format!("`{model}` reports no usage"),
             UsageReport::Given => format!("the price of `{model}` is unknown"),
         };
-        let names = list_names(&names, "and");
+        let names = list_names(&limit_names, "and");
         Err(format!(
             "{why}, so {names} cannot be enforced: work without it"
         ))

@@ -227,8 +227,8 @@ impl CallConversations {
 
     /// Returns the deadline of a conversation that starts at `began`.
     fn time_limit(&self, began: Instant, seconds_max: u64) -> Instant {
-        let own_limit = Duration::from_secs(seconds_max);
-        let own_limit = began.checked_add(own_limit).unwrap_or(began);
+        let own_seconds = Duration::from_secs(seconds_max);
+        let own_limit = began.checked_add(own_seconds).unwrap_or(began);
         self.tools_until
             .map_or(own_limit, |until| own_limit.min(until))
     }

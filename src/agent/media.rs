@@ -67,9 +67,9 @@ impl MediaCall {
         cancelled: BoxFuture<'_, ()>,
     ) -> Result<Vec<u8>, String> {
         let models = self.conversations.models.iter();
-        let clients = models.filter_map(|model| Some((model, model.media.as_ref()?)));
-        let mut clients =
-            clients.filter_map(|(model, client)| Some((model, client, client.model(order.kind)?)));
+        let media_clients = models.filter_map(|model| Some((model, model.media.as_ref()?)));
+        let mut clients = media_clients
+            .filter_map(|(model, client)| Some((model, client, client.model(order.kind)?)));
         let Some((model, client, maker)) = clients.next() else {
             return Err("the model that works now has no vendor that makes this".to_owned());
         };

@@ -326,12 +326,12 @@ impl UserMessageView {
     /// Returns the messages for `agent` after the first `seen`.
     pub(super) fn unread(&self, agent: &AgentId, seen: usize) -> Vec<NumberedMessage> {
         let logged = self.0.borrow();
-        let new = logged
+        let new_entries = logged
             .iter()
             .enumerate()
             .skip(seen)
             .filter(|(_, logged)| logged.message.to.includes(agent));
-        let new = new.map(|(index, logged)| NumberedMessage {
+        let new = new_entries.map(|(index, logged)| NumberedMessage {
             number: number_at(index),
             message: logged.message.clone(),
         });

@@ -121,8 +121,8 @@ fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dy
             Ok(Arc::new(ScriptedBackend::new(replies)))
         }
         VendorConnection::ExternalAgent(_) => {
-            let external_agent = config.external_agent.as_ref();
-            let external_agent = external_agent.ok_or_else(|| {
+            let agent_config = config.external_agent.as_ref();
+            let external_agent = agent_config.ok_or_else(|| {
                 let message = format!("`type: {}` cannot be used here", config.vendor.name);
                 Error::new(ErrorKind::Config, message)
                     .with_hint("write it as the `type` of an agent in a config")

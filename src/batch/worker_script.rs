@@ -39,11 +39,11 @@ impl WorkerScript {
     /// Returns the script. `job` and `node` are words of the shell that become the name of the job
     /// and of the node in the files of the batch.
     pub fn text(&self, job: &str, node: &str) -> String {
-        let exports = self.variables.iter().map(|(name, value)| {
+        let export_lines = self.variables.iter().map(|(name, value)| {
             let value = quote_word(value);
             format!("export {name}={value}\n")
         });
-        let exports: String = exports.collect();
+        let exports: String = export_lines.collect();
         let dir = quote_word(&self.dir.to_string());
         let line = shell_line(&self.words());
         format!("#!/bin/sh\n{exports}cd {dir} || exit 3\nexec {line} --job {job} --node {node}\n")

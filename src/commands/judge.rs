@@ -70,18 +70,18 @@ pub fn check_command<'a>(
     rules: &'a CommandRules,
     command: &'a SimpleCommand,
 ) -> impl Iterator<Item = CommandCheck> + 'a {
-    let policy = RULES.iter().filter(|rule| rules.applies(rule));
-    let policy = policy.map(|rule| CommandCheck {
+    let policy_rules = RULES.iter().filter(|rule| rules.applies(rule));
+    let policy = policy_rules.map(|rule| CommandCheck {
         rule: rule.name,
         refusal: (rule.refuses)(command)
             .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.suggestion)),
     });
-    let lists: [(&'static str, ListCheck); 3] = [
+    let list_checks: [(&'static str, ListCheck); 3] = [
         (BLOCKED, check_block_list),
         (UNKNOWN, check_unknown),
         (ALLOWED, check_allow_list),
     ];
-    let lists = lists.into_iter().map(|(rule, list)| CommandCheck {
+    let lists = list_checks.into_iter().map(|(rule, list)| CommandCheck {
         rule,
         refusal: list(rules, command),
     });
@@ -155,11 +155,11 @@ fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
         .iter()
         .map(|pattern| format!("`{pattern}`"))
         .collect();
-    let reason = match patterns.as_slice() {
+    let whole_reason = match patterns.as_slice() {
         [] => "the config allows no command".to_owned(),
         patterns => format!("the config allows only {}", patterns.join(", ")),
     };
-    let reason = single_line(&reason, SHOWN_CHARS_MAX);
+    let reason = single_line(&whole_reason, SHOWN_CHARS_MAX);
     Some(refusal(
         ALLOWED,
         command,

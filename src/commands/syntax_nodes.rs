@@ -114,8 +114,8 @@ fn redirections(children: &[Node<'_>], source: &str) -> Vec<Redirection> {
     let redirections = children.iter().filter_map(|child| {
         let mut cursor = child.walk();
         let parts: Vec<Node<'_>> = child.children(&mut cursor).collect();
-        let operator = parts.iter().find(|part| !part.is_named())?;
-        let operator = text_of(*operator, source).to_owned();
+        let operator_node = parts.iter().find(|part| !part.is_named())?;
+        let operator = text_of(*operator_node, source).to_owned();
         let target = match child.kind() {
             "file_redirect" => shell_word(child.child_by_field_name("destination")?, source),
             "herestring_redirect" => shell_word(*parts.last()?, source),
@@ -177,11 +177,11 @@ fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
     let text_before = source.get(..end.start_byte()).unwrap_or_default();
     let line = text_before.rsplit('\n').next().unwrap_or_default();
     let text = text_of(*end, source).trim_start_matches('\n');
-    let indent = line
+    let indent_characters = line
         .chars()
         .chain(text.chars().take_while(|c| c.is_whitespace()));
     let text_after = source.get(end.end_byte()..).unwrap_or_default();
-    let mut indent = indent.peekable();
+    let mut indent = indent_characters.peekable();
     let is_indented = indent.peek().is_some();
     (text_after.is_empty() || text_after.starts_with('\n'))
         && (!is_indented || (is_dashed && indent.all(|c| c == '\t')))

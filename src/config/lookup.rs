@@ -40,8 +40,8 @@ pub fn config_candidates(
     }
     let below_home = argument.strip_prefix("~/").zip(home);
     if let Some((_, home)) = below_home {
-        let names = names.iter().filter_map(|name| name.strip_prefix("~/"));
-        return names.map(|name| home.join(name)).collect();
+        let names_below = names.iter().filter_map(|name| name.strip_prefix("~/"));
+        return names_below.map(|name| home.join(name)).collect();
     }
     let is_bare = !argument.starts_with(['/', '.']);
     let folders = if is_bare {

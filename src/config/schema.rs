@@ -86,9 +86,9 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
     } else if key.former_values.is_empty() && key.foreign_values.is_empty() {
         shape_schema(&key.shape)
     } else {
-        let former = key.former_values.iter().map(|value| value.former);
+        let former_names = key.former_values.iter().map(|value| value.former);
         let foreign = key.foreign_values.iter().map(|value| value.written);
-        let former: Vec<&str> = former.chain(foreign).collect();
+        let former: Vec<&str> = former_names.chain(foreign).collect();
         let former = json!({ "enum": former, "deprecated": true });
         json!({ "anyOf": [shape_schema(&key.shape), former] })
     };

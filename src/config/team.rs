@@ -295,8 +295,8 @@ pub fn key_hint() -> String {
     let backends = backends_with_keys(&ConfigVariables::default(), |vendor| {
         vendor.key_variables.first().copied()
     });
-    let names: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
-    let names = list_names(&names, "or");
+    let vendor_names: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
+    let names = list_names(&vendor_names, "or");
     format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
 }
 

@@ -136,8 +136,8 @@ fn compare_chunks(
     lines_max: usize,
 ) -> Vec<ReplacedLines> {
     // The chunks are half as many, so that differences in their lengths do not matter.
-    let chunk_lines = differing.len().div_ceil((lines_max / 2).max(1));
-    let chunk_lines = u64::try_from(chunk_lines).unwrap_or(u64::MAX);
+    let lines_per_chunk = differing.len().div_ceil((lines_max / 2).max(1));
+    let chunk_lines = u64::try_from(lines_per_chunk).unwrap_or(u64::MAX);
     // The content of a line decides whether a chunk ends, so that chunks of both texts are equal
     // after an insertion too.
     let ends_chunk = |line: &&str| {
@@ -158,11 +158,11 @@ fn compare_chunks(
     let mut lines_left = lines_max;
     for chunks in Diff::compute(Algorithm::Myers, &input).hunks() {
         let chunks = ReplacedLines::from(chunks);
-        let part = ReplacedLines {
+        let whole_part = ReplacedLines {
             old: line_range(&old_starts, &chunks.old),
             new: line_range(&new_starts, &chunks.new),
         };
-        let part = part.within(&differing);
+        let part = whole_part.within(&differing);
         if let Some(left) = lines_left.checked_sub(part.len()) {
             lines_left = left;
             let old = old.get(part.old.clone()).unwrap_or_default();

@@ -197,13 +197,13 @@ impl ElicitationBroker {
         without_answer: String,
     ) -> Option<String> {
         let ApprovalBrokerState { project, stop, .. } = &*self.broker.0;
-        let request = json!({
+        let request_fields = json!({
             "schema_version": 1,
             "project": project,
             "server_asks": question,
             "otherwise": without_answer,
         });
-        let request = request.to_string();
+        let request = request_fields.to_string();
         let reply = tokio::select! {
             reply = request_elicitation(socket, &request) => reply,
             () = stop.cancelled() => return None,
@@ -279,8 +279,8 @@ impl AgentApprover {
                 return Err(known_decision);
             }
             self.emit_approval(question, None).await;
-            let explained_answer = timeout(self.time_max, self.ask_user(question)).await;
-            let explained_answer = explained_answer.unwrap_or_else(|_| {
+            let timed_answer = timeout(self.time_max, self.ask_user(question)).await;
+            let explained_answer = timed_answer.unwrap_or_else(|_| {
                 let seconds = self.time_max.as_secs();
                 let reason = format!("no answer within {seconds} s");
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)

@@ -208,8 +208,8 @@ impl CheckRunner {
         let left_out = candidate.left_out.clone();
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
-            let user_policy = GatePolicy::single_call(target.clone());
-            let user_policy = policy.overlay.is_some().then_some(user_policy);
+            let call_policy = GatePolicy::single_call(target.clone());
+            let user_policy = policy.overlay.is_some().then_some(call_policy);
             let gate = Gate::open(manager.clone(), policy)?;
             let mut user_trees = None;
             if let CheckTarget::Answer(Some(snapshot)) = check_target {

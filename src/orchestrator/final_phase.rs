@@ -187,8 +187,8 @@ pub async fn present_and_deliver(
             .await?;
     }
     let users = team.delivery_gate(member, None)?;
-    let rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
-    let rows = with_fingerprints(rows, users).await?;
+    let unmarked_rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
+    let rows = with_fingerprints(unmarked_rows, users).await?;
     run_delivered_hooks(team, member, &rows, deadline).await?;
     let end = end_after_interrupt(end, &rows, deadline);
     let undelivered = undelivered_note(

@@ -272,7 +272,7 @@ pub fn apply_path_rules(
 
 /// Returns the user's directories that the folder guards of all agents list, each once.
 fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath> {
-    let users = config.agents.iter().flat_map(|agent| {
+    let user_directories = config.agents.iter().flat_map(|agent| {
         let workspace = layout
             .workspaces
             .get(&agent.id)
@@ -280,7 +280,7 @@ fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath>
         let directories = agent.folder_guard.directories();
         directories.filter(move |path| !is_within(path, workspace))
     });
-    let users: BTreeSet<&AbsPath> = users.collect();
+    let users: BTreeSet<&AbsPath> = user_directories.collect();
     users.into_iter().cloned().collect()
 }
 

@@ -198,8 +198,8 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     let is_installed = if name.contains('/') {
         is_there(&AbsPath::resolve(base, &name))
     } else {
-        let dirs = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let mut dirs = dirs.split(':').filter_map(AbsPath::new);
+        let search_path = env.get("PATH").map(String::as_str).unwrap_or_default();
+        let mut dirs = search_path.split(':').filter_map(AbsPath::new);
         dirs.any(|dir| is_there(&dir.join(&name)))
     };
     if is_installed {
@@ -280,11 +280,11 @@ fn list_named_files(command: &SimpleCommand) -> Vec<String> {
         .filter_map(|word| word.split_once('='))
         .map(|(_, value)| value.to_owned())
         .collect();
-    let inputs = command
+    let redirections = command
         .redirections
         .iter()
         .filter(|input| input.operator.ends_with('<'));
-    let inputs = inputs.filter_map(|input| input.target.known_text());
+    let inputs = redirections.filter_map(|input| input.target.known_text());
     words
         .into_iter()
         .chain(assigned_values)

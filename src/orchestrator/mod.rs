@@ -145,11 +145,11 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     }
     let seconds = turn.config.timeouts.orchestrator_seconds;
     let start = Instant::now();
-    let deadline = start
+    let deadline_at = start
         .checked_add(Duration::from_secs(seconds))
         .unwrap_or(start);
     let deadline = RunDeadline {
-        deadline,
+        deadline: deadline_at,
         stop: turn.stop.clone(),
     };
     let mut task = prompts::task(&turn.task);

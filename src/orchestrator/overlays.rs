@@ -85,8 +85,8 @@ impl OverlayFactory {
         if commands.map(ExecEnvironment::sandbox_level) == Some(SandboxLevel::Off) {
             return Ok((None, Vec::new()));
         }
-        let audience = commands.map(ExecEnvironment::overlay_audience);
-        let audience = audience.unwrap_or(OverlayAudience::Sandbox);
+        let command_audience = commands.map(ExecEnvironment::overlay_audience);
+        let audience = command_audience.unwrap_or(OverlayAudience::Sandbox);
         let has_commands = commands.is_some();
         let commands = commands.cloned();
         let factory = self.clone();

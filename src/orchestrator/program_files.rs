@@ -137,9 +137,9 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
 /// Returns the files that the program of `command` may consist of, as far as the command names
 /// them. Relative names start at `directory`.
 fn command_files(command: &[String], directory: &AbsPath) -> Vec<AbsPath> {
-    let words = command.iter().enumerate();
+    let numbered_words = command.iter().enumerate();
     // A first word without a slash is looked up in `PATH`.
-    let words = words.filter(|(index, word)| match index {
+    let words = numbered_words.filter(|(index, word)| match index {
         0 => word.contains('/'),
         _ => has_extension(Path::new(word), SCRIPT_EXTENSIONS),
     });

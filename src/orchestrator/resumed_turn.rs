@@ -80,13 +80,13 @@ impl InitialTurnState {
             return Self::default();
         };
         let concluded = RecordedConclusion::from_events(resumed.events());
-        let presents = resumed.events().filter_map(|event| {
+        let presenters = resumed.events().filter_map(|event| {
             let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event else {
                 return None;
             };
             Some(agent)
         });
-        let presents = presents.last();
+        let presents = presenters.last();
         let mut members = team.members.iter();
         let member = members.find(|member| Some(&member.id) == presents);
         let effects = member.map_or(EffectPersistence::Present, |member| {

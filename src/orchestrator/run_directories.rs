@@ -70,8 +70,8 @@ pub(super) fn replay_manifest(
     config: &Config,
     opened: &[OpenedPath],
 ) -> Result<ReplayManifest> {
-    let workspaces = layout.workspaces.iter();
-    let workspaces = workspaces.map(|(agent, workspace)| {
+    let workspace_entries = layout.workspaces.iter();
+    let workspaces = workspace_entries.map(|(agent, workspace)| {
         let spellings = spellings(&workspace.path)?;
         Ok((agent.clone(), spellings))
     });

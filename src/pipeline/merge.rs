@@ -264,12 +264,13 @@ impl StageMerger<'_> {
         }
         let path = repository.shared_file(CUMULATIVE_FILE);
         let tree_before = repository.hub.tree_of(main).await?;
-        let cumulative = repository
+        let previous_reviews = repository
             .hub
             .file(&tree_before, &path, MARKED_BYTES_MAX)
             .await?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let cumulative = cumulative.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
+        let cumulative =
+            previous_reviews.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review =
             self_review(&stage_result.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&instance.name, instance.iteration);

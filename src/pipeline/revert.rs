@@ -123,8 +123,9 @@ impl PipelineRepository {
             MergeResult::Clean(tree) => Ok(tree),
             MergeResult::Conflict { files, .. } => {
                 let subject = merge.subject();
-                let files: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
-                let files = join_with_commas(&files);
+                let file_names: Vec<String> =
+                    files.iter().map(|file| format!("`{file}`")).collect();
+                let files = join_with_commas(&file_names);
                 let message = format!("`{subject}` cannot be reverted: later work changed {files}");
                 Err(Error::new(ErrorKind::Environment, message)
                     .with_hint("first revert the work of the role that changed it later")

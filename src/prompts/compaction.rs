@@ -47,8 +47,8 @@ pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
             lines.push(format!("- you said: {}", text.to_end_of_line()));
         }
         for (name, arguments, result) in &step.calls {
-            let call = single_line(&format!("{name} {arguments}"), ARGUMENTS_CHARS_MAX);
-            let call = UntrustedText::from(call).in_backticks();
+            let call_line = single_line(&format!("{name} {arguments}"), ARGUMENTS_CHARS_MAX);
+            let call = UntrustedText::from(call_line).in_backticks();
             let result = UntrustedText::from(single_line(result, SAID_CHARS_MAX)).in_quotes();
             lines.push(format!("- you called {call}: {result}"));
         }

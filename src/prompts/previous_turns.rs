@@ -84,8 +84,8 @@ fn full_turn(turn: &PreviousTurnSummary, answer_chars_max: usize) -> String {
 }
 
 fn short_turn(turn: &PreviousTurnSummary) -> String {
-    let task = single_line(&turn.task, TASK_LINE_CHARS_MAX);
-    let task = UntrustedText::from(task).in_quotes();
+    let task_line = single_line(&turn.task, TASK_LINE_CHARS_MAX);
+    let task = UntrustedText::from(task_line).in_quotes();
     format!("<turn number=\"{}\">Task: {task}</turn>\n", turn.number)
 }
 

@@ -93,10 +93,10 @@ impl SubagentType {
                 .to_owned()
         })?;
         let list = |key: &str| -> Result<Vec<String>, String> {
-            let items = front_matter
+            let all_items = front_matter
                 .texts(key)
                 .ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
-            let items = items.into_iter().take(ITEMS_MAX);
+            let items = all_items.into_iter().take(ITEMS_MAX);
             Ok(items.map(|item| truncate(item, ITEM_CHARS_MAX)).collect())
         };
         let instructions = front_matter.body.trim();

@@ -80,8 +80,8 @@ impl JournalEntry {
             .map(|(name, value)| format!("{PREFIX}{name}: {value}"))
             .collect();
         let text = text.trim();
-        let parts = [subject.trim(), text, &lines.join("\n")];
-        let parts = parts.into_iter().filter(|part| !part.is_empty());
+        let all_parts = [subject.trim(), text, &lines.join("\n")];
+        let parts = all_parts.into_iter().filter(|part| !part.is_empty());
         let mut message = parts.collect::<Vec<_>>().join("\n\n");
         message.push('\n');
         message

@@ -59,8 +59,8 @@ pub fn encode_frame(value: &impl Serialize) -> Option<Vec<u8>> {
 /// Returns the length that the header `head` gives, in bytes without the header; `None` if it is
 /// too long.
 pub fn frame_body_bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
-    let length = u32::from_le_bytes(head);
-    let length = (length <= FRAME_BYTES_MAX).then_some(length)?;
+    let head_length = u32::from_le_bytes(head);
+    let length = (head_length <= FRAME_BYTES_MAX).then_some(head_length)?;
     usize::try_from(length).ok()
 }
 

@@ -111,17 +111,17 @@ pub fn parse_external_tool(
     input: &Value,
     cwd: &Path,
 ) -> Result<ExternalToolAction, String> {
-    let call = ExternalToolCall { name, input, cwd };
+    let external_call = ExternalToolCall { name, input, cwd };
     let call = match name {
-        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => call.parse_reading()?,
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => call.parse_writing()?,
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => external_call.parse_reading()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => external_call.parse_writing()?,
         "Bash" => {
-            let BashInput { command: line } = call.parse_input()?;
-            let dir = call.path("")?;
+            let BashInput { command: line } = external_call.parse_input()?;
+            let dir = external_call.path("")?;
             return Ok(ExternalToolAction::Command { line, dir });
         }
         name if HARMLESS.contains(&name) => return Ok(ExternalToolAction::Nothing),
-        _ => return Err(call.unknown_tool()),
+        _ => return Err(external_call.unknown_tool()),
     };
     Ok(ExternalToolAction::Call(call))
 }

@@ -76,11 +76,11 @@ impl TaskPlan {
     /// without content and those beyond [`PLAN_ENTRIES_MAX`] are left out, long ones are shortened,
     /// and an unknown status counts as pending: the plan is only shown.
     pub fn from_reported<'e>(entries: impl IntoIterator<Item = (&'e str, &'e str)>) -> Self {
-        let entries = entries.into_iter().map(|(content, status)| PlanEntry {
+        let all_entries = entries.into_iter().map(|(content, status)| PlanEntry {
             content: single_line(content, PLAN_ENTRY_CHARS_MAX),
             status: PlanEntryStatus::parse(status).unwrap_or(PlanEntryStatus::Pending),
         });
-        let entries = entries.filter(|entry| !entry.content.is_empty());
+        let entries = all_entries.filter(|entry| !entry.content.is_empty());
         Self {
             entries: entries.take(PLAN_ENTRIES_MAX).collect(),
         }

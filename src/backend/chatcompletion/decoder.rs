@@ -54,11 +54,11 @@ impl<'a> ChatCompletionsDecoder<'a> {
         if calls.is_empty() {
             calls.extend(self.text_call());
         }
-        let mut echo: Map<String, Value> = self.reasoning.finish(!calls.is_empty());
+        let mut echo_fields: Map<String, Value> = self.reasoning.finish(!calls.is_empty());
         if !call_fields.is_empty() {
-            echo.insert("calls".to_owned(), call_fields.into());
+            echo_fields.insert("calls".to_owned(), call_fields.into());
         }
-        let echo = (!echo.is_empty()).then(|| ReplyEvent::Echo(echo.into()));
+        let echo = (!echo_fields.is_empty()).then(|| ReplyEvent::Echo(echo_fields.into()));
         let end = ReplyEvent::End(self.stop.unwrap_or_default());
         let calls = calls.into_iter().map(ReplyEvent::Call);
         Ok(calls.chain(echo).chain([end]).collect())

@@ -335,12 +335,12 @@ pub(super) fn gemini_launch(context: &LaunchContext) -> LaunchOptions {
         .flat_map(|model| ["--model".to_owned(), model.clone()]);
     // Its own tools refuse everything outside of its workspace. A comma in a path would separate
     // two directories.
-    let directories = context
+    let directory_paths = context
         .directories
         .iter()
         .map(ToString::to_string)
         .filter(|path| !path.contains(','));
-    let directories = directories.flat_map(|path| ["--include-directories".to_owned(), path]);
+    let directories = directory_paths.flat_map(|path| ["--include-directories".to_owned(), path]);
     LaunchOptions {
         arguments: model.chain(directories).collect(),
         files: vec![(".gemini/settings.json", settings.to_string())],

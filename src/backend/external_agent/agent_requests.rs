@@ -142,8 +142,8 @@ async fn decide_permission(
         }
         caller.decide(&tool, action)
     };
-    let decision = spawn_blocking(decide).await;
-    let decision = decision.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
+    let decision_result = spawn_blocking(decide).await;
+    let decision = decision_result.unwrap_or_else(|_| Err("denied: massgen has a bug".to_owned()));
     (request, decision)
 }
 

@@ -92,10 +92,13 @@ impl AgentProtocol for ClaudeCodeProtocol {
                 let is_from_subagent = message
                     .get("parent_tool_use_id")
                     .is_some_and(Value::is_string);
-                let content = message
+                let content_blocks = message
                     .pointer("/message/content")
                     .and_then(Value::as_array);
-                let content = content.into_iter().flatten().filter(|_| !is_from_subagent);
+                let content = content_blocks
+                    .into_iter()
+                    .flatten()
+                    .filter(|_| !is_from_subagent);
                 Ok(content.flat_map(decode_block).collect())
             }
             "result" => Ok(self.decode_turn_end(&message)),

@@ -26,14 +26,17 @@ pub(super) struct CodexProtocol {
 impl AgentProtocol for CodexProtocol {
     fn launch(&self, context: &LaunchContext) -> LaunchOptions {
         let quote = |text: &str| Value::from(text).to_string();
-        let words = context.forwarder_arguments();
-        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let arguments_of_forwarder = context.forwarder_arguments();
+        let words: Vec<String> = arguments_of_forwarder
+            .iter()
+            .map(|word| quote(word))
+            .collect();
         let server = format!("mcp_servers.{SERVER}");
-        let reasoning = [
+        let reasoning_keys = [
             ("model_reasoning_effort", &context.reasoning.effort),
             ("model_reasoning_summary", &context.reasoning.summary),
         ];
-        let reasoning = reasoning
+        let reasoning = reasoning_keys
             .into_iter()
             .filter_map(|(key, value)| Some(format!("{key}={}", quote(value.as_deref()?))));
         let settings = [

@@ -226,16 +226,16 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
     /// reason. A reason that is not known does not matter if there is something to act on.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
         let finish = self.finish.take().ok_or(ReplyDecodeError::UnexpectedEnd)?;
-        let calls = self.calls()?;
+        let function_calls = self.calls()?;
         let (stop, warning) = match finish {
             FinishReason::Known(stop) => (stop, None),
-            FinishReason::Unknown(reason) if !calls.is_empty() || self.has_text => {
+            FinishReason::Unknown(reason) if !function_calls.is_empty() || self.has_text => {
                 (StopReason::Done, self.report_unknown_finish(reason))
             }
-            FinishReason::Other(reason) if !calls.is_empty() => {
+            FinishReason::Other(reason) if !function_calls.is_empty() => {
                 (StopReason::Done, self.report_unknown_finish(reason))
             }
-            FinishReason::Unspecified if !calls.is_empty() => {
+            FinishReason::Unspecified if !function_calls.is_empty() => {
                 let reason = UNSPECIFIED.to_owned();
                 (StopReason::Done, self.report_unknown_finish(reason))
             }
@@ -252,7 +252,10 @@ impl ReplyDecoder for GenerateContentDecoder<'_> {
             .and_then(SourceList::take_text)
             .filter(|_| self.has_text)
             .map(ReplyEvent::Text);
-        let calls = calls.into_iter().map(ReplyEvent::Call).chain(warning);
+        let calls = function_calls
+            .into_iter()
+            .map(ReplyEvent::Call)
+            .chain(warning);
         let calls = sources.into_iter().chain(calls);
         let mut parts = std::mem::take(&mut self.parts);
         // Parts that hold only text can be rebuilt from the text.

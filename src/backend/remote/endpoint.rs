@@ -258,11 +258,11 @@ fn beta_header(parameters: &Map<String, Value>) -> Result<Option<HeaderValue>> {
         Some(list) => list.iter().filter_map(Value::as_str).collect(),
         None => Vec::from_iter(value.as_str()),
     });
-    let names: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
-    if names.is_empty() {
+    let beta_names: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    if beta_names.is_empty() {
         return Ok(None);
     }
-    let names = names.join(",");
+    let names = beta_names.join(",");
     HeaderValue::from_str(&names).map(Some).map_err(|_| {
         let message = format!("`betas: {names}` contains characters that cannot be sent");
         Error::new(ErrorKind::Config, message).with_hint("write them as `betas: [name-2026-01-31]`")

@@ -169,14 +169,14 @@ impl MediaClient {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let refusal = limited_body(response, errors, limits);
-        let refusal = collect_body(refusal, REFUSAL_BYTES_MAX).await;
+        let refusal_body = limited_body(response, errors, limits);
+        let refusal = collect_body(refusal_body, REFUSAL_BYTES_MAX).await;
         Err(errors.http_status_error(status, &headers, &refusal.unwrap_or_default()))
     }
 
     async fn read_body(&self, response: Response) -> std::result::Result<Vec<u8>, BackendError> {
-        let body = limited_body(response, &self.errors, response_limits());
-        let body = collect_body(body, RESPONSE_BYTES_MAX).await?;
+        let body_stream = limited_body(response, &self.errors, response_limits());
+        let body = collect_body(body_stream, RESPONSE_BYTES_MAX).await?;
         if body.len() > RESPONSE_BYTES_MAX {
             return Err(self.errors.too_long("a file", RESPONSE_BYTES_MAX));
         }

@@ -62,11 +62,11 @@ fn models_url(url: &Url) -> Url {
     models.set_path(&format!("{base}/models"));
     // A list is not streamed.
     let parameters = url.query_pairs().filter(|(name, _)| name != "alt");
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(parameters);
+    let mut serializer = form_urlencoded::Serializer::new(String::new());
+    serializer.extend_pairs(parameters);
     let page_parameters = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
-    query.extend_pairs(page_parameters.map(|(_, pair)| pair));
-    let query = query.finish();
+    serializer.extend_pairs(page_parameters.map(|(_, pair)| pair));
+    let query = serializer.finish();
     models.set_query(
         Some(&query)
             .filter(|query| !query.is_empty())

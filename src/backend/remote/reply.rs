@@ -69,8 +69,9 @@ pub(super) fn limited_body(
     let began = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
         let time_left = limits.total.saturating_sub(began.elapsed());
-        let chunk = wait_for_vendor(response.chunk(), limits.idle.min(time_left), faults).await;
-        let chunk = chunk.map_err(|fault| {
+        let chunk_result =
+            wait_for_vendor(response.chunk(), limits.idle.min(time_left), faults).await;
+        let chunk = chunk_result.map_err(|fault| {
             if began.elapsed() < limits.total {
                 fault
             } else {

@@ -104,8 +104,8 @@ impl<'a> ResponsesDecoder<'a> {
 
     /// Returns the item and the part that an event is about.
     fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputFault> {
-        let part = |field| event.get(field).and_then(Value::as_u64);
-        let part = part("summary_index").or_else(|| part("content_index"));
+        let index_at = |field| event.get(field).and_then(Value::as_u64);
+        let part = index_at("summary_index").or_else(|| index_at("content_index"));
         Ok(TextPosition {
             item: self.output.position(event)?,
             part: part.unwrap_or_default(),

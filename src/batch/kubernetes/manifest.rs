@@ -162,8 +162,8 @@ fn mounts(settings: &KubernetesSettings) -> impl Iterator<Item = PodMount> {
             }),
         }
     });
-    let secrets = settings.secrets.iter().enumerate();
-    let secrets = secrets.filter_map(|(number, secret)| {
+    let numbered_secrets = settings.secrets.iter().enumerate();
+    let secrets = numbered_secrets.filter_map(|(number, secret)| {
         let name = format!("secret-{number}");
         let path = secret.mount_path.as_ref()?;
         let source = json!({"secretName": secret.name, "defaultMode": SECRET_MODE});
@@ -197,11 +197,12 @@ fn literal(text: &str) -> String {
 fn without_absent(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let fields = fields
+            let present_fields = fields
                 .into_iter()
                 .map(|(name, value)| (name, without_absent(value)));
-            let fields: Map<String, Value> =
-                fields.filter(|(_, value)| !is_absent(value)).collect();
+            let fields: Map<String, Value> = present_fields
+                .filter(|(_, value)| !is_absent(value))
+                .collect();
             Value::Object(fields)
         }
         Value::Array(items) => Value::Array(items.into_iter().map(without_absent).collect()),

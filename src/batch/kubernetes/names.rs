@@ -44,8 +44,8 @@ pub fn job_name_prefix(batch: &str) -> String {
 
 /// Returns `name` as a DNS label of at most `bytes_max` bytes that ends in a digest of the name.
 fn with_digest(name: &str, bytes_max: usize) -> String {
-    let digest = to_hex(&Sha256::digest(name.as_bytes()));
-    let digest: String = digest.chars().take(DIGEST_DIGITS).collect();
+    let whole_digest = to_hex(&Sha256::digest(name.as_bytes()));
+    let digest: String = whole_digest.chars().take(DIGEST_DIGITS).collect();
     let plain_max = bytes_max.saturating_sub(DIGEST_DIGITS.saturating_add(1));
     let plain: String = as_dns_label(name).chars().take(plain_max).collect();
     let plain = plain.trim_matches('-');

@@ -13,8 +13,8 @@ const PYTHON_WORDS: &[&str] = &[
 
 /// Returns a name as a valid Python identifier.
 pub(super) fn python_name(name: &str) -> String {
-    let name: String = name.chars().map(identifier_char).collect();
-    let name = name.trim_matches('_').to_owned();
+    let identifier: String = name.chars().map(identifier_char).collect();
+    let name = identifier.trim_matches('_').to_owned();
     if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
         format!("n{name}")
     } else if PYTHON_WORDS.contains(&name.as_str()) {

@@ -54,8 +54,8 @@ impl ConfigChecker<'_> {
         self.media = self.team_media(&root);
         let mut orchestrator = self.orchestrator(&root);
         self.add_memory(&root, &mut orchestrator);
-        let parents = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
-        let parents: Vec<&MappingView<'_>> = parents.iter().flatten().collect();
+        let parent_sections = [Some(root.clone()), root.section(&root::ORCHESTRATOR)];
+        let parents: Vec<&MappingView<'_>> = parent_sections.iter().flatten().collect();
         let permissions = self.permissions(&parents, &PermissionsConfig::default());
         let hooks = self.hooks(&parents, &HookList::default());
         let servers = self.servers(&root);
@@ -218,8 +218,8 @@ impl ConfigChecker<'_> {
         let system_message = view
             .text(&agents::SYSTEM_MESSAGE)
             .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
-        let parts = [system_message, view.text(&agents::APPEND_SYSTEM_PROMPT)];
-        let parts: Vec<&str> = parts.iter().flatten().map(|text| text.written).collect();
+        let texts = [system_message, view.text(&agents::APPEND_SYSTEM_PROMPT)];
+        let parts: Vec<&str> = texts.iter().flatten().map(|text| text.written).collect();
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.merged_with(shared.permissions);

@@ -59,10 +59,10 @@ impl ConfigChecker<'_> {
                 continue;
             };
             self.warn_about_package_tools(&view, &functions, &wanted);
-            let index = groups
+            let known_index = groups
                 .iter()
                 .position(|(server, _)| has_same_rights(server, &wanted));
-            let index = index.unwrap_or_else(|| {
+            let index = known_index.unwrap_or_else(|| {
                 groups.push((names.with_own_name(wanted), PythonFunctions::default()));
                 groups.len().saturating_sub(1)
             });
@@ -269,8 +269,8 @@ impl ConfigChecker<'_> {
         };
         let is_list = matches!(node.value, YamlValue::List(_));
         let is_name = key.name() == custom_tools::NAME.name();
-        let texts = text_list(view, key);
-        let texts = texts.filter(|texts| {
+        let listed_texts = text_list(view, key);
+        let texts = listed_texts.filter(|texts| {
             let is_for_all = !is_list && (!is_name || count == 1);
             is_for_all || (is_list && texts.len() == count)
         });
@@ -289,7 +289,7 @@ impl ConfigChecker<'_> {
         let Some(node) = view.get(&custom_tools::PRESET_ARGS) else {
             return Vec::new();
         };
-        let presets: Vec<Option<Map<String, Value>>> = match (&node.value, node.to_json()) {
+        let preset_list: Vec<Option<Map<String, Value>>> = match (&node.value, node.to_json()) {
             (YamlValue::Mapping(_), Value::Object(one)) => vec![Some(one); count],
             (YamlValue::List(_), Value::Array(list)) => list
                 .into_iter()
@@ -302,7 +302,7 @@ impl ConfigChecker<'_> {
             _ => Vec::new(),
         };
         let is_short = node.to_json().to_string().len() <= PRESET_BYTES_MAX;
-        let presets: Option<Vec<_>> = presets.into_iter().collect();
+        let presets: Option<Vec<_>> = preset_list.into_iter().collect();
         let presets = presets.filter(|presets| presets.len() == count && is_short);
         if presets.is_none() {
             let message = format!(

@@ -210,8 +210,8 @@ impl ConfigChecker<'_> {
         kind: &ExternalAgentKind,
     ) -> Option<(&'static str, SecretString)> {
         let variable = self.set_key_variable(backend);
-        let key = backend.api_key.clone().or_else(|| self.secret(variable?));
-        let key = kind.key.zip(key);
+        let api_key = backend.api_key.clone().or_else(|| self.secret(variable?));
+        let key = kind.key.zip(api_key);
         let token = kind.token.and_then(|name| Some((name, self.secret(name)?)));
         let is_written = backend.api_key.is_some();
         let is_foreign = |name: &str| !is_written && self.context.env.is_by_stranger(name);

@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
                 node: root.node,
                 path: root.key_path(&root::ORCHESTRATOR),
             });
-        let storages = [
+        let storage_keys = [
             (
                 &orchestrator::SNAPSHOT_STORAGE,
                 &orchestrator.snapshot_storage,
@@ -172,7 +172,7 @@ impl ConfigChecker<'_> {
             span: None,
             is_absolute: false,
         };
-        let storages = storages.into_iter().map(|(key, storage)| {
+        let storages = storage_keys.into_iter().map(|(key, storage)| {
             let path = storage.resolve(self.context.state_parent, None);
             DirectoryClaim::new(DirectoryOwner::Massgen, storage, path, &view, key)
         });

@@ -259,8 +259,8 @@ impl ConfigChecker<'_> {
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
             let ruling_text = scalar_text(&tool.value, path.clone());
-            let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
-            let mut rulings = rulings.into_iter();
+            let rule_actions = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
+            let mut rulings = rule_actions.into_iter();
             let ruling =
                 ruling_text.and_then(|text| rulings.find(|one| one.to_string() == text.written));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
@@ -408,17 +408,17 @@ impl ConfigChecker<'_> {
         request: Option<&PackageRequest>,
         network: &NetworkPolicy,
     ) {
-        let program = command
+        let program_name = command
             .first()
             .and_then(|program| program.rsplit('/').next());
         let fetches =
-            request.is_some() || program.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
+            request.is_some() || program_name.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
         let is_installed =
             request.is_some_and(|request| self.context.packages.contains(&request.package.key()));
         if !fetches || is_installed || *network != NetworkPolicy::Off {
             return;
         }
-        let program = quote(program.unwrap_or_default());
+        let program = quote(program_name.unwrap_or_default());
         let (message, hint) = match request {
             Some(PackageRequest {
                 package,

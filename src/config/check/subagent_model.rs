@@ -51,11 +51,11 @@ impl ConfigChecker<'_> {
         for (index, (path, node)) in items.into_iter().enumerate() {
             let entry = MappingView { node, path };
             let name = self.subagent_name(&entry, index, &models);
-            let backend = entry.section(&agents::BACKEND);
-            if let Some(backend) = &backend {
-                self.refuse_restrictions(backend);
+            let backend_section = entry.section(&agents::BACKEND);
+            if let Some(backend_section) = &backend_section {
+                self.refuse_restrictions(backend_section);
             }
-            let backend = backend.and_then(|backend| self.backend(&backend));
+            let backend = backend_section.and_then(|backend| self.backend(&backend));
             let (Some(name), Some(mut backend)) = (name, backend) else {
                 continue;
             };

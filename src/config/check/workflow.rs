@@ -52,8 +52,8 @@ impl ConfigChecker<'_> {
             }
             return None;
         };
-        let stages = self.stages(&view, &roles, agents);
-        let stages = stages?;
+        let stage_list = self.stages(&view, &roles, agents);
+        let stages = stage_list?;
         self.check_outputs_exist(root, &stages);
         self.check_command_roles(&view, &stages, agents);
         self.warn_about_idle_agents(&view, &stages, agents);
@@ -170,8 +170,8 @@ impl ConfigChecker<'_> {
         }
         role.prompt = text(&roles::PROMPT).or(role.prompt);
         if entry.get(&roles::RIGHTS).is_some() {
-            let rights = entry.texts(&roles::RIGHTS);
-            let rights = rights
+            let right_names = entry.texts(&roles::RIGHTS);
+            let rights = right_names
                 .iter()
                 .filter_map(|text| RoleRight::from_name(text.written));
             role.rights = rights.collect();
@@ -203,8 +203,8 @@ impl ConfigChecker<'_> {
             Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
         }
-        let dirs = entry.texts(&roles::WRITES);
-        let dirs = dirs.iter().map(|text| self.directory(text));
+        let dir_texts = entry.texts(&roles::WRITES);
+        let dirs = dir_texts.iter().map(|text| self.directory(text));
         dirs.collect::<Option<_>>()
             .map(RoleWriteAccess::OwnAndListed)
     }
@@ -216,8 +216,8 @@ impl ConfigChecker<'_> {
         {
             return Some(RoleReadAccess::AllEarlier);
         }
-        let names = entry.texts(&roles::READS);
-        let names = names.iter().map(|text| self.role_name(text));
+        let name_texts = entry.texts(&roles::READS);
+        let names = name_texts.iter().map(|text| self.role_name(text));
         names.collect::<Option<_>>().map(RoleReadAccess::Only)
     }
 
@@ -349,11 +349,11 @@ impl ConfigChecker<'_> {
             agent_names.extend(view.text(&stages::AGENT));
             agent_names.extend(view.texts(&stages::AGENTS));
         }
-        let ids: Option<Vec<AgentId>> = agent_names
+        let known_ids: Option<Vec<AgentId>> = agent_names
             .iter()
             .map(|text| self.stage_agent(text, agents))
             .collect();
-        let mut ids = ids?;
+        let mut ids = known_ids?;
         if ids.is_empty() {
             let namesake = agents
                 .iter()

@@ -186,8 +186,8 @@ pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Checks `command_line_docker_image`: only the default is allowed.
 pub(super) fn image(setting: &KeySetting<'_>) -> Option<String> {
-    let image = text(setting.value).filter(|image| *image != IMAGE)?;
-    let image = single_line(image, SHOWN_CHARS_MAX);
+    let image_text = text(setting.value).filter(|image| *image != IMAGE)?;
+    let image = single_line(image_text, SHOWN_CHARS_MAX);
     Some(format!(
         "runs commands in your image `{image}`, with all that is in it"
     ))

@@ -61,8 +61,8 @@ impl AgentTeam {
     /// Returns what hooks may read: the directory that massgen was started in, and what the agent
     /// may read. Hooks are the user's own, and rules about the agent's calls do not apply to them.
     fn hook_read_permissions(&self, member: &TeamMember) -> Result<PathPermissionManager> {
-        let project = grants::real_path(&self.base)?;
-        let project = Grant::tree(project, GrantKind::Context, Permission::Read);
+        let project_root = grants::real_path(&self.base)?;
+        let project = Grant::tree(project_root, GrantKind::Context, Permission::Read);
         let agents = member.grants.iter().map(|grant| Grant {
             permission: Permission::Read,
             ruled: Arc::default(),

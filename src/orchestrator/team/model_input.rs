@@ -107,8 +107,8 @@ impl AgentTeam {
         match phase {
             Phase::Coordination => prompts::coordination_system(&input),
             Phase::Final => {
-                let roots = grants::write_roots(&member.grants);
-                let roots: Vec<String> = roots.iter().map(|g| g.root.to_string()).collect();
+                let write_roots = grants::write_roots(&member.grants);
+                let roots: Vec<String> = write_roots.iter().map(|g| g.root.to_string()).collect();
                 prompts::final_system(&input, &roots)
             }
         }

@@ -78,9 +78,10 @@ impl SkillLocations {
     pub fn find(config: &SkillsConfig, base: &RealPath) -> Result<Self> {
         let mut locations = Self::default();
         let directories = config.directories.iter();
-        let in_project = directories.filter(|directory| directory.author == SkillAuthor::Project);
+        let project_directories =
+            directories.filter(|directory| directory.author == SkillAuthor::Project);
         // A symlink inside the project may lead from one directory with skills to another.
-        let in_project: Vec<RealPath> = in_project
+        let in_project: Vec<RealPath> = project_directories
             .filter_map(|directory| below_base(&directory.path, base))
             .collect();
         for directory in &config.directories {
@@ -282,8 +283,8 @@ fn read_skills(
                 }
                 return Err(format!("an earlier skill has the name `{}`", skill.name));
             }
-            let size = skill.name.len().saturating_add(skill.file.len());
-            let size = size.saturating_add(skill.description.in_quotes().len());
+            let name_bytes = skill.name.len().saturating_add(skill.file.len());
+            let size = name_bytes.saturating_add(skill.description.in_quotes().len());
             bytes_left = bytes_left.checked_sub(size).ok_or_else(|| {
                 format!("names and descriptions may have {LISTING_BYTES_MAX} bytes together")
             })?;

@@ -127,8 +127,8 @@ impl AgentTeam {
     pub fn subagent_choice_notices(&self) -> Vec<String> {
         let mut notices = self.subagent_types.notices.clone();
         for member in &self.members {
-            let models = &member.config.backend.subagent_models;
-            let models: Vec<String> = models.iter().map(name_and_model).collect();
+            let subagent_models = &member.config.backend.subagent_models;
+            let models: Vec<String> = subagent_models.iter().map(name_and_model).collect();
             let types = self.types_with_models(member);
             let has_no_choice = match models.as_slice() {
                 [] => true,
