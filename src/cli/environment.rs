@@ -72,11 +72,8 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
 
 /// Returns the warning that a file is not used, with its hints.
 fn unread_warning(error: &Error) -> String {
-    let hints: String = error
-        .hints()
-        .iter()
-        .map(|hint| format!("; {hint}"))
-        .collect();
+    let hints = error.hints().iter().map(|hint| format!("; {hint}"));
+    let hints: String = hints.collect();
     format!("ignoring its variables: {error:#}{hints}")
 }
 
