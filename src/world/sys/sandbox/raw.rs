@@ -133,10 +133,10 @@ pub(crate) fn switch_loopback_on(socket: BorrowedFd<'_>) -> io::Result<()> {
     for (to, from) in interface.name.iter_mut().zip(b"lo") {
         *to = c_char::try_from(*from).map_err(io::Error::other)?;
     }
+    let request = libc::SIOCSIFFLAGS;
     // SAFETY: `interface` has the layout and at least the length of `struct ifreq`, and outlives
     // the call.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const interface) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw const interface) };
     check_result(result.into())
 }
 
