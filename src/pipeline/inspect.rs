@@ -45,7 +45,8 @@ pub struct PipelineCommit {
     pub commit: GitCommit,
     /// The journal entry that massgen wrote with it; `None` for a commit of a role.
     pub entry: Option<JournalEntry>,
-    /// The iteration that it belongs to; `None` before the first.
+    /// The iteration that it belongs to; `None` before the first, and after a commit of massgen that
+    /// belongs to none, such as a revert.
     pub iteration: Option<u32>,
     /// The files that it changed.
     pub changed: Vec<ChangedFile>,
@@ -69,14 +70,14 @@ impl PipelineView {
         let shared_branch = main_branch()?;
         let branch_and_tip = branches.iter().find(|(branch, _)| *branch == shared_branch);
         let (_, shared) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
-        let names = PipelineDir::checkouts(&self.record.workspace)?;
+        let checkout_names = PipelineDir::checkouts(&self.record.workspace)?;
         let prefix = format!("massgen/{}/", self.dir.short());
         let mut statuses = Vec::new();
         for (branch, id) in &branches {
             let (ahead, behind) = self.hub.distance(id, shared).await?;
-            let name = branch.to_string();
-            let instance = name.strip_prefix(&prefix);
-            let checkouts = names
+            let branch_name = branch.to_string();
+            let instance = branch_name.strip_prefix(&prefix);
+            let checkouts = checkout_names
                 .iter()
                 .filter(|name| Some(instance_name(name)) == instance);
             statuses.push(BranchStatus {
@@ -100,7 +101,7 @@ impl PipelineView {
             return Err(no_shared_branch_error(&self.dir));
         }
         let base = base_commit(&self.record);
-        let history = |line| self.hub.history(&shared, base.as_ref(), line);
+        let history = |traversal| self.hub.history(&shared, base.as_ref(), traversal);
         // A role writes its own commit messages, so journal entries in them are not trusted.
         let massgen_commits = history(HistoryTraversal::First).await?;
         let massgen_commits: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = massgen_commits
@@ -110,11 +111,14 @@ impl PipelineView {
         let mut iteration = None;
         let mut commits = Vec::new();
         for commit in history(HistoryTraversal::All).await?.into_iter().rev() {
-            let record = massgen_commits.get(&commit.id);
-            if let Some(record) = record {
-                iteration = record.as_ref().and_then(|(entry, _)| entry.iteration());
+            let parsed_entry = massgen_commits.get(&commit.id);
+            if let Some(parsed_entry) = parsed_entry {
+                iteration = parsed_entry
+                    .as_ref()
+                    .and_then(|(entry, _)| entry.iteration());
             }
-            let entry = record.and_then(|record| record.as_ref().map(|(entry, _)| entry.clone()));
+            let entry = parsed_entry
+                .and_then(|parsed_entry| parsed_entry.as_ref().map(|(entry, _)| entry.clone()));
             let parent = match commit.parents.first() {
                 Some(parent) => parent.clone(),
                 None => self.hub.empty_tree().await?,

@@ -5,8 +5,8 @@ them. See docs/decisions/0113-functions-that-run-are-placed-together.md.
     CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --locked
     python3 tests/release/function_order.py target/release/massgen build/function_order.ld
 
-Runs the program on the offline demo and on some single commands, with a breakpoint at each function,
-and records which of them are reached. Needs Linux on x86-64 and `nm`.
+Runs the program on the offline demo and on single commands, with a breakpoint at each function, and
+records which of them are reached. Needs Linux on x86-64 and `nm`.
 """
 
 import ctypes
@@ -42,7 +42,11 @@ libc.ptrace.restype = ctypes.c_long
 class Registers(ctypes.Structure):
     """`struct user_regs_struct` of x86-64."""
 
-    _fields_ = [("before", ctypes.c_ulong * 16), ("rip", ctypes.c_ulong), ("after", ctypes.c_ulong * 10)]
+    _fields_ = [
+        ("before", ctypes.c_ulong * 16),
+        ("rip", ctypes.c_ulong),
+        ("after", ctypes.c_ulong * 10),
+    ]
 
 
 class Program:
@@ -58,7 +62,7 @@ class Program:
                 address, size, _, name = parts
                 self.functions[int(address, 16)] = (name, int(size, 16))
         if not self.functions:
-            sys.exit(f"function_order.py: {path} has no symbols; build it with CARGO_PROFILE_RELEASE_STRIP=none")
+            sys.exit(f"{path} has no symbols; build it with CARGO_PROFILE_RELEASE_STRIP=none")
         self.first, self.end = min(self.functions), max(self.functions) + 8
         self.reached = set()
 
@@ -72,7 +76,8 @@ class Program:
             os.dup2(null, 2)
             libc.personality(ADDR_NO_RANDOMIZE)
             libc.ptrace(PTRACE_TRACEME, 0, None, None)
-            os.execve(self.path, [self.path, *arguments], {"HOME": directory, "PATH": os.environ["PATH"]})
+            environment = {"HOME": directory, "PATH": os.environ["PATH"]}
+            os.execve(self.path, [self.path, *arguments], environment)
         os.waitpid(pid, 0)
         libc.ptrace(PTRACE_SETOPTIONS, pid, None, OPTIONS)
         bases, code = {}, {}
@@ -126,8 +131,8 @@ class Program:
 
 
 def path_of(name):
-    """Returns the path of a mangled name as parts, of which each prefix, followed by `*`, is a pattern
-    for names that begin alike. Hashes are left out."""
+    """Returns the path of a mangled name as parts, of which each prefix, followed by `*`, is a
+    pattern for names that begin alike. Hashes are left out."""
     if not name.startswith("_ZN"):
         # The second version of the mangling names a crate by its hash and its name.
         crate = re.match(r"_R.*?Cs[0-9A-Za-z]*(?=_\d)", name)
@@ -158,13 +163,13 @@ def fold(program):
     first of which most is executed."""
     size, executed = {}, {}
     reached = set()
-    for address, (name, bytes_) in program.functions.items():
+    for address, (name, length) in program.functions.items():
         path = path_of(name)
         path = tuple(re.sub(r"[^0-9A-Za-z_.$*]", "?", part) for part in path)
         for end in range(1, len(path) + 1):
-            size[path[:end]] = size.get(path[:end], 0) + bytes_
+            size[path[:end]] = size.get(path[:end], 0) + length
             if address in program.reached:
-                executed[path[:end]] = executed.get(path[:end], 0) + bytes_
+                executed[path[:end]] = executed.get(path[:end], 0) + length
         if address in program.reached:
             reached.add(path)
     chosen = set()
@@ -201,7 +206,8 @@ def main():
         script.write("SECTIONS\n{\n    .text.run :\n    {\n")
         script.write("\n".join(lines))
         script.write("\n    }\n}\nINSERT BEFORE .text;\n")
-    print(f"{len(program.reached)} of {len(program.functions)} functions are executed; {len(lines)} patterns")
+    executed = f"{len(program.reached)} of {len(program.functions)} functions"
+    print(f"{executed} are executed; {len(lines)} patterns name them")
 
 
 main()

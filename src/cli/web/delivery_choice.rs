@@ -29,7 +29,7 @@ pub(super) struct FileDecision {
     /// Whether the file is taken.
     pub(super) take: bool,
     /// The hunks that are taken; all of them if there is no list.
-    hunks: Option<Vec<HunkDecision>>,
+    hunks: Option<Vec<TakenHunk>>,
 }
 
 impl FileDecision {
@@ -38,20 +38,20 @@ impl FileDecision {
         self.hunks.is_some()
     }
 
-    /// Returns what is taken of the file; `read` returns its change.
+    /// Returns what is taken of the file; `read_difference` returns its change.
     pub(super) fn selection(
         &self,
         read_difference: impl FnOnce() -> Result<DeliveryDifference>,
     ) -> ApiResult<FileReviewSelection> {
         let whole_file = FileReviewSelection::Whole;
-        let Some(hunk_decisions) = self.hunks.as_ref().filter(|_| self.take) else {
+        let Some(taken_hunks) = self.hunks.as_ref().filter(|_| self.take) else {
             return Ok(whole_file(if self.take {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
             }));
         };
-        let hunks = choose_hunks(&read_difference()?, self, hunk_decisions)?;
+        let hunks = choose_hunks(&read_difference()?, self, taken_hunks)?;
         Ok(if hunks.iter().all(|hunk| hunk.is_taken) {
             whole_file(DeliveryChoice::Apply)
         } else if hunks.iter().any(|hunk| hunk.is_taken) {
@@ -65,7 +65,7 @@ impl FileDecision {
 /// A hunk that is taken.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HunkDecision {
+struct TakenHunk {
     index: usize,
     digest: String,
 }
@@ -106,6 +106,7 @@ pub(super) fn select(
         let choice = match file.selection(|| difference(delivery, plan, entry))? {
             FileReviewSelection::Whole(choice) => choice,
             FileReviewSelection::Hunks(hunks) => {
+                // The parts of a file take the place of the choice about the whole of it.
                 selection.parts.insert(index, hunks);
                 DeliveryChoice::Leave
             }
@@ -126,7 +127,7 @@ pub(super) fn named_twice(path: &str) -> ApiError {
 fn choose_hunks(
     file_diff: &DeliveryDifference,
     file: &FileDecision,
-    decisions: &[HunkDecision],
+    taken_hunks: &[TakenHunk],
 ) -> ApiResult<Vec<HunkChoice>> {
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
     let hunks = hunks_of(file_diff);
@@ -135,7 +136,7 @@ fn choose_hunks(
         return Err(ApiError::conflict(message));
     }
     let mut is_chosen = vec![false; hunks.len()];
-    for hunk in decisions {
+    for hunk in taken_hunks {
         let digest = hunks.get(hunk.index).map(hunk_digest);
         let (Some(is_selected), true) = (
             is_chosen.get_mut(hunk.index),

@@ -193,6 +193,7 @@ impl ConfigChecker<'_> {
                 self.findings.push(warning.with_suggestion("write `local`"));
                 ExecutionMode::Local
             }
+            // Any other word than `local` is an error of the key.
             _ => ExecutionMode::Local,
         }
     }

@@ -18,8 +18,8 @@ use crate::id::{AGENT_ID_BYTES_MAX, AgentId};
 /// The parameter of models that search the Web.
 const WEB_SEARCH: &str = "enable_web_search";
 /// The beginning of the name of a model that has no `id`; its place follows, counted from 1.
-const UNNAMED: &str = "agent_";
-/// What means the subagents of all types, and those without one.
+const UNNAMED_PREFIX: &str = "agent_";
+/// The value that stands for the subagents of all types, and those without one.
 const ALL_TYPES: &str = "*";
 /// The types of a config that names none, which are those of the Python `MassGen`.
 const TYPES_DEFAULT: [&str; 5] = [
@@ -59,6 +59,7 @@ impl ConfigChecker<'_> {
             let (Some(name), Some(mut backend)) = (name, backend) else {
                 continue;
             };
+            // Subagents are offered no tools for media.
             backend.media = MediaModels::default();
             if searches && unsent_reason(WEB_SEARCH, backend.vendor, &backend.model).is_none() {
                 let parameters = &mut backend.parameters;
@@ -103,7 +104,7 @@ impl ConfigChecker<'_> {
         earlier: &[SubagentBackend],
     ) -> Option<String> {
         let id = entry.text(&subagent_model::ID);
-        let unnamed = format!("{UNNAMED}{}", index.saturating_add(1));
+        let unnamed = format!("{UNNAMED_PREFIX}{}", index.saturating_add(1));
         let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
         let problem = if earlier.iter().any(|model| model.name == name) {
             "is the name of an earlier one"
@@ -152,8 +153,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the types whose subagents have the models for subagents; `None` if all subagents
-    /// have them.
+    /// Returns the types whose subagents use these models instead of those of their agent; `None` if
+    /// all subagents do.
     fn types_with_models(&mut self, coordination: &MappingView<'_>) -> Option<Vec<String>> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;

@@ -18,36 +18,32 @@ use crate::world::sys::launch::overlay_request::OverlayRequest;
 use crate::world::sys::launch::process::ChildProcess;
 
 /// How long a helper may take to exit when its work is done, and how often that is checked.
-const END_TIME_MAX: Duration = Duration::from_secs(3);
+const EXIT_WAIT_MAX: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The most open file descriptors that massgen wants.
 const OPEN_FILES_MAX: u64 = 65_536;
 
-/// Starts sandbox helpers. The thread exits when the last clone is dropped; the drop waits until
-/// all helpers whose work is done have exited and their groups are removed.
+/// Starts sandbox helpers on a thread of its own. When the last clone is dropped, the thread kills
+/// the helpers whose work is done and that have not exited, removes their groups, and exits.
 #[derive(Clone, Debug)]
-pub(crate) struct HelperSpawner(Arc<SpawnerHandle>);
+pub(crate) struct HelperSpawner(Arc<SharedSpawner>);
 
-/// The sending end of the thread's requests.
+/// What all clones share.
 #[derive(Debug)]
-struct SpawnerHandle {
+struct SharedSpawner {
     /// The sending end of the thread's requests.
     requests: Sender<SpawnerRequest>,
     /// For the helpers of an overlay namespace, the spawner whose thread the kernel takes for their
     /// parent.
-    _origin: Option<HelperSpawner>,
+    _keeps_parent_alive: Option<HelperSpawner>,
 }
 
-impl Drop for SpawnerHandle {
+impl Drop for SharedSpawner {
     fn drop(&mut self) {
-        let (keep_open, closed) = channel();
-        if self
-            .requests
-            .send(SpawnerRequest::WaitForAll(keep_open))
-            .is_ok()
-        {
+        let (reply, receiver) = channel();
+        if self.requests.send(SpawnerRequest::KillAll(reply)).is_ok() {
             // A closed channel means that the thread has exited, and with it all that it knew of.
-            closed.recv().unwrap_or_default();
+            receiver.recv().unwrap_or_default();
         }
     }
 }
@@ -59,19 +55,20 @@ enum SpawnerRequest {
     Start(HelperStreams, Sender<io::Result<ChildProcess>>),
     /// Forks a fork server for an overlay namespace.
     ForkOverlayServer(Sender<io::Result<ForkServer>>),
-    /// Prepares a standby helper for the next start.
+    /// Forks the helper of the next start in advance.
     Prepare,
     /// Waits for the exit of this helper.
     Reap(ReapableProcess),
-    /// Replies when none of those is left.
-    WaitForAll(Sender<()>),
+    /// Kills those that have not exited, and replies.
+    KillAll(Sender<()>),
 }
 
 /// A helper whose work is done, and the control group of the processes that it has started.
 #[derive(Debug)]
 pub(crate) struct ReapableProcess {
     process: ChildProcess,
-    until: Instant,
+    /// When it is killed.
+    deadline: Instant,
     /// Removed after its exit.
     _group: CommandCgroup,
 }
@@ -81,7 +78,7 @@ impl ReapableProcess {
     pub(crate) fn new(process: ChildProcess, group: CommandCgroup) -> Self {
         Self {
             process,
-            until: Instant::now() + END_TIME_MAX,
+            deadline: Instant::now() + EXIT_WAIT_MAX,
             _group: group,
         }
     }
@@ -89,7 +86,7 @@ impl ReapableProcess {
     /// Returns whether it has not exited yet. A helper that takes too long is killed.
     fn is_alive(&mut self) -> bool {
         let is_there = self.process.poll_exit().is_ok() && !self.process.has_ended();
-        if is_there && self.until <= Instant::now() {
+        if is_there && self.deadline <= Instant::now() {
             self.process.kill_and_wait();
             return false;
         }
@@ -114,15 +111,15 @@ impl HelperSpawner {
 
     /// Starts another thread, whose helpers live in an overlay namespace. That namespace ends with
     /// the last of the clones, or with its fork server, and is never recreated. The handles are
-    /// those of [`ForkServer::enter_overlay`].
+    /// those of [`ForkServer::enter_overlay`]: on the root, then on the directories of the overlays.
     pub(crate) fn in_overlay(&self, request: &OverlayRequest) -> io::Result<(Self, Vec<OwnedFd>)> {
-        let (forked, server) = channel();
-        let fork = SpawnerRequest::ForkOverlayServer(forked);
+        let (reply, receiver) = channel();
+        let fork = SpawnerRequest::ForkOverlayServer(reply);
         self.0
             .requests
             .send(fork)
             .map_err(|_| spawner_gone_error())?;
-        let mut server = server.recv().map_err(|_| spawner_gone_error())??;
+        let mut server = receiver.recv().map_err(|_| spawner_gone_error())??;
         let handles = server.enter_overlay(request)?;
         let (requests, incoming) = channel();
         thread_builder().spawn(move || {
@@ -134,9 +131,9 @@ impl HelperSpawner {
     }
 
     fn with_thread(requests: Sender<SpawnerRequest>, origin: Option<Self>) -> Self {
-        Self(Arc::new(SpawnerHandle {
+        Self(Arc::new(SharedSpawner {
             requests,
-            _origin: origin,
+            _keeps_parent_alive: origin,
         }))
     }
 
@@ -151,7 +148,7 @@ impl HelperSpawner {
         process.recv().map_err(|_| spawner_gone_error())?
     }
 
-    /// Prepares a standby helper for the next start.
+    /// Forks the helper of the next start in advance.
     pub(crate) fn prepare(&self) {
         // Without the thread, nothing is started any more.
         self.0
@@ -203,20 +200,20 @@ fn run_spawner(
     let mut helpers = Vec::new();
     while let Some(request) = next_request(requests, &mut helpers) {
         match request {
-            SpawnerRequest::Start(ends, started) => {
+            SpawnerRequest::Start(streams, reply) => {
                 let process = with_fork_server(&mut fork_server, &start, |fork_server| {
-                    fork_server.fork_helper(&ends)
+                    fork_server.fork_helper(&streams)
                 });
-                drop(ends);
-                if let Err(unsent) = started.send(process) {
+                drop(streams);
+                if let Err(unsent) = reply.send(process) {
                     abandon(unsent.0);
                 }
             }
-            SpawnerRequest::ForkOverlayServer(forked) => {
+            SpawnerRequest::ForkOverlayServer(reply) => {
                 let server =
                     with_fork_server(&mut fork_server, &start, ForkServer::fork_overlay_server);
                 // If the receiver is gone, the fork server is killed on drop.
-                forked.send(server).unwrap_or_default();
+                reply.send(server).unwrap_or_default();
             }
             SpawnerRequest::Prepare => {
                 let standby = fork_server.as_mut().map(ForkServer::request_standby);
@@ -224,12 +221,12 @@ fn run_spawner(
                 standby.unwrap_or(Ok(())).unwrap_or_default();
             }
             SpawnerRequest::Reap(helper) => helpers.push(helper),
-            SpawnerRequest::WaitForAll(reaped) => {
+            SpawnerRequest::KillAll(reply) => {
                 for mut helper in helpers.drain(..) {
                     helper.process.kill_and_wait();
                 }
                 // The requester still waits for the reply.
-                reaped.send(()).unwrap_or_default();
+                reply.send(()).unwrap_or_default();
             }
         }
     }

@@ -88,7 +88,7 @@ fn build_sandbox(
     before: &OuterContext<'_>,
 ) -> SandboxResult<()> {
     program::prefer_for_oom()?;
-    namespaces::set_up_identity(before.owner)?;
+    namespaces::set_up_inner_half(before.owner)?;
     namespaces::set_up_network(policy.network, control)?;
     build_root(policy, &before.identities, &before.restricted)?.enter()?;
     let dir = &policy.dir;

@@ -1,5 +1,5 @@
-//! Sets up the namespaces: what the inner half of the helper does not share with the machine, its
-//! user and group there, and its network.
+//! Sets up the namespaces: what the forked child of the helper, its inner half, does not share with
+//! the machine, its user and group there, and its network.
 
 use std::fs;
 use std::io;
@@ -16,17 +16,20 @@ use crate::world::sys::sandbox::control::ParentSocket;
 use crate::world::sys::sandbox::raw::{self, ForkHalf};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
-/// The limit on inotify instances in these namespaces. The user has 128 of them on most machines,
-/// and those of the sandbox count towards that.
-const INOTIFY_INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
+/// The file of the limit on inotify instances in these namespaces. The user has 128 of them on most
+/// machines, and those of the sandbox count towards that.
+const INOTIFY_INSTANCES_FILE: &str = "/proc/sys/user/max_inotify_instances";
 const INOTIFY_INSTANCES_MAX: &str = "32";
-/// The limit on inotify watches of these namespaces: this many, or a fraction of the user's limit,
-/// whichever is less.
-const INOTIFY_WATCHES: &str = "/proc/sys/user/max_inotify_watches";
+/// The file of the limit on inotify watches of these namespaces, and the limit: this many, or a
+/// fraction of the user's limit, whichever is less.
+const INOTIFY_WATCHES_FILE: &str = "/proc/sys/user/max_inotify_watches";
 const INOTIFY_WATCHES_MAX: u64 = 8192;
-const INOTIFY_WATCHES_PART: u64 = 16;
-/// The user's limit.
-const INOTIFY_WATCHES_OF_USER: &str = "/proc/sys/fs/inotify/max_user_watches";
+const INOTIFY_WATCHES_DIVISOR: u64 = 16;
+/// The file of the user's limit.
+const USER_INOTIFY_WATCHES_FILE: &str = "/proc/sys/fs/inotify/max_user_watches";
+
+/// The step of an error when mounts are made private.
+const PRIVATE_MOUNTS_STEP: &str = "parting with the mounts of the machine";
 
 /// Forks the process; the inner half starts in its own namespaces.
 pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<ForkHalf> {
@@ -43,7 +46,7 @@ pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<Fork
 }
 
 /// The user and group that the helper was started as. In new namespaces it has neither, until
-/// [`set_up_identity`] maps them.
+/// [`set_up_inner_half`] maps them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HelperOwner {
     user: Uid,
@@ -60,24 +63,24 @@ impl HelperOwner {
     }
 }
 
-/// Sets up the inner half: the same user and group as outside, and no other; its mounts are
-/// private.
-pub(crate) fn set_up_identity(owner: HelperOwner) -> SandboxResult<()> {
+/// Sets up the inner half: the same user and group as outside, and no other; lower limits on
+/// inotify; private mounts.
+pub(crate) fn set_up_inner_half(owner: HelperOwner) -> SandboxResult<()> {
     map_owner(owner)?;
     limit_inotify();
     let private_flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private_flags).in_step(PARTING)
+    mount_change("/", private_flags).in_step(PRIVATE_MOUNTS_STEP)
 }
 
 /// Lowers the inotify limits in these namespaces. If the settings cannot be written, only the
 /// user's limits apply, which other processes share.
 fn limit_inotify() {
-    fs::write(INOTIFY_INSTANCES, INOTIFY_INSTANCES_MAX).unwrap_or_default();
-    let of_user = fs::read_to_string(INOTIFY_WATCHES_OF_USER).unwrap_or_default();
+    fs::write(INOTIFY_INSTANCES_FILE, INOTIFY_INSTANCES_MAX).unwrap_or_default();
+    let of_user = fs::read_to_string(USER_INOTIFY_WATCHES_FILE).unwrap_or_default();
     let of_user = of_user.trim().parse().unwrap_or(INOTIFY_WATCHES_MAX);
-    let part = of_user.div_euclid(INOTIFY_WATCHES_PART);
+    let part = of_user.div_euclid(INOTIFY_WATCHES_DIVISOR);
     let watches = part.clamp(1, INOTIFY_WATCHES_MAX).to_string();
-    fs::write(INOTIFY_WATCHES, watches).unwrap_or_default();
+    fs::write(INOTIFY_WATCHES_FILE, watches).unwrap_or_default();
 }
 
 /// Moves this process into its own namespaces, in which it keeps its user and sees later mounts and
@@ -88,11 +91,8 @@ pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
         .in_step("making namespaces")?;
     map_owner(owner)?;
     let downstream_flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change("/", downstream_flags).in_step(PARTING)
+    mount_change("/", downstream_flags).in_step(PRIVATE_MOUNTS_STEP)
 }
-
-/// The step of an error when mounts are made private.
-const PARTING: &str = "parting with the mounts of the machine";
 
 fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
     let (user, group) = (owner.user.as_raw(), owner.group.as_raw());
