@@ -150,7 +150,7 @@ pub fn misspelling_warning(
         seller: PricingVendor::Vendor(family.maker),
         model,
     });
-    if known.is_some() {
+    if known.is_some() || list.rows().iter().any(|row| row.name == model) {
         return None;
     }
     let nearest = nearest_model(list, model)?;

@@ -64,7 +64,7 @@ pub(crate) enum BatchEngine {
     Kubernetes,
 }
 
-/// How the cells of a batch are started. What is not given is as at the last start of the batch.
+// How the cells of a batch are started. What is not given is as at the last start of the batch.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BatchStartSettingsArguments {
     /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
@@ -83,7 +83,7 @@ pub(crate) struct BatchStartSettingsArguments {
     pub queue: QueueArguments,
 }
 
-/// How jobs of a queue are submitted.
+// How jobs of a queue are submitted.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct QueueArguments {
     /// Slurm: the partition. Default: that of the site.
@@ -143,7 +143,7 @@ fn parse_level(text: &str) -> Result<SandboxLevel, &'static str> {
     }
 }
 
-/// Arguments of `massgen batch run`.
+// Arguments of `massgen batch run`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchRunArguments {
     /// The task file: one JSON object per line, with `id`, `text` and optionally `project`,
@@ -174,7 +174,7 @@ pub(crate) struct BatchRunArguments {
     pub models: Option<String>,
 }
 
-/// Arguments of `massgen batch resume`.
+// Arguments of `massgen batch resume`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchResumeArguments {
     /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
@@ -202,7 +202,7 @@ pub(crate) enum RetrySelection {
     All,
 }
 
-/// Arguments of `massgen batch retry`.
+// Arguments of `massgen batch retry`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchRetryArguments {
     /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
@@ -221,7 +221,7 @@ pub(crate) struct BatchRetryArguments {
     pub settings: BatchStartSettingsArguments,
 }
 
-/// A batch to show or stop.
+// A batch to show or stop.
 #[derive(Args, Debug)]
 pub(crate) struct BatchNameArguments {
     /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
@@ -232,7 +232,7 @@ pub(crate) struct BatchNameArguments {
     pub json: bool,
 }
 
-/// Arguments of `massgen batch watch`.
+// Arguments of `massgen batch watch`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchWatchArguments {
     /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
@@ -246,7 +246,7 @@ pub(crate) struct BatchWatchArguments {
     pub plain: bool,
 }
 
-/// Arguments of `massgen batch results`.
+// Arguments of `massgen batch results`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchResultsArguments {
     /// The batch: its name, a prefix of the name, or `last`. Default: the last one.
@@ -257,7 +257,7 @@ pub(crate) struct BatchResultsArguments {
     pub json: bool,
 }
 
-/// Arguments of `massgen batch compare`.
+// Arguments of `massgen batch compare`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchCompareArguments {
     /// The first batch.
@@ -271,7 +271,7 @@ pub(crate) struct BatchCompareArguments {
     pub json: bool,
 }
 
-/// Arguments of `massgen batch apply`.
+// Arguments of `massgen batch apply`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchApplyArguments {
     /// The batch.
@@ -288,7 +288,7 @@ pub(crate) struct BatchApplyArguments {
     pub yes: bool,
 }
 
-/// Arguments of `massgen batch export`.
+// Arguments of `massgen batch export`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchExportArguments {
     /// The batch: its name, a prefix of the name, or `last`.
@@ -299,7 +299,7 @@ pub(crate) struct BatchExportArguments {
     pub output: Option<String>,
 }
 
-/// Arguments of `massgen batch cell`.
+// Arguments of `massgen batch cell`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchCellArguments {
     /// The batch.
@@ -316,7 +316,7 @@ pub(crate) struct BatchCellArguments {
     pub job: Option<String>,
 }
 
-/// Arguments of `massgen batch worker`.
+// Arguments of `massgen batch worker`.
 #[derive(Args, Debug)]
 pub(crate) struct BatchWorkerArguments {
     /// The batch.

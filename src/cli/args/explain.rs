@@ -31,7 +31,7 @@ pub(crate) enum ExplainCommand {
     Calls(GrantsSource),
 }
 
-/// Arguments of `massgen explain path`.
+// Arguments of `massgen explain path`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainPathArguments {
     /// The path, relative to the current directory.
@@ -50,7 +50,7 @@ pub(crate) struct ExplainPathArguments {
     pub json: bool,
 }
 
-/// Arguments of `massgen explain command`.
+// Arguments of `massgen explain command`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainCommandArguments {
     /// The command line, as an agent would pass it to `execute_command`.

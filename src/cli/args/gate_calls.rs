@@ -7,7 +7,7 @@ use crate::cli::args::phase::PhaseArguments;
 use crate::cli::help::HOOK_EXAMPLES;
 use crate::sandbox_policy::sandbox_level::SandboxLevelChoice;
 
-/// Arguments of `massgen tool`.
+// Arguments of `massgen tool`.
 #[derive(Args, Debug)]
 pub(crate) struct ToolArguments {
     /// Name of the tool.
@@ -28,7 +28,7 @@ pub(crate) struct ToolArguments {
     pub caller: CallerArguments,
 }
 
-/// Arguments of `massgen sandbox`.
+// Arguments of `massgen sandbox`.
 #[derive(Args, Debug)]
 pub(crate) struct SandboxArguments {
     /// The caller.
@@ -47,7 +47,7 @@ pub(crate) enum HookCommand {
     PreToolUse(HookArguments),
 }
 
-/// Arguments of a hook.
+// Arguments of a hook.
 #[derive(Args, Debug)]
 pub(crate) struct HookArguments {
     /// The source of the grants.
@@ -69,7 +69,7 @@ pub(crate) struct HookArguments {
     pub in_sandbox: bool,
 }
 
-/// The agent on whose behalf a call is made, and its sandbox.
+// The agent on whose behalf a call is made, and its sandbox.
 #[derive(Args, Debug)]
 pub(crate) struct CallerArguments {
     /// The source of the grants.
@@ -87,7 +87,7 @@ pub(crate) struct CallerArguments {
     pub sandbox: Option<SandboxLevelChoice>,
 }
 
-/// The source of the grants of a call.
+// The source of the grants of a call.
 #[derive(Args, Debug)]
 pub(crate) struct GrantsSource {
     /// JSON file with grants:

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::args::{CwdContext, backend_types};
 
-/// Arguments of `massgen init`. What is given is not asked for.
+// Arguments of `massgen init`. What is given is not asked for.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::cli::help::{LOGIN_EXAMPLES, LOGOUT_EXAMPLES};
 
-/// Arguments of `massgen mcp login`.
+// Arguments of `massgen mcp login`.
 #[derive(Args, Debug)]
 #[command(after_help = LOGIN_EXAMPLES)]
 pub(crate) struct LoginArguments {
@@ -28,7 +28,7 @@ pub(crate) struct LoginArguments {
     pub port: u16,
 }
 
-/// Arguments of `massgen mcp logout`.
+// Arguments of `massgen mcp logout`.
 #[derive(Args, Debug)]
 #[command(after_help = LOGOUT_EXAMPLES)]
 pub(crate) struct LogoutArguments {
@@ -37,7 +37,7 @@ pub(crate) struct LogoutArguments {
     pub server: NamedServer,
 }
 
-/// A remote MCP server of a config.
+// A remote MCP server of a config.
 #[derive(Args, Debug)]
 pub(crate) struct NamedServer {
     /// Name of the server in `mcp_servers`.

@@ -41,7 +41,7 @@ pub(crate) enum McpCommand {
     Workflow(WorkflowArguments),
 }
 
-/// Arguments of `massgen mcp install`.
+// Arguments of `massgen mcp install`.
 #[derive(Args, Debug)]
 pub(crate) struct InstallArguments {
     /// Names of the servers in `mcp_servers`. Default: all whose command downloads a package.
@@ -58,7 +58,7 @@ pub(crate) struct InstallArguments {
     pub registry: Option<Url>,
 }
 
-/// Arguments of `massgen mcp uninstall`.
+// Arguments of `massgen mcp uninstall`.
 #[derive(Args, Debug)]
 pub(crate) struct UninstallArguments {
     /// The package, as the config writes it or by its name.
@@ -66,7 +66,7 @@ pub(crate) struct UninstallArguments {
     pub packages: Vec<String>,
 }
 
-/// Arguments of `massgen mcp workflow`.
+// Arguments of `massgen mcp workflow`.
 #[derive(Args, Debug)]
 pub(crate) struct WorkflowArguments {
     /// Socket of the run (required).
@@ -74,7 +74,7 @@ pub(crate) struct WorkflowArguments {
     pub socket: String,
 }
 
-/// Arguments of `massgen mcp serve`.
+// Arguments of `massgen mcp serve`.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArguments {
     /// The agent on whose behalf calls are made.
@@ -85,7 +85,7 @@ pub(crate) struct ServeArguments {
     pub transport: TransportArguments,
 }
 
-/// Arguments of `massgen mcp orchestrate`.
+// Arguments of `massgen mcp orchestrate`.
 #[derive(Args, Debug)]
 pub(crate) struct OrchestrateArguments {
     /// Config of the team: a YAML file, or `@examples/NAME` for a built-in one. It is read
@@ -111,7 +111,7 @@ pub(crate) struct OrchestrateArguments {
     pub transport: TransportArguments,
 }
 
-/// The transport of a server.
+// The transport of a server.
 #[derive(Args, Debug)]
 pub(crate) struct TransportArguments {
     /// Serve over HTTP on this loopback address instead of standard input and output. Default

@@ -81,7 +81,7 @@ impl CliArguments {
     }
 }
 
-/// Arguments of a run.
+// Arguments of a run.
 #[derive(Args, Clone, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -178,7 +178,7 @@ pub(crate) struct RunArguments {
     pub dry_run: bool,
 }
 
-/// How the result of a run is delivered.
+// How the result of a run is delivered.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryArguments {
     /// Apply the delivery without asking, whatever `delivery` says in the config. Default: from
@@ -191,7 +191,7 @@ pub(crate) struct DeliveryArguments {
     pub review: bool,
 }
 
-/// Limits of a run. A flag replaces the limit of the config; limits of single agents still apply.
+// Limits of a run. A flag replaces the limit of the config; limits of single agents still apply.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct LimitArguments {
     /// Maximum cost of the run in US dollars, instead of the limit in the config. When it is
@@ -315,7 +315,8 @@ impl From<CwdContext> for Permission {
 }
 
 /// Commands other than a run. The arguments of a command are only built when it is parsed or
-/// described.
+/// described; a documentation comment on their struct would then replace the description of the
+/// command, so these structs have plain comments.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum CliCommand {
@@ -399,7 +400,7 @@ pub(crate) enum CliCommand {
     Man,
 }
 
-/// Arguments of `massgen models`.
+// Arguments of `massgen models`.
 #[derive(Args, Debug)]
 pub(crate) struct ModelsArguments {
     /// List only models whose name or vendor contains this text. Default: all models.
@@ -413,7 +414,7 @@ pub(crate) struct ModelsArguments {
     pub json: bool,
 }
 
-/// Arguments of `massgen doctor`.
+// Arguments of `massgen doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArguments {
     /// List the models of every endpoint of the team, with its API key. Default: no network
@@ -442,7 +443,7 @@ pub(crate) enum DockerCommand {
     Dockerfile,
 }
 
-/// Arguments of `massgen selftest`.
+// Arguments of `massgen selftest`.
 #[derive(Args, Debug)]
 pub(crate) struct SelftestArguments {
     /// Sandbox level to test: `overlay`, `namespaces`, `landlock`, or `auto` for the strongest
@@ -560,7 +561,7 @@ pub(crate) enum SessionsCommand {
     },
 }
 
-/// Arguments of `massgen diff`.
+// Arguments of `massgen diff`.
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
     /// The run or pipeline. Default: the newest one with a delivery.
@@ -578,7 +579,7 @@ pub(crate) struct DiffArguments {
     pub stat: bool,
 }
 
-/// Arguments of `massgen apply`.
+// Arguments of `massgen apply`.
 #[derive(Args, Debug)]
 pub(crate) struct ApplyArguments {
     /// The run or pipeline. Default: the newest one with a delivery.
@@ -618,7 +619,7 @@ pub(crate) enum HistoryModeArgument {
     Files,
 }
 
-/// Arguments of `massgen undo`.
+// Arguments of `massgen undo`.
 #[derive(Args, Debug)]
 pub(crate) struct UndoArguments {
     /// The run or pipeline. Default: the newest one with a delivery.
@@ -634,7 +635,7 @@ pub(crate) struct UndoArguments {
     pub force: bool,
 }
 
-/// Arguments of `massgen sessions prune`.
+// Arguments of `massgen sessions prune`.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PruneArguments {
     /// Remove what has not been used for this long: `12h`, `30d` or `2w`. Default: no age
@@ -659,7 +660,7 @@ fn parse_size(text: &str) -> Result<u64, &'static str> {
     size::bytes(&units).ok_or("expected a size, such as 500MiB or 5GiB")
 }
 
-/// Arguments of `massgen replay`.
+// Arguments of `massgen replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArguments {
     /// The run: a log directory, its name, a prefix of the name, or `last`.

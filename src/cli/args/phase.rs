@@ -22,7 +22,7 @@ impl From<PhaseArgument> for Phase {
     }
 }
 
-/// The phase in which a call is decided about.
+// The phase in which a call is decided about.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PhaseArguments {
     /// The phase. Default: coordination.

@@ -28,7 +28,7 @@ pub(crate) enum PipelineCommand {
     Reset(RoleArguments),
 }
 
-/// Arguments of `massgen pipeline roles`.
+// Arguments of `massgen pipeline roles`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct RolesArguments {
     /// Config of the pipeline. Default: the built-in roles.
@@ -39,7 +39,7 @@ pub(crate) struct RolesArguments {
     pub json: bool,
 }
 
-/// A pipeline to show.
+// A pipeline to show.
 #[derive(Args, Debug)]
 pub(crate) struct PipelineArguments {
     /// The pipeline: its name, a prefix of the name, or `last`. Default: the last one.
@@ -50,7 +50,7 @@ pub(crate) struct PipelineArguments {
     pub json: bool,
 }
 
-/// A role of a pipeline.
+// A role of a pipeline.
 #[derive(Args, Debug)]
 pub(crate) struct RoleArguments {
     /// The pipeline: its name, a prefix of the name, or `last`. Default: the last one.

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-/// The session that a run belongs to.
+// The session that a run belongs to.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SessionArguments {
     /// Continue the most recently used session of this directory: the agents know its turns,
@@ -16,7 +16,7 @@ pub(crate) struct SessionArguments {
     pub session_id: Option<String>,
 }
 
-/// How runs and interactive sessions are displayed.
+// How runs and interactive sessions are displayed.
 #[derive(Args, Clone, Copy, Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -21,7 +21,7 @@ pub(crate) enum SkillsCommand {
     },
 }
 
-/// The source of the skills.
+// The source of the skills.
 #[derive(Args, Debug)]
 pub(crate) struct SkillSourceArguments {
     /// Config whose `skills_directory` precedes the others. Default: only `~/.massgen/skills`,

@@ -36,6 +36,27 @@ fn a_flag_of_the_python_massgen_means_the_same() {
     check("--no-display task", "--plain task");
 }
 
+/// Checks that each command below `group` describes itself as the list of its group does.
+fn check_descriptions(mut group: clap::Command) {
+    // Builds the group, and the names and descriptions of its commands.
+    let _help = group.render_help();
+    for listed in group.get_subcommands() {
+        let mut command = listed.clone();
+        let _help = command.render_help();
+        let name = command.get_name().to_owned();
+        let text = |command: &clap::Command| command.get_about().map(ToString::to_string);
+        let long = |command: &clap::Command| command.get_long_about().map(ToString::to_string);
+        assert_eq!(text(listed), text(&command), "{name}");
+        assert_eq!(long(listed), long(&command), "{name}");
+        check_descriptions(command);
+    }
+}
+
+#[test]
+fn commands_describe_themselves_as_in_the_list_of_their_group() {
+    check_descriptions(CliArguments::command());
+}
+
 /// Parses the words after the program's name as a run.
 fn run_arguments(words: &[String]) -> Result<RunArguments, clap::Error> {
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use clap::Args;
 
-/// Arguments of `massgen web`.
+// Arguments of `massgen web`.
 #[derive(Args, Debug)]
 pub(crate) struct WebArguments {
     /// Config of a team: a YAML file, or `@examples/NAME` for a built-in one; may be repeated. The
