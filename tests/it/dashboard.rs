@@ -705,7 +705,7 @@ fn the_winner_is_marked_in_the_table_and_in_full() {
     let names = ["ann", "ben", "cid", "dee", "eve"];
     let agents = names.map(|name| {
         let candidate = if name == "ann" { "agent2" } else { "agent1" };
-        agent(name, "", &answer_replies("cats", candidate, 400))
+        agent(name, "", &answer_replies(name, candidate, 400))
     });
     let project = Project::new().config(&team(&agents, ""));
     let finished = on_terminal(project.args(["Cats or dogs?"])).success();
