@@ -18,6 +18,17 @@ pub enum LineSide {
     New,
 }
 
+impl LineSide {
+    /// Returns the sign before such a line in a unified diff.
+    pub fn sign(self) -> char {
+        match self {
+            LineSide::Both => ' ',
+            LineSide::Old => '-',
+            LineSide::New => '+',
+        }
+    }
+}
+
 /// A part in which two texts differ, with the context around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffHunk {

@@ -11,7 +11,7 @@ use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
 use crate::config::storage_path::{DELIVERIES, STATE_DIR};
-use crate::delivery::hunks::{LineSide, hunks};
+use crate::delivery::hunks::hunks;
 use crate::delivery::line_diff::LineDiff;
 use crate::delivery::patch_name::quote_patch_name;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -104,12 +104,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
         add(hunk.header());
         for (side, text) in &hunk.lines {
-            let sign = match side {
-                LineSide::Both => ' ',
-                LineSide::Old => '-',
-                LineSide::New => '+',
-            };
-            add(format!("{sign}{text}"));
+            add(format!("{}{text}", side.sign()));
         }
     }
 }

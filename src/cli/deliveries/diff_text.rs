@@ -52,15 +52,15 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRo
 pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
-        let (style, sign) = match side {
-            LineSide::Both => (TextStyle::Plain, ' '),
-            LineSide::Old => (TextStyle::Bad, '-'),
-            LineSide::New => (TextStyle::Good, '+'),
+        let style = match side {
+            LineSide::Both => TextStyle::Plain,
+            LineSide::Old => TextStyle::Bad,
+            LineSide::New => TextStyle::Good,
         };
         for (index, part) in text.split('\n').enumerate() {
             // A second part is the note that the line does not end with a newline.
             let line = if index == 0 {
-                format!("{sign}{}", escape_line(part))
+                format!("{}{}", side.sign(), escape_line(part))
             } else {
                 escape_line(part)
             };

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read as _};
 
 use serde_json::{Map, Value, json};
 
-use crate::delivery::hunks::{LineSide, hunks_in_context};
+use crate::delivery::hunks::hunks_in_context;
 use crate::delivery::line_diff::LineDiff;
 use crate::path::RelPath;
 use crate::prompts::untrusted_text::note;
@@ -38,12 +38,7 @@ pub(super) fn unified_diff(diff: &LineDiff<'_>, context_lines: usize, bytes_max:
     for hunk in hunks_in_context(diff, context_lines) {
         lines.push(&hunk.header());
         for (side, line) in hunk.lines {
-            let sign = match side {
-                LineSide::Both => ' ',
-                LineSide::Old => '-',
-                LineSide::New => '+',
-            };
-            for line in format!("{sign}{line}\n").lines() {
+            for line in format!("{}{line}\n", side.sign()).lines() {
                 lines.push(line);
             }
         }
