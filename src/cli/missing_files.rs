@@ -12,7 +12,7 @@ use crate::config::servers::{
 use crate::config::storage_path::StoragePath;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
-use crate::world::exec::agent_launcher::find_program;
+use crate::world::exec::agent_launcher::{MISSING_PROGRAM_HINT, find_program};
 use crate::world::io::files::{first_file, inspect};
 
 /// What the paths of files in MassGen's package begin with.
@@ -90,7 +90,7 @@ fn missing_program(server: &ServerConfig, path: &str) -> Option<MissingFile> {
         kind: MissingFileKind::Program,
         subject: subject(server),
         file: name.clone(),
-        hint: PROGRAM_HINT,
+        hint: MISSING_PROGRAM_HINT,
     })
 }
 
@@ -133,8 +133,6 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
 
 /// The variable with the directories of programs.
 const SEARCH_PATH: &str = "PATH";
-/// What to do about a missing program.
-const PROGRAM_HINT: &str = "install it, or set its absolute path in `command`";
 /// What to do about a missing file of a tool.
 const TOOL_HINT: &str = "correct the path; a relative one starts in the directory of the config";
 

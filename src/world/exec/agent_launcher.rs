@@ -182,6 +182,9 @@ impl AgentLauncher {
     }
 }
 
+/// What to do about a program that does not exist.
+pub const MISSING_PROGRAM_HINT: &str = "install it, or set its absolute path in `command`";
+
 /// Finds the program that `command` names, by its path or in the search path `path`.
 ///
 /// # Errors
@@ -202,7 +205,7 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
             Some(package) => error
                 .with_hint(format!("install it: npm install -g {package}"))
                 .with_hint("or set its path: `command: [/path/of/the/program]`"),
-            None => error.with_hint("install it, or set its absolute path in `command`"),
+            None => error.with_hint(MISSING_PROGRAM_HINT),
         });
     };
     let mut command_line = vec![executable.to_string()];
