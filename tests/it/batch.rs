@@ -722,7 +722,7 @@ fn a_missing_mention_in_a_task_names_no_other_file() {
     );
     assert!(!contains_word(&batch, "key.txt"), "{output}");
     assert!(!contains_word(&batch, "did you mean"), "{output}");
-    // The user who types the same is told what it probably means.
+    // If the user types the same mention, massgen suggests the path that it probably means.
     let typed = finished.then(["--config", "team.yaml", "--dry-run", &text]);
     let typed = typed.success();
     let stderr = typed.stderr();
