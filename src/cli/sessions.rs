@@ -1,6 +1,8 @@
 //! The `massgen sessions` commands: list, show, resume, fork, export, import, prune and delete
 //! sessions.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
 use crate::cli::args::session::SessionArguments;
@@ -14,7 +16,7 @@ use crate::cli::run::run as begin;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
-use crate::resume::{InterruptedRun, find_interrupted};
+use crate::resume::{InterruptedRun, find_interrupted_of};
 use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::reject_symlinks;
@@ -127,15 +129,12 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
     if all.is_empty() {
         output.note(&format!("no sessions in `{sessions}`"));
     }
+    let interrupted_runs = interrupted_runs(&all, host);
     for session in all {
-        let interrupted = interrupted_turn(&session, host);
+        let interrupted = interrupted_runs.get(&session.id());
         let line = match (session.last_turn(), form) {
-            (Ok(last), ReportFormat::Json) => {
-                json_row(&session, last.as_ref(), interrupted.as_ref())
-            }
-            (Ok(last), ReportFormat::Text) => {
-                text_row(&session, last.as_ref(), interrupted.as_ref())
-            }
+            (Ok(last), ReportFormat::Json) => json_row(&session, last.as_ref(), interrupted),
+            (Ok(last), ReportFormat::Text) => text_row(&session, last.as_ref(), interrupted),
             (Err(error), _) => {
                 output.warning(&format!("{error:#}"));
                 continue;
@@ -149,14 +148,17 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
     Ok(())
 }
 
-/// Returns the last turn of a session, if it was interrupted and can be resumed. The records of
-/// runs are read only if the session has a turn without a result; without readable records, nothing
-/// is known about it.
-fn interrupted_turn(session: &SessionDir, host: &Host) -> Option<InterruptedRun> {
-    if session.is_running() || !session.has_unsaved_turn() {
-        return None;
+/// Returns the interrupted runs of the sessions whose last turn can be resumed, by session. The
+/// records of runs are read only if a session has a turn without a result; without readable
+/// records, nothing is known about it.
+fn interrupted_runs(sessions: &[SessionDir], host: &Host) -> BTreeMap<String, InterruptedRun> {
+    let is_unsaved = |session: &&SessionDir| !session.is_running() && session.has_unsaved_turn();
+    let unsaved = sessions.iter().filter(is_unsaved);
+    let unsaved: BTreeSet<String> = unsaved.map(SessionDir::id).collect();
+    if unsaved.is_empty() {
+        return BTreeMap::new();
     }
-    find_interrupted(&logs_directory(host), Some(&session.id()), |_| true).unwrap_or_default()
+    find_interrupted_of(&logs_directory(host), unsaved).unwrap_or_default()
 }
 
 fn json_row(

@@ -2,7 +2,8 @@
 //! and decodes its log. A run that the user stopped is resumed from the event before that. It asks
 //! no model and repeats nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::Deserialize as _;
@@ -56,36 +57,79 @@ pub fn find_interrupted(
     session: Option<&str>,
     is_there: impl Fn(&str) -> bool,
 ) -> Result<Option<InterruptedRun>> {
-    let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
-    for run in runs.filter(RunDir::is_own) {
-        let (Some(metadata), Some(turn)) = (run.metadata(), run.turn_number()) else {
+    for run in own_runs(logs)? {
+        let Some((metadata, turn)) = run.metadata().zip(run.turn_number()) else {
             continue;
         };
         if session.is_some_and(|session| session != metadata.session_id) {
             continue;
         }
-        let state = run.state();
-        let cause = match state.status {
-            RunStatus::Ended if was_stopped(state.status_file.as_ref()) => {
-                InterruptionCause::Stopped
-            }
-            RunStatus::Ended => return Ok(None),
-            RunStatus::Interrupted => InterruptionCause::Killed,
-            RunStatus::Running => continue,
-        };
-        if is_there(&metadata.session_id) && run.manifest().is_ok() {
-            return Ok(Some(InterruptedRun {
-                run,
-                metadata,
-                turn,
-                cause,
-            }));
-        }
-        if cause == InterruptionCause::Stopped {
-            return Ok(None);
+        if let ControlFlow::Break(interrupted) = inspect_run(run, metadata, turn, &is_there) {
+            return Ok(interrupted);
         }
     }
     Ok(None)
+}
+
+/// Returns the last run in `logs` of each of these sessions, if it was interrupted or stopped by the
+/// user, by session. The records of a run are read once.
+pub fn find_interrupted_of(
+    logs: &AbsPath,
+    mut sessions: BTreeSet<String>,
+) -> Result<BTreeMap<String, InterruptedRun>> {
+    let mut interrupted = BTreeMap::new();
+    for run in own_runs(logs)? {
+        if sessions.is_empty() {
+            break;
+        }
+        let Some((metadata, turn)) = run.metadata().zip(run.turn_number()) else {
+            continue;
+        };
+        let session = metadata.session_id.clone();
+        if sessions.contains(&session)
+            && let ControlFlow::Break(last_run) = inspect_run(run, metadata, turn, |_| true)
+        {
+            sessions.remove(&session);
+            interrupted.extend(last_run.map(|run| (session, run)));
+        }
+    }
+    Ok(interrupted)
+}
+
+/// Returns the runs in `logs` whose records were not copied along with the project, the newest
+/// first.
+fn own_runs(logs: &AbsPath) -> Result<impl Iterator<Item = RunDir>> {
+    let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
+    Ok(runs.filter(RunDir::is_own))
+}
+
+/// Breaks with what a run says about its session if it is the last one: whether it was interrupted.
+/// Continues if an older run of the session says that.
+fn inspect_run(
+    run: RunDir,
+    metadata: RecordedRunMetadata,
+    turn: u32,
+    is_there: impl Fn(&str) -> bool,
+) -> ControlFlow<Option<InterruptedRun>> {
+    let state = run.state();
+    let cause = match state.status {
+        RunStatus::Ended if was_stopped(state.status_file.as_ref()) => InterruptionCause::Stopped,
+        RunStatus::Ended => return ControlFlow::Break(None),
+        RunStatus::Interrupted => InterruptionCause::Killed,
+        RunStatus::Running => return ControlFlow::Continue(()),
+    };
+    if is_there(&metadata.session_id) && run.manifest().is_ok() {
+        return ControlFlow::Break(Some(InterruptedRun {
+            run,
+            metadata,
+            turn,
+            cause,
+        }));
+    }
+    match cause {
+        InterruptionCause::Stopped => ControlFlow::Break(None),
+        InterruptionCause::Killed => ControlFlow::Continue(()),
+    }
 }
 
 /// Returns whether a run with this `status.json` ended because the user stopped it.
