@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::shell_words::quote_word;
 
@@ -49,9 +50,7 @@ impl QueueCommands {
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Other queues\" in docs/batch.md for an example")
         };
-        let commands: Self = serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
-            commands_error(error.without_snippet().to_string())
-        })?;
+        let commands: Self = read_typed(text).map_err(|error| commands_error(error.to_string()))?;
         for (key, line, part) in [
             ("submit", &commands.submit, SCRIPT),
             ("cancel", &commands.cancel, ID),

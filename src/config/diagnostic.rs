@@ -90,6 +90,15 @@ impl Diagnostic {
     }
 }
 
+/// Returns the line and column of a byte of `text`, both from 1; the column counts characters.
+pub(super) fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
+    let text_before = text.get(..byte).unwrap_or(text);
+    let line = text_before.matches('\n').count().saturating_add(1);
+    let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = text_before.get(start..).unwrap_or("").chars().count();
+    (line, column.saturating_add(1))
+}
+
 /// The text that findings refer to, under the name by which the user knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigSource {
@@ -109,15 +118,6 @@ impl ConfigSource {
     /// Returns the text, without keys.
     pub fn text(&self) -> &str {
         &self.text
-    }
-
-    /// Returns the line and column of a byte, both from 1; the column counts characters.
-    fn line_and_column(&self, byte: usize) -> (usize, usize) {
-        let text_before = self.text.get(..byte).unwrap_or(&self.text);
-        let line = text_before.matches('\n').count().saturating_add(1);
-        let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
-        let column = text_before.get(start..).unwrap_or("").chars().count();
-        (line, column.saturating_add(1))
     }
 
     /// Returns the line that contains `span`, and the span within it; `None` if the line is too
@@ -152,7 +152,7 @@ pub fn render(source: &ConfigSource, diagnostics: &[Diagnostic]) -> String {
 pub fn render_lines(source: &ConfigSource, diagnostics: &[Diagnostic]) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         let position = diagnostic.span.as_ref().map(|span| {
-            let (line, column) = source.line_and_column(span.start);
+            let (line, column) = line_and_column(&source.text, span.start);
             format!(":{line}:{column}")
         });
         let more = match diagnostic.repeats {
@@ -188,7 +188,7 @@ fn row_json(source: &ConfigSource, diagnostic: &Diagnostic) -> Value {
     let position = diagnostic
         .span
         .as_ref()
-        .map(|span| source.line_and_column(span.start));
+        .map(|span| line_and_column(&source.text, span.start));
     json!({
         "message": diagnostic.message,
         "location": if diagnostic.key.is_empty() { "root" } else { &diagnostic.key },
@@ -211,7 +211,7 @@ fn group<'a>(source: &'a ConfigSource, diagnostic: &'a Diagnostic) -> Group<'a> 
         let (line, position) = source.line_of(span)?;
         let annotation = AnnotationKind::Primary.span(position);
         let snippet = Snippet::source(line)
-            .line_start(source.line_and_column(span.start).0)
+            .line_start(line_and_column(&source.text, span.start).0)
             .path(source.name.as_str());
         Some(snippet.annotation(annotation.label(diagnostic.expected.as_deref())))
     });
@@ -238,7 +238,7 @@ fn origin<'a>(source: &'a ConfigSource, diagnostic: &Diagnostic) -> SourceOrigin
     let origin = SourceOrigin::path(source.name.as_str());
     match &diagnostic.span {
         Some(span) => {
-            let (line, column) = source.line_and_column(span.start);
+            let (line, column) = line_and_column(&source.text, span.start);
             origin.line(line).char_column(column)
         }
         None => origin,

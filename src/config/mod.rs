@@ -55,6 +55,7 @@ pub mod keys;
 pub mod lookup;
 pub mod model_family;
 pub mod yaml;
+pub mod typed_yaml;
 mod orchestrator;
 pub mod permissions;
 pub mod storage_path;

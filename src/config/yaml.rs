@@ -20,6 +20,36 @@ pub const DEPTH_MAX: usize = 32;
 /// The maximum size of all scalars, with aliases expanded, in bytes.
 const SCALAR_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// What a text may contain at most.
+#[derive(Clone, Copy, Debug)]
+pub struct YamlLimits {
+    /// Scalars, lists and mappings, with aliases expanded.
+    pub nodes: usize,
+    /// Aliases (`*name`).
+    pub aliases: usize,
+    /// Levels of nesting.
+    pub depth: usize,
+    /// The size of all scalars, with aliases expanded, in bytes.
+    pub scalar_bytes: usize,
+}
+
+impl YamlLimits {
+    /// The limits for configs, which may come from strangers.
+    pub const CONFIG: Self = Self {
+        nodes: NODES_MAX,
+        aliases: ALIASES_MAX,
+        depth: DEPTH_MAX,
+        scalar_bytes: SCALAR_BYTES_MAX,
+    };
+    /// The limits for files that massgen wrote or that a user names, such as recordings.
+    pub const RECORD: Self = Self {
+        nodes: 250_000,
+        aliases: ALIASES_MAX,
+        depth: 2 * DEPTH_MAX,
+        scalar_bytes: 64 * 1024 * 1024,
+    };
+}
+
 /// A value and its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YamlNode {
@@ -175,29 +205,34 @@ pub fn decode(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// Parses a text into a tree, within the limits of this module.
+/// Parses the text of a config into a tree.
 pub fn parse(text: &str) -> Result<YamlNode, Box<Diagnostic>> {
+    parse_within(text, &YamlLimits::CONFIG)
+}
+
+/// Parses a text into a tree, within `limits`.
+pub fn parse_within(text: &str, limits: &YamlLimits) -> Result<YamlNode, Box<Diagnostic>> {
     let options = serde_yaml::options! {
         strict_booleans: true,
         leading_zero_numbers_as_strings: true,
         budget: serde_yaml::budget! {
-            max_nodes: NODES_MAX,
-            max_aliases: ALIASES_MAX,
+            max_nodes: limits.nodes,
+            max_aliases: limits.aliases,
             enforce_alias_anchor_ratio: false,
-            max_depth: DEPTH_MAX,
-            max_total_scalar_bytes: SCALAR_BYTES_MAX,
+            max_depth: limits.depth,
+            max_total_scalar_bytes: limits.scalar_bytes,
             max_documents: 1,
         },
     };
     match serde_yaml::from_str_with_options::<Spanned<RawYaml>>(text, options) {
         Ok(raw) => Ok(build_node(raw, text)),
-        Err(error) => Err(Box::new(syntax_error(&error, text))),
+        Err(error) => Err(Box::new(syntax_error(&error, text, limits))),
     }
 }
 
 /// Returns the parser's message about invalid YAML, with its location. Exceeded limits and
 /// duplicate keys get messages of our own.
-fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
+fn syntax_error(error: &serde_yaml::Error, text: &str, limits: &YamlLimits) -> Diagnostic {
     let error = error.without_snippet();
     let cause = root_cause(error);
     let (message, hint) = if is_second_document(cause) {
@@ -206,7 +241,10 @@ fn syntax_error(error: &serde_yaml::Error, text: &str) -> Diagnostic {
             "remove what follows the second `---`, or put it in a file of its own".to_owned(),
         )
     } else if let serde_yaml::Error::Budget { .. } = cause {
-        let limits = format!("{NODES_MAX} values, {ALIASES_MAX} aliases and {DEPTH_MAX} levels");
+        let limits = format!(
+            "{} values, {} aliases and {} levels",
+            limits.nodes, limits.aliases, limits.depth
+        );
         (
             "the YAML is too large, too deep, or its aliases make it so".to_owned(),
             format!("at most {limits} are read"),

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::backend::scripted::transcript::{any_text, latest_texts};
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest};
+use crate::config::typed_yaml::{YamlReadError, read_typed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::StopReason;
 use crate::path::AbsPath;
@@ -83,11 +84,8 @@ pub(crate) enum RecordingEnd {
 impl ScriptedReplies {
     /// Parses a script file. `name` is its name in errors.
     pub(crate) fn parse(text: &str, name: &str, cwd: &AbsPath) -> Result<Self> {
-        let list: Self = serde_yaml::from_str(text).map_err(|error| {
-            malformed_script(format!(
-                "the script `{name}` is malformed: {}",
-                error.without_snippet()
-            ))
+        let list: Self = read_typed(text).map_err(|error| {
+            malformed_script(format!("the script `{name}` is malformed: {error}"))
         })?;
         list.with_cwd(cwd)
     }
@@ -95,11 +93,10 @@ impl ScriptedReplies {
     /// Parses a recording that massgen wrote: verbatim, and as far as it is complete. A truncated
     /// recording may be cut in its last reply.
     pub(crate) fn parse_recording(text: &str, name: &str) -> Result<(Self, RecordingEnd)> {
-        let malformed = |error: serde_yaml::Error| {
-            let what = error.without_snippet();
-            malformed_script(format!("the recording `{name}` is malformed: {what}"))
+        let malformed = |error: YamlReadError| {
+            malformed_script(format!("the recording `{name}` is malformed: {error}"))
         };
-        let fault = match serde_yaml::from_str(text) {
+        let fault = match read_typed(text) {
             Ok(list) => return Ok((list, RecordingEnd::Whole)),
             Err(error) => malformed(error),
         };
@@ -108,7 +105,7 @@ impl ScriptedReplies {
         let list = if text.ends_with('\n') && has_replies(lines) {
             return Err(fault);
         } else if has_replies(lines) {
-            serde_yaml::from_str(lines).map_err(malformed)?
+            read_typed(lines).map_err(malformed)?
         } else {
             Self::default()
         };

@@ -221,12 +221,12 @@ fn a_malformed_script_is_named_with_the_place() {
     ];
     insta::assert_snapshot!(lines.join("\n"), @"
     the script has no replies
-    the script `s.yaml` is malformed: unknown field `reply`, expected one of replies at line 1, column 1
-    the script `s.yaml` is malformed: unknown field `txt`, expected one of when, reasoning, text, calls, usage, stop, error, cut, delay_ms, chunk_delay_ms, repeat at line 2, column 5
-    the script `s.yaml` is malformed: unknown field `containing`, expected one of contains, system, last, offers, lacks at line 2, column 12
-    the script `s.yaml` is malformed: missing field `name` at line 2, column 14
-    the script `s.yaml` is malformed: unknown variant `soon`, expected one of done, length, filtered, paused at line 2, column 11
-    the script `s.yaml` is malformed: unclosed bracket '[' at line 1, column 10
+    the script `s.yaml` is malformed: unknown field `reply`, expected `replies` at line 1, column 1
+    the script `s.yaml` is malformed: unknown field `txt`, expected one of `when`, `reasoning`, `text`, `calls`, `usage`, `stop`, `error`, `cut`, `delay_ms`, `chunk_delay_ms`, `repeat` at line 2, column 5
+    the script `s.yaml` is malformed: unknown field `containing`, expected one of `contains`, `system`, `last`, `offers`, `lacks` at line 2, column 12
+    the script `s.yaml` is malformed: missing field `name` at line 2, column 13
+    the script `s.yaml` is malformed: unknown variant `soon`, expected one of `done`, `length`, `filtered`, `paused` at line 2, column 11
+    the script `s.yaml` is malformed: not valid YAML: unclosed bracket '[' at line 1, column 10
     ");
 
     let inline = json!([{"text": "fine"}, {"calls": [{"name": 3}]}]);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::config::kubernetes::is_object_name;
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 
@@ -158,9 +159,7 @@ impl KubernetesSettings {
             Error::new(ErrorKind::Usage, message)
                 .with_hint("see \"Kubernetes\" in docs/batch.md for an example")
         };
-        let settings: Self = serde_yaml::from_str(text).map_err(|error: serde_yaml::Error| {
-            settings_error(error.without_snippet().to_string())
-        })?;
+        let settings: Self = read_typed(text).map_err(|error| settings_error(error.to_string()))?;
         match settings.fault() {
             None => Ok(settings),
             Some(why) => Err(settings_error(why)),

@@ -7,6 +7,7 @@ use crate::cli::output::CliOutput;
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::world::store::batches::{BatchDir, BatchRecord};
@@ -62,8 +63,7 @@ fn with_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
         Error::new(ErrorKind::Config, message)
     };
     let text = String::from_utf8_lossy(&text);
-    let mut config: Value = serde_yaml::from_str(&text)
-        .map_err(|error: serde_yaml::Error| unusable(error.without_snippet().to_string()))?;
+    let mut config: Value = read_typed(&text).map_err(|error| unusable(error.to_string()))?;
     let mapping = config
         .as_object_mut()
         .ok_or_else(|| unusable("it is not a mapping".to_owned()))?;

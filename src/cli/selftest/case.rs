@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::embedded_file::{EmbeddedFile, embedded_file};
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
@@ -147,7 +148,7 @@ struct CaseEntry {
 pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
     for file in LISTS {
-        let list: CaseList = serde_yaml::from_str(&file.text()?)
+        let list: CaseList = read_typed(&file.text()?)
             .map_err(|error| Error::bug("invalid list of cases").with_source(error))?;
         let (class, expect, phase) = (&list.class, list.expect, list.phase);
         let case = |listed: CaseEntry| listed.into_case(class, expect, phase);

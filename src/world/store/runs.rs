@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
+use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::id::AgentId;
@@ -192,17 +193,14 @@ impl RunDir {
             }
         };
         let text = String::from_utf8_lossy(&bytes);
-        serde_yaml::from_str(&text).map_err(|error: serde_yaml::Error| {
-            let error = error.without_snippet();
-            cannot(&format!("its `replay.yaml` is damaged: {error}"))
-        })
+        read_typed(&text).map_err(|error| cannot(&format!("its `replay.yaml` is damaged: {error}")))
     }
 
     /// Reads what the run was started with; `None` if there is no readable record of it.
     pub fn metadata(&self) -> Option<RecordedRunMetadata> {
         let bytes =
             file::read_regular_capped(&self.turn().join(METADATA), SUMMARY_BYTES_MAX).ok()??;
-        serde_yaml::from_str(&String::from_utf8_lossy(&bytes)).ok()
+        read_typed(&String::from_utf8_lossy(&bytes)).ok()
     }
 
     /// Reads the limits in force; `None` if its records do not have them.

@@ -164,6 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::config::typed_yaml::read_typed;
 
     /// Generates text with many characters that YAML and JSON disagree about.
     fn text() -> impl Strategy<Value = String> {
@@ -221,7 +222,7 @@ mod tests {
             prop_assume!(is_plain(&value));
             let line = on_one_line(&json!({"v": value}));
             prop_assert!(!line.contains('\n'));
-            let read: Value = serde_yaml::from_str(&format!("- {line}\n")).unwrap();
+            let read: Value = read_typed(&format!("- {line}\n")).unwrap();
             prop_assert_eq!(&read[0]["v"], &value);
         }
     }
