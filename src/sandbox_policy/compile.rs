@@ -31,7 +31,7 @@ pub struct CommandContext {
     /// The network access.
     pub network: NetworkAccess,
     /// Where changes to writable paths go at level `overlay`.
-    pub written: WriteTarget,
+    pub write_target: WriteTarget,
     /// The identity of each directory when grants were opened there.
     pub identities: BTreeMap<AbsPath, FileIdentity>,
     /// Existing paths that no command may change.
@@ -82,49 +82,49 @@ pub enum SandboxPolicyError {
 pub fn compile(
     manager: &PathPermissionManager,
     level: SandboxLevel,
-    facts: CommandContext,
+    context: CommandContext,
 ) -> Result<SandboxPolicy, SandboxPolicyError> {
     if level == SandboxLevel::Unavailable {
         return Err(SandboxPolicyError::NothingEnforces);
     }
-    if facts.program.is_empty() {
+    if context.program.is_empty() {
         return Err(SandboxPolicyError::NoProgram);
     }
     let open_paths = accessible_paths(manager, level);
-    let hidden_list = hidden_paths(manager, facts.hidden);
-    if !facts.dir.is_within(&facts.home) && !is_open(&facts.dir, &open_paths, &hidden_list) {
-        return Err(SandboxPolicyError::DirectoryNotAccessible { dir: facts.dir });
+    let hidden_paths = hidden_paths(manager, context.hidden);
+    if !context.dir.is_within(&context.home) && !is_open(&context.dir, &open_paths, &hidden_paths) {
+        return Err(SandboxPolicyError::DirectoryNotAccessible { dir: context.dir });
     }
-    let layers = overlay_layers(manager, level, &open_paths, facts.written)?;
+    let layers = overlay_layers(manager, level, &open_paths, context.write_target)?;
     let is_writable = |path: &AbsPath| {
         let deepest = deepest_accessible(path, &open_paths);
         deepest.is_some_and(|opening| opening.permission == Permission::Write)
     };
-    let masked = facts.masked.into_iter().filter(is_writable).collect();
-    let toolchains = facts.toolchains.into_iter();
-    let is_apart = |toolchain: &AbsPath| {
+    let masked = context.masked.into_iter().filter(is_writable).collect();
+    let toolchains = context.toolchains.into_iter();
+    let is_outside_grants = |toolchain: &AbsPath| {
         let touches = |path: &AbsPath| toolchain.is_within(path) || path.is_within(toolchain);
-        let mut decided = open_paths
+        let mut named_paths = open_paths
             .iter()
             .map(|opening| &opening.path)
-            .chain(&hidden_list);
-        !decided.any(touches)
+            .chain(&hidden_paths);
+        !named_paths.any(touches)
     };
     Ok(SandboxPolicy {
         level,
-        identities: facts.identities,
+        identities: context.identities,
         masked,
         layers,
-        toolchains: toolchains.filter(is_apart).collect(),
-        hidden: hidden_list,
+        toolchains: toolchains.filter(is_outside_grants).collect(),
+        hidden: hidden_paths,
         open: open_paths,
-        home: facts.home,
-        scratch: facts.scratch,
-        dir: facts.dir,
-        network: facts.network,
-        env: facts.env,
-        limits: facts.limits,
-        program: facts.program,
+        home: context.home,
+        scratch: context.scratch,
+        dir: context.dir,
+        network: context.network,
+        env: context.env,
+        limits: context.limits,
+        program: context.program,
     })
 }
 
@@ -169,9 +169,9 @@ fn effective_permission(
     level: SandboxLevel,
 ) -> Permission {
     let is_tree = grant.scope == GrantScope::Tree;
-    let is_massgens = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
+    let is_own_directory = matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
     let is_writable = manager.allows(&grant.root, Permission::Write);
-    if is_writable && is_tree && (level != SandboxLevel::Landlock || is_massgens) {
+    if is_writable && is_tree && (level != SandboxLevel::Landlock || is_own_directory) {
         Permission::Write
     } else {
         Permission::Read
@@ -179,20 +179,21 @@ fn effective_permission(
 }
 
 /// Returns the unreadable paths among those that the grants name: their roots, which may be inside
-/// another open tree, and what they hide; plus the paths in `found`.
-fn hidden_paths(manager: &PathPermissionManager, found: Vec<AbsPath>) -> Vec<AbsPath> {
-    let of_grant = |grant: &Grant| {
-        let paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
-        let named_paths = std::iter::once(grant.root.clone()).chain(paths);
+/// another open tree, and what they hide; plus the `other_hidden` paths.
+fn hidden_paths(manager: &PathPermissionManager, other_hidden: Vec<AbsPath>) -> Vec<AbsPath> {
+    let paths_of_grant = |grant: &Grant| {
+        let hidden_paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
+        let named_paths = std::iter::once(grant.root.clone()).chain(hidden_paths);
         named_paths.collect::<Vec<RealPath>>()
     };
-    let closed = manager
+    let hidden_by_grants = manager
         .grants()
         .iter()
-        .flat_map(of_grant)
-        .filter(|path| !manager.allows(path, Permission::Read));
-    let closed_paths: BTreeSet<AbsPath> = closed.map(|path| path.to_abs()).chain(found).collect();
-    closed_paths.into_iter().collect()
+        .flat_map(paths_of_grant)
+        .filter(|path| !manager.allows(path, Permission::Read))
+        .map(|path| path.to_abs());
+    let hidden_paths: BTreeSet<AbsPath> = hidden_by_grants.chain(other_hidden).collect();
+    hidden_paths.into_iter().collect()
 }
 
 /// Returns the overlay layers of writable paths. Only an agent's own workspace is written to
@@ -201,20 +202,20 @@ fn overlay_layers(
     manager: &PathPermissionManager,
     level: SandboxLevel,
     open: &[AccessiblePath],
-    written: WriteTarget,
+    write_target: WriteTarget,
 ) -> Result<Vec<OverlayLayer>, SandboxPolicyError> {
-    let (SandboxLevel::Overlay, WriteTarget::Layers(sources)) = (level, written) else {
+    let (SandboxLevel::Overlay, WriteTarget::Layers(candidates)) = (level, write_target) else {
         return Ok(Vec::new());
     };
-    let is_written = |path: &AbsPath| {
+    let is_writable = |path: &AbsPath| {
         let mut writable = open
             .iter()
             .filter(|opening| opening.permission == Permission::Write);
         writable.any(|opening| opening.path == *path)
     };
-    let layers: Vec<OverlayLayer> = sources
+    let layers: Vec<OverlayLayer> = candidates
         .into_iter()
-        .filter(|layer| is_written(&layer.root))
+        .filter(|layer| is_writable(&layer.root))
         .collect();
     let workspaces: BTreeSet<AbsPath> = manager
         .grants()
@@ -240,8 +241,8 @@ fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
     let Some(deepest) = deepest_accessible(dir, open) else {
         return false;
     };
-    let closes = |path: &AbsPath| dir.is_within(path) && path.is_within(&deepest.path);
-    !hidden.iter().any(closes)
+    let hides_dir = |path: &AbsPath| dir.is_within(path) && path.is_within(&deepest.path);
+    !hidden.iter().any(hides_dir)
 }
 
 /// Returns the accessible path that applies to `path`, the deepest one.
@@ -299,7 +300,7 @@ mod tests {
         }
     }
 
-    fn facts(dir: &str) -> CommandContext {
+    fn context(dir: &str) -> CommandContext {
         CommandContext {
             dir: abs(dir),
             home: abs("/s/home"),
@@ -308,7 +309,7 @@ mod tests {
             env: BTreeMap::new(),
             limits: ResourceLimits::default(),
             network: NetworkAccess::None,
-            written: WriteTarget::Layers(vec![layer("/p")]),
+            write_target: WriteTarget::Layers(vec![layer("/p")]),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
@@ -327,7 +328,7 @@ mod tests {
         compile(
             &PathPermissionManager::new(grants, phase),
             level,
-            facts(&dir),
+            context(&dir),
         )
     }
 
@@ -522,28 +523,28 @@ mod tests {
         );
         let manager = PathPermissionManager::new(writable(), Phase::Final);
         let with = |edit: fn(&mut CommandContext)| {
-            let mut facts = facts("/p/.massgen/ws");
-            edit(&mut facts);
-            compile(&manager, SandboxLevel::Overlay, facts).map(|policy| policy.dir)
+            let mut context = context("/p/.massgen/ws");
+            edit(&mut context);
+            compile(&manager, SandboxLevel::Overlay, context).map(|policy| policy.dir)
         };
         assert_eq!(with(|_| ()), Ok(abs("/p/.massgen/ws")));
         assert_eq!(
-            with(|facts| facts.program.clear()),
+            with(|context| context.program.clear()),
             Err(SandboxPolicyError::NoProgram)
         );
         let root = abs("/p");
         assert_eq!(
-            with(|facts| facts.written = WriteTarget::Layers(Vec::new())),
+            with(|context| context.write_target = WriteTarget::Layers(Vec::new())),
             Err(SandboxPolicyError::NoLayer { root })
         );
         for dir in ["/", "/q", "/p/.massgen", "/p/.massgen/other"] {
-            let policy = compile(&manager, SandboxLevel::Overlay, facts(dir));
+            let policy = compile(&manager, SandboxLevel::Overlay, context(dir));
             assert_eq!(
                 policy,
                 Err(SandboxPolicyError::DirectoryNotAccessible { dir: abs(dir) })
             );
         }
-        assert!(compile(&manager, SandboxLevel::Overlay, facts("/p/src")).is_ok());
+        assert!(compile(&manager, SandboxLevel::Overlay, context("/p/src")).is_ok());
     }
 
     #[test]
@@ -555,7 +556,7 @@ mod tests {
         ];
         let masked = || CommandContext {
             masked: vec![abs("/p/.git"), abs("/r/.git"), abs("/elsewhere")],
-            ..facts("/p")
+            ..context("/p")
         };
         let manager = |phase| PathPermissionManager::new(grants.clone(), phase);
         let masked_in = |phase| {
@@ -576,7 +577,7 @@ mod tests {
                 abs("/h/.cargo/bin"),
                 abs("/h/keys/bin"),
             ],
-            ..facts("/p")
+            ..context("/p")
         };
         let closed = grant("/h/keys", GrantKind::Context, Permission::Read);
         let grants = vec![workspace(), project(Permission::Read), closed];

@@ -94,7 +94,7 @@ impl Room {
             env: BTreeMap::from(env),
             limits: ResourceLimits::default(),
             network: NetworkAccess::None,
-            written: WriteTarget::Layers(vec![layer]),
+            write_target: WriteTarget::Layers(vec![layer]),
             masked: vec![self.path("project/.git")],
             hidden: Vec::new(),
             identities: ["ws", "read", "project"]

@@ -113,7 +113,7 @@ impl CommandFixture {
                 ..ResourceLimits::default()
             },
             network: NetworkAccess::None,
-            written: WriteTarget::Layers(vec![OverlayLayer {
+            write_target: WriteTarget::Layers(vec![OverlayLayer {
                 root: self.path("project"),
                 upper: self.path("upper"),
                 work: self.path("work"),

@@ -133,7 +133,7 @@ pub(super) fn compile_policy(
     let masked_paths = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
     let facts = CommandContext {
         identities,
-        written: WriteTarget::Overlay,
+        write_target: WriteTarget::Overlay,
         masked: masked_paths
             .into_iter()
             .chain(closed_paths.masked)

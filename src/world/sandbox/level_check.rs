@@ -214,7 +214,7 @@ impl LevelCheckDirectories {
                 ..ResourceLimits::default()
             },
             network: NetworkAccess::None,
-            written: WriteTarget::Layers(vec![self.layer.clone()]),
+            write_target: WriteTarget::Layers(vec![self.layer.clone()]),
             identities: BTreeMap::new(),
             masked: vec![self.root.join("project/.git")],
             hidden: Vec::new(),

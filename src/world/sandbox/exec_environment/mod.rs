@@ -292,7 +292,7 @@ impl ExecEnvironment {
             env,
             limits: self.0.config.limits,
             network: network_access,
-            written: WriteTarget::Layers(Vec::new()),
+            write_target: WriteTarget::Layers(Vec::new()),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
