@@ -21,7 +21,7 @@ use crate::world::sys::state_files::exclusive_lock::{CHECKS_TIME_MAX, try_lock_e
 use crate::world::sys::state_files::{file_error, random_digits};
 
 /// The mode bits by which other users may read or change a file.
-const OTHERS: u32 = 0o066;
+const OTHERS_ACCESS: u32 = 0o066;
 /// The mode bit by which all users may change a file.
 const WORLD_WRITABLE: u32 = 0o002;
 /// The mode bits of permissions, without setuid, setgid and the sticky bit.
@@ -49,18 +49,18 @@ pub(crate) enum FileDurability {
 /// An open file that is read from its beginning.
 pub(crate) type FileReader = BufReader<File>;
 
-/// Returns the type of the file at `path`; symlinks are followed.
-pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
-    fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
-}
-
-/// Why a file must not hold a secret.
+/// Why a file must not hold a secret, or cannot be trusted as the user's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecretExposure {
     /// Its mode lets other users read or change it.
     OpenToOthers,
     /// Another user owns it, and may read and change it at any time.
     OfAnotherUser,
+}
+
+/// Returns the type of the file at `path`; symlinks are followed.
+pub(crate) fn kind(path: &AbsPath) -> io::Result<fs::FileType> {
+    fs::metadata(path.as_path()).map(|metadata| metadata.file_type())
 }
 
 /// Returns the size in bytes of the file at `path`; symlinks are followed.
@@ -75,11 +75,11 @@ pub(crate) fn read_secret_capped(
     bytes_max: u64,
 ) -> io::Result<std::result::Result<Option<Vec<u8>>, SecretExposure>> {
     let file = open_named(path)?;
-    let found = file.metadata()?;
-    let exposure = find_exposure(&found, OTHERS, &[geteuid().as_raw()]);
-    match exposure.filter(|_| found.is_file()) {
+    let metadata = file.metadata()?;
+    let exposure = find_exposure(&metadata, OTHERS_ACCESS, &[geteuid().as_raw()]);
+    match exposure.filter(|_| metadata.is_file()) {
         Some(exposure) => Ok(Err(exposure)),
-        None => read_to_limit(file, bytes_max).map(Ok),
+        None => read_open_capped(file, bytes_max).map(Ok),
     }
 }
 
@@ -90,21 +90,22 @@ pub(crate) fn read_own_capped(
     bytes_max: u64,
 ) -> io::Result<std::result::Result<Option<Vec<u8>>, SecretExposure>> {
     let file = open_regular(path)?;
-    match find_exposure(
-        &file.metadata()?,
-        WORLD_WRITABLE,
-        &[geteuid().as_raw(), ROOT],
-    ) {
+    let owners = [geteuid().as_raw(), ROOT];
+    match find_exposure(&file.metadata()?, WORLD_WRITABLE, &owners) {
         Some(exposure) => Ok(Err(exposure)),
-        None => read_to_limit(file, bytes_max).map(Ok),
+        None => read_open_capped(file, bytes_max).map(Ok),
     }
 }
 
 /// Checks whether a file has one of the `forbidden` mode bits, or an owner who is not in `owners`.
-fn find_exposure(found: &fs::Metadata, forbidden: u32, owners: &[u32]) -> Option<SecretExposure> {
-    if found.permissions().mode() & forbidden != 0 {
+fn find_exposure(
+    metadata: &fs::Metadata,
+    forbidden: u32,
+    owners: &[u32],
+) -> Option<SecretExposure> {
+    if metadata.permissions().mode() & forbidden != 0 {
         Some(SecretExposure::OpenToOthers)
-    } else if owners.contains(&found.uid()) {
+    } else if owners.contains(&metadata.uid()) {
         None
     } else {
         Some(SecretExposure::OfAnotherUser)
@@ -131,12 +132,12 @@ pub(crate) fn exists(path: &AbsPath) -> bool {
 
 /// Returns whether `path` itself is a symlink.
 pub(crate) fn is_link(path: &AbsPath) -> bool {
-    fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_symlink())
+    fs::symlink_metadata(path.as_path()).is_ok_and(|metadata| metadata.is_symlink())
 }
 
 /// Returns whether `path` itself is a directory: a symlink could lead anywhere.
 pub(crate) fn is_directory(path: &AbsPath) -> bool {
-    fs::symlink_metadata(path.as_path()).is_ok_and(|found| found.is_dir())
+    fs::symlink_metadata(path.as_path()).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// Returns whether the process may read `path`.
@@ -158,7 +159,7 @@ pub(crate) fn open(path: &AbsPath) -> io::Result<FileReader> {
 /// an error, because it would block until something writes to it; a pipe that the process was
 /// given, as `/dev/stdin` or by the shell as `/dev/fd/63`, is read to its end.
 pub(crate) fn read_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    read_to_limit(open_named(path)?, bytes_max)
+    read_open_capped(open_named(path)?, bytes_max)
 }
 
 /// Opens a path that the user named, to read from it; as with [`read_capped`], a named pipe is an
@@ -193,27 +194,27 @@ fn is_own_descriptor(path: &AbsPath) -> bool {
 
 /// Returns whether `path` names a file that the process has open, or one of its output streams.
 fn is_own_output(path: &AbsPath) -> bool {
-    let is = |stream: &&str| path.as_path() == Path::new(*stream);
-    is_own_descriptor(path) || OWN_OUTPUT_STREAMS.iter().any(is)
+    let is_stream = |stream: &&str| path.as_path() == Path::new(*stream);
+    is_own_descriptor(path) || OWN_OUTPUT_STREAMS.iter().any(is_stream)
 }
 
 /// Returns whether a process locks `path`, as it does while it writes to it; an unreadable file
 /// counts as not locked. No process that tries to lock it meanwhile fails.
 pub(crate) fn is_locked(path: &AbsPath) -> bool {
-    let tried = open_regular(path).map(|file| file.try_lock_shared());
-    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
+    let lock_result = open_regular(path).map(|file| file.try_lock_shared());
+    matches!(lock_result, Ok(Err(TryLockError::WouldBlock)))
 }
 
 /// Returns whether the regular file at `path` begins with `head`; `None` if it does not exist.
 pub(crate) fn begins_with(path: &AbsPath, head: &[u8]) -> io::Result<Option<bool>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
+        open_result => open_result?,
     };
-    let mut start = Vec::with_capacity(head.len());
+    let mut first_bytes = Vec::with_capacity(head.len());
     let bytes_max = u64::try_from(head.len()).unwrap_or(u64::MAX);
-    file.take(bytes_max).read_to_end(&mut start)?;
-    Ok(Some(start == head))
+    file.take(bytes_max).read_to_end(&mut first_bytes)?;
+    Ok(Some(first_bytes == head))
 }
 
 /// Returns the last bytes of the regular file at `path`, at most `bytes_max`.
@@ -227,18 +228,18 @@ pub(crate) fn read_end(path: &AbsPath, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads all of `file` if it has at most `bytes_max` bytes; `None` if it has more.
-pub(super) fn read_to_limit(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read_open_capped(file: File, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    let read = file
+    let count = file
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)?;
-    let fits = u64::try_from(read).is_ok_and(|read| read <= bytes_max);
+    let fits = u64::try_from(count).is_ok_and(|count| count <= bytes_max);
     Ok(fits.then_some(bytes))
 }
 
 /// Like [`read_capped`], but only for a regular file: a pipe without a writer would block.
 pub(crate) fn read_regular_capped(path: &AbsPath, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-    read_to_limit(open_regular(path)?, bytes_max)
+    read_open_capped(open_regular(path)?, bytes_max)
 }
 
 fn open_regular(path: &AbsPath) -> io::Result<File> {
@@ -246,11 +247,11 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
         .read(true)
         .custom_flags(open_flag(OFlags::NONBLOCK))
         .open(path.as_path())?;
-    let found = file.metadata()?;
-    if found.is_dir() {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
-    if !found.is_file() {
+    if !metadata.is_file() {
         let why = "it is a pipe, a socket or a device, not a file";
         return Err(io::Error::new(ErrorKind::InvalidInput, why));
     }
@@ -259,7 +260,7 @@ fn open_regular(path: &AbsPath) -> io::Result<File> {
 
 /// Writes `bytes` to `path` atomically: a reader sees the old file or the new one, never a part.
 pub(crate) fn replace(path: &AbsPath, bytes: &[u8], durability: FileDurability) -> Result<()> {
-    write_with(path, bytes, durability, NewFileMode::Umask(0o600))
+    replace_with_mode(path, bytes, durability, NewFileMode::Umask(0o600))
         .map_err(|error| file_error("write", path.as_path(), error))
 }
 
@@ -281,7 +282,7 @@ pub(crate) fn write_for_user(path: &AbsPath, bytes: &[u8]) -> Result<()> {
         }
         Ok(_) | Err(_) => return write_directly(path, bytes).map_err(failed),
     };
-    write_with(&target, bytes, FileDurability::Power, mode).map_err(failed)
+    replace_with_mode(&target, bytes, FileDurability::Power, mode).map_err(failed)
 }
 
 /// Writes to something other than a regular file, or through a dangling symlink.
@@ -302,8 +303,8 @@ fn write_directly(path: &AbsPath, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Returns whether `path` is a named pipe that the process did not get when it was started.
-fn is_refused_pipe(path: &AbsPath, found: &fs::Metadata) -> bool {
-    found.file_type().is_fifo() && !is_own_output(path)
+fn is_refused_pipe(path: &AbsPath, metadata: &fs::Metadata) -> bool {
+    metadata.file_type().is_fifo() && !is_own_output(path)
 }
 
 /// Reports that the user's output file `path` cannot be written.
@@ -342,8 +343,8 @@ enum NewFileMode {
     Replaced(fs::Metadata),
 }
 
-/// Replaces the file atomically.
-fn write_with(
+/// Replaces the file at `path` atomically with one that has this mode.
+fn replace_with_mode(
     path: &AbsPath,
     bytes: &[u8],
     durability: FileDurability,
@@ -407,13 +408,7 @@ pub(crate) fn open_to_append(path: &AbsPath) -> Result<File> {
 /// Appends all of `bytes` to `path`, or nothing; a missing file is created. A symlink is refused.
 pub(crate) fn append(path: &AbsPath, bytes: &[u8]) -> Result<()> {
     let failed = |error| file_error("write", path.as_path(), error);
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .custom_flags(open_flag(OFlags::NOFOLLOW))
-        .open(path.as_path())
-        .map_err(failed)?;
+    let mut file = open_to_append(path)?;
     let len = file.metadata().map_err(failed)?.len();
     file.write_all(bytes).map_err(|error| {
         drop(file.set_len(len));
@@ -448,20 +443,19 @@ impl Appender {
     /// Opens the existing file `path` to continue after its first `len` bytes. Anything after them
     /// was not written completely, and is removed.
     pub(crate) fn reopen(path: AbsPath, len: u64) -> Result<Self> {
-        let opened = OpenOptions::new()
+        OpenOptions::new()
             .append(true)
             .custom_flags(open_flag(OFlags::NOFOLLOW))
             .open(path.as_path())
-            .and_then(|file| file.set_len(len).map(|()| file));
-        opened
+            .and_then(|file| file.set_len(len).map(|()| file))
             .map_err(|error| file_error("write", path.as_path(), error))
             .map(|file| Self { path, file, len })
     }
 
     /// Waits until everything that was appended is on the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        let synced = self.file.sync_all();
-        synced.map_err(|error| file_error("write", self.path.as_path(), error))
+        let sync_result = self.file.sync_all();
+        sync_result.map_err(|error| file_error("write", self.path.as_path(), error))
     }
 
     /// Creates the file `path`, which must not exist, and locks it as long as it is open, where the
@@ -509,8 +503,8 @@ impl Appender {
 
     /// Truncates the file to its first `len` bytes.
     pub(crate) fn truncate(&mut self, len: u64) -> Result<()> {
-        let cut = self.file.set_len(len);
-        cut.map_err(|error| file_error("shorten", self.path.as_path(), error))?;
+        let truncate_result = self.file.set_len(len);
+        truncate_result.map_err(|error| file_error("shorten", self.path.as_path(), error))?;
         self.len = len;
         Ok(())
     }
@@ -560,7 +554,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_names_the_file_and_no_temporary_one() {
+    fn an_error_names_the_file_and_not_the_temporary_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
         let written = replace(&path, b"text", FileDurability::Process);

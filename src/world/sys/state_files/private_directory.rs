@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::path::AbsPath;
-use crate::world::sys::state_files::file::read_to_limit;
+use crate::world::sys::state_files::file::read_open_capped;
 use crate::world::sys::state_files::random_digits;
 
 /// What others may do neither with the directory nor with a file in it.
@@ -57,7 +57,7 @@ impl PrivateDirectory {
     pub(crate) fn read_capped(&self, name: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
         let file = open_beneath(&self.0, name, OFlags::RDONLY | OFlags::NONBLOCK)?;
         expect_own(&file, FileType::RegularFile, ANYTHING)?;
-        read_to_limit(File::from(file), bytes_max)
+        read_open_capped(File::from(file), bytes_max)
     }
 
     /// Writes `bytes` to the file `name` in it atomically. Whatever has that name is replaced, a
