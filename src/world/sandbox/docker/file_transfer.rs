@@ -68,11 +68,11 @@ impl From<EngineError> for TransferFault {
         let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
         let why = command_error(error).to_string();
         if is_missing {
-            TransferFault::Gone(why)
+            TransferFault::ContainerGone(why)
         } else if is_answer {
-            TransferFault::Refused(why)
+            TransferFault::RemoteRefusal(why)
         } else {
-            TransferFault::Remote(why)
+            TransferFault::RemoteFailure(why)
         }
     }
 }
@@ -205,7 +205,7 @@ impl ReplaceableContainer {
             return Ok(());
         };
         drop(known_files);
-        if matches!(fault, TransferFault::Gone(_)) && remote.guard.is_open() {
+        if matches!(fault, TransferFault::ContainerGone(_)) && remote.guard.is_open() {
             drop(remote);
             self.recreate_unsent(sent_files)?;
             return Err(
@@ -226,7 +226,7 @@ impl ReplaceableContainer {
         if let Some(current) = instance.as_mut() {
             let restart = current.start_over(&self.engine.client, &self.spec);
             let restart_result = self.engine.block_on(limit.watch(Box::pin(restart)))?;
-            restart_result.map_err(|error| TransferFault::Remote(error.to_string()))?;
+            restart_result.map_err(|error| TransferFault::RemoteFailure(error.to_string()))?;
         }
         drop(instance);
         Ok(self.install_packages())

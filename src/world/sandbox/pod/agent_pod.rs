@@ -164,7 +164,7 @@ impl AgentPod {
         drop(contents);
         match send_result {
             Ok(()) => Ok(instance),
-            Err(TransferFault::Gone(why)) => {
+            Err(TransferFault::ContainerGone(why)) => {
                 self.pod.discard(&instance);
                 let error = Error::new(ErrorKind::Environment, gone_message(&why));
                 Err(io::Error::other(error))
@@ -317,7 +317,7 @@ impl CommandContainer for AgentPod {
         let mut contents = self.lock_contents();
         let fetched = contents.of(&instance).fetch(&files, reachable, interrupt);
         fetched.map_err(|fault| {
-            if let TransferFault::Gone(why) = fault {
+            if let TransferFault::ContainerGone(why) = fault {
                 self.pod.discard(&instance);
                 return io::Error::other(format!("{what}: {}", gone_message(&why)));
             }

@@ -60,8 +60,8 @@ pub(super) struct PodFiles<'p> {
 impl From<PodFault> for TransferFault {
     fn from(fault: PodFault) -> Self {
         match fault {
-            PodFault::Gone(why) => TransferFault::Gone(why),
-            PodFault::Remote(why) => TransferFault::Remote(why),
+            PodFault::Gone(why) => TransferFault::ContainerGone(why),
+            PodFault::Remote(why) => TransferFault::RemoteFailure(why),
         }
     }
 }
@@ -122,7 +122,7 @@ impl PodFiles<'_> {
         match answer.map(|answer| answer.split_once('\n').unwrap_or((answer, ""))) {
             Some(("0", _)) => Ok(()),
             Some((_, why)) => Err(unpack_error(why).into()),
-            None => Err(TransferFault::Remote(
+            None => Err(TransferFault::RemoteFailure(
                 "the answer of its shell is incomplete".to_owned(),
             )),
         }
@@ -167,7 +167,7 @@ impl RemoteContainer for PodFiles<'_> {
         match result {
             Err(PodFault::Remote(why)) if self.pod.end_processes(&self.instance) => {
                 let why = format!("its processes cannot be killed: {why}");
-                Err(TransferFault::Gone(why))
+                Err(TransferFault::ContainerGone(why))
             }
             result => Ok(result?),
         }

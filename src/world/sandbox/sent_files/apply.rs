@@ -1,5 +1,5 @@
-//! Writes here what commands have changed in a container on another machine. Each change is decided
-//! about by the policy of the command, names are opened without following symlinks, and a file that
+//! Writes here what commands have changed in a container on another machine. The policy of the
+//! command decides about each change, names are opened without following symlinks, and a file that
 //! was changed here meanwhile is kept.
 
 use std::collections::BTreeSet;
@@ -26,8 +26,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// Permission bits that a directory always has here.
 const OWNER_BITS: u32 = 0o700;
 
-/// Why what is where an interrupted transfer ended is not fetched.
-const UNSENT: &str = "sending it was interrupted; it is sent again before the next command";
+/// Why a path is not fetched whose transfer was interrupted.
+const UNSENT_REASON: &str = "sending it was interrupted; it is sent again before the next command";
 
 /// Applies what differs from `sent_entries` below `roots`, and brings them up to date. Returns what
 /// was refused, and why.
@@ -59,7 +59,9 @@ pub(super) fn apply_changes(
     for (path, entry) in incoming.entries() {
         if is_within_any(path, &unsent) {
             if unsent.contains(path) {
-                applier.refused.push((path.clone(), UNSENT.to_owned()));
+                applier
+                    .refused
+                    .push((path.clone(), UNSENT_REASON.to_owned()));
             }
             continue;
         }
@@ -72,8 +74,8 @@ pub(super) fn apply_changes(
             let mut open = reachable.open.iter();
             !sent_entries.contains_key(path) && open.any(|opening| opening.path.is_within(path))
         };
-        let is_given = is_directory && (roots.contains(path) || is_above());
-        if !is_unchanged && !is_given {
+        let is_implied = is_directory && (roots.contains(path) || is_above());
+        if !is_unchanged && !is_implied {
             applier.write(path, entry, sent_entries);
         }
     }
@@ -114,30 +116,36 @@ fn removed_paths(
         let entry = incoming.entries().get(path);
         !entry.is_some_and(|entry| entry.remote_entry.has_kind_of(&sent_entry.remote_entry))
     };
-    let removed_paths = sent_entries.iter().rev().filter(|(path, sent_entry)| {
+    let is_removed = |path: &AbsPath, sent_entry: &SentEntry| {
         let is_below = roots
             .iter()
-            .any(|root| path.is_within(root) && *path != root);
+            .any(|root| path.is_within(root) && path != root);
         is_below && sent_entry.remote_entry != RemoteEntry::Unsent && is_gone(path, sent_entry)
-    });
-    removed_paths.map(|(path, _)| path.clone()).collect()
+    };
+    sent_entries
+        .iter()
+        .rev()
+        .filter(|(path, sent_entry)| is_removed(path, sent_entry))
+        .map(|(path, _)| path.clone())
+        .collect()
 }
 
 /// Returns whether a name is as it was sent. The permission bits of what commands may only read
 /// were not sent.
 fn is_same(sent_entry: &SentEntry, entry: &IncomingEntry) -> bool {
     match (&sent_entry.remote_entry, &entry.remote_entry) {
-        (RemoteEntry::File { digest, .. }, RemoteEntry::File { digest: now, .. })
-            if sent_entry.permission == Permission::Read =>
-        {
-            digest == now
-        }
+        (
+            RemoteEntry::File { digest: sent, .. },
+            RemoteEntry::File {
+                digest: received, ..
+            },
+        ) if sent_entry.permission == Permission::Read => sent == received,
         (RemoteEntry::Directory { .. }, RemoteEntry::Directory { .. })
             if sent_entry.permission == Permission::Read =>
         {
             true
         }
-        (before, now) => before == now,
+        (sent, received) => sent == received,
     }
 }
 
@@ -149,8 +157,8 @@ struct ChangeApplier<'a> {
 }
 
 impl ChangeApplier<'_> {
-    /// Removes what is gone there. What is kept here is sent again before the next command, unless
-    /// the system failed: then it is tried again.
+    /// Removes here what is gone in the container. What the rules keep here is sent again before
+    /// the next command; if the system fails to remove it, the next fetch tries again.
     fn remove(&mut self, path: &AbsPath, sent_entries: &mut SentEntries) {
         let Some(entry) = sent_entries.remove(path) else {
             return;
@@ -187,12 +195,13 @@ impl ChangeApplier<'_> {
                 expect_link(dir, &rel, target)?;
                 parent.unlink(name)
             }
-            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Exists),
+            RemoteEntry::Refused | RemoteEntry::Unsent => Err(FileSystemError::Exists),
         }
     }
 
-    /// Writes what was created or changed there. What the rules refuse is removed there before the
-    /// next command. What cannot be written stays there, and the next fetch tries it again.
+    /// Writes here what was created or changed in the container. What the rules refuse is removed
+    /// there before the next command. What cannot be written here stays there, and the next fetch
+    /// tries again.
     fn write(&mut self, path: &AbsPath, incoming: &IncomingEntry, sent_entries: &mut SentEntries) {
         let (remote_entry, local_version) = match self.rules.check_change(path) {
             Ok(()) => match self.write_here(path, incoming, sent_entries) {
@@ -204,7 +213,7 @@ impl ChangeApplier<'_> {
             },
             Err(why) => {
                 self.refused.push((path.clone(), why.to_string()));
-                (RemoteEntry::Unknown, None)
+                (RemoteEntry::Refused, None)
             }
         };
         let entry = SentEntry {
@@ -237,12 +246,12 @@ impl ChangeApplier<'_> {
                     path,
                     bits: *bits,
                     modified_ns: entry.modified_ns,
-                    replaces: earlier.and_then(|earlier| earlier.local_version),
+                    replaced_version: earlier.and_then(|earlier| earlier.local_version),
                 };
                 self.write_file(&file, &entry.content, sent_entries)
                     .map(Some)
             }
-            RemoteEntry::Unknown | RemoteEntry::Unsent => Err(FileSystemError::Missing),
+            RemoteEntry::Refused | RemoteEntry::Unsent => Err(FileSystemError::Missing),
         }
     }
 
@@ -273,24 +282,24 @@ impl ChangeApplier<'_> {
     ) -> Result<FileFingerprint, FileSystemError> {
         let spool = self.incoming.spool();
         let original = match content {
-            IncomingContent::AsSent(original) => {
-                let (dir, rel) = self.trees.locate(original)?;
-                let (content, meta) = dir.open_file(&rel)?;
+            IncomingContent::AsSent(original_path) => {
+                let (dir, rel) = self.trees.locate(original_path)?;
+                let (original, meta) = dir.open_file(&rel)?;
                 let sent_version = sent_entries
-                    .get(original)
+                    .get(original_path)
                     .and_then(|sent_entry| sent_entry.local_version);
                 if sent_version != Some(meta.version) {
                     return Err(FileSystemError::Changed);
                 }
-                Some((content, meta.version.size_bytes))
+                Some((original, meta.version.size_bytes))
             }
             IncomingContent::Spooled { .. } | IncomingContent::Nothing => None,
         };
         let (dir, rel) = self.trees.locate(file.path)?;
         let (parent, name) = dir.parent_of(&rel)?;
         let mut staged_file = StagedFile::new_private(&parent)?;
-        if let Some((content, size_bytes)) = &original {
-            staged_file.copy(content, *size_bytes)?;
+        if let Some((original, size_bytes)) = &original {
+            staged_file.copy(original, *size_bytes)?;
         }
         if let IncomingContent::Spooled { offset, size_bytes } = content {
             let mut chunk = vec![0; CHUNK_BYTES];
@@ -308,11 +317,11 @@ impl ChangeApplier<'_> {
         staged_file.set_mode(Mode::from_raw_mode(file.bits))?;
         staged_file.set_modified(file.modified_ns)?;
         let policy = file
-            .replaces
+            .replaced_version
             .as_ref()
             .map_or(ReplacePolicy::Nothing, ReplacePolicy::Only);
-        let placed = staged_file.place_at(name, policy, PlacementDurability::Lazy)?;
-        Ok(placed.version)
+        let meta = staged_file.place_at(name, policy, PlacementDurability::Lazy)?;
+        Ok(meta.version)
     }
 }
 
@@ -341,5 +350,5 @@ struct IncomingFile<'a> {
     bits: u32,
     modified_ns: i128,
     /// The version that it replaces; `None` if it is new.
-    replaces: Option<FileFingerprint>,
+    replaced_version: Option<FileFingerprint>,
 }

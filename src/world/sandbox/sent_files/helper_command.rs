@@ -13,7 +13,7 @@ const LISTING: &str = include_str!("listing.sh");
 /// Script that finds directories in which a user may move what belongs to others.
 const MOVABLE: &str = include_str!("movable.sh");
 /// Script that sets the permission bits of files: pairs of bits and a path.
-const BITS: &str = "while [ $# -gt 1 ]; do chmod \"$1\" \"$2\" || exit 1; shift 2; done";
+const SET_BITS: &str = "while [ $# -gt 1 ]; do chmod \"$1\" \"$2\" || exit 1; shift 2; done";
 /// Script that packs files.
 const PACKING: &str = "cd \"$1\" || exit 1; shift; exec tar -cf - -- \"$@\"";
 
@@ -29,7 +29,7 @@ pub(in crate::world::sandbox) struct HelperCommand {
 impl HelperCommand {
     /// Creates a command that lists everything below these paths.
     pub(super) fn list(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_script(user, LISTING, paths)
+        Self::from_script(user, LISTING, paths)
     }
 
     /// Creates a command that writes an archive of `names`, which are relative to `dir`.
@@ -38,34 +38,38 @@ impl HelperCommand {
         dir: String,
         names: impl Iterator<Item = String>,
     ) -> Self {
-        Self::of_script(user, PACKING, once(dir).chain(names))
+        Self::from_script(user, PACKING, once(dir).chain(names))
     }
 
     /// Creates a command that removes what these paths name; it fails if anything but an empty
     /// directory is left.
     pub(super) fn remove(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_script(user, REMOVAL, paths)
+        Self::from_script(user, REMOVAL, paths)
     }
 
     /// Creates a command that sets permission bits, which fails if it cannot.
     pub(super) fn set_bits(user: ContainerUser, bits: &[(u32, String)]) -> Self {
         let pairs = bits.iter();
         let arguments = pairs.flat_map(|(bits, path)| [format!("{bits:o}"), path.clone()]);
-        Self::of_script(user, BITS, arguments)
+        Self::from_script(user, SET_BITS, arguments)
     }
 
     /// Creates a command that prints for each of these paths whether it exists.
     pub(super) fn check_presence(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_script(user, PRESENCE, paths)
+        Self::from_script(user, PRESENCE, paths)
     }
 
     /// Creates a command that prints the first directory above these paths in which its user may
     /// rename what belongs to others.
     pub(super) fn find_movable(user: ContainerUser, paths: impl Iterator<Item = String>) -> Self {
-        Self::of_script(user, MOVABLE, paths)
+        Self::from_script(user, MOVABLE, paths)
     }
 
-    fn of_script(user: ContainerUser, text: &str, arguments: impl Iterator<Item = String>) -> Self {
+    fn from_script(
+        user: ContainerUser,
+        text: &str,
+        arguments: impl Iterator<Item = String>,
+    ) -> Self {
         Self {
             user,
             program: shell_script(text, arguments),

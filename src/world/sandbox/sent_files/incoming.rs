@@ -36,21 +36,21 @@ const EXTENSION_BYTES_MAX: u64 = 256 * 1024;
 const TARGET_BYTES_MAX: usize = 4095;
 /// Size of a chunk that is read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How much content is kept between two checks of the free space, in bytes.
-const DISK_LOOK_BYTES: usize = 16 * 1024 * 1024;
+/// The content that is kept between two checks of the free space, in bytes.
+const DISK_CHECK_BYTES: usize = 16 * 1024 * 1024;
 /// Assumed block size of a disk here, in bytes: every file and directory takes whole blocks.
 const BLOCK_BYTES: u64 = 4096;
 /// Permission bits that are kept: no setuid, setgid or sticky bit.
-const BITS: u32 = 0o777;
+const KEPT_BITS: u32 = 0o777;
 
 /// What was received of the trees that commands may write to.
 #[derive(Debug)]
 pub(super) struct IncomingFiles {
     entries: BTreeMap<AbsPath, IncomingEntry>,
     /// Pipes, devices and other special files, which are never written here, with their kind.
-    special: Vec<(AbsPath, &'static str)>,
+    special_files: Vec<(AbsPath, &'static str)>,
     spool: SpoolFile,
-    count: u64,
+    entry_count: u64,
     bytes: u64,
     names_bytes: u64,
     entries_max: u64,
@@ -59,7 +59,7 @@ pub(super) struct IncomingFiles {
     /// Watches the disk of the temporary file.
     disk: Option<DiskWatch>,
     /// Content that was kept since the last check of the free space, in bytes.
-    unwatched_bytes: usize,
+    unchecked_bytes: usize,
 }
 
 /// Content cannot be kept in the temporary file.
@@ -116,11 +116,11 @@ impl NextNames {
         }
         let mut bytes = Vec::new();
         entry.take(size).read_to_end(&mut bytes)?;
-        let text = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
+        let without_nul = |bytes: &[u8]| bytes.strip_suffix(b"\0").unwrap_or(bytes).to_vec();
         if kind == EntryType::GNULongName {
-            self.name = Some(text(&bytes));
+            self.name = Some(without_nul(&bytes));
         } else if kind == EntryType::GNULongLink {
-            self.target = Some(text(&bytes));
+            self.target = Some(without_nul(&bytes));
         } else if kind == EntryType::XHeader {
             for extension in PaxExtensions::new(&bytes) {
                 let extension = extension?;
@@ -129,7 +129,7 @@ impl NextNames {
                     b"path" => self.name = Some(value()),
                     b"linkpath" => self.target = Some(value()),
                     b"size" => return Err(invalid_data("a file in it is too large")),
-                    key if key.starts_with(b"GNU.sparse") => return Err(sparse()),
+                    key if key.starts_with(b"GNU.sparse") => return Err(sparse_file_error()),
                     _ => {}
                 }
             }
@@ -144,7 +144,7 @@ impl IncomingFiles {
         Self {
             disk: Some(disk),
             // The free space is checked before the first content is kept.
-            unwatched_bytes: DISK_LOOK_BYTES,
+            unchecked_bytes: DISK_CHECK_BYTES,
             ..Self::with_limits(spool, ENTRIES_MAX, BYTES_MAX)
         }
     }
@@ -152,16 +152,16 @@ impl IncomingFiles {
     pub(super) fn with_limits(spool: SpoolFile, entries_max: u64, bytes_max: u64) -> Self {
         Self {
             entries: BTreeMap::new(),
-            special: Vec::new(),
+            special_files: Vec::new(),
             spool,
-            count: 0,
+            entry_count: 0,
             bytes: 0,
             names_bytes: 0,
             entries_max,
             bytes_max,
             names_bytes_max: NAMES_BYTES_MAX,
             disk: None,
-            unwatched_bytes: 0,
+            unchecked_bytes: 0,
         }
     }
 
@@ -172,7 +172,7 @@ impl IncomingFiles {
 
     /// Returns the pipes, devices and other special files, which are never written here.
     pub(super) fn special_files(&self) -> &[(AbsPath, &'static str)] {
-        &self.special
+        &self.special_files
     }
 
     /// Returns how much space on a disk here is needed to write what is not in `sent_entries`, in
@@ -225,7 +225,7 @@ impl IncomingFiles {
                 }
                 (ListedKind::Special, _) => {
                     let description = "it is a pipe, a socket or a device";
-                    self.special.push((path.clone(), description));
+                    self.special_files.push((path.clone(), description));
                 }
                 (ListedKind::Unchanged, Some(sent_entry)) => self.add_as_sent(path, sent_entry),
                 (ListedKind::Unchanged, None) | (ListedKind::Changed, _) => {
@@ -272,21 +272,21 @@ impl IncomingFiles {
         // here.
         for entry in Archive::new(&mut archive).entries()?.raw(true) {
             let mut entry = entry?;
-            self.count = self.count.saturating_add(1);
-            if self.count > self.entries_max {
+            self.entry_count = self.entry_count.saturating_add(1);
+            if self.entry_count > self.entries_max {
                 return Err(invalid_data(format!(
                     "it has more than {} entries",
                     self.entries_max
                 )));
             }
             // The data after a header is received whatever its kind.
-            self.take_bytes(entry.header().entry_size()?)?;
+            self.count_bytes(entry.header().entry_size()?)?;
             let kind = entry.header().entry_type();
             if next_names.read_extension(kind, &mut entry)? {
                 continue;
             }
             let names = std::mem::take(&mut next_names);
-            self.add(root, kind, &mut entry, names, sent_entries)?;
+            self.add_entry(root, kind, &mut entry, names, sent_entries)?;
         }
         if !self.entries.contains_key(root) {
             return Err(invalid_data("it is not an archive of that path"));
@@ -298,7 +298,7 @@ impl IncomingFiles {
         Ok(())
     }
 
-    fn add(
+    fn add_entry(
         &mut self,
         root: &AbsPath,
         kind: EntryType,
@@ -313,7 +313,7 @@ impl IncomingFiles {
             let name = truncate(&String::from_utf8_lossy(&name), SHOWN_CHARS_MAX);
             invalid_data(format!("the entry `{}`: {why}", escape_name(&name)))
         })?;
-        self.take_name(path.as_path().as_os_str())?;
+        self.count_name(path.as_path().as_os_str())?;
         let shown_path = || escape_name(&path.to_string());
         let has_parent = path == *root || self.is_directory(path.parent().as_ref());
         if !has_parent {
@@ -322,7 +322,7 @@ impl IncomingFiles {
                 shown_path()
             )));
         }
-        let bits = entry.header().mode()? & BITS;
+        let bits = entry.header().mode()? & KEPT_BITS;
         let seconds = i128::from(entry.header().mtime()?.min(u64::from(u32::MAX)));
         let target = || {
             let short_target = entry.link_name_bytes().map(std::borrow::Cow::into_owned);
@@ -331,27 +331,27 @@ impl IncomingFiles {
         let (remote_entry, content) = if kind == EntryType::Directory {
             (RemoteEntry::Directory { bits }, IncomingContent::Nothing)
         } else if kind == EntryType::Symlink {
-            (self.link(&target())?, IncomingContent::Nothing)
+            (self.read_link(&target())?, IncomingContent::Nothing)
         } else if kind == EntryType::Link {
-            self.hard_link(root, &target(), sent_entries)?
+            self.read_hard_link(root, &target(), sent_entries)?
         } else if kind == EntryType::Regular || kind == EntryType::Continuous {
-            self.file(&path, bits, entry, sent_entries)?
-        } else if let Some(description) = special_kind(kind) {
-            self.special.push((path, description));
+            self.read_file(&path, bits, entry, sent_entries)?
+        } else if let Some(description) = describe_special(kind) {
+            self.special_files.push((path, description));
             return Ok(());
         } else if kind == EntryType::GNUSparse {
-            return Err(sparse());
+            return Err(sparse_file_error());
         } else {
             return Err(invalid_data(format!(
                 "`{}` is of an unknown kind",
                 shown_path()
             )));
         };
-        let is_same_root = path != *root
+        let keeps_root_kind = path != *root
             || sent_entries
                 .get(root)
                 .is_none_or(|sent_entry| sent_entry.remote_entry.has_kind_of(&remote_entry));
-        if !is_same_root {
+        if !keeps_root_kind {
             return Err(invalid_data(format!(
                 "`{}` was replaced by something else",
                 shown_path()
@@ -384,8 +384,8 @@ impl IncomingFiles {
         entry.is_some_and(|entry| matches!(entry.remote_entry, RemoteEntry::Directory { .. }))
     }
 
-    /// Keeps the content of a file, unless it is as it was sent.
-    fn file(
+    /// Reads a file, and keeps its content unless it is as it was sent.
+    fn read_file(
         &mut self,
         path: &AbsPath,
         bits: u32,
@@ -403,7 +403,7 @@ impl IncomingFiles {
             }
             let bytes = chunk.get(..count).unwrap_or_default();
             digest.update(bytes);
-            self.keep(bytes)?;
+            self.append_content(bytes)?;
         }
         if self.spool.size_bytes().checked_sub(offset) != Some(size_bytes) {
             return Err(invalid_data("it ends within a file"));
@@ -426,24 +426,24 @@ impl IncomingFiles {
     }
 
     /// Appends content to the temporary file.
-    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn append_content(&mut self, bytes: &[u8]) -> io::Result<()> {
         let spool_error = |why: String| io::Error::other(SpoolError(why));
-        self.unwatched_bytes = self.unwatched_bytes.saturating_add(bytes.len());
+        self.unchecked_bytes = self.unchecked_bytes.saturating_add(bytes.len());
         if let Some(disk) = &self.disk
-            && self.unwatched_bytes > DISK_LOOK_BYTES
+            && self.unchecked_bytes > DISK_CHECK_BYTES
         {
-            self.unwatched_bytes = 0;
+            self.unchecked_bytes = 0;
             if let DiskStatus::Full(shortage) = disk.check() {
                 return Err(spool_error(shortage.to_string()));
             }
         }
-        let appended = self.spool.append(bytes);
-        appended.map_err(|error| spool_error(error.to_string()))
+        let append_result = self.spool.append(bytes);
+        append_result.map_err(|error| spool_error(error.to_string()))
     }
 
-    /// Returns the file that a hard link names: it must have come before in the same archive. It
+    /// Returns the file that a hard link names: it must be an earlier entry of the same archive. It
     /// becomes a file of its own here, so its content counts each time.
-    fn hard_link(
+    fn read_hard_link(
         &mut self,
         root: &AbsPath,
         target: &[u8],
@@ -469,23 +469,23 @@ impl IncomingFiles {
             IncomingContent::Spooled { size_bytes, .. } => *size_bytes,
             IncomingContent::AsSent(original) => sent_size(sent_entries, original),
         };
-        self.take_bytes(size_bytes)?;
+        self.count_bytes(size_bytes)?;
         Ok((remote_entry, content))
     }
 
-    fn link(&mut self, target: &[u8]) -> io::Result<RemoteEntry> {
+    fn read_link(&mut self, target: &[u8]) -> io::Result<RemoteEntry> {
         if target.is_empty() || target.len() > TARGET_BYTES_MAX || target.contains(&0) {
             return Err(invalid_data("the target of a symlink is malformed"));
         }
         let target = OsStr::from_bytes(target);
-        self.take_name(target)?;
+        self.count_name(target)?;
         Ok(RemoteEntry::Link {
             target: PathBuf::from(target),
         })
     }
 
     /// Counts a name that is kept in memory.
-    fn take_name(&mut self, name: &OsStr) -> io::Result<()> {
+    fn count_name(&mut self, name: &OsStr) -> io::Result<()> {
         let count = u64::try_from(name.len()).unwrap_or(u64::MAX);
         self.names_bytes = self.names_bytes.saturating_add(count);
         if self.names_bytes > self.names_bytes_max {
@@ -497,7 +497,7 @@ impl IncomingFiles {
         Ok(())
     }
 
-    fn take_bytes(&mut self, count: u64) -> io::Result<()> {
+    fn count_bytes(&mut self, count: u64) -> io::Result<()> {
         self.bytes = self.bytes.saturating_add(count);
         if self.bytes > self.bytes_max {
             return Err(invalid_data(format!(
@@ -518,7 +518,7 @@ fn sent_size(sent_entries: &SentEntries, path: &AbsPath) -> u64 {
 }
 
 /// Describes a kind of file that is never written here.
-fn special_kind(kind: EntryType) -> Option<&'static str> {
+fn describe_special(kind: EntryType) -> Option<&'static str> {
     if kind == EntryType::Fifo {
         Some("it is a named pipe")
     } else if kind == EntryType::Char || kind == EntryType::Block {
@@ -528,7 +528,7 @@ fn special_kind(kind: EntryType) -> Option<&'static str> {
     }
 }
 
-fn sparse() -> io::Error {
+fn sparse_file_error() -> io::Error {
     invalid_data("a file in it is sparse")
 }
 
@@ -543,9 +543,9 @@ struct EndWatch<R> {
 }
 
 impl<R: Read> Read for EndWatch<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(room)?;
-        self.has_ended |= count == 0 && !room.is_empty();
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.has_ended |= count == 0 && !buffer.is_empty();
         Ok(count)
     }
 }

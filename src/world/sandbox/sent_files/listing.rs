@@ -9,13 +9,13 @@ use crate::path::AbsPath;
 
 /// The most names that are listed.
 const NAMES_MAX: usize = 200_000;
-/// The mask and the values of the kind of a file in its mode (inode(7)).
-const KIND: u32 = 0o170_000;
+/// The mask of the kind of a file in its mode, and the values below it (inode(7)).
+const KIND_MASK: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 /// The permission bits of a mode.
-const BITS: u32 = 0o777;
+const PERMISSION_BITS: u32 = 0o777;
 /// With more names or bytes than these, listing is cheaper than fetching everything.
 const SMALL_NAMES_MAX: usize = 500;
 const SMALL_BYTES_MAX: u64 = 1024 * 1024;
@@ -23,8 +23,8 @@ const SMALL_BYTES_MAX: u64 = 1024 * 1024;
 /// The names below the trees that commands may write to.
 #[derive(Debug, Default)]
 pub(super) struct RemoteListing {
-    /// When it was begun, in seconds of the container's clock.
-    began: u64,
+    /// When listing began, in seconds of the container's clock.
+    start_seconds: u64,
     names: BTreeMap<AbsPath, ListedName>,
 }
 
@@ -34,9 +34,9 @@ struct ListedName {
     mode: u32,
     inode: u64,
     size_bytes: u64,
-    modified: u64,
-    /// When its inode was changed, which no command can set.
-    changed: u64,
+    modified_seconds: u64,
+    /// When its inode was changed: a time that no command can set.
+    changed_seconds: u64,
 }
 
 /// What a name of a listing is.
@@ -58,7 +58,7 @@ impl RemoteListing {
     pub(super) fn parse(output: &[u8], roots: &[AbsPath]) -> Option<Self> {
         let output = output.strip_suffix(b"\n")?;
         let mut lines = output.split(|byte| *byte == b'\n');
-        let began = number(lines.next()?, 10)?;
+        let start_seconds = parse_number(lines.next()?, 10)?;
         let mut names = BTreeMap::new();
         for line in lines {
             let (path, name) = parse_line(line)?;
@@ -70,9 +70,13 @@ impl RemoteListing {
         let has_roots = roots.iter().all(|root| names.contains_key(root));
         let has_parents = names.keys().all(|path| {
             let parent = path.parent().and_then(|parent| names.get(&parent));
-            roots.contains(path) || parent.is_some_and(|parent| parent.mode & KIND == DIRECTORY)
+            roots.contains(path)
+                || parent.is_some_and(|parent| parent.mode & KIND_MASK == DIRECTORY)
         });
-        (has_roots && has_parents).then_some(Self { began, names })
+        (has_roots && has_parents).then_some(Self {
+            start_seconds,
+            names,
+        })
     }
 
     /// Returns whether listing these trees is cheaper than fetching them.
@@ -87,14 +91,14 @@ impl RemoteListing {
         earlier: &'a RemoteListing,
     ) -> impl Iterator<Item = (&'a AbsPath, ListedKind)> {
         self.names.iter().map(|(path, name)| {
-            let kind = match name.mode & KIND {
+            let kind = match name.mode & KIND_MASK {
                 DIRECTORY => ListedKind::Directory {
-                    bits: name.mode & BITS,
+                    bits: name.mode & PERMISSION_BITS,
                 },
                 FILE | LINK => {
                     let is_same = earlier.names.get(path) == Some(name);
                     // A file that changed within the second of a listing may have changed after it.
-                    if is_same && name.changed < earlier.began {
+                    if is_same && name.changed_seconds < earlier.start_seconds {
                         ListedKind::Unchanged
                     } else {
                         ListedKind::Changed
@@ -115,21 +119,21 @@ pub(super) fn is_large(names: usize, bytes: u64) -> bool {
 /// Parses `MODE INODE SIZE MODIFIED CHANGED PATH`.
 fn parse_line(line: &[u8]) -> Option<(AbsPath, ListedName)> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let mut next = |radix| number(fields.next()?, radix);
+    let mut next_number = |radix| parse_number(fields.next()?, radix);
     let name = ListedName {
-        mode: u32::try_from(next(16)?).ok()?,
-        inode: next(10)?,
-        size_bytes: next(10)?,
-        modified: next(10)?,
-        changed: next(10)?,
+        mode: u32::try_from(next_number(16)?).ok()?,
+        inode: next_number(10)?,
+        size_bytes: next_number(10)?,
+        modified_seconds: next_number(10)?,
+        changed_seconds: next_number(10)?,
     };
     let path_text = OsStr::from_bytes(fields.next()?);
     let path = AbsPath::new(path_text)?;
-    // Nothing in it was normalized.
+    // A path that `AbsPath` normalizes is not one that was sent.
     (path.as_path().as_os_str() == path_text).then_some((path, name))
 }
 
-fn number(digits: &[u8], radix: u32) -> Option<u64> {
+fn parse_number(digits: &[u8], radix: u32) -> Option<u64> {
     let text = std::str::from_utf8(digits).ok()?;
     u64::from_str_radix(text, radix).ok()
 }

@@ -25,13 +25,13 @@ const ENTRIES_MAX: usize = 200_000;
 /// The most content that is sent, in bytes.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Permission bits of a directory that commands may not change.
-const READ_DIRECTORY: u32 = 0o755;
+const READ_ONLY_DIRECTORY_BITS: u32 = 0o755;
 /// Permission bits for reading a file.
-const READ_FILE: u32 = 0o444;
+const READ_ONLY_FILE_BITS: u32 = 0o444;
 /// Permission bits for executing a file.
-const RUN_FILE: u32 = 0o111;
+const EXECUTE_BITS: u32 = 0o111;
 /// Permission bits that a writable directory always has.
-const WRITE_DIRECTORY: u32 = 0o700;
+const OWNER_BITS: u32 = 0o700;
 /// Size of a chunk that is read, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -46,20 +46,20 @@ pub(super) fn read_view(reachable: &ReachablePaths, earlier: &SentEntries) -> Re
         masked: reachable.masked.iter().collect(),
         roots: reachable.open.iter().map(|opening| &opening.path).collect(),
         view: SentEntries::new(),
-        bytes: 0,
+        content_bytes: 0,
     };
     for opening in &reachable.open {
         let read_failure = |fault| read_error(&opening.path, fault);
         let (dir, rel) = match trees.locate(&opening.path) {
             Err(FileSystemError::Missing) => continue,
-            located => located.map_err(read_failure)?,
+            locate_result => locate_result.map_err(read_failure)?,
         };
         match opening.scope {
             GrantScope::Tree => reader.add_tree(opening, dir)?,
             GrantScope::File => match reader.add(&opening.path, dir, &rel, opening.permission) {
                 Ok(()) | Err(ViewFault::Name(FileSystemError::Missing)) => {}
                 Err(ViewFault::Name(fault)) => return Err(read_failure(fault)),
-                Err(ViewFault::TooLarge) => return Err(too_large(&opening.path)),
+                Err(ViewFault::TooLarge) => return Err(too_large_error(&opening.path)),
             },
         }
     }
@@ -74,7 +74,8 @@ struct ViewReader<'a> {
     /// The paths that are opened by themselves.
     roots: BTreeSet<&'a AbsPath>,
     view: SentEntries,
-    bytes: u64,
+    /// The content of all files in the view, in bytes.
+    content_bytes: u64,
 }
 
 /// Why one name was not added.
@@ -107,16 +108,16 @@ impl ViewReader<'_> {
             return Err(read_error(root, FileSystemError::Limit(limit)));
         }
         // Directories that cannot be read are sent empty: commands here could not read them either.
-        let mut masked: Option<AbsPath> = None;
+        let mut masked_top: Option<AbsPath> = None;
         let names = std::iter::once(RelPath::default());
         for rel in names.chain(listing.found.into_iter().map(|found| found.rel)) {
             let path = root.join(rel.as_path());
             if self.masked.contains(&path)
-                && !masked.as_ref().is_some_and(|top| path.is_within(top))
+                && !masked_top.as_ref().is_some_and(|top| path.is_within(top))
             {
-                masked = Some(path.clone());
+                masked_top = Some(path.clone());
             }
-            let is_masked = masked.as_ref().is_some_and(|top| path.is_within(top));
+            let is_masked = masked_top.as_ref().is_some_and(|top| path.is_within(top));
             let permission = if is_masked {
                 Permission::Read
             } else {
@@ -124,7 +125,7 @@ impl ViewReader<'_> {
             };
             match self.add(&path, dir, &rel, permission) {
                 Ok(()) => {}
-                Err(ViewFault::TooLarge) => return Err(too_large(root)),
+                Err(ViewFault::TooLarge) => return Err(too_large_error(root)),
                 // It was removed meanwhile.
                 Err(ViewFault::Name(FileSystemError::Missing)) if !rel.is_root() => {}
                 Err(ViewFault::Name(fault)) => return Err(read_error(&path, fault)),
@@ -142,14 +143,14 @@ impl ViewReader<'_> {
     ) -> std::result::Result<(), ViewFault> {
         let meta = dir.meta(rel)?;
         let bits = meta.bits_without_setid().bits();
-        let is_read = permission == Permission::Read;
+        let is_read_only = permission == Permission::Read;
         let mut local_version = None;
         let remote_entry = match meta.kind {
-            FileKind::Directory if is_read => RemoteEntry::Directory {
-                bits: READ_DIRECTORY,
+            FileKind::Directory if is_read_only => RemoteEntry::Directory {
+                bits: READ_ONLY_DIRECTORY_BITS,
             },
             FileKind::Directory => RemoteEntry::Directory {
-                bits: bits | WRITE_DIRECTORY,
+                bits: bits | OWNER_BITS,
             },
             FileKind::Link => RemoteEntry::Link {
                 target: dir.link_target(rel)?,
@@ -165,18 +166,18 @@ impl ViewReader<'_> {
                         Some(
                             RemoteEntry::Directory { .. }
                             | RemoteEntry::Link { .. }
-                            | RemoteEntry::Unknown
+                            | RemoteEntry::Refused
                             | RemoteEntry::Unsent,
                         )
                         | None => match digest_of(dir, rel)? {
-                            Some(read) => read,
+                            Some(digest_and_version) => digest_and_version,
                             None => return Ok(()),
                         },
                     };
                 local_version = Some(version);
-                self.bytes = self.bytes.saturating_add(version.size_bytes);
-                let bits = if is_read {
-                    READ_FILE | (bits & RUN_FILE)
+                self.content_bytes = self.content_bytes.saturating_add(version.size_bytes);
+                let bits = if is_read_only {
+                    READ_ONLY_FILE_BITS | (bits & EXECUTE_BITS)
                 } else {
                     bits
                 };
@@ -190,7 +191,7 @@ impl ViewReader<'_> {
             local_version,
         };
         self.view.insert(path.clone(), entry);
-        if self.view.len() > ENTRIES_MAX || self.bytes > BYTES_MAX {
+        if self.view.len() > ENTRIES_MAX || self.content_bytes > BYTES_MAX {
             return Err(ViewFault::TooLarge);
         }
         Ok(())
@@ -204,7 +205,7 @@ fn digest_of(
 ) -> std::result::Result<Option<([u8; 32], FileFingerprint)>, FileSystemError> {
     let (content, meta) = match dir.open_file(rel) {
         Err(FileSystemError::System(errno)) if errno == Errno::ACCESS => return Ok(None),
-        opened => opened?,
+        open_result => open_result?,
     };
     let mut digest = Sha256::new();
     let mut content = content.take(meta.version.size_bytes);
@@ -223,7 +224,7 @@ fn read_error(path: &AbsPath, fault: FileSystemError) -> Error {
     Error::new(ErrorKind::Environment, message)
 }
 
-fn too_large(path: &AbsPath) -> Error {
+fn too_large_error(path: &AbsPath) -> Error {
     let message = format!(
         "what the agent may read is too much to be sent to the container: with `{path}` it is more than \
          {ENTRIES_MAX} names or 4 GiB"

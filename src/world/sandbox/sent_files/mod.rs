@@ -73,7 +73,7 @@ enum RemoteEntry {
     /// A symlink.
     Link { target: PathBuf },
     /// A change that was refused here; it is removed in the container before the next command.
-    Unknown,
+    Refused,
     /// Its transfer or removal was interrupted, so its state there is unknown. It is removed there
     /// and sent again before the next command, and never fetched.
     Unsent,
@@ -104,14 +104,14 @@ pub(in crate::world::sandbox) struct SentFiles {
     entries: Option<SentEntries>,
     /// Whether the writable trees are so large that they are listed before they are fetched.
     is_large: bool,
-    /// Whether a removal that was not awaited, or a command whose connection was lost, may still
-    /// run there. It could remove or change what is sent next, so it is killed first.
-    is_removing: bool,
+    /// Whether processes there must be killed first: a removal that was not awaited, or a command
+    /// whose connection was lost, may still run, and could remove or change what is sent next.
+    needs_sweep: bool,
     /// The listing at the last time that changes were fetched.
     listing: Option<RemoteListing>,
     reported: ReportedFiles,
     /// The writable trees in which everything belongs to the user of commands.
-    trees: BTreeSet<AbsPath>,
+    user_owned_trees: BTreeSet<AbsPath>,
     /// Notes that are added to the result of the next command.
     notes: Vec<String>,
 }
@@ -132,10 +132,10 @@ impl SentFiles {
             limits,
             entries: None,
             is_large: false,
-            is_removing: false,
+            needs_sweep: false,
             listing: None,
             reported: ReportedFiles::default(),
-            trees: BTreeSet::new(),
+            user_owned_trees: BTreeSet::new(),
             notes: Vec::new(),
         }
     }
@@ -143,7 +143,7 @@ impl SentFiles {
     /// Returns whether the first transfer was begun and never completed. Nothing that is in the
     /// container is known then, and more may still arrive there.
     pub(in crate::world::sandbox) fn is_abandoned(&self) -> bool {
-        self.entries.is_none() && self.is_removing
+        self.entries.is_none() && self.needs_sweep
     }
 
     /// Adds notes to the result of the next command.
@@ -166,31 +166,31 @@ impl SentFiles {
     ) -> std::result::Result<(), TransferFault> {
         let limit = TransferLimit::new(interrupt, Duration::ZERO);
         let owners = EntryOwners::in_container(remote, reachable);
-        if let Some(trees) = owners.trees() {
+        if let Some(trees) = owners.user_owned_trees() {
             self.change_owners(trees);
         }
-        let nothing = SentEntries::new();
-        let earlier = self.entries.as_ref().unwrap_or(&nothing);
+        let no_entries = SentEntries::new();
+        let earlier = self.entries.as_ref().unwrap_or(&no_entries);
         let view = read_view(reachable, earlier)?;
         let plan = SendPlan::compare(earlier, &view);
         // Root might kill a command, so it removes files only before any command runs.
-        let first = self.entries.is_none().then(|| remote.first_owners());
+        let first_owners = self.entries.is_none().then(|| remote.first_owners());
         let users: Vec<ContainerUser> = owners
             .removers()
             .into_iter()
-            .chain(first.into_iter().flatten())
+            .chain(first_owners.into_iter().flatten())
             .collect();
-        self.is_removing |= remote.take_lost_commands();
-        if self.is_removing {
+        self.needs_sweep |= remote.take_lost_commands();
+        if self.needs_sweep {
             for user in &users {
                 limit.check()?;
                 remote.sweep(*user)?;
             }
         }
-        self.is_removing = true;
+        self.needs_sweep = true;
         if self.entries.is_none() {
             let roots: Vec<&AbsPath> = reachable.open.iter().map(|opening| &opening.path).collect();
-            remove_there(remote, &roots, &users, &limit)?;
+            remove_remote_paths(remote, &roots, &users, &limit)?;
         }
         if let Err(fault) = transfer(remote, reachable, &view, &plan, &owners, &limit) {
             let affected = plan.affected_paths(&view);
@@ -205,13 +205,17 @@ impl SentFiles {
             .fold(0, u64::saturating_add);
         self.is_large |= is_large(view.len(), bytes);
         self.entries = Some(view);
-        self.is_removing = false;
+        self.needs_sweep = false;
         Ok(())
     }
 
     /// Has everything sent again where other users must own files than before.
     fn change_owners(&mut self, trees: &BTreeSet<AbsPath>) {
-        let changed = self.trees.symmetric_difference(trees).cloned().collect();
+        let changed = self
+            .user_owned_trees
+            .symmetric_difference(trees)
+            .cloned()
+            .collect();
         let affected = AffectedPaths {
             removed: changed,
             added: Vec::new(),
@@ -219,12 +223,13 @@ impl SentFiles {
         if let Some(entries) = self.entries.as_mut() {
             mark_unsent(entries, &affected);
         }
-        self.trees.clone_from(trees);
+        self.user_owned_trees.clone_from(trees);
     }
 
     /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
-    /// allow it. Returns remarks about refused changes. Blocks until a few seconds after an
-    /// interrupt: then nothing is written here, and the next call fetches everything.
+    /// allow it. Returns the notes about the commands, also about refused changes. Blocks until a
+    /// few seconds after an interrupt: then nothing is written here, and the next call fetches
+    /// everything.
     pub(in crate::world::sandbox) fn fetch(
         &mut self,
         remote: &dyn RemoteContainer,
@@ -243,21 +248,21 @@ impl SentFiles {
                            was replaced meanwhile";
             return Err(Error::new(ErrorKind::Environment, message).into());
         };
-        let roots = written_roots(reachable, entries);
-        let nothing = IncomingRoom::default();
-        source.expect_room(reachable, &roots, nothing)?;
+        let roots = writable_roots(reachable, entries);
+        let no_files = IncomingRoom::default();
+        source.expect_room(reachable, &roots, no_files)?;
         let listing = if self.is_large {
-            source.list_there(&roots)?
+            source.list_remote_paths(&roots)?
         } else {
             None
         };
-        let listed = match (&listing, &self.listing) {
+        let listed_incoming = match (&listing, &self.listing) {
             (Some(listing), Some(earlier)) => {
                 source.fetch_listed(&roots, entries, earlier, listing)?
             }
             (Some(_) | None, _) => None,
         };
-        let incoming = match listed {
+        let incoming = match listed_incoming {
             Some(incoming) => incoming,
             None => source.fetch_all(&roots, entries)?,
         };
@@ -272,10 +277,10 @@ impl SentFiles {
         let mut refused = apply_changes(reachable, &roots, entries, &incoming);
         // What was not written here is fetched again, even if it does not change there.
         self.listing = listing.filter(|_| refused.is_empty());
-        let special = self.reported.report_new(incoming.special_files());
-        refused.extend(special.named);
+        let new_special = self.reported.report_new(incoming.special_files());
+        refused.extend(new_special.named);
         let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(remarks(&refused, special.more));
+        notes.extend(refusal_note(&refused, new_special.more));
         Ok(notes)
     }
 }
@@ -289,9 +294,9 @@ fn transfer(
     owners: &EntryOwners,
     limit: &TransferLimit<'_>,
 ) -> std::result::Result<(), TransferFault> {
-    remove_there(remote, &plan.removed, &owners.removers(), limit)?;
+    remove_remote_paths(remote, &plan.removed, &owners.removers(), limit)?;
     for user in owners.unpackers() {
-        let is_own = |path: &AbsPath| {
+        let is_unpacked = |path: &AbsPath| {
             let entry = view.get(path);
             entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
         };
@@ -299,7 +304,7 @@ fn transfer(
             .added
             .iter()
             .copied()
-            .filter(|path| is_own(path))
+            .filter(|path| is_unpacked(path))
             .collect();
         if !added_paths.is_empty() {
             let mut write =
@@ -323,9 +328,9 @@ fn transfer(
     Ok(())
 }
 
-/// Removes files there. Each user removes its own files; afterwards only empty directories may
-/// be left.
-fn remove_there(
+/// Removes files in the container. Each user removes its own files; afterwards only empty
+/// directories may be left.
+fn remove_remote_paths(
     remote: &dyn RemoteContainer,
     paths: &[&AbsPath],
     users: &[ContainerUser],
@@ -346,7 +351,7 @@ fn remove_there(
     Ok(())
 }
 
-/// Removes files there as one user. Returns whether only empty directories are left.
+/// Removes files in the container as one user. Returns whether only empty directories are left.
 fn remove_as(
     remote: &dyn RemoteContainer,
     user: ContainerUser,
@@ -403,14 +408,14 @@ impl FetchSource<'_> {
             }
             read_result
                 .map_err(|error| Error::io("cannot read from the container engine", error))?;
-            check_gone(paths, &output).map_err(TransferFault::Received)?;
+            check_gone(paths, &output).map_err(TransferFault::RejectedData)?;
         }
         Ok(())
     }
 
-    /// Lists everything below `roots`; `None` if the image lacks the programs, or a name cannot be
-    /// listed.
-    fn list_there(
+    /// Lists everything below `roots` in the container; `None` if the image lacks the programs, or
+    /// a name cannot be listed.
+    fn list_remote_paths(
         &self,
         roots: &[AbsPath],
     ) -> std::result::Result<Option<RemoteListing>, TransferFault> {
@@ -522,7 +527,7 @@ pub(in crate::world::sandbox) fn transfer_error(
     fault: TransferFault,
 ) -> Error {
     match fault {
-        TransferFault::Files(error) => error,
+        TransferFault::LocalFiles(error) => error,
         TransferFault::Interrupted => {
             let message = format!(
                 "{what}: it was interrupted; what was not transferred is transferred with the next \
@@ -530,16 +535,16 @@ pub(in crate::world::sandbox) fn transfer_error(
             );
             Error::new(ErrorKind::Environment, message)
         }
-        TransferFault::Gone(why) | TransferFault::Refused(why) => Error::new(
+        TransferFault::ContainerGone(why) | TransferFault::RemoteRefusal(why) => Error::new(
             ErrorKind::Environment,
             format!("{what}: {}", with_machine(remote, why)),
         ),
-        TransferFault::Remote(why) => {
+        TransferFault::RemoteFailure(why) => {
             let loss_reason = remote.loss_reason();
             let why = loss_reason.unwrap_or_else(|| with_machine(remote, why));
             Error::new(ErrorKind::Environment, format!("{what}: {why}"))
         }
-        TransferFault::Received(error) => match remote.loss_reason() {
+        TransferFault::RejectedData(error) => match remote.loss_reason() {
             Some(why) => Error::new(ErrorKind::Environment, format!("{what}: {why}")),
             None => error,
         },
@@ -572,7 +577,7 @@ fn refused_archive(root: &AbsPath, why: &io::Error) -> TransferFault {
         return no_room_error(why).into();
     }
     let message = format!("what the engine sent of `{root}` is refused: {why}");
-    TransferFault::Received(Error::new(ErrorKind::Environment, message))
+    TransferFault::RejectedData(Error::new(ErrorKind::Environment, message))
 }
 
 /// Returns a path in the format of the scripts that remove and look for files: with `\0OOO` for a
@@ -615,44 +620,47 @@ fn check_gone(paths: &[&AbsPath], output: &[u8]) -> Result<()> {
 }
 
 /// Returns the trees and files that commands may write to, without those inside others.
-fn written_roots(reachable: &ReachablePaths, sent_entries: &SentEntries) -> Vec<AbsPath> {
-    let written = || {
+fn writable_roots(reachable: &ReachablePaths, sent_entries: &SentEntries) -> Vec<AbsPath> {
+    let writable = || {
         let open = reachable.open.iter();
         open.filter(|opening| opening.permission == Permission::Write)
     };
     let is_inside_another = |path: &AbsPath| {
-        let mut trees = written().filter(|opening| opening.scope == GrantScope::Tree);
+        let mut trees = writable().filter(|opening| opening.scope == GrantScope::Tree);
         trees.any(|opening| opening.path != *path && path.is_within(&opening.path))
     };
     let is_sent = |path: &AbsPath| {
         let entry = sent_entries.get(path);
         entry.is_some_and(|entry| entry.remote_entry != RemoteEntry::Unsent)
     };
-    let roots = written().map(|opening| &opening.path);
+    let roots = writable().map(|opening| &opening.path);
     roots
         .filter(|path| !is_inside_another(path) && is_sent(path))
         .cloned()
         .collect()
 }
 
-/// Returns one remark that names refused changes; there were `unnamed` more.
-fn remarks(refused: &[(AbsPath, String)], unnamed: usize) -> Vec<String> {
+/// Returns a note that names refused changes, if there are any; there were `unnamed` more.
+fn refusal_note(refused: &[(AbsPath, String)], unnamed: usize) -> Option<String> {
     if refused.is_empty() && unnamed == 0 {
-        return Vec::new();
+        return None;
     }
-    let named = refused.iter().take(REFUSED_NAMED_MAX);
-    let named: Vec<String> = named
+    let descriptions: Vec<String> = refused
+        .iter()
+        .take(REFUSED_NAMED_MAX)
         .map(|(path, why)| format!("`{}` ({why})", escape_name(&path.to_string())))
         .collect();
-    let more = refused.len().saturating_sub(named.len());
-    let more = more.saturating_add(unnamed);
-    let named = join_with_commas(&named);
-    let paths = match (named.is_empty(), more) {
-        (false, 0) => named,
-        (false, more) => format!("{named} and {more} more"),
+    let more = refused
+        .len()
+        .saturating_sub(descriptions.len())
+        .saturating_add(unnamed);
+    let listed = join_with_commas(&descriptions);
+    let paths = match (listed.is_empty(), more) {
+        (false, 0) => listed,
+        (false, more) => format!("{listed} and {more} more"),
         (true, more) => format!("{more} more pipes, sockets or devices"),
     };
-    vec![format!("not fetched from the container's machine: {paths}")]
+    Some(format!("not fetched from the container's machine: {paths}"))
 }
 
 /// What must be removed and sent.
@@ -748,7 +756,7 @@ impl RemoteEntry {
             RemoteEntry::Directory { .. } => matches!(other, RemoteEntry::Directory { .. }),
             RemoteEntry::File { .. } => matches!(other, RemoteEntry::File { .. }),
             RemoteEntry::Link { .. } => matches!(other, RemoteEntry::Link { .. }),
-            RemoteEntry::Unknown | RemoteEntry::Unsent => false,
+            RemoteEntry::Refused | RemoteEntry::Unsent => false,
         }
     }
 }

@@ -31,7 +31,7 @@ pub(in crate::world::sandbox) fn movable_trees_note(
     let mut answers = names
         .chunks(COMMAND_PATHS_MAX)
         .map(|names| movable_dir(remote, names, &limit));
-    let found = match answers.find_map(Result::transpose)? {
+    let cause = match answers.find_map(Result::transpose)? {
         Ok(dir) => format!("in the image, `{}` belongs", escape_name(&dir)),
         Err(fault) => {
             let why = escape_name(&fault.to_string());
@@ -39,7 +39,7 @@ pub(in crate::world::sandbox) fn movable_trees_note(
         }
     };
     Some(format!(
-        "{found} to the user of commands: they could then move away what they may only read, and later \
+        "{cause} to the user of commands: they could then move away what they may only read, and later \
          commands would read what is then at its path"
     ))
 }
@@ -52,14 +52,14 @@ fn movable_dir(
     let command = HelperCommand::find_movable(remote.user(), names.iter().cloned());
     let mut reader = remote.read(command, limit)?;
     let mut output = Vec::new();
-    let read = reader
+    let read_result = reader
         .by_ref()
         .take(ANSWER_BYTES_MAX)
         .read_to_end(&mut output);
     if let Some(fault) = reader.take_fault() {
         return Err(fault);
     }
-    read.map_err(|error| TransferFault::Remote(error.to_string()))?;
+    read_result.map_err(|error| TransferFault::RemoteFailure(error.to_string()))?;
     let output = String::from_utf8_lossy(&output);
     Ok(output.lines().next().map(str::to_owned))
 }

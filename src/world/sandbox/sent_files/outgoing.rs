@@ -27,11 +27,11 @@ const SHARED_FILE_BITS: u32 = 0o666;
 #[derive(Clone, Debug)]
 pub(super) struct EntryOwners {
     /// The owner of what commands may change: their own user.
-    pub(super) write: ContainerUser,
+    pub(super) command_user: ContainerUser,
     /// The owner of what they may only read.
-    pub(super) read: ContainerUser,
+    pub(super) keeper: ContainerUser,
     /// The outermost writable trees, if everything in them belongs to the user of commands.
-    trees: Option<BTreeSet<AbsPath>>,
+    user_owned_trees: Option<BTreeSet<AbsPath>>,
 }
 
 /// The owner of one name, and the permission bits that it has in addition.
@@ -44,50 +44,50 @@ struct EntryAccess {
 impl EntryOwners {
     /// Returns the owners in a container.
     pub(super) fn in_container(remote: &dyn RemoteContainer, reachable: &ReachablePaths) -> Self {
-        let trees = match remote.ownership() {
+        let user_owned_trees = match remote.ownership() {
             EntryOwnership::ByPermission => None,
             EntryOwnership::ByTree => Some(writable_trees(reachable)),
         };
         Self {
-            trees,
+            user_owned_trees,
             ..Self::for_user(remote.user())
         }
     }
 
     /// Returns the owners for commands that run as `user`.
     pub(super) fn for_user(user: ContainerUser) -> Self {
-        let keeper = ContainerUser::KEEPER;
-        let id = if user.uid == keeper.uid || user.gid == keeper.gid {
-            keeper.uid.saturating_sub(1)
+        let usual = ContainerUser::KEEPER;
+        let id = if user.uid == usual.uid || user.gid == usual.gid {
+            usual.uid.saturating_sub(1)
         } else {
-            keeper.uid
+            usual.uid
         };
         Self {
-            write: user,
-            read: ContainerUser { uid: id, gid: id },
-            trees: None,
+            command_user: user,
+            keeper: ContainerUser { uid: id, gid: id },
+            user_owned_trees: None,
         }
     }
 
     /// Returns the outermost writable trees, if everything in them belongs to the user of commands.
-    pub(super) fn trees(&self) -> Option<&BTreeSet<AbsPath>> {
-        self.trees.as_ref()
+    pub(super) fn user_owned_trees(&self) -> Option<&BTreeSet<AbsPath>> {
+        self.user_owned_trees.as_ref()
     }
 
     /// Returns the users that remove files, one after another: the last one removes the
     /// directories.
     pub(super) fn removers(&self) -> [ContainerUser; 2] {
-        match self.trees {
-            None => [self.read, self.write],
-            Some(_) => [self.write, self.read],
+        match self.user_owned_trees {
+            None => [self.keeper, self.command_user],
+            Some(_) => [self.command_user, self.keeper],
         }
     }
 
     /// Returns the users that unpack archives, one after another.
     pub(super) fn unpackers(&self) -> Vec<ContainerUser> {
-        match self.trees {
+        match self.user_owned_trees {
             None => vec![ContainerUser::ROOT],
-            Some(_) => vec![self.read, self.write],
+            Some(_) => vec![self.keeper, self.command_user],
         }
     }
 
@@ -98,7 +98,7 @@ impl EntryOwners {
         path: &AbsPath,
         permission: Permission,
     ) -> bool {
-        self.trees.is_none() || self.access(path, permission).owner == user
+        self.user_owned_trees.is_none() || self.access(path, permission).owner == user
     }
 
     /// Returns the bits that granted paths must have which `user` owns in a container whose `tar`
@@ -109,14 +109,17 @@ impl EntryOwners {
         reachable: &ReachablePaths,
         view: &SentEntries,
     ) -> Vec<(u32, String)> {
-        let open = reachable.open.iter().filter(|_| self.trees.is_some());
+        let open = reachable
+            .open
+            .iter()
+            .filter(|_| self.user_owned_trees.is_some());
         let bits = open.filter_map(|opening| {
             let entry = view.get(&opening.path)?;
             let EntryAccess { owner, more_bits } = self.access(&opening.path, entry.permission);
             let bits = match entry.remote_entry {
                 RemoteEntry::Directory { bits } => bits | more_bits,
                 RemoteEntry::File { bits, .. } => bits | (more_bits & SHARED_FILE_BITS),
-                RemoteEntry::Link { .. } | RemoteEntry::Unknown | RemoteEntry::Unsent => {
+                RemoteEntry::Link { .. } | RemoteEntry::Refused | RemoteEntry::Unsent => {
                     return None;
                 }
             };
@@ -134,12 +137,12 @@ impl EntryOwners {
             path.parent()
                 .is_some_and(|parent| is_within_any(&parent, trees))
         };
-        match (&self.trees, permission) {
-            (None, Permission::Write) => owned_by(self.write),
-            (Some(trees), _) if is_in_tree(trees) => owned_by(self.write),
-            (None | Some(_), Permission::Read) => owned_by(self.read),
+        match (&self.user_owned_trees, permission) {
+            (None, Permission::Write) => owned_by(self.command_user),
+            (Some(trees), _) if is_in_tree(trees) => owned_by(self.command_user),
+            (None | Some(_), Permission::Read) => owned_by(self.keeper),
             (Some(_), Permission::Write) => EntryAccess {
-                owner: self.read,
+                owner: self.keeper,
                 more_bits: SHARED_DIRECTORY_BITS,
             },
         }
@@ -154,9 +157,10 @@ fn writable_trees(reachable: &ReachablePaths) -> BTreeSet<AbsPath> {
         let writable = trees.filter(|opening| opening.permission == Permission::Write);
         writable.map(|opening| &opening.path)
     };
-    let is_inside = |path: &AbsPath| trees().any(|other| other != path && path.is_within(other));
-    let outer = trees().filter(|path| !is_inside(path));
-    outer.cloned().collect()
+    let is_inside_another =
+        |path: &AbsPath| trees().any(|other| other != path && path.is_within(other));
+    let outermost = trees().filter(|path| !is_inside_another(path));
+    outermost.cloned().collect()
 }
 
 /// Writes an archive of `paths`, which are entries of `view`, with paths from `/`.
@@ -171,13 +175,13 @@ pub(super) fn pack(
     let mut builder = Builder::new(archive);
     for path in paths {
         if let Some(entry) = view.get(*path) {
-            append(&mut builder, &mut trees, path, entry, owners)?;
+            append_entry(&mut builder, &mut trees, path, entry, owners)?;
         }
     }
     builder.into_inner()?.flush()
 }
 
-fn append(
+fn append_entry(
     builder: &mut Builder<&mut dyn Write>,
     trees: &mut LocalTrees<'_>,
     path: &AbsPath,
@@ -217,18 +221,18 @@ fn append(
             header.set_size(meta.version.size_bytes);
             let seconds = meta.version.modified_ns.div_euclid(SECOND_NS);
             header.set_mtime(u64::try_from(seconds).unwrap_or_default());
-            let mut sized = SizedReader {
+            let mut sized_reader = SizedReader {
                 content: content.take(meta.version.size_bytes),
                 bytes_left: meta.version.size_bytes,
             };
-            builder.append_data(&mut header, rel_path, &mut sized)?;
-            if sized.bytes_left > 0 {
+            builder.append_data(&mut header, rel_path, &mut sized_reader)?;
+            if sized_reader.bytes_left > 0 {
                 Err(change_error())
             } else {
                 Ok(())
             }
         }
-        RemoteEntry::Unknown | RemoteEntry::Unsent => Ok(()),
+        RemoteEntry::Refused | RemoteEntry::Unsent => Ok(()),
     }
 }
 
@@ -239,8 +243,8 @@ struct SizedReader<R> {
 }
 
 impl<R: Read> Read for SizedReader<R> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let count = self.content.read(room)?;
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read(buffer)?;
         self.bytes_left = self
             .bytes_left
             .saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));

@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 /// The most names that are remembered; of more, only the number is reported.
 const NAMES_MAX: usize = 1000;
 
-/// The pipes and devices that were reported.
+/// The pipes, sockets and devices that were reported.
 #[derive(Debug, Default)]
 pub(super) struct ReportedFiles {
     names: BTreeSet<AbsPath>,
@@ -16,17 +16,18 @@ pub(super) struct ReportedFiles {
     unnamed: usize,
 }
 
-/// What is to be reported.
+/// Special files that were not reported yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NewSpecialFiles {
-    /// New ones, with what they are.
+    /// Those that are named, with what they are.
     pub(super) named: Vec<(AbsPath, String)>,
-    /// How many more there are.
+    /// The number of others.
     pub(super) more: usize,
 }
 
 impl ReportedFiles {
-    /// Returns what of `found` was not reported before, which counts as reported now.
+    /// Returns which of the special files `found` were not reported before. They count as reported
+    /// now.
     pub(super) fn report_new(&mut self, found: &[(AbsPath, &'static str)]) -> NewSpecialFiles {
         let mut named = Vec::new();
         let mut unnamed = 0_usize;

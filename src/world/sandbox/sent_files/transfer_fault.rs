@@ -8,33 +8,33 @@ use crate::error::Error;
 #[derive(Debug)]
 pub(in crate::world::sandbox) enum TransferFault {
     /// The container does not exist any more; how that was noticed.
-    Gone(String),
+    ContainerGone(String),
     /// The other side answered that it refuses; why, for people.
-    Refused(String),
+    RemoteRefusal(String),
     /// The other side failed, or the connection was lost; why, for people.
-    Remote(String),
+    RemoteFailure(String),
     /// A local file cannot be read or written.
-    Files(Error),
+    LocalFiles(Error),
     /// Everything that was received is refused. It may only be incomplete, because the connection
     /// was lost.
-    Received(Error),
+    RejectedData(Error),
     /// The command that it belongs to was interrupted.
     Interrupted,
 }
 
 impl From<Error> for TransferFault {
     fn from(error: Error) -> Self {
-        TransferFault::Files(error)
+        TransferFault::LocalFiles(error)
     }
 }
 
 impl Display for TransferFault {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            TransferFault::Gone(why) | TransferFault::Refused(why) | TransferFault::Remote(why) => {
-                f.write_str(why)
-            }
-            TransferFault::Files(error) | TransferFault::Received(error) => error.fmt(f),
+            TransferFault::ContainerGone(why)
+            | TransferFault::RemoteRefusal(why)
+            | TransferFault::RemoteFailure(why) => f.write_str(why),
+            TransferFault::LocalFiles(error) | TransferFault::RejectedData(error) => error.fmt(f),
             TransferFault::Interrupted => f.write_str("it was interrupted"),
         }
     }

@@ -22,8 +22,8 @@ pub(in crate::world::sandbox) struct TransferLimit<'i> {
     interrupt: Option<&'i CommandInterrupt>,
     /// How long the transfers may continue after the interrupt.
     grace: Duration,
-    /// When they must end, once the interrupt was seen.
-    ends: Cell<Option<Instant>>,
+    /// When they must end; `None` until the interrupt is noticed.
+    deadline: Cell<Option<Instant>>,
 }
 
 impl<'i> TransferLimit<'i> {
@@ -35,7 +35,7 @@ impl<'i> TransferLimit<'i> {
         Self {
             interrupt,
             grace,
-            ends: Cell::new(None),
+            deadline: Cell::new(None),
         }
     }
 
@@ -44,29 +44,30 @@ impl<'i> TransferLimit<'i> {
         Self {
             interrupt: None,
             grace: Duration::ZERO,
-            ends: Cell::new(Instant::now().checked_add(time)),
+            deadline: Cell::new(Instant::now().checked_add(time)),
         }
     }
 
     /// Refuses to continue if transfers must end.
     pub(in crate::world::sandbox) fn check(&self) -> Result<(), TransferFault> {
-        if self.ends.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised) {
-            self.ends.set(Some(Instant::now() + self.grace));
+        if self.deadline.get().is_none() && self.interrupt.is_some_and(CommandInterrupt::is_raised)
+        {
+            self.deadline.set(Some(Instant::now() + self.grace));
         }
-        match self.ends.get() {
-            Some(ends) if Instant::now() >= ends => Err(TransferFault::Interrupted),
+        match self.deadline.get() {
+            Some(deadline) if Instant::now() >= deadline => Err(TransferFault::Interrupted),
             Some(_) | None => Ok(()),
         }
     }
 
-    /// Waits for one step of a transfer until `until`.
+    /// Waits for one step of a transfer, until `step_deadline`.
     pub(in crate::world::sandbox) async fn wait<T>(
         &self,
-        until: Instant,
+        step_deadline: Instant,
         step: impl Future<Output = T>,
     ) -> Result<T, TransferFault> {
-        let done = self.watch(timeout_at(until, step)).await?;
-        done.map_err(|_| TransferFault::Remote(NO_ANSWER.to_owned()))
+        let step_result = self.watch(timeout_at(step_deadline, step)).await?;
+        step_result.map_err(|_| TransferFault::RemoteFailure(NO_ANSWER.to_owned()))
     }
 
     /// Waits for one step of a transfer that has a timeout of its own.
@@ -78,8 +79,8 @@ impl<'i> TransferLimit<'i> {
         loop {
             self.check()?;
             let next_check = Instant::now() + POLL_INTERVAL;
-            if let Ok(done) = timeout_at(next_check, step.as_mut()).await {
-                return Ok(done);
+            if let Ok(step_result) = timeout_at(next_check, step.as_mut()).await {
+                return Ok(step_result);
             }
         }
     }
@@ -129,6 +130,6 @@ mod tests {
     async fn a_step_that_makes_no_progress_ends() {
         let limit = TransferLimit::new(None, LONG);
         let result = limit.wait(Instant::now(), pending::<()>()).await;
-        assert!(matches!(result, Err(TransferFault::Remote(why)) if why == NO_ANSWER));
+        assert!(matches!(result, Err(TransferFault::RemoteFailure(why)) if why == NO_ANSWER));
     }
 }

@@ -267,7 +267,7 @@ fn only_what_changed_is_sent_again() {
     removed_there
         .get_mut(&trees.path("p/ws/kept"))
         .unwrap()
-        .remote_entry = RemoteEntry::Unknown;
+        .remote_entry = RemoteEntry::Refused;
     let plan = SendPlan::compare(&removed_there, &second);
     assert_eq!(owned(&plan.removed), paths(&["p/ws/kept"]));
     assert_eq!(owned(&plan.added), paths(&["p/ws/kept"]));
