@@ -36,8 +36,8 @@ const NOT_FOUND: u16 = 404;
 const BAD_GATEWAY: u16 = 502;
 /// The longest id of a container or a command, in bytes.
 const ID_BYTES_MAX: usize = 128;
-/// The most that is passed on of what an engine says about a failure, in characters.
-const WORDS_CHARS_MAX: usize = 1000;
+/// The most of an engine's message that is passed on, in characters.
+const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// A connection to an engine.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) struct EngineProperties {
     /// Whether it maps users of containers to other user ids on the machine.
     pub(super) maps_users: bool,
     /// Whether `SELinux` would deny containers access to the mounted directories.
-    pub(super) has_labels: bool,
+    pub(super) has_selinux: bool,
     /// Where it stores containers, if that is a directory of this machine.
     pub(super) storage: Option<AbsPath>,
 }
@@ -102,7 +102,7 @@ impl EngineClient {
             properties: EngineProperties {
                 // Nothing is mounted there, so its files need not belong to anyone here.
                 maps_users: false,
-                has_labels: false,
+                has_selinux: false,
                 storage: None,
                 ..client.properties
             },
@@ -125,10 +125,10 @@ impl EngineClient {
         let seconds = ANSWER_TIME_MAX.as_secs();
         let socket_path = socket.clone();
         let refusal = ReplyRefusal::default();
-        let recorded = refusal.clone();
+        let shared_refusal = refusal.clone();
         let send = move |request: BollardRequest| {
-            let (socket_path, recorded) = (socket_path.clone(), recorded.clone());
-            async move { send_request(&socket_path, request, &recorded).await }
+            let (socket_path, shared_refusal) = (socket_path.clone(), shared_refusal.clone());
+            async move { send_request(&socket_path, request, &shared_refusal).await }
         };
         let address = Some(REQUEST_ADDRESS);
         let api =
@@ -141,8 +141,8 @@ impl EngineClient {
         let info = api.info().await.map_err(connect_error)?;
         let options = info.security_options.unwrap_or_default();
         let has_option = |what: &str| {
-            let mut options_given = options.iter().flat_map(|option| option.split(','));
-            options_given.any(|word| word == format!("name={what}"))
+            let mut words = options.iter().flat_map(|option| option.split(','));
+            words.any(|word| word == format!("name={what}"))
         };
         Ok(Self {
             api,
@@ -151,7 +151,7 @@ impl EngineClient {
                 kind: *kind,
                 is_rootless: has_option("rootless"),
                 maps_users: has_option("userns"),
-                has_labels: has_option("selinux"),
+                has_selinux: has_option("selinux"),
                 storage: info.docker_root_dir.and_then(AbsPath::new),
             },
             tunnel: None,
@@ -198,7 +198,7 @@ impl EngineClient {
     pub async fn expect_image(&self, name: &str) -> Result<LocalImage> {
         let image = match self.api.inspect_image(name).await {
             Ok(image) => image,
-            Err(error) if is_missing(&error) => return Err(missing_image(name, self.host())),
+            Err(error) if is_missing(&error) => return Err(missing_image_error(name, self.host())),
             Err(error) => {
                 return Err(engine_failure(
                     &format!("cannot inspect the image `{name}`"),
@@ -240,7 +240,7 @@ impl EngineClient {
 /// Default `PATH` if an image sets none, the same as Docker's.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn missing_image(name: &str, host: Option<&SshEngineHost>) -> Error {
+fn missing_image_error(name: &str, host: Option<&SshEngineHost>) -> Error {
     if let Some(host) = host {
         let message = format!("the image `{name}` is not on `{host}`");
         let copy = format!(
@@ -275,10 +275,9 @@ pub(super) fn expect_id(id: String) -> std::result::Result<String, EngineError> 
     })
 }
 
-/// Returns what an engine says on one line that is not long and does not look like a note of
-/// massgen's.
-pub(super) fn engine_words(text: &str) -> String {
-    let text = single_line(&truncate(text, WORDS_CHARS_MAX), WORDS_CHARS_MAX);
+/// Returns an engine's message as one short line that does not look like a note of massgen's.
+pub(super) fn engine_message(text: &str) -> String {
+    let text = single_line(&truncate(text, MESSAGE_CHARS_MAX), MESSAGE_CHARS_MAX);
     escape_notes(&escape_line(&text)).into_owned()
 }
 
@@ -300,12 +299,12 @@ pub(super) fn command_error(error: EngineError) -> io::Error {
         return io::Error::other(format!("the container engine cannot be used: {why}"));
     }
     io::Error::other(match error {
-        EngineError::DockerResponseServerError { message, .. } => engine_words(&message),
+        EngineError::DockerResponseServerError { message, .. } => engine_message(&message),
         EngineError::RequestTimeoutError => {
             "the container engine does not answer in time".to_owned()
         }
         error => {
-            let why = engine_words(&error.to_string());
+            let why = engine_message(&error.to_string());
             format!("the container engine closed the connection: {why}")
         }
     })
@@ -330,7 +329,7 @@ impl Display for ShownEngineError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut texts: Vec<String> = Vec::new();
         for cause in causes(&self.0) {
-            let text = engine_words(&cause.to_string());
+            let text = engine_message(&cause.to_string());
             if !texts.last().is_some_and(|before| before.contains(&text)) {
                 texts.push(text);
             }

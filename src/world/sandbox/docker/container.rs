@@ -131,9 +131,9 @@ impl AgentContainer {
         &self,
         command: &str,
         dir: &AbsPath,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        self.run_locked(self.container.lock(), command, dir, wait)
+        self.run_locked(self.container.lock(), command, dir, limits)
     }
 
     /// Runs an agent's command in the locked container and waits for its end.
@@ -142,14 +142,14 @@ impl AgentContainer {
         guard: ContainerGuard<'_>,
         command: &str,
         dir: &AbsPath,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
         let container = &self.container;
         let install_fault = container.install_dependencies(&guard, &self.dependency_hashes);
         let running_command = container.begin();
         let call = container.agent_command(command, dir, &running_command);
-        let result = container.execute(&guard, call, &running_command, wait);
+        let result = container.execute(&guard, call, &running_command, limits);
         let removal = container.end_leftovers(&guard, &running_command.id);
         let output = self.handle_result(guard, removal.and(result))?;
         let mut timed_output = CommandOutput {
@@ -222,10 +222,10 @@ impl CommandContainer for AgentContainer {
         command: &str,
         dir: &AbsPath,
         reachable: &ReachablePaths,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let guard = self.lock_with_paths(reachable, Some(wait.interrupt));
-        self.run_locked(guard.map_err(io::Error::other)?, command, dir, wait)
+        let guard = self.lock_with_paths(reachable, Some(limits.interrupt));
+        self.run_locked(guard.map_err(io::Error::other)?, command, dir, limits)
     }
 
     fn follow(

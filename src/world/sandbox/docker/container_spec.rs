@@ -115,7 +115,7 @@ impl ContainerSpec {
             }
             RootAccess::BySudo => names(DROPPED_FROM_ROOT),
         };
-        if client.properties.has_labels {
+        if client.properties.has_selinux {
             security.push("label=disable".to_owned());
         }
         let memory = self

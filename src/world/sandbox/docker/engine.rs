@@ -54,9 +54,9 @@ impl ContainerEngine {
     }
 
     /// Returns why the connection to the engine's machine was lost, if it was.
-    pub(super) fn lost_reason(&self) -> Option<String> {
+    pub(super) fn loss_reason(&self) -> Option<String> {
         let tunnel = self.client.tunnel.as_ref()?;
-        self.block_on(tunnel.lost_reason())
+        self.block_on(tunnel.loss_reason())
     }
 
     /// Returns the isolation of what runs in a container of `image`, for people.

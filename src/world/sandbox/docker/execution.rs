@@ -23,7 +23,7 @@ impl ReplaceableContainer {
         guard: &ContainerGuard<'_>,
         call: ContainerCommand,
         running_command: &RunningCommand,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> Result<CommandOutput, EngineError> {
         let start_time = Instant::now();
         let exec = self.start(guard, call)?;
@@ -32,13 +32,13 @@ impl ReplaceableContainer {
         let mut command_run =
             ContainerProcess::follow(self, running_command, Some(guard), exec, streams)?;
         let bounds = ProcessBounds {
-            until: start_time.checked_add(wait.time_max),
-            interrupt: Some(wait.interrupt),
+            deadline: start_time.checked_add(limits.time_max),
+            interrupt: Some(limits.interrupt),
             disk: Some(&disks),
             network: None,
         };
         let output = command_run
-            .capture(outputs, &bounds, wait.output_bytes_max, start_time)
+            .capture(outputs, &bounds, limits.output_bytes_max, start_time)
             .map_err(|error| command_run.process_mut().take_failure(error))?;
         Ok(refused_if_never_run(output))
     }

@@ -38,11 +38,11 @@ use crate::world::sandbox::sent_files::transfer_limit::TransferLimit;
 use crate::world::sandbox::sent_files::{SentFiles, transfer_error};
 
 /// What has failed if no command was run.
-const NOT_SENT: &str = "the files cannot be sent";
+const SEND_FAILURE: &str = "the files cannot be sent";
 /// Size of a chunk of an archive, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks that wait for the connection.
-const CHUNKS_WAITING: usize = 4;
+const QUEUED_CHUNKS_MAX: usize = 4;
 /// Timeout for the connection to take the next chunk.
 const CHUNK_TIME_MAX: Duration = Duration::from_mins(2);
 /// Timeout for the engine to unpack what it has received, after the last chunk.
@@ -63,8 +63,8 @@ struct LockedContainer<'c> {
 impl From<EngineError> for TransferFault {
     fn from(error: EngineError) -> Self {
         let is_missing = is_missing(&error);
-        // An engine that answers is connected. Only waiting would show that its connection does not
-        // end.
+        // An engine that answers is still connected: looking for the reason of a lost connection
+        // would only wait for a timeout.
         let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
         let why = command_error(error).to_string();
         if is_missing {
@@ -118,9 +118,9 @@ impl RemoteContainer for LockedContainer<'_> {
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
         let engine = &self.container.engine;
-        let start_result = Box::pin(self.container.start_async(&self.guard, helper.into()));
-        let exec = engine.block_on(limit.watch(start_result))??;
-        Ok(Box::new(EngineDownload::output(engine, exec, limit)))
+        let start = Box::pin(self.container.start_async(&self.guard, helper.into()));
+        let exec = engine.block_on(limit.watch(start))??;
+        Ok(Box::new(EngineDownload::of_output(engine, exec, limit)))
     }
 
     fn read_archive<'r>(
@@ -129,7 +129,7 @@ impl RemoteContainer for LockedContainer<'_> {
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
         let engine = &self.container.engine;
-        let download = EngineDownload::archive(engine, self.guard.id(), path, limit);
+        let download = EngineDownload::of_archive(engine, self.guard.id(), path, limit);
         Ok(Box::new(download))
     }
 
@@ -148,7 +148,7 @@ impl RemoteContainer for LockedContainer<'_> {
     }
 
     fn loss_reason(&self) -> Option<String> {
-        self.container.engine.lost_reason()
+        self.container.engine.loss_reason()
     }
 }
 
@@ -175,12 +175,12 @@ impl ReplaceableContainer {
         &self,
         sent_files: &Mutex<SentFiles>,
     ) -> crate::error::Result<()> {
-        let recreated = self.recreate();
+        let recreate_result = self.recreate();
         sent_files
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .forget();
-        recreated
+        recreate_result
     }
 
     /// Sends the files that commands may read, as far as they changed since the last time, and
@@ -196,7 +196,7 @@ impl ReplaceableContainer {
         if known_files.is_abandoned() {
             let notes = self
                 .start_over(interrupt)
-                .map_err(|fault| transfer_error(&self.lock_for_files(), NOT_SENT, fault))?;
+                .map_err(|fault| transfer_error(&self.lock_for_files(), SEND_FAILURE, fault))?;
             known_files.forget();
             known_files.add_notes(notes);
         }
@@ -212,7 +212,7 @@ impl ReplaceableContainer {
                 Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
             );
         }
-        Err(transfer_error(&remote, NOT_SENT, fault))
+        Err(transfer_error(&remote, SEND_FAILURE, fault))
     }
 
     /// Replaces a container in which no command has run yet by a new one, with the packages of the
@@ -233,7 +233,7 @@ impl ReplaceableContainer {
     }
 
     /// Fetches the changes of commands in writable paths, and writes them here as far as the rules
-    /// allow it. Returns remarks about refused changes. Blocks until a few seconds after an
+    /// allow it. Returns notes about refused changes. Blocks until a few seconds after an
     /// interrupt: then nothing is written here, and the next call fetches everything. On this
     /// machine, where paths are mounted, nothing is fetched.
     pub(super) fn fetch_changes(
@@ -247,8 +247,8 @@ impl ReplaceableContainer {
         }
         let mut known_files = sent_files.lock().unwrap_or_else(PoisonError::into_inner);
         let remote = self.lock_for_files();
-        let fetched = known_files.fetch(&remote, reachable, interrupt);
-        fetched.map_err(|fault| {
+        let fetch_result = known_files.fetch(&remote, reachable, interrupt);
+        fetch_result.map_err(|fault| {
             let what = "the command has ended, but what it changed cannot be fetched";
             io::Error::other(transfer_error(&remote, what, fault))
         })
@@ -269,7 +269,7 @@ struct EngineDownload<'e> {
     limit: &'e TransferLimit<'e>,
     parts: Pin<Box<dyn Stream<Item = Result<Vec<u8>, EngineError>> + 'e>>,
     part: io::Cursor<Vec<u8>>,
-    until: Instant,
+    deadline: Instant,
     fault: Option<TransferFault>,
     /// The engine's id of the helper whose output it is.
     exec: Option<String>,
@@ -277,7 +277,7 @@ struct EngineDownload<'e> {
 
 impl<'e> EngineDownload<'e> {
     /// Begins to download an archive of `path`.
-    fn archive(
+    fn of_archive(
         engine: &'e ContainerEngine,
         container: &'e str,
         path: &AbsPath,
@@ -288,20 +288,20 @@ impl<'e> EngineDownload<'e> {
         let parts = api
             .download_from_container(container, Some(options.build()))
             .map(|part| part.map(|part| part.to_vec()));
-        Self::of(engine, parts, None, limit)
+        Self::new(engine, parts, None, limit)
     }
 
     /// Begins to download the standard output of a command.
-    fn output(
+    fn of_output(
         engine: &'e ContainerEngine,
         exec: ContainerExec,
         limit: &'e TransferLimit<'e>,
     ) -> Self {
         let id = exec.id().to_owned();
-        Self::of(engine, exec.into_stdout(), Some(id), limit)
+        Self::new(engine, exec.into_stdout(), Some(id), limit)
     }
 
-    fn of(
+    fn new(
         engine: &'e ContainerEngine,
         parts: impl Stream<Item = Result<Vec<u8>, EngineError>> + 'e,
         exec: Option<String>,
@@ -312,7 +312,7 @@ impl<'e> EngineDownload<'e> {
             limit,
             parts: Box::pin(parts),
             part: io::Cursor::default(),
-            until: Instant::now() + DOWNLOAD_TIME_MAX,
+            deadline: Instant::now() + DOWNLOAD_TIME_MAX,
             fault: None,
             exec,
         }
@@ -333,14 +333,14 @@ impl RemoteReader for EngineDownload<'_> {
 }
 
 impl Read for EngineDownload<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let count = self.part.read(room)?;
-            if count > 0 || room.is_empty() {
+            let count = self.part.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            let until = self.until.min(Instant::now() + PART_TIME_MAX);
-            let next_part = self.limit.wait(until, self.parts.next());
+            let part_deadline = self.deadline.min(Instant::now() + PART_TIME_MAX);
+            let next_part = self.limit.wait(part_deadline, self.parts.next());
             let fault = match self.engine.block_on(next_part) {
                 Ok(None) => return Ok(0),
                 Ok(Some(Ok(part))) => {
@@ -364,19 +364,19 @@ fn upload(
     limit: &TransferLimit<'_>,
     write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), TransferFault> {
-    let (chunks, receiver) = mpsc::channel::<io::Result<Vec<u8>>>(CHUNKS_WAITING);
+    let (chunks, receiver) = mpsc::channel::<io::Result<Vec<u8>>>(QUEUED_CHUNKS_MAX);
     let body = body_try_stream(unfold(receiver, async |mut receiver| {
         let chunk = receiver.recv().await?;
         Some((chunk.map(Into::into), receiver))
     }));
     let api = engine.client.api.clone().with_timeout(UPLOAD_TIME_MAX);
     let id = container.to_owned();
-    let (end_sender, unpacking_end) = oneshot::channel();
-    let sending = engine.spawn(async move {
+    let (result_sender, result_receiver) = oneshot::channel();
+    let upload_task = engine.spawn(async move {
         let options = UploadToContainerOptionsBuilder::default().path("/").build();
-        let uploaded = api.upload_to_container(&id, Some(options), body).await;
+        let upload_result = api.upload_to_container(&id, Some(options), body).await;
         // It is not received after an interrupt.
-        drop(end_sender.send(uploaded));
+        drop(result_sender.send(upload_result));
     });
     let mut writer = ChunkWriter {
         engine,
@@ -389,23 +389,23 @@ fn upload(
     if let Err(error) = &write_result
         && writer.fault.is_none()
     {
-        let broken = io::Error::other(error.to_string());
+        let read_error = io::Error::other(error.to_string());
         // The upload may have ended by itself.
-        writer.send(Err(broken)).unwrap_or_default();
+        writer.send(Err(read_error)).unwrap_or_default();
     }
     let ChunkWriter { chunks, fault, .. } = writer;
     if let Some(fault) = fault {
-        sending.abort();
+        upload_task.abort();
         return Err(fault);
     }
     drop(chunks);
     let deadline = Instant::now() + UNPACKING_TIME_MAX;
-    let upload_result = engine.block_on(limit.wait(deadline, unpacking_end));
+    let receive_result = engine.block_on(limit.wait(deadline, result_receiver));
     // It has ended already, unless it took too long.
-    sending.abort();
-    let uploaded: Result<(), EngineError> =
-        upload_result?.unwrap_or(Err(EngineError::RequestTimeoutError));
-    match (uploaded, write_result) {
+    upload_task.abort();
+    let upload_result: Result<(), EngineError> =
+        receive_result?.unwrap_or(Err(EngineError::RequestTimeoutError));
+    match (upload_result, write_result) {
         (Ok(()), Ok(())) => Ok(()),
         (_, Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
             let message = format!("files cannot be read to be sent to the container: {error}");
@@ -422,16 +422,16 @@ struct ChunkWriter<'e> {
     limit: &'e TransferLimit<'e>,
     chunks: mpsc::Sender<io::Result<Vec<u8>>>,
     chunk: Vec<u8>,
-    /// Why the upload is given up.
+    /// Why the upload was given up.
     fault: Option<TransferFault>,
 }
 
 impl ChunkWriter<'_> {
     /// Waits until the connection has room for a chunk.
     fn send(&mut self, chunk: io::Result<Vec<u8>>) -> io::Result<()> {
-        let until = Instant::now() + CHUNK_TIME_MAX;
-        let sending = self.limit.wait(until, self.chunks.send(chunk));
-        match self.engine.block_on(sending) {
+        let deadline = Instant::now() + CHUNK_TIME_MAX;
+        let send = self.limit.wait(deadline, self.chunks.send(chunk));
+        match self.engine.block_on(send) {
             Ok(Ok(())) => return Ok(()),
             // The upload has ended, and says why.
             Ok(Err(_)) => {}

@@ -7,7 +7,7 @@ use tar::{Builder, Header};
 
 use crate::config::docker::{IMAGE, RootAccess, SUDO_IMAGE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::sandbox::docker::client::{engine_failure, engine_words};
+use crate::world::sandbox::docker::client::{engine_failure, engine_message};
 use crate::world::sandbox::docker::engine::ContainerEngine;
 
 /// The Dockerfile of the image.
@@ -53,7 +53,7 @@ impl ContainerEngine {
                     on_output(&text);
                 }
                 if let Some(error) = step.error_detail {
-                    let why = engine_words(&error.message.unwrap_or_default());
+                    let why = engine_message(&error.message.unwrap_or_default());
                     let message = format!("cannot build the image `{image}`: {why}");
                     return Err(with_build_hint(Error::new(ErrorKind::Environment, message)));
                 }

@@ -181,21 +181,21 @@ impl ReplaceableContainer {
     /// killed before the next one: when this looks, another command may have connected again, which
     /// hides the loss.
     pub(super) fn describe_failure(&self, error: EngineError) -> io::Error {
-        let loss_reason = self.lost_reason(&error);
+        let loss_reason = self.loss_reason(&error);
         self.record_lost_command();
         loss_reason.map_or_else(|| command_error(error), io::Error::other)
     }
 
     /// Returns why the connection to the engine's machine was lost, if it was and that caused
     /// `error`.
-    pub(super) fn lost_reason(&self, error: &EngineError) -> Option<String> {
+    pub(super) fn loss_reason(&self, error: &EngineError) -> Option<String> {
         // An engine that answers is connected. Only waiting would show that its connection does not
         // end.
         let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
         if is_answer {
             None
         } else {
-            self.engine.lost_reason()
+            self.engine.loss_reason()
         }
     }
 

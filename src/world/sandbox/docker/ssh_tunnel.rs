@@ -42,7 +42,7 @@ const FORWARD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Timeout for the rest of the messages of an `ssh` that ends.
 const MESSAGES_TIME_MAX: Duration = Duration::from_secs(5);
 /// Timeout for an `ssh` whose sockets have closed to be gone.
-const ENDING_TIME_MAX: Duration = Duration::from_secs(3);
+const EXIT_TIME_MAX: Duration = Duration::from_secs(3);
 /// The most that is read of what the host prints while it logs in, in bytes.
 const GREETING_BYTES_MAX: usize = 64 * 1024;
 /// The most that is kept of the messages of `ssh`, in bytes.
@@ -50,13 +50,13 @@ const MESSAGES_BYTES_MAX: usize = 4096;
 /// The longest reason that is shown, in characters.
 const REASON_CHARS_MAX: usize = 300;
 /// Parent of the private directory; the paths of sockets must be short.
-const PARENT: &str = "/tmp";
+const SOCKETS_PARENT: &str = "/tmp";
 /// Beginning of the line with which the host reports its engine's socket.
-const FOUND: &str = "massgen-engine ";
+const SOCKET_PREFIX: &str = "massgen-engine ";
 /// Beginning of the line about a socket that the user may not use.
-const DENIED: &str = "massgen-denied ";
+const DENIED_PREFIX: &str = "massgen-denied ";
 /// The line of a host without a socket.
-const NONE: &str = "massgen-none";
+const NO_SOCKET_LINE: &str = "massgen-none";
 
 /// A connection to a host. Its private directory and its process end on drop.
 #[derive(Debug)]
@@ -82,11 +82,11 @@ struct SshConnection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ServerSession {
     /// The one that waits for the end of its standard input.
-    waiting: u32,
+    waiting_pid: u32,
     /// Its parent, which is the server's process for this connection.
-    server: u32,
+    server_pid: u32,
     /// When the first one started, in the units of `/proc`; 0 on a host without it.
-    start: u64,
+    start_ticks: u64,
 }
 
 /// A running `ssh`.
@@ -95,7 +95,7 @@ struct SshProcess {
     child: Child,
     /// Its standard input: when this closes, the connection ends. Waiting for a child closes its
     /// own.
-    _until: Option<ChildStdin>,
+    _stdin: Option<ChildStdin>,
     /// The end of what it has written to standard error.
     messages: Arc<StdMutex<Vec<u8>>>,
 }
@@ -109,7 +109,8 @@ impl SshTunnel {
             Error::new(ErrorKind::Environment, message)
                 .with_hint("sudo apt-get install openssh-client")
         })?;
-        let parent = AbsPath::new(PARENT).ok_or_else(|| Error::bug("no directory for sockets"))?;
+        let parent =
+            AbsPath::new(SOCKETS_PARENT).ok_or_else(|| Error::bug("no directory for sockets"))?;
         let tunnel = Self {
             host,
             program,
@@ -135,8 +136,8 @@ impl SshTunnel {
     /// one is noticed when `ssh` has ended.
     pub(super) async fn ensure_connected(&self) -> Result<()> {
         let mut current = self.connection.lock().await;
-        if let Some(running) = current.process.as_mut()
-            && matches!(running.child.try_wait(), Ok(None))
+        if let Some(ssh_process) = current.process.as_mut()
+            && matches!(ssh_process.child.try_wait(), Ok(None))
         {
             return Ok(());
         }
@@ -146,15 +147,15 @@ impl SshTunnel {
     }
 
     /// Returns why the connection was lost, if it was.
-    pub(super) async fn lost_reason(&self) -> Option<String> {
+    pub(super) async fn loss_reason(&self) -> Option<String> {
         let mut current = self.connection.lock().await;
-        let running = current.process.as_mut()?;
+        let ssh_process = current.process.as_mut()?;
         // Its sockets close shortly before it exits.
-        timeout(ENDING_TIME_MAX, running.child.wait())
+        timeout(EXIT_TIME_MAX, ssh_process.child.wait())
             .await
             .ok()?
             .ok()?;
-        let messages = running.last_messages();
+        let messages = ssh_process.last_messages();
         let why = if messages.is_empty() {
             "`ssh` has ended"
         } else {
@@ -166,16 +167,16 @@ impl SshTunnel {
     /// Connects, and ends the session of an earlier connection.
     async fn connect(&self, earlier: Option<ServerSession>) -> Result<SshConnection> {
         // A killed `ssh` leaves its socket behind, and the next one would not replace it.
-        clear::remove(&self.control())?;
-        let control = format!("ControlPath={}", self.control());
+        clear::remove(&self.control_path())?;
+        let control_path = format!("ControlPath={}", self.control_path());
         let port = self.host.port().map(|port| port.to_string());
-        let script = find_socket(self.host.socket(), earlier);
+        let script = find_socket_command(self.host.socket(), earlier);
         let mut arguments = vec!["-T"];
         let options = [
             "BatchMode=yes",
             CONNECT_OPTION,
             "ControlMaster=yes",
-            &control,
+            &control_path,
             "ControlPersist=no",
             "ClearAllForwardings=yes",
             "StreamLocalBindUnlink=yes",
@@ -196,16 +197,16 @@ impl SshTunnel {
         let mut child = start_result.map_err(|error| Error::io("cannot start `ssh`", error))?;
         let messages = Arc::new(StdMutex::new(Vec::new()));
         let reader = child.stderr.take();
-        let reading = tokio::spawn(keep_end(reader, Arc::clone(&messages)));
+        let messages_task = tokio::spawn(keep_last_messages(reader, Arc::clone(&messages)));
         let mut ssh_process = SshProcess {
-            _until: child.stdin.take(),
+            _stdin: child.stdin.take(),
             child,
             messages,
         };
         let stdout = ssh_process.child.stdout.take();
-        let answer = timeout(CONNECT_TIME_MAX, socket_line(stdout)).await;
+        let answer = timeout(CONNECT_TIME_MAX, read_report(stdout)).await;
         let failure = match answer {
-            Ok(Some(line)) => match line.strip_prefix(FOUND).map(found_socket) {
+            Ok(Some(line)) => match line.strip_prefix(SOCKET_PREFIX).map(parse_report) {
                 Some(Some((session, socket))) => {
                     self.forward(socket).await?;
                     return Ok(SshConnection {
@@ -217,7 +218,7 @@ impl SshTunnel {
                 None => missing_socket_error(&self.host, &line),
             },
             Ok(None) => {
-                let end = async { (ssh_process.child.wait().await, reading.await) };
+                let end = async { (ssh_process.child.wait().await, messages_task.await) };
                 drop(timeout(MESSAGES_TIME_MAX, end).await);
                 connection_error(&self.host, &ssh_process.last_messages())
             }
@@ -231,18 +232,18 @@ impl SshTunnel {
 
     /// Lets the running `ssh` forward the socket here to `remote`.
     async fn forward(&self, remote: &str) -> Result<()> {
-        let forwarded = format!("{}:{remote}", self.socket());
-        let control = self.control().to_string();
+        let forwarding = format!("{}:{remote}", self.socket());
+        let control_path = self.control_path().to_string();
         // The user's settings are not read: this only talks to the running process.
         let arguments = [
             "-F",
             "none",
             "-S",
-            &control,
+            &control_path,
             "-O",
             "forward",
             "-L",
-            &forwarded,
+            &forwarding,
             "--",
             self.host.destination(),
         ];
@@ -261,14 +262,14 @@ impl SshTunnel {
             Ok(ProgramExit::Killed) => "it did not answer in time".to_owned(),
             Err(error) => error.to_string(),
         };
-        let why = shown_messages(why.as_bytes());
+        let why = describe_messages(why.as_bytes());
         let message = format!("`ssh` does not forward a socket to `{}`: {why}", self.host);
         Err(Error::new(ErrorKind::Environment, message).with_hint(
             "the server there must allow it: `AllowStreamLocalForwarding yes` in sshd_config",
         ))
     }
 
-    fn control(&self) -> AbsPath {
+    fn control_path(&self) -> AbsPath {
         self.dir.path().join("control")
     }
 }
@@ -277,59 +278,59 @@ impl SshProcess {
     /// Returns the end of its messages as one line.
     fn last_messages(&self) -> String {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        shown_messages(&messages)
+        describe_messages(&messages)
     }
 }
 
 /// Returns messages on one line. The host may have written them, or the network.
-fn shown_messages(messages: &[u8]) -> String {
+fn describe_messages(messages: &[u8]) -> String {
     let line = single_line(&String::from_utf8_lossy(messages), REASON_CHARS_MAX);
     escape_notes(&escape_line(&line)).into_owned()
 }
 
 /// Returns the command line that finds the engine's socket on a host, prints it with the numbers of
 /// its session, and then waits until its standard input closes. First it ends the `earlier`
-/// session. Every login shell takes it: its only quotes are around the script.
-fn find_socket(named: Option<&AbsPath>, earlier: Option<ServerSession>) -> String {
-    let sockets = named.map_or_else(
+/// session. Every login shell understands it, because its only quotes are around the script.
+fn find_socket_command(named_socket: Option<&AbsPath>, earlier: Option<ServerSession>) -> String {
+    let sockets = named_socket.map_or_else(
         || {
             "/var/run/docker.sock $r/docker.sock /run/podman/podman.sock $r/podman/podman.sock"
                 .to_owned()
         },
         ToString::to_string,
     );
-    let ending = earlier.map(end_session).unwrap_or_default();
+    let end_script = earlier.map(end_session_script).unwrap_or_default();
     format!(
-        "exec /bin/sh -c '{ending}set -- $(cat /proc/$$/stat 2>/dev/null); \
+        "exec /bin/sh -c '{end_script}set -- $(cat /proc/$$/stat 2>/dev/null); \
          r=${{XDG_RUNTIME_DIR:-/run/user/$(id -u)}}; d=; for s in {sockets}; do \
-         if [ -S \"$s\" ]; then if [ -w \"$s\" ]; then echo \"{FOUND}$$ $PPID ${{22:-0}} $s\"; \
+         if [ -S \"$s\" ]; then if [ -w \"$s\" ]; then echo \"{SOCKET_PREFIX}$$ $PPID ${{22:-0}} $s\"; \
          exec cat >/dev/null; fi; d=$s; fi; done; \
-         if [ -n \"$d\" ]; then echo \"{DENIED}$d\"; else echo {NONE}; fi'"
+         if [ -n \"$d\" ]; then echo \"{DENIED_PREFIX}$d\"; else echo {NO_SOCKET_LINE}; fi'"
     )
 }
 
 /// Returns the part of a script that ends a session, if its numbers still are those of the same
 /// processes: the start and the parent of the one that waits are as they were. Only a server of
 /// OpenSSH is ended, which has a process for each connection.
-fn end_session(session: ServerSession) -> String {
+fn end_session_script(session: ServerSession) -> String {
     let ServerSession {
-        waiting,
-        server,
-        start,
+        waiting_pid,
+        server_pid,
+        start_ticks,
     } = session;
     format!(
-        "set -- $(cat /proc/{waiting}/stat 2>/dev/null); [ \"$4 ${{22}}\" = \"{server} {start}\" ] && \
-         read -r n </proc/{server}/comm && case $n in sshd|sshd-session) kill {server} ;; esac; "
+        "set -- $(cat /proc/{waiting_pid}/stat 2>/dev/null); [ \"$4 ${{22}}\" = \"{server_pid} {start_ticks}\" ] && \
+         read -r n </proc/{server_pid}/comm && case $n in sshd|sshd-session) kill {server_pid} ;; esac; "
     )
 }
 
-/// Returns the session and the socket that a host reports; `None` if it can be neither.
-fn found_socket(report: &str) -> Option<(ServerSession, &str)> {
+/// Parses the report of a host: its session and its socket. `None` if it is malformed.
+fn parse_report(report: &str) -> Option<(ServerSession, &str)> {
     let mut fields = report.splitn(4, ' ');
     let session = ServerSession {
-        waiting: fields.next()?.parse().ok()?,
-        server: fields.next()?.parse().ok()?,
-        start: fields.next()?.parse().ok()?,
+        waiting_pid: fields.next()?.parse().ok()?,
+        server_pid: fields.next()?.parse().ok()?,
+        start_ticks: fields.next()?.parse().ok()?,
     };
     let socket = fields.next().filter(|socket| is_socket_path(socket))?;
     Some((session, socket))
@@ -343,22 +344,25 @@ fn is_socket_path(socket: &str) -> bool {
 
 /// Reads lines until the one that reports the socket; `None` if there is none. Hosts may print
 /// something else before it.
-async fn socket_line(stdout: Option<impl AsyncRead + Unpin>) -> Option<String> {
+async fn read_report(stdout: Option<impl AsyncRead + Unpin>) -> Option<String> {
     let mut stdout = stdout?;
-    let mut read = Vec::new();
+    let mut greeting = Vec::new();
     let mut chunk = [0; 1024];
-    while read.len() < GREETING_BYTES_MAX {
+    while greeting.len() < GREETING_BYTES_MAX {
         let count = stdout
             .read(&mut chunk)
             .await
             .ok()
             .filter(|count| *count > 0)?;
-        read.extend_from_slice(chunk.get(..count).unwrap_or_default());
-        let text = String::from_utf8_lossy(&read);
-        let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
-        let is_answer =
-            |line: &&str| line.starts_with(FOUND) || line.starts_with(DENIED) || *line == NONE;
-        if let Some(line) = complete.lines().find(is_answer) {
+        greeting.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        let text = String::from_utf8_lossy(&greeting);
+        let complete_lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let is_report = |line: &&str| {
+            line.starts_with(SOCKET_PREFIX)
+                || line.starts_with(DENIED_PREFIX)
+                || *line == NO_SOCKET_LINE
+        };
+        if let Some(line) = complete_lines.lines().find(is_report) {
             return Some(line.to_owned());
         }
     }
@@ -366,7 +370,10 @@ async fn socket_line(stdout: Option<impl AsyncRead + Unpin>) -> Option<String> {
 }
 
 /// Reads messages to their end and keeps the last part of them.
-async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex<Vec<u8>>>) {
+async fn keep_last_messages(
+    stream: Option<impl AsyncRead + Unpin>,
+    messages: Arc<StdMutex<Vec<u8>>>,
+) {
     let Some(mut stream) = stream else { return };
     let mut chunk = [0; 1024];
     while let Ok(count) = stream.read(&mut chunk).await {
@@ -383,8 +390,8 @@ async fn keep_end(stream: Option<impl AsyncRead + Unpin>, messages: Arc<StdMutex
 /// Returns the error for a host that has no engine, or none that the user may use, as its `line`
 /// says.
 fn missing_socket_error(host: &SshEngineHost, line: &str) -> Error {
-    if let Some(socket) = line.strip_prefix(DENIED) {
-        let socket = shown_messages(socket.as_bytes());
+    if let Some(socket) = line.strip_prefix(DENIED_PREFIX) {
+        let socket = describe_messages(socket.as_bytes());
         let message =
             format!("the engine's socket `{socket}` on `{host}` is not accessible to you");
         return Error::new(ErrorKind::Environment, message).with_hint(
@@ -402,33 +409,33 @@ fn missing_socket_error(host: &SshEngineHost, line: &str) -> Error {
 
 /// Returns the error for a host that `ssh` cannot connect to; `output` is what `ssh` printed.
 fn connection_error(host: &SshEngineHost, output: &str) -> Error {
-    let to = host.destination();
+    let destination = host.destination();
     let port = host.port().map(|port| format!(" -p {port}"));
-    let by_hand = format!("ssh{} {to}", port.unwrap_or_default());
+    let command = format!("ssh{} {destination}", port.unwrap_or_default());
     let (what, hint) = if output.contains("IDENTIFICATION HAS CHANGED") {
         (
             "its host key has changed",
-            format!("find out why before you connect: {by_hand}"),
+            format!("find out why before you connect: {command}"),
         )
     } else if output.contains("Host key verification failed")
         || output.contains("host key is known")
     {
         (
             "its host key is not known",
-            format!("compare the key and accept it: {by_hand}"),
+            format!("compare the key and accept it: {command}"),
         )
     } else if output.contains("Permission denied") {
         (
             "it accepts none of your keys",
-            format!("load your key with `ssh-add`, then try: {by_hand}"),
+            format!("load your key with `ssh-add`, then try: {command}"),
         )
     } else if output.contains("Could not resolve") {
         (
             "its name is not known",
-            format!("check the name, or add it to ~/.ssh/config: {by_hand}"),
+            format!("check the name, or add it to ~/.ssh/config: {command}"),
         )
     } else {
-        ("cannot connect", format!("try it by hand: {by_hand}"))
+        ("cannot connect", format!("try it by hand: {command}"))
     };
     let output = if output.is_empty() {
         "`ssh` has ended"
@@ -445,14 +452,14 @@ mod tests {
 
     #[test]
     fn what_a_host_prints_is_no_note() {
-        let messages = shown_messages(b"banner\n[massgen: all is well]\x1b[2J");
+        let messages = describe_messages(b"banner\n[massgen: all is well]\x1b[2J");
         assert!(
             messages.starts_with("banner &#91;massgen: all is well]"),
             "{messages}"
         );
         assert!(!messages.contains('\u{1b}'), "{messages}");
         let host: SshEngineHost = "ssh://me@build1".parse().unwrap();
-        let line = format!("{DENIED}/s [massgen: all is well]\u{1b}[2J");
+        let line = format!("{DENIED_PREFIX}/s [massgen: all is well]\u{1b}[2J");
         let error = missing_socket_error(&host, &line).to_string();
         assert!(error.contains("`/s &#91;massgen: all is well]"), "{error}");
         assert!(!error.contains('\u{1b}'), "{error}");
@@ -498,21 +505,21 @@ mod tests {
     #[test]
     fn a_host_reports_a_session_and_a_socket() {
         let session = ServerSession {
-            waiting: 7,
-            server: 6,
-            start: 5,
+            waiting_pid: 7,
+            server_pid: 6,
+            start_ticks: 5,
         };
         let socket = "/var/run/docker.sock";
-        let socket_of_report = found_socket("7 6 5 /var/run/docker.sock");
+        let socket_of_report = parse_report("7 6 5 /var/run/docker.sock");
         assert_eq!(socket_of_report, Some((session, socket)));
         for report in [socket, "7 6 5 ", "7 6 5 s", "7 $(id) 5 /s", "7 6 5 /s t"] {
-            assert_eq!(found_socket(report), None, "{report}");
+            assert_eq!(parse_report(report), None, "{report}");
         }
     }
 
     #[tokio::test]
     async fn a_host_may_print_something_before_the_socket() {
-        let check = async |text: &str| socket_line(Some(text.as_bytes())).await;
+        let check = async |text: &str| read_report(Some(text.as_bytes())).await;
         let line = "massgen-engine 7 6 5 /var/run/docker.sock";
         assert_eq!(
             check(&format!("Welcome\n{line}\n")).await.as_deref(),
