@@ -40,7 +40,7 @@ use massgen::world::sandbox::exec_environment::{ExecEnvironment, ExecEnvironment
 use massgen::world::sandbox::interrupt::CommandInterrupt;
 use massgen::world::sandbox::origin_labels::ContainerOrigin;
 use massgen::world::sandbox::reachable_paths::ReachablePaths;
-use massgen::world::sandbox::{ENFORCING, ExitReason, Sandbox};
+use massgen::world::sandbox::{ENFORCING_LEVELS, ExitReason, Sandbox};
 
 use crate::room::{Room, has_bwrap, run, wait};
 
@@ -72,7 +72,7 @@ type Timed<'a> = (String, Box<dyn Fn(usize) + Sync + 'a>);
 /// Takes the figures and prints them.
 pub(crate) fn measure() {
     let room = Room::new();
-    let sandboxes: Vec<Sandbox> = ENFORCING
+    let sandboxes: Vec<Sandbox> = ENFORCING_LEVELS
         .iter()
         .filter_map(|level| room.sandbox(*level))
         .collect();

@@ -11,7 +11,7 @@ use crate::config::typed_yaml::read_typed;
 use crate::error::{Error, Result};
 use crate::permissions::grant::Phase;
 use crate::sandbox_policy::sandbox_level::SandboxLevel;
-use crate::world::sandbox::ENFORCING;
+use crate::world::sandbox::ENFORCING_LEVELS;
 
 /// The lists of cases, each about one subject.
 const LISTS: &[EmbeddedFile] = &[
@@ -215,7 +215,7 @@ impl CaseEntry {
             holds: self.holds,
             unchanged,
             needs: self.needs,
-            levels: self.levels.unwrap_or_else(|| ENFORCING.to_vec()),
+            levels: self.levels.unwrap_or_else(|| ENFORCING_LEVELS.to_vec()),
             not_in_containers: self.not_in_containers,
             not_over_ssh: self.not_over_ssh,
             env: self.env,

@@ -29,7 +29,7 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::sandbox_level::{ExecutionIsolation, SandboxLevel, SandboxLevelChoice};
 use crate::text::count_noun;
 use crate::world::io::clock::Stopwatch;
-use crate::world::sandbox::{ENFORCING, Sandbox};
+use crate::world::sandbox::{ENFORCING_LEVELS, Sandbox};
 
 /// Parent of the cases' directories unless `TMPDIR` is set: on a disk, and not in a directory that
 /// a sandbox replaces by its own.
@@ -162,7 +162,7 @@ fn tested_levels(
     }
     let mut levels = Vec::new();
     let mut unavailable = BTreeMap::new();
-    for level in ENFORCING {
+    for level in ENFORCING_LEVELS {
         match open_sandbox(SandboxLevelChoice::Only(*level)) {
             Ok(_) => levels.push(isolation(*level)),
             Err(error) => drop(unavailable.insert(*level, error.to_string())),

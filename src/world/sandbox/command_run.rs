@@ -49,7 +49,7 @@ pub(in crate::world) trait ExecProcess {
     /// Kills it, because it did not end when it was terminated.
     fn kill(&mut self) -> io::Result<()>;
 
-    /// Returns further remarks about its end.
+    /// Returns notes about its end.
     fn notes(&self) -> Vec<String>;
 }
 
@@ -88,7 +88,7 @@ enum NextAction {
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::world) struct ProcessBounds<'a> {
     /// Its deadline.
-    pub(in crate::world) until: Option<Instant>,
+    pub(in crate::world) deadline: Option<Instant>,
     /// Its interrupt.
     pub(in crate::world) interrupt: Option<&'a CommandInterrupt>,
     /// The disks that it must not fill.
@@ -152,8 +152,11 @@ impl OutputPipes {
     /// Opens the pipes and returns their write ends: standard output and standard error.
     pub(in crate::world) fn open() -> io::Result<(Self, [OwnedFd; 2])> {
         let (stdout, stdout_end) = pipe()?;
-        let (stderr, err) = pipe()?;
-        Ok((Self { stdout, stderr }, [stdout_end.into(), err.into()]))
+        let (stderr, stderr_end) = pipe()?;
+        Ok((
+            Self { stdout, stderr },
+            [stdout_end.into(), stderr_end.into()],
+        ))
     }
 }
 
@@ -172,7 +175,7 @@ impl<P: ExecProcess> CommandRun<P> {
         &mut self.process
     }
 
-    /// Returns further remarks about its end.
+    /// Returns notes about its end.
     pub(in crate::world) fn notes(&self) -> Vec<String> {
         self.process.notes()
     }
@@ -183,7 +186,7 @@ impl<P: ExecProcess> CommandRun<P> {
         network: Option<&NetworkProxy>,
     ) -> io::Result<Option<ExitReason>> {
         let bounds = ProcessBounds {
-            until: Some(Instant::now() + P::START_TIME_MAX),
+            deadline: Some(Instant::now() + P::START_TIME_MAX),
             network,
             ..ProcessBounds::default()
         };
@@ -215,14 +218,14 @@ impl<P: ExecProcess> CommandRun<P> {
         }
     }
 
-    /// Runs the command to its end and keeps at most `bytes_max` bytes of each output stream. It
-    /// was started at `started`.
+    /// Runs the command, which was started at `start_time`, to its end. Keeps at most `bytes_max`
+    /// bytes of each output stream.
     pub(in crate::world) fn capture(
         &mut self,
         outputs: OutputPipes,
         bounds: &ProcessBounds<'_>,
         bytes_max: usize,
-        started: Instant,
+        start_time: Instant,
     ) -> io::Result<CommandOutput> {
         let mut stdout = HeadAndTail::new(bytes_max);
         let mut stderr = HeadAndTail::new(bytes_max);
@@ -237,7 +240,7 @@ impl<P: ExecProcess> CommandRun<P> {
             exit_reason,
             stdout: stdout.finish(),
             stderr: stderr.finish(),
-            elapsed: started.elapsed(),
+            elapsed: start_time.elapsed(),
             notes: self.notes(),
         })
     }
@@ -252,8 +255,8 @@ impl<P: ExecProcess> CommandRun<P> {
             NextAction::Poll => return Ok(()),
             NextAction::Wait(until) => until,
         };
-        let of_process = self.process.handles();
-        let processes = of_process.len();
+        let process_handles = self.process.handles();
+        let process_handle_count = process_handles.len();
         let interrupt = bounds
             .interrupt
             .filter(|_| self.stage == RunStage::Active)
@@ -261,21 +264,21 @@ impl<P: ExecProcess> CommandRun<P> {
         let pipes = streams
             .iter()
             .map(|stream| stream.pipe.as_ref().map(PipeReader::as_fd));
-        let watched = of_process.into_iter().map(Some).chain([interrupt]);
-        let handles: Vec<_> = watched
+        let awaited_handles = process_handles.into_iter().map(Some).chain([interrupt]);
+        let handles: Vec<_> = awaited_handles
             .chain(pipes)
             .map(|handle| handle.map(|handle| (handle, WaitInterest::Readable)))
             .collect();
         let mut ready = wait_ready(&handles, until)?.into_iter();
-        let has_news = ready
+        let has_changed = ready
             .by_ref()
-            .take(processes)
+            .take(process_handle_count)
             .filter(|ready| *ready)
             .count()
             > 0;
         let is_interrupted = ready.next().unwrap_or_default();
-        if has_news {
-            self.handle_news(bounds.network)?;
+        if has_changed {
+            self.update_process(bounds.network)?;
         }
         if is_interrupted {
             self.terminate(ExitReason::Interrupted);
@@ -289,7 +292,7 @@ impl<P: ExecProcess> CommandRun<P> {
     }
 
     /// Updates the state of the process, if it may have changed.
-    fn handle_news(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
+    fn update_process(&mut self, network: Option<&NetworkProxy>) -> io::Result<()> {
         self.process.poll(network)?;
         if let (RunStage::Active, Some(exit_reason)) = (&self.stage, self.process.exit_reason()) {
             self.stage = RunStage::Ending(exit_reason.clone(), Instant::now() + P::END_TIME_MAX);
@@ -297,20 +300,20 @@ impl<P: ExecProcess> CommandRun<P> {
         Ok(())
     }
 
-    /// Advances the stage when its time is over, but first handles what has happened until then:
-    /// this thread may not have run in the meantime.
+    /// Advances the stage when its time is over. What has happened until then is handled first:
+    /// this thread may not have run meanwhile.
     fn advance(
         &mut self,
         streams: &mut [ProcessOutput<'_>],
         bounds: &ProcessBounds<'_>,
     ) -> io::Result<NextAction> {
         let now = Instant::now();
-        let is_silent = streams.iter().all(|stream| stream.pipe.is_none());
-        let is_gone = self.process.is_gone() && is_silent;
+        let is_output_read = streams.iter().all(|stream| stream.pipe.is_none());
+        let is_over = self.process.is_gone() && is_output_read;
         match &self.stage {
             RunStage::Active => return self.enforce_bounds(bounds, now),
             RunStage::Ended(_) => {}
-            RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) if is_gone => {
+            RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) if is_over => {
                 self.stage = RunStage::Ended(exit_reason.clone());
             }
             RunStage::Ending(_, until) | RunStage::Killed(_, until) if now < *until => {
@@ -319,7 +322,7 @@ impl<P: ExecProcess> CommandRun<P> {
             RunStage::Ending(exit_reason, _) | RunStage::Killed(exit_reason, _) => {
                 let exit_reason = exit_reason.clone();
                 let was_killed = matches!(self.stage, RunStage::Killed(..));
-                self.handle_news(bounds.network)?;
+                self.update_process(bounds.network)?;
                 if was_killed || self.process.is_gone() {
                     for stream in streams {
                         stream.read_available()?;
@@ -340,17 +343,17 @@ impl<P: ExecProcess> CommandRun<P> {
         bounds: &ProcessBounds<'_>,
         now: Instant,
     ) -> io::Result<NextAction> {
-        if bounds.until.is_some_and(|until| until <= now) {
+        if bounds.deadline.is_some_and(|deadline| deadline <= now) {
             let had_started = self.process.has_started();
-            self.handle_news(bounds.network)?;
-            // One that has just started is not terminated because the time for its start is over.
+            self.update_process(bounds.network)?;
+            // A command that started just before its time for the start was over keeps running.
             if had_started || !self.process.has_started() {
                 self.terminate(ExitReason::TimedOut);
             }
             return Ok(NextAction::Poll);
         }
         let Some(disk) = bounds.disk else {
-            return Ok(NextAction::Wait(bounds.until));
+            return Ok(NextAction::Wait(bounds.deadline));
         };
         if self.next_disk_check <= now {
             match disk.check() {
@@ -361,10 +364,10 @@ impl<P: ExecProcess> CommandRun<P> {
                 DiskStatus::Free(pause) => self.next_disk_check = now + pause,
             }
         }
-        let until = bounds.until.map_or(self.next_disk_check, |until| {
-            until.min(self.next_disk_check)
+        let next_check = bounds.deadline.map_or(self.next_disk_check, |deadline| {
+            deadline.min(self.next_disk_check)
         });
-        Ok(NextAction::Wait(Some(until)))
+        Ok(NextAction::Wait(Some(next_check)))
     }
 
     /// Begins to end the command with the reason `exit_reason`, unless it is ending already.
@@ -464,7 +467,7 @@ mod tests {
             let mut bytes_read = Vec::new();
             let mut on_output = |bytes: &[u8]| bytes_read.extend_from_slice(bytes);
             let bounds = ProcessBounds {
-                until: Some(Instant::now()),
+                deadline: Some(Instant::now()),
                 ..ProcessBounds::default()
             };
             let process = LateProcess {

@@ -105,7 +105,7 @@ impl ExecBackend {
     pub fn run(
         &self,
         command: &ExecCommand<'_>,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let ExecCommand {
             line,
@@ -113,11 +113,11 @@ impl ExecBackend {
             overlay,
         } = *command;
         match self {
-            ExecBackend::Sandbox(sandbox) => sandbox.on_overlay(overlay).run(policy, wait),
+            ExecBackend::Sandbox(sandbox) => sandbox.on_overlay(overlay).run(policy, limits),
             ExecBackend::Container(container) => {
                 let reachable = ReachablePaths::on_overlay(policy, overlay);
-                let mut output = container.run_with_paths(line, &policy.dir, &reachable, wait)?;
-                let notes = container.fetch_changes(&reachable, wait.interrupt)?;
+                let mut output = container.run_with_paths(line, &policy.dir, &reachable, limits)?;
+                let notes = container.fetch_changes(&reachable, limits.interrupt)?;
                 output.notes.extend(notes);
                 Ok(output)
             }

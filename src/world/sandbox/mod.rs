@@ -79,7 +79,7 @@ struct SandboxInner {
     level: SandboxLevel,
     reasons: Vec<String>,
     spawner: HelperSpawner,
-    restricted: Arc<RestrictedFilesSearch>,
+    restricted_search: Arc<RestrictedFilesSearch>,
     cgroups: Arc<Cgroups>,
 }
 
@@ -122,7 +122,7 @@ pub struct CommandOutput {
     pub stderr: CapturedStream,
     /// Its running time, including the time to build its sandbox.
     pub elapsed: Duration,
-    /// Further remarks about its end.
+    /// Notes about its end.
     pub notes: Vec<String>,
 }
 
@@ -150,9 +150,9 @@ pub enum ExitReason {
 
 /// Prefix of the last step of building a sandbox, which starts its program: the program follows in
 /// backticks.
-const STARTING: &str = "starting ";
+const START_STEP_PREFIX: &str = "starting ";
 /// The system's error message for a program that does not exist.
-const NOT_THERE: &str = "No such file or directory";
+const MISSING_PROGRAM_MESSAGE: &str = "No such file or directory";
 
 impl fmt::Display for ExitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +169,7 @@ impl fmt::Display for ExitReason {
             ExitReason::Interrupted => f.write_str("it was interrupted"),
             ExitReason::DiskFull(shortage) => write!(f, "it was killed because {shortage}"),
             ExitReason::Refused { step, why } => match unstarted_program(step) {
-                Some(program) if why.starts_with(NOT_THERE) => {
+                Some(program) if why.starts_with(MISSING_PROGRAM_MESSAGE) => {
                     write!(
                         f,
                         "there is no program {program}, or none that is open to it"
@@ -198,7 +198,7 @@ impl ExitReason {
 /// Returns the program, in backticks, if `step` is the one that starts it; `None` for a step that builds
 /// its sandbox, such as starting a thread.
 fn unstarted_program(step: &str) -> Option<&str> {
-    step.strip_prefix(STARTING)
+    step.strip_prefix(START_STEP_PREFIX)
         .filter(|program| program.starts_with('`'))
 }
 
@@ -214,7 +214,7 @@ pub struct ProcessStreams {
 }
 
 /// The sandbox levels that enforce something, strongest first.
-pub const ENFORCING: &[SandboxLevel] = &[
+pub const ENFORCING_LEVELS: &[SandboxLevel] = &[
     SandboxLevel::Overlay,
     SandboxLevel::Namespaces,
     SandboxLevel::Landlock,
@@ -223,8 +223,8 @@ pub const ENFORCING: &[SandboxLevel] = &[
 impl Sandbox {
     /// Determines the sandbox level of this machine with a test: a command tries to get out of a
     /// directory in `overlay_directory`, where the overlay layers of agents will be, and everything
-    /// is cleaned up. The user's choice is never replaced by a weaker level; if none can be
-    /// enforced, it is D.
+    /// is cleaned up. The user's choice is never replaced by a weaker level; if `auto` finds none
+    /// that can be enforced, the level is `unavailable`.
     ///
     /// # Errors
     /// The level that the user chose is not available, with the cause and the remedy.
@@ -256,27 +256,27 @@ impl Sandbox {
         } = spec;
         let spawner = HelperSpawner::new(executable)
             .map_err(|error| Error::io("cannot start the thread for commands", error))?;
-        let restricted = Arc::new(RestrictedFilesSearch::default());
+        let restricted_search = Arc::new(RestrictedFilesSearch::default());
         let cgroups = Arc::new(Cgroups::find());
         let sandbox_with = |level, reasons| {
             Self(Arc::new(SandboxInner {
                 level,
                 reasons,
                 spawner: spawner.clone(),
-                restricted: Arc::clone(&restricted),
+                restricted_search: Arc::clone(&restricted_search),
                 cgroups: Arc::clone(&cgroups),
             }))
         };
         let mut reasons = Vec::new();
         let candidates = match choice {
-            SandboxLevelChoice::Auto => ENFORCING.to_vec(),
+            SandboxLevelChoice::Auto => ENFORCING_LEVELS.to_vec(),
             SandboxLevelChoice::Only(level @ (SandboxLevel::Unavailable | SandboxLevel::Off)) => {
                 return Ok(sandbox_with(level, reasons));
             }
             SandboxLevelChoice::Only(level) => vec![level],
         };
         if candidates.iter().any(|level| hides_settings(*level)) {
-            restricted.begin();
+            restricted_search.begin();
         }
         for level in candidates {
             let obstacle = match level {
@@ -340,9 +340,9 @@ impl Sandbox {
     pub fn run(
         &self,
         policy: &SandboxPolicy,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        self.run_with_input(policy, None, wait)
+        self.run_with_input(policy, None, limits)
     }
 
     /// Like [`Sandbox::run`], with a standard input.
@@ -353,10 +353,10 @@ impl Sandbox {
         &self,
         policy: &SandboxPolicy,
         stdin: Option<OwnedFd>,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let start_time = Instant::now();
-        if wait.interrupt.is_raised() {
+        if limits.interrupt.is_raised() {
             return Ok(CommandOutput::from_interrupt(start_time.elapsed()));
         }
         let (outputs, [stdout, stderr]) = OutputPipes::open()?;
@@ -367,13 +367,13 @@ impl Sandbox {
         };
         let disk = DiskWatch::for_policy(policy);
         let bounds = ProcessBounds {
-            until: start_time.checked_add(wait.time_max),
-            interrupt: Some(wait.interrupt),
+            deadline: start_time.checked_add(limits.time_max),
+            interrupt: Some(limits.interrupt),
             disk: Some(&disk),
-            network: wait.network,
+            network: limits.network,
         };
         let mut command_run = self.begin(policy, streams)?;
-        command_run.capture(outputs, &bounds, wait.output_bytes_max, start_time)
+        command_run.capture(outputs, &bounds, limits.output_bytes_max, start_time)
     }
 
     /// Like [`Sandbox::run`], with these bytes as the standard input.
@@ -384,19 +384,19 @@ impl Sandbox {
         &self,
         policy: &SandboxPolicy,
         bytes: &[u8],
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let (stdin, mut writer) = pipe()?;
         thread::scope(|scope| {
             // A command may exit without reading all of it.
             let write = move || writer.write_all(bytes).unwrap_or_default();
             thread::Builder::new().spawn_scoped(scope, write)?;
-            self.run_with_input(policy, Some(stdin.into()), wait)
+            self.run_with_input(policy, Some(stdin.into()), limits)
         })
     }
 
     /// Runs a command on streams that the caller reads and writes, to its end or until `interrupt`
-    /// is raised. Returns how it ended and further remarks. Blocks.
+    /// is raised. Returns how it ended, and notes about its end. Blocks.
     ///
     /// # Errors
     /// No process could be started, or communication with it failed.
@@ -438,7 +438,7 @@ impl Sandbox {
     }
 
     /// Returns the spawner of its helpers.
-    pub(in crate::world) fn helpers(&self) -> &HelperSpawner {
+    pub(in crate::world) fn helper_spawner(&self) -> &HelperSpawner {
         &self.0.spawner
     }
 
@@ -452,7 +452,7 @@ impl Sandbox {
             level: self.0.level,
             reasons: self.0.reasons.clone(),
             spawner: fork_server.clone(),
-            restricted: Arc::clone(&self.0.restricted),
+            restricted_search: Arc::clone(&self.0.restricted_search),
             cgroups: Arc::clone(&self.0.cgroups),
         }))
     }
@@ -465,7 +465,7 @@ impl Sandbox {
         let SandboxInner {
             level,
             spawner,
-            restricted,
+            restricted_search,
             cgroups,
             ..
         } = &*self.0;
@@ -476,14 +476,14 @@ impl Sandbox {
             );
             return Err(io::Error::other(message));
         }
-        let restricted = hides_settings(*level).then_some(restricted.as_ref());
+        let search = hides_settings(*level).then_some(restricted_search.as_ref());
         let group = cgroups.create_group(&policy.limits)?;
         if group.limits_memory() {
             let mut policy = policy.clone();
             policy.limits.memory_bytes = None;
-            return SandboxProcess::start(spawner, &policy, restricted, streams, group);
+            return SandboxProcess::start(spawner, &policy, search, streams, group);
         }
-        SandboxProcess::start(spawner, policy, restricted, streams, group)
+        SandboxProcess::start(spawner, policy, search, streams, group)
     }
 }
 

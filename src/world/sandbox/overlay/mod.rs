@@ -87,9 +87,9 @@ pub enum OverlayOrigin<'a> {
 }
 
 impl OverlayOrigin<'_> {
-    fn helpers(self) -> io::Result<HelperSpawner> {
+    fn helper_spawner(self) -> io::Result<HelperSpawner> {
         match self {
-            OverlayOrigin::Sandbox(sandbox) => Ok(sandbox.helpers().clone()),
+            OverlayOrigin::Sandbox(sandbox) => Ok(sandbox.helper_spawner().clone()),
             OverlayOrigin::Executable(executable) => HelperSpawner::new(executable),
         }
     }
@@ -444,8 +444,8 @@ fn start_namespace(
             .collect(),
     };
     let launch = origin
-        .helpers()
-        .and_then(|helpers| helpers.in_overlay(&request));
+        .helper_spawner()
+        .and_then(|helper_spawner| helper_spawner.in_overlay(&request));
     let (fork_server, handles) = launch.map_err(|error| error.to_string())?;
     let mut handles = handles.into_iter().map(DirectoryHandle::from);
     let missing_handle = || "a handle is missing".to_owned();

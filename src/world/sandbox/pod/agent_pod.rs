@@ -259,21 +259,21 @@ impl CommandContainer for AgentPod {
         command: &str,
         dir: &AbsPath,
         reachable: &ReachablePaths,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
         let watch = Instant::now();
-        let instance = self.wait_and_send(reachable, wait.interrupt, wait.time_max)?;
+        let instance = self.wait_and_send(reachable, limits.interrupt, limits.time_max)?;
         let start_time = Instant::now();
         let running_command = self.pod.begin();
         let (outputs, streams) = OutputPipes::open()?;
         let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
-            until: start_time.checked_add(wait.time_max),
-            interrupt: Some(wait.interrupt),
+            deadline: start_time.checked_add(limits.time_max),
+            interrupt: Some(limits.interrupt),
             ..ProcessBounds::default()
         };
         let output = command_run
-            .capture(outputs, &bounds, wait.output_bytes_max, start_time)
+            .capture(outputs, &bounds, limits.output_bytes_max, start_time)
             .map_err(|error| self.describe_fault(&instance, &mut command_run, &error))?;
         Ok(CommandOutput {
             elapsed: watch.elapsed(),
