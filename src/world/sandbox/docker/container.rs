@@ -32,7 +32,7 @@ use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Environment variables of every command: no colours, no pager, no prompts. Debian's `pip` refuses
 /// to install into the system's packages unless a variable allows it.
-pub(in crate::world::sandbox) const FIXED: &[(&str, &str)] = &[
+pub(in crate::world::sandbox) const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -285,7 +285,7 @@ impl CommandContainer for AgentContainer {
 pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
     let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
     let to_owned_pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let fixed = FIXED.iter().map(to_owned_pair);
+    let fixed = FIXED_VARIABLES.iter().map(to_owned_pair);
     fixed.chain([("PATH".to_owned(), path)]).collect()
 }
 

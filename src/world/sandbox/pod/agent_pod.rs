@@ -19,7 +19,7 @@ use crate::sandbox_policy::sandbox_level::ExecutionIsolation;
 use crate::world::sandbox::command_container::CommandContainer;
 use crate::world::sandbox::command_run::{CommandRun, OutputPipes, ProcessBounds, ProcessOutput};
 use crate::world::sandbox::container_owner::ContainerOwner;
-use crate::world::sandbox::docker::container::{ContainerWork, FIXED};
+use crate::world::sandbox::docker::container::{ContainerWork, FIXED_VARIABLES};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::pod::cluster::{PodCluster, state_digest};
 use crate::world::sandbox::pod::pod_files::PodFiles;
@@ -53,7 +53,7 @@ pub struct AgentPod {
     limits: String,
     processes_max: u64,
     notes: Vec<String>,
-    sent: Mutex<PodContents>,
+    contents: Mutex<PodContents>,
 }
 
 /// What is in the pod with this name.
@@ -65,7 +65,7 @@ struct PodContents {
 
 impl PodContents {
     /// Returns what is in `pod`: nothing, if it is another one than before.
-    fn of(&mut self, pod: &PodInstance) -> &mut SentFiles {
+    fn for_pod(&mut self, pod: &PodInstance) -> &mut SentFiles {
         if self.pod.as_ref() != Some(&pod.name) {
             self.pod = Some(pod.name.clone());
             self.files.forget();
@@ -91,10 +91,10 @@ impl AgentPod {
             config: config.clone(),
             memory_bytes: owner.limits.memory_bytes,
         };
-        let fixed = FIXED
+        let fixed_variables = FIXED_VARIABLES
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mut env: BTreeMap<String, String> = fixed.collect();
+        let mut env: BTreeMap<String, String> = fixed_variables.collect();
         env.extend(owner.added.clone());
         let mut agent_pod = Self {
             pod: ReplaceablePod::new(cluster, plan),
@@ -102,7 +102,7 @@ impl AgentPod {
             limits: limit_lines(owner.limits),
             processes_max: owner.limits.processes,
             notes: Vec::new(),
-            sent: Mutex::new(PodContents {
+            contents: Mutex::new(PodContents {
                 pod: None,
                 files: SentFiles::new(owner.origin.state, *owner.limits),
             }),
@@ -145,8 +145,8 @@ impl AgentPod {
         interrupt: &CommandInterrupt,
         time_max: Duration,
     ) -> io::Result<Arc<PodInstance>> {
-        let awaited = self.pod.ensure_ready(reachable, Some(interrupt), time_max);
-        let instance = match awaited.map_err(io::Error::other)? {
+        let ready_result = self.pod.ensure_ready(reachable, Some(interrupt), time_max);
+        let instance = match ready_result.map_err(io::Error::other)? {
             AwaitedPod::Ready(instance, _) => instance,
             AwaitedPod::Waiting(why) => {
                 let why = why.map_or_else(String::new, |why| format!(": {why}"));
@@ -159,7 +159,7 @@ impl AgentPod {
         let files = self.files_of(&instance);
         let mut contents = self.lock_contents();
         let send_result = contents
-            .of(&instance)
+            .for_pod(&instance)
             .send(&files, reachable, Some(interrupt));
         drop(contents);
         match send_result {
@@ -193,11 +193,17 @@ impl AgentPod {
             processes_max: self.processes_max,
         };
         let container = PodContainer::Commands;
-        let supervised =
+        let supervised_command =
             SupervisedCommand::prepare(&self.pod.cluster, instance, container, program);
-        let supervised = supervised.of_agent(running_command.id.variable());
+        let supervised_command = supervised_command.with_mark(running_command.id.variable());
         let instance = Arc::clone(instance);
-        PodProcess::follow(&self.pod, instance, running_command, supervised, streams)
+        PodProcess::follow(
+            &self.pod,
+            instance,
+            running_command,
+            supervised_command,
+            streams,
+        )
     }
 
     fn files_of(&self, instance: &Arc<PodInstance>) -> PodFiles<'_> {
@@ -208,7 +214,7 @@ impl AgentPod {
     }
 
     fn lock_contents(&self) -> MutexGuard<'_, PodContents> {
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the error for the agent of a command that cannot be followed any more. After a lost
@@ -216,15 +222,15 @@ impl AgentPod {
     fn describe_fault(
         &self,
         instance: &Arc<PodInstance>,
-        running: &mut CommandRun<PodProcess<'_>>,
+        command_run: &mut CommandRun<PodProcess<'_>>,
         error: &io::Error,
     ) -> io::Error {
-        io::Error::other(match running.process_mut().take_fault(error) {
-            PodFault::Gone(why) => {
+        io::Error::other(match command_run.process_mut().take_fault(error) {
+            PodFault::PodGone(why) => {
                 self.pod.discard(instance);
                 gone_message(&why)
             }
-            PodFault::Remote(why) => {
+            PodFault::RemoteFailure(why) => {
                 self.pod.has_lost_commands.store(true, Ordering::Release);
                 why
             }
@@ -261,7 +267,7 @@ impl CommandContainer for AgentPod {
         reachable: &ReachablePaths,
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let watch = Instant::now();
+        let wait_start = Instant::now();
         let instance = self.wait_and_send(reachable, limits.interrupt, limits.time_max)?;
         let start_time = Instant::now();
         let running_command = self.pod.begin();
@@ -276,7 +282,7 @@ impl CommandContainer for AgentPod {
             .capture(outputs, &bounds, limits.output_bytes_max, start_time)
             .map_err(|error| self.describe_fault(&instance, &mut command_run, &error))?;
         Ok(CommandOutput {
-            elapsed: watch.elapsed(),
+            elapsed: wait_start.elapsed(),
             ..output
         })
     }
@@ -315,8 +321,10 @@ impl CommandContainer for AgentPod {
             .ok_or_else(|| io::Error::other(format!("{what}: its pod is gone")))?;
         let files = self.files_of(&instance);
         let mut contents = self.lock_contents();
-        let fetched = contents.of(&instance).fetch(&files, reachable, interrupt);
-        fetched.map_err(|fault| {
+        let fetch_result = contents
+            .for_pod(&instance)
+            .fetch(&files, reachable, interrupt);
+        fetch_result.map_err(|fault| {
             if let TransferFault::ContainerGone(why) = fault {
                 self.pod.discard(&instance);
                 return io::Error::other(format!("{what}: {}", gone_message(&why)));

@@ -60,8 +60,8 @@ pub(super) struct PodFiles<'p> {
 impl From<PodFault> for TransferFault {
     fn from(fault: PodFault) -> Self {
         match fault {
-            PodFault::Gone(why) => TransferFault::ContainerGone(why),
-            PodFault::Remote(why) => TransferFault::RemoteFailure(why),
+            PodFault::PodGone(why) => TransferFault::ContainerGone(why),
+            PodFault::RemoteFailure(why) => TransferFault::RemoteFailure(why),
         }
     }
 }
@@ -111,7 +111,7 @@ impl PodFiles<'_> {
                 ANSWER_BYTES_MAX,
             );
             match self.pod.cluster.block_on(limit.watch(execution))? {
-                Err(PodFault::Remote(_)) if attempt < ATTEMPTS_MAX => {
+                Err(PodFault::RemoteFailure(_)) if attempt < ATTEMPTS_MAX => {
                     attempt = attempt.saturating_add(1);
                 }
                 answer => break answer?,
@@ -165,7 +165,7 @@ impl RemoteContainer for PodFiles<'_> {
     fn sweep(&self, user: ContainerUser) -> Result<(), TransferFault> {
         let result = self.pod.sweep(&self.instance, container_of(user), None);
         match result {
-            Err(PodFault::Remote(why)) if self.pod.end_processes(&self.instance) => {
+            Err(PodFault::RemoteFailure(why)) if self.pod.end_processes(&self.instance) => {
                 let why = format!("its processes cannot be killed: {why}");
                 Err(TransferFault::ContainerGone(why))
             }

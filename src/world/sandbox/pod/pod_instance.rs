@@ -29,9 +29,9 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PodFault {
     /// The pod, or what runs in it, is gone for good; why.
-    Gone(String),
+    PodGone(String),
     /// The cluster did not answer, or refused; why.
-    Remote(String),
+    RemoteFailure(String),
 }
 
 /// What the cluster guarantees about the network of a pod.
@@ -124,14 +124,14 @@ impl PodInstance {
             let why = match self.state(cluster).await {
                 Ok(PodState::Running) => break,
                 Ok(PodState::Gone(why) | PodState::Unusable(why)) => {
-                    return Err(PodFault::Gone(why));
+                    return Err(PodFault::PodGone(why));
                 }
                 Ok(PodState::Waiting(why)) => {
                     last_answer = Instant::now();
                     why
                 }
                 Err(why) if last_answer.elapsed() >= cluster.connection_timeout => {
-                    return Err(PodFault::Remote(why));
+                    return Err(PodFault::RemoteFailure(why));
                 }
                 Err(why) => Some(why),
             };
@@ -165,7 +165,7 @@ impl PodInstance {
                 ANSWER_BYTES_MAX,
             );
             let answer = match answer.await {
-                Err(PodFault::Remote(_)) if Instant::now() < until => {
+                Err(PodFault::RemoteFailure(_)) if Instant::now() < until => {
                     pause.wait().await;
                     continue;
                 }
@@ -178,9 +178,13 @@ impl PodInstance {
                 Some("") => {}
                 Some(programs) => {
                     let why = format!("its image lacks programs: {programs}");
-                    return Err(PodFault::Gone(why));
+                    return Err(PodFault::PodGone(why));
                 }
-                None => return Err(PodFault::Remote("its shell does not work".to_owned())),
+                None => {
+                    return Err(PodFault::RemoteFailure(
+                        "its shell does not work".to_owned(),
+                    ));
+                }
             }
             match (cluster.network, lines.next()) {
                 (PodNetwork::Cluster, _) | (PodNetwork::None, Some("closed")) => {
@@ -192,7 +196,7 @@ impl PodInstance {
                 (PodNetwork::None, Some("open")) => {
                     let why = "commands in it can reach the API server, although a NetworkPolicy denies \
                                it: the network plugin of the cluster does not enforce policies";
-                    return Err(PodFault::Gone(why.to_owned()));
+                    return Err(PodFault::PodGone(why.to_owned()));
                 }
                 (PodNetwork::None, _) => return Ok(NetworkCheck::Unknown),
             }
@@ -221,8 +225,10 @@ impl PodInstance {
             Err(why) => why,
         };
         match self.state(cluster).await {
-            Ok(PodState::Gone(why) | PodState::Unusable(why)) => Err(PodFault::Gone(why)),
-            Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => Err(PodFault::Remote(why)),
+            Ok(PodState::Gone(why) | PodState::Unusable(why)) => Err(PodFault::PodGone(why)),
+            Ok(PodState::Running | PodState::Waiting(_)) | Err(_) => {
+                Err(PodFault::RemoteFailure(why))
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ impl<'p> PodProcess<'p> {
     /// Returns the fault that ended it, or else `error`.
     pub(super) fn take_fault(&mut self, error: &io::Error) -> PodFault {
         let fault = self.fault.take();
-        fault.unwrap_or_else(|| PodFault::Remote(error.to_string()))
+        fault.unwrap_or_else(|| PodFault::RemoteFailure(error.to_string()))
     }
 
     fn fail(&mut self, fault: PodFault) -> io::Error {
@@ -81,7 +81,7 @@ async fn copy_output(
     mut command: SupervisedCommand,
     streams: [OwnedFd; 2],
 ) -> Result<FollowedEnd, PodFault> {
-    let remote_fault = |error: io::Error| PodFault::Remote(error.to_string());
+    let remote_fault = |error: io::Error| PodFault::RemoteFailure(error.to_string());
     let [stdout, stderr] = streams;
     let mut stdout = Sender::from_owned_fd(stdout).map_err(remote_fault)?;
     let mut stderr = Sender::from_owned_fd(stderr).map_err(remote_fault)?;

@@ -116,12 +116,14 @@ impl ReplaceablePod {
                 let why = reason.into_inner().unwrap_or_else(PoisonError::into_inner);
                 Ok(AwaitedPod::Waiting(why))
             }
-            Err(PodFault::Gone(why)) => {
+            Err(PodFault::PodGone(why)) => {
                 self.discard(&instance);
                 let message = format!("the pod cannot be used: {why}");
                 Err(Error::new(ErrorKind::Environment, message))
             }
-            Err(PodFault::Remote(why)) => Err(cluster_error("the cluster does not answer", &why)),
+            Err(PodFault::RemoteFailure(why)) => {
+                Err(cluster_error("the cluster does not answer", &why))
+            }
         }
     }
 

@@ -18,35 +18,35 @@ use crate::world::sandbox::pod::pod_manifest::{PodContainer, SUPERVISOR_DIR};
 use crate::world::sandbox::pod::retry_pause::RetryPause;
 
 /// The beginning of the supervisor.
-const BEGINNING: &str = include_str!("supervised.sh");
+const SUPERVISOR_START: &str = include_str!("supervised.sh");
 /// What runs the command and kills what it leaves behind.
-const COMMAND: &str = include_str!("../docker/command.sh");
+const COMMAND_SCRIPT: &str = include_str!("../docker/command.sh");
 /// Runs a program that massgen itself needs in the pod: the arguments after the directory of the
 /// command.
-const PROGRAM: &str = "shift 2\n\"$@\"\nstatus=$?\n";
+const PROGRAM_SCRIPT: &str = "shift 2\n\"$@\"\nstatus=$?\n";
 /// The end of the supervisor.
-const STATUS: &str = include_str!("status.sh");
+const SUPERVISOR_END: &str = include_str!("status.sh");
 /// Script that waits for output and prints it.
-const POLL: &str = include_str!("poll.sh");
+const POLL_SCRIPT: &str = include_str!("poll.sh");
 /// The most of each stream that is read at once, in bytes.
 const PART_BYTES_MAX: u64 = 512 * 1024;
-/// Size of the line before the streams, in bytes.
+/// The longest line before the streams, in bytes.
 const HEADER_BYTES_MAX: u64 = 512;
 /// With more unread output than this, the middle is skipped, in bytes: one part takes a fraction of
 /// a second.
 const UNREAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// What stands for the proof if the supervisor was killed.
-const KILLED: &str = "-";
+/// Stands in place of the proof if the supervisor was killed.
+const KILLED_PROOF: &str = "-";
 /// The same if it was killed because there were too many processes.
-const CROWDED: &str = "crowded";
+const CROWDED_PROOF: &str = "crowded";
 /// The limit of processes where massgen's own programs run.
-const UNLIMITED: u64 = 1 << 30;
+const PROCESSES_UNLIMITED: u64 = 1 << 30;
 /// The exit status of a command whose supervisor was killed.
 const KILLED_STATUS: i32 = 128 + 9;
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
 
-/// What is run.
+/// What a supervisor runs.
 #[derive(Clone, Debug)]
 pub(super) enum PodProgram {
     /// The command line of an agent, in this directory and with these variables.
@@ -80,6 +80,7 @@ pub(super) struct SupervisedCommand {
     offsets: [u64; 2],
     /// How much was skipped, in bytes.
     skipped_bytes: u64,
+    /// Whether the middle of long output may be skipped.
     may_skip: bool,
     /// Whether everything was killed because there were too many processes.
     was_crowded: bool,
@@ -130,48 +131,48 @@ impl SupervisedCommand {
     }
 
     /// Marks its processes, and skips the middle of more output than a person reads.
-    pub(super) fn of_agent(mut self, mark: (String, String)) -> Self {
+    pub(super) fn with_mark(mut self, mark: (String, String)) -> Self {
         self.mark = Some(mark);
         self.may_skip = true;
         self
     }
 
-    /// Returns remarks about how it ended.
+    /// Returns notes about how it ended.
     pub(super) fn notes(&self) -> Vec<String> {
-        let skipped = usize::try_from(self.skipped_bytes).unwrap_or(usize::MAX);
-        let skipped = (skipped > 0).then(|| {
-            let skipped = count_noun(skipped, "byte");
-            format!("{skipped} in the middle of the output were not read: it was too much")
+        let skipped_bytes = usize::try_from(self.skipped_bytes).unwrap_or(usize::MAX);
+        let skip_note = (skipped_bytes > 0).then(|| {
+            let bytes = count_noun(skipped_bytes, "byte");
+            format!("{bytes} in the middle of the output were not read: it was too much")
         });
-        let crowded = self.was_crowded.then(|| {
+        let kill_note = self.was_crowded.then(|| {
             let processes = self.processes_max();
             format!(
                 "there were more than {processes} processes, so everything that ran in the pod was killed"
             )
         });
-        skipped.into_iter().chain(crowded).collect()
+        skip_note.into_iter().chain(kill_note).collect()
     }
 
     fn processes_max(&self) -> u64 {
         match &self.program {
             PodProgram::Line { processes_max, .. } => *processes_max,
-            PodProgram::Words(_) => UNLIMITED,
+            PodProgram::Words(_) => PROCESSES_UNLIMITED,
         }
     }
 
     /// Reads what it has written since the last time, and waits for a while if that is nothing. If
     /// the connection breaks, it is tried again for a while.
     pub(super) async fn read(&mut self) -> Result<PodOutputPart, PodFault> {
-        let until = Instant::now() + self.cluster.connection_timeout;
+        let deadline = Instant::now() + self.cluster.connection_timeout;
         let mut pause = RetryPause::up_to(PAUSE_MAX);
         loop {
             match self.try_read().await {
-                Err(PodFault::Remote(why)) if Instant::now() >= until => {
+                Err(PodFault::RemoteFailure(why)) if Instant::now() >= deadline => {
                     let message = format!("the connection to the cluster was lost: {why}");
-                    return Err(PodFault::Remote(message));
+                    return Err(PodFault::RemoteFailure(message));
                 }
-                Err(PodFault::Remote(_)) => pause.wait().await,
-                read => return read,
+                Err(PodFault::RemoteFailure(_)) => pause.wait().await,
+                read_result => return read_result,
             }
         }
     }
@@ -187,17 +188,17 @@ impl SupervisedCommand {
         // A shell runs no function of which it has read only a part.
         let script = format!(
             "massgen() {{\nd={dir}\n{start}o={out}\ne={err}\nm={PART_BYTES_MAX}\n\
-             p={processes}\n{POLL}}}\nmassgen\n"
+             p={processes}\n{POLL_SCRIPT}}}\nmassgen\n"
         );
         let bytes_max = HEADER_BYTES_MAX.saturating_add(PART_BYTES_MAX.saturating_mul(2));
-        let output_read = self.pod.exec(
+        let execution = self.pod.exec(
             &self.cluster,
             self.container,
             &["/bin/sh"],
             script.as_bytes(),
             bytes_max,
         );
-        let part = self.take_part(&output_read.await?)?;
+        let part = self.take_part(&execution.await?)?;
         if part.status.is_some() {
             let mut finished = self
                 .pod
@@ -210,25 +211,28 @@ impl SupervisedCommand {
     }
 
     fn take_part(&mut self, bytes: &[u8]) -> Result<PodOutputPart, PodFault> {
-        let broken = || PodFault::Remote("the answer of its shell is incomplete".to_owned());
+        let incomplete_answer =
+            || PodFault::RemoteFailure("the answer of its shell is incomplete".to_owned());
         let end = bytes
             .iter()
             .position(|byte| *byte == b'\n')
-            .ok_or_else(broken)?;
-        let (line, after_line) = bytes.split_at_checked(end).ok_or_else(broken)?;
+            .ok_or_else(incomplete_answer)?;
+        let (line, after_line) = bytes.split_at_checked(end).ok_or_else(incomplete_answer)?;
         let content = after_line.get(1..).unwrap_or_default();
-        let line = std::str::from_utf8(line).map_err(|_| broken())?;
+        let line = std::str::from_utf8(line).map_err(|_| incomplete_answer())?;
         if line == "massgen gone" {
             let why = "the files of the running command were removed there";
-            return Err(PodFault::Gone(why.to_owned()));
+            return Err(PodFault::PodGone(why.to_owned()));
         }
-        let header = PartHeader::parse(line).ok_or_else(broken)?;
+        let header = PartHeader::parse(line).ok_or_else(incomplete_answer)?;
         let [out, err] = header
             .lengths
             .map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-        let (stdout, rest) = content.split_at_checked(out).ok_or_else(broken)?;
-        if rest.len() != err {
-            return Err(broken());
+        let (stdout, stderr) = content
+            .split_at_checked(out)
+            .ok_or_else(incomplete_answer)?;
+        if stderr.len() != err {
+            return Err(incomplete_answer());
         }
         self.is_started = true;
         let [mut read_out, mut read_err] = self.offsets;
@@ -236,34 +240,36 @@ impl SupervisedCommand {
         read_err = read_err.saturating_add(header.lengths[1]);
         self.offsets = [read_out, read_err];
         if self.may_skip {
-            self.skip(header.totals);
+            self.skip_unread(header.totals);
         }
-        self.was_crowded |= header.status.is_some_and(|(proof, _)| proof == CROWDED);
+        self.was_crowded |= header
+            .status
+            .is_some_and(|(proof, _)| proof == CROWDED_PROOF);
         let is_complete = self
             .offsets
             .iter()
             .zip(header.totals)
             .all(|(read, total)| *read >= total);
         let status = match header.status {
-            // Whoever claims it: that is no success.
-            Some((KILLED | CROWDED, _)) if is_complete => Some(KILLED_STATUS),
-            Some((KILLED | CROWDED, _)) => None,
+            // Any process in the pod can claim this, but it never counts as a success.
+            Some((KILLED_PROOF | CROWDED_PROOF, _)) if is_complete => Some(KILLED_STATUS),
+            Some((KILLED_PROOF | CROWDED_PROOF, _)) => None,
             Some((proof, _)) if proof != self.proof => {
                 let why = "a process in it has forged the exit status of a command";
-                return Err(PodFault::Gone(why.to_owned()));
+                return Err(PodFault::PodGone(why.to_owned()));
             }
             Some((_, status)) if is_complete => Some(status),
             Some(_) | None => None,
         };
         Ok(PodOutputPart {
             stdout: stdout.to_vec(),
-            stderr: rest.to_vec(),
+            stderr: stderr.to_vec(),
             status,
         })
     }
 
     /// Skips what is not read in time, except for the end.
-    fn skip(&mut self, totals: [u64; 2]) {
+    fn skip_unread(&mut self, totals: [u64; 2]) {
         for (offset, total) in self.offsets.iter_mut().zip(totals) {
             if total.saturating_sub(*offset) > UNREAD_BYTES_MAX {
                 let end = total.saturating_sub(PART_BYTES_MAX);
@@ -282,9 +288,8 @@ impl SupervisedCommand {
     /// Returns the script that starts it, unless it was started. Values of variables are not on any
     /// command line: they reach the pod as the standard input of its shell.
     fn start_script(&self) -> String {
-        let finished_numbers = self.take_finished().into_iter();
-        let removals =
-            finished_numbers.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
+        let ended_numbers = self.take_ended_commands().into_iter();
+        let removals = ended_numbers.map(|number| format!("rm -rf -- {SUPERVISOR_DIR}/{number}\n"));
         let removals = removals.collect::<Vec<String>>().concat();
         let mark = self
             .mark
@@ -292,11 +297,11 @@ impl SupervisedCommand {
             .map_or_else(String::new, |(name, value)| {
                 format!("export {name}={value}\n")
             });
-        let (settings, supervisor) = self.settings_and_supervisor();
+        let (settings, supervisor_command) = self.settings_and_supervisor();
         let proof = &self.proof;
         format!(
             "{removals}if mkdir -m 700 \"$d\" 2>/dev/null; then\n: >\"$d/out\"\n: >\"$d/err\"\n\
-             printf '%64s\\n' ' ' >\"$d/next\"\n(\n{settings}{mark}exec setsid /bin/sh -c {supervisor}\n\
+             printf '%64s\\n' ' ' >\"$d/next\"\n(\n{settings}{mark}exec setsid /bin/sh -c {supervisor_command}\n\
              ) </dev/null >\"$d/out\" 2>\"$d/err\" 3<<'END' &\n{proof}\nEND\necho $! >\"$d/pid\"\nfi\n"
         )
     }
@@ -322,33 +327,37 @@ impl SupervisedCommand {
                     "{variables}export PATH=\"$HOME/.local/bin:$PATH\"\n\
                      cd -- {dir} || {{ echo '{proof} 126' >\"$d/status\"; exit; }}\n{limits}"
                 );
-                (settings, supervisor(COMMAND, line))
+                (settings, supervisor_command(COMMAND_SCRIPT, line))
             }
             PodProgram::Words(words) => {
                 // Each word stays an argument of its own, because the length of one is limited.
                 let words: Vec<String> = words.iter().map(|word| quote_word(word)).collect();
-                let supervisor = format!("{} {}", supervisor(PROGRAM, ""), words.join(" "));
-                (String::new(), supervisor)
+                let supervisor_command = format!(
+                    "{} {}",
+                    supervisor_command(PROGRAM_SCRIPT, ""),
+                    words.join(" ")
+                );
+                (String::new(), supervisor_command)
             }
         }
     }
 
     /// Returns the numbers of the commands that are over in the same container.
-    fn take_finished(&self) -> Vec<u64> {
+    fn take_ended_commands(&self) -> Vec<u64> {
         let mut finished = self
             .pod
             .finished
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let container = self.container;
-        let of_container = finished.extract_if(.., |(of, _)| *of == container);
-        of_container.map(|(_, number)| number).collect()
+        let extracted = finished.extract_if(.., |(of, _)| *of == container);
+        extracted.map(|(_, number)| number).collect()
     }
 }
 
 /// Returns the script of a supervisor that runs `line` with `run`, and its first arguments.
-fn supervisor(run: &str, line: &str) -> String {
-    let script = [BEGINNING, run, STATUS].concat();
+fn supervisor_command(run: &str, line: &str) -> String {
+    let script = [SUPERVISOR_START, run, SUPERVISOR_END].concat();
     format!(
         "{} massgen {} \"$d\"",
         quote_word(&script),
@@ -365,7 +374,7 @@ impl<'a> PartHeader<'a> {
         let totals = [length()?, length()?];
         let is_short = lengths.iter().all(|length| *length <= PART_BYTES_MAX);
         let status = match (words.next()?, words.next()?) {
-            (KILLED, "-") => None,
+            (KILLED_PROOF, "-") => None,
             (proof, status) => Some((proof, status.parse().ok()?)),
         };
         (is_short && words.next().is_none()).then_some(Self {
@@ -392,9 +401,9 @@ mod tests {
             })
         );
         let killed_header = header("massgen 0 0 0 0 - 137").unwrap();
-        assert_eq!(killed_header.status, Some((KILLED, 137)));
+        assert_eq!(killed_header.status, Some((KILLED_PROOF, 137)));
         let crowded = header("massgen 0 0 0 0 crowded 137").unwrap();
-        assert_eq!(crowded.status, Some((CROWDED, 137)));
+        assert_eq!(crowded.status, Some((CROWDED_PROOF, 137)));
         let ended_header = header("massgen 0 0 0 0 abc 137").unwrap();
         assert_eq!(ended_header.status, Some(("abc", 137)));
         for line in [
