@@ -62,7 +62,7 @@ impl OverlayFactory {
     pub fn clear(&self, pending: PendingDelivery) -> Result<()> {
         let cleanup = match pending {
             PendingDelivery::Nothing => OverlayCleanup::All,
-            PendingDelivery::Undelivered => OverlayCleanup::Tools,
+            PendingDelivery::Undelivered => OverlayCleanup::WorkDirectories,
         };
         overlay::clear_overlays(&self.directory, FINAL, cleanup)?;
         self.clear_checks()

@@ -137,7 +137,7 @@ impl WriteOverlay {
         if roots.is_empty() {
             return Ok(None);
         }
-        let separate: Vec<AbsPath> = roots
+        let separate_paths: Vec<AbsPath> = roots
             .keys()
             .chain(&excluded)
             .map(RealPath::to_abs)
@@ -145,7 +145,12 @@ impl WriteOverlay {
         let mut trees = Vec::new();
         for (number, (root, files)) in roots.into_iter().enumerate() {
             let directory = spec.directory.join(number.to_string());
-            trees.push(TreeOverlay::prepare(root, files, &directory, &separate)?);
+            trees.push(TreeOverlay::prepare(
+                root,
+                files,
+                &directory,
+                &separate_paths,
+            )?);
         }
         trees.sort_by_key(|tree| std::cmp::Reverse(tree.root.depth()));
         for tree in &mut trees {
@@ -155,7 +160,7 @@ impl WriteOverlay {
                 tree.replace_with_copy(why)?;
             }
         }
-        let world = match spec.audience {
+        let namespace = match spec.audience {
             OverlayAudience::Container => Err("an engine has no part in it".to_owned()),
             OverlayAudience::Sandbox => open_namespace(spec.origin, &mut trees, &excluded)?,
         };
@@ -163,7 +168,7 @@ impl WriteOverlay {
             trees,
             excluded,
             audience: spec.audience,
-            namespace: world,
+            namespace,
         }))))
     }
 
@@ -255,8 +260,8 @@ impl WriteOverlay {
 
     /// Returns whether `path` is an overlaid tree in whose place commands see the user's own tree.
     fn is_hidden(&self, path: &AbsPath) -> bool {
-        let mut unseen = self.0.trees.iter().filter(|tree| !tree.is_visible());
-        unseen.any(|tree| tree.root.as_path() == path.as_path())
+        let mut hidden_trees = self.0.trees.iter().filter(|tree| !tree.is_visible());
+        hidden_trees.any(|tree| tree.root.as_path() == path.as_path())
     }
 
     /// Returns whether `audience` sees at `path` what it may change there: a tree that is not
@@ -287,8 +292,8 @@ impl WriteOverlay {
         &self,
         base: &RealPath,
     ) -> Option<std::result::Result<FollowBase, FileSystemError>> {
-        let world = self.namespace()?;
-        let root = world.root.try_clone();
+        let namespace = self.namespace()?;
+        let root = namespace.root.try_clone();
         Some(root.map(|root| FollowBase::Overlay {
             root,
             base: base.clone(),
@@ -297,7 +302,7 @@ impl WriteOverlay {
 
     /// Returns the fork server of commands that see the overlay; `None` if no command can.
     pub(in crate::world) fn fork_server(&self) -> Option<&HelperSpawner> {
-        self.namespace().map(|world| &world.fork_server)
+        self.namespace().map(|namespace| &namespace.fork_server)
     }
 
     /// Returns the copies of whole trees, by the path of the tree.
@@ -313,9 +318,9 @@ impl WriteOverlay {
     /// Returns the deepest tree that contains `path`.
     fn tree_containing(&self, path: &RealPath) -> Option<&TreeOverlay> {
         let tree = self.0.trees.iter().find(|tree| tree.contains(path))?;
-        let is_apart =
+        let is_excluded =
             |excluded: &RealPath| path.is_within(excluded) && is_inside(excluded, &tree.root);
-        (!self.0.excluded.iter().any(is_apart)).then_some(tree)
+        (!self.0.excluded.iter().any(is_excluded)).then_some(tree)
     }
 }
 
@@ -324,28 +329,28 @@ impl WriteOverlay {
 pub enum OverlayCleanup {
     /// All of it.
     All,
-    /// Only what was needed while it was in use. The changes stay.
-    Tools,
+    /// Only the directories that were needed while it was in use. The changes stay.
+    WorkDirectories,
 }
 
 /// Removes what is left of the overlays in `directory` whose names begin with `prefix`.
 ///
 /// # Errors
 /// Something in it cannot be removed.
-pub fn clear_overlays(directory: &AbsPath, prefix: &str, what: OverlayCleanup) -> Result<()> {
+pub fn clear_overlays(directory: &AbsPath, prefix: &str, cleanup: OverlayCleanup) -> Result<()> {
     if file::kind(directory).is_err() {
         return Ok(());
     }
-    let stages = dir::names(directory)?.into_iter();
-    for stage in stages.filter(|name| name.starts_with(prefix)) {
-        let stage = directory.join(stage);
-        if what == OverlayCleanup::All {
-            clear::remove(&stage)?;
+    let names = dir::names(directory)?.into_iter();
+    for name in names.filter(|name| name.starts_with(prefix)) {
+        let overlay_dir = directory.join(name);
+        if cleanup == OverlayCleanup::All {
+            clear::remove(&overlay_dir)?;
             continue;
         }
-        for tree in dir::names(&stage)? {
-            for tool in ["work", "copy"] {
-                clear::remove(&stage.join(&tree).join(tool))?;
+        for tree in dir::names(&overlay_dir)? {
+            for work_dir in ["work", "copy"] {
+                clear::remove(&overlay_dir.join(&tree).join(work_dir))?;
             }
         }
     }
@@ -377,18 +382,18 @@ fn overlay_roots(
     grants: &[Grant],
     excluded: &[RealPath],
 ) -> BTreeMap<RealPath, Option<Vec<RealPath>>> {
-    let staged_grants = || grants.iter().filter(|grant| is_overlaid(grant));
-    let trees = staged_grants().filter(|grant| grant.scope == GrantScope::Tree);
+    let overlaid_grants = || grants.iter().filter(|grant| is_overlaid(grant));
+    let trees = overlaid_grants().filter(|grant| grant.scope == GrantScope::Tree);
     let mut roots: BTreeMap<RealPath, Option<Vec<RealPath>>> =
         trees.map(|grant| (grant.root.clone(), None)).collect();
-    for file in staged_grants().filter(|grant| grant.scope == GrantScope::File) {
+    for file in overlaid_grants().filter(|grant| grant.scope == GrantScope::File) {
         let Some(dir) = file.root.parent() else {
             continue;
         };
         let is_whole = |root: &RealPath| {
-            let is_apart =
+            let is_excluded =
                 |excluded: &RealPath| dir.is_within(excluded) && is_inside(excluded, root);
-            dir.is_within(root) && !excluded.iter().any(is_apart)
+            dir.is_within(root) && !excluded.iter().any(is_excluded)
         };
         let mut whole_trees = roots.iter().filter(|(_, files)| files.is_none());
         if !whole_trees.any(|(root, _)| is_whole(root)) {
@@ -413,12 +418,12 @@ fn open_namespace(
     trees: &mut [TreeOverlay],
     excluded: &[RealPath],
 ) -> Result<std::result::Result<OverlayNamespace, String>> {
-    let raised_once = start_namespace(origin, trees, excluded);
-    let Err(why) = &raised_once else {
-        return Ok(raised_once);
+    let first_try = start_namespace(origin, trees, excluded);
+    let Err(why) = &first_try else {
+        return Ok(first_try);
     };
     if trees.iter().all(|tree| tree.copy_reason().is_some()) {
-        return Ok(raised_once);
+        return Ok(first_try);
     }
     for tree in trees.iter_mut() {
         tree.replace_with_copy(why)?;
