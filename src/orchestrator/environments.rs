@@ -108,14 +108,14 @@ impl<'a> EnvironmentSpec<'a> {
     fn container_owner(
         self,
         origin: ContainerOrigin<'a>,
-        added: &'a BTreeMap<String, String>,
+        config_env: &'a BTreeMap<String, String>,
     ) -> ContainerOwner<'a> {
         ContainerOwner {
             agent: self.id,
             origin,
             workspace: self.workspace,
             limits: &self.config.limits,
-            added,
+            config_env,
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct EnvironmentInputs<'a> {
     /// The user's toolchains.
     pub toolchains: &'a UserToolchains,
     /// Variables that the user adds explicitly (`env`); they override all others.
-    pub added: &'a BTreeMap<String, String>,
+    pub config_env: &'a BTreeMap<String, String>,
     /// The private home directory.
     pub home: &'a AbsPath,
     /// The private directory for temporary files, used where `/tmp` does not show it.
@@ -118,7 +118,7 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
         }
         set_variable(NODE_PROXY, "1".to_owned());
     }
-    env.extend(inputs.added.clone());
+    env.extend(inputs.config_env.clone());
     env
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let mut inputs = EnvironmentInputs {
             process_env: &own,
             toolchains: &toolchains,
-            added: &added,
+            config_env: &added,
             home: &home,
             scratch: &scratch,
             venv: None,
@@ -258,7 +258,7 @@ mod tests {
         let inputs = EnvironmentInputs {
             process_env: &own,
             toolchains: &toolchains,
-            added: &BTreeMap::new(),
+            config_env: &BTreeMap::new(),
             home: &venv,
             scratch: &venv,
             venv: Some(&venv),

@@ -358,7 +358,7 @@ fn in_a_container() {
         },
         workspace: &workspace,
         limits: &ResourceLimits::default(),
-        added: &BTreeMap::new(),
+        config_env: &BTreeMap::new(),
     };
     let config = DockerConfig {
         image,

@@ -372,7 +372,7 @@ impl ContainerFixture {
             },
             workspace: &self.workspace(),
             limits: &self.limits,
-            added: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
+            config_env: &BTreeMap::from([("ADDED".to_owned(), "in words".to_owned())]),
         };
         let user = HostUser {
             home: Some(&abs(self.path("home"))),

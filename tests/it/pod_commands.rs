@@ -165,7 +165,7 @@ impl PodScene {
             },
             workspace: &self.workspace(),
             limits: &self.limits,
-            added: &BTreeMap::from([("ADDED".to_owned(), "it's in words".to_owned())]),
+            config_env: &BTreeMap::from([("ADDED".to_owned(), "it's in words".to_owned())]),
         };
         AgentPod::open(
             &self.open_cluster(),

@@ -44,9 +44,9 @@ async fn inspect_here(
 ) -> Vec<DoctorFinding> {
     let discovery = find_engine(engine_host).await;
     let verdict = match (&discovery, images.is_empty()) {
-        (EngineDiscovery::At(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
+        (EngineDiscovery::Socket(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
         (_, false) => FindingLevel::Missing,
-        (EngineDiscovery::Elsewhere(_), true) => FindingLevel::Skipped,
+        (EngineDiscovery::OtherAddress(_), true) => FindingLevel::Skipped,
         (_, true) => FindingLevel::Warning,
     };
     let finding = DoctorArea::Docker.finding(verdict, "daemon", discovery.describe());

@@ -207,7 +207,7 @@ impl OverlayCommand {
             // Private changes on a copy are dropped each time, so they are reported each time.
             let mut reported_now = BTreeSet::new();
             let reported_paths = match kind {
-                OverlayMethod::Overlay => &mut trees.reported,
+                OverlayMethod::Overlay => &mut trees.reported_files,
                 OverlayMethod::Copy => &mut reported_now,
             };
             match commit(gate, layer, reported_paths) {

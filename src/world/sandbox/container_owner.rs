@@ -19,5 +19,5 @@ pub struct ContainerOwner<'a> {
     /// Limits of its processes.
     pub limits: &'a ResourceLimits,
     /// Variables that the user sets in the config (`env`).
-    pub added: &'a BTreeMap<String, String>,
+    pub config_env: &'a BTreeMap<String, String>,
 }

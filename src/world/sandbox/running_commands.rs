@@ -8,7 +8,7 @@ use crate::world::sandbox::sent_files::helper_command::shell_script;
 /// Environment variable that identifies a command and all its descendants.
 const MARK: &str = "MASSGEN_COMMAND";
 /// Script that kills running processes.
-const SWEEP: &str = include_str!("sweep.sh");
+const SWEEP_SCRIPT: &str = include_str!("sweep.sh");
 
 /// Identifies a command among the others in its container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +26,15 @@ impl ContainerCommandId {
 }
 
 /// Returns the program that kills everything its user may kill, except the commands with these ids.
-pub(in crate::world::sandbox) fn sweep_program(spared: &[ContainerCommandId]) -> Vec<String> {
-    shell_script(SWEEP, spared.iter().map(ContainerCommandId::text))
+pub(in crate::world::sandbox) fn sweep_program(kept_ids: &[ContainerCommandId]) -> Vec<String> {
+    shell_script(SWEEP_SCRIPT, kept_ids.iter().map(ContainerCommandId::text))
 }
 
 /// The commands that are running in a container.
 #[derive(Debug, Default)]
 pub(in crate::world::sandbox) struct RunningCommands {
     last_id: u64,
-    running: Vec<(ContainerCommandId, Weak<()>)>,
+    commands: Vec<(ContainerCommandId, Weak<()>)>,
 }
 
 /// A command that counts as running until this is dropped.
@@ -46,12 +46,12 @@ pub(in crate::world::sandbox) struct RunningCommand {
 
 impl RunningCommands {
     /// Registers a command.
-    pub(in crate::world::sandbox) fn begin(&mut self) -> RunningCommand {
-        self.running.retain(|(_, alive)| alive.strong_count() > 0);
+    pub(in crate::world::sandbox) fn register(&mut self) -> RunningCommand {
+        self.commands.retain(|(_, alive)| alive.strong_count() > 0);
         self.last_id = self.last_id.saturating_add(1);
         let alive_token = Arc::new(());
         let id = ContainerCommandId(self.last_id);
-        self.running
+        self.commands
             .push((id.clone(), Arc::downgrade(&alive_token)));
         RunningCommand {
             id,
@@ -71,10 +71,10 @@ impl RunningCommands {
     /// Returns the running commands except one.
     pub(in crate::world::sandbox) fn ids_except(
         &self,
-        ending: &ContainerCommandId,
+        ended_id: &ContainerCommandId,
     ) -> Vec<ContainerCommandId> {
         let mut other_ids = self.ids();
-        other_ids.retain(|id| id != ending);
+        other_ids.retain(|id| id != ended_id);
         other_ids
     }
 }
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn commands_that_run_are_known_until_they_end() {
         let mut commands = RunningCommands::default();
-        let first = commands.begin();
-        let second = commands.begin();
+        let first = commands.register();
+        let second = commands.register();
         assert_eq!(commands.ids(), [first.id.clone(), second.id.clone()]);
         assert_eq!(
             commands.ids_except(&first.id),

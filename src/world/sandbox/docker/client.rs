@@ -114,7 +114,8 @@ impl EngineClient {
     /// Connects to an engine on this machine, or whose socket is forwarded here.
     async fn connect_here(host: Option<&str>) -> Result<Self> {
         let discovery = find_engine(host).await;
-        let EngineDiscovery::At(socket, DaemonStatus::Answers(kind, version)) = &discovery else {
+        let EngineDiscovery::Socket(socket, DaemonStatus::Answers(kind, version)) = &discovery
+        else {
             let error = Error::new(ErrorKind::Environment, discovery.describe());
             let error = discovery.remedy().into_iter().fold(error, Error::with_hint);
             return Err(error.with_hint(
@@ -290,6 +291,11 @@ pub(super) fn is_missing(error: &EngineError) -> bool {
             ..
         }
     )
+}
+
+/// Returns whether an error is a reply of an engine, which is connected then.
+pub(super) fn is_reply(error: &EngineError) -> bool {
+    matches!(error, EngineError::DockerResponseServerError { .. })
 }
 
 /// Converts an engine error to an error of a command, for its agent.

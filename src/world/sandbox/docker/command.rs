@@ -25,18 +25,18 @@ use crate::world::sandbox::running_commands::{ContainerCommandId, sweep_program}
 use crate::world::sandbox::sent_files::helper_command::{HelperCommand, shell_script};
 
 /// Script that runs a command and kills what it leaves behind.
-const COMMAND: &str = concat!(include_str!("command.sh"), "exit $status\n");
-/// What an engine writes instead of a command's output if it cannot start it.
-pub(super) const NEVER_RAN: &str = "OCI runtime exec failed";
+const COMMAND_SCRIPT: &str = concat!(include_str!("command.sh"), "exit $status\n");
+/// Beginning of what an engine writes instead of a command's output if it cannot start it.
+pub(super) const START_FAILURE_PREFIX: &str = "OCI runtime exec failed";
 /// Timeout for the engine to report the exit status after the end of the output. On a slow
 /// connection to another machine, its answer comes after what is being transferred.
 const STATUS_TIME_MAX: Duration = Duration::from_mins(1);
 /// Interval between two polls of the exit status.
-const STATUS_WAIT: Duration = Duration::from_millis(2);
+const STATUS_POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// HTTP status with which an engine reports that a container is not running.
 const CONFLICT: u16 = 409;
 /// Error message with which Podman reports the same.
-const NOT_RUNNING: &str = "container state improper";
+const NOT_RUNNING_MESSAGE: &str = "container state improper";
 
 /// A command to run in a container.
 #[derive(Clone, Debug)]
@@ -55,14 +55,14 @@ pub(super) struct ContainerCommand {
 
 impl ContainerCommand {
     /// Turns it into an agent's command, identified by `id`.
-    pub(super) fn agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
-        self.program = shell_script(COMMAND, [command.to_owned()]);
+    pub(super) fn with_agent_command(mut self, command: &str, id: &ContainerCommandId) -> Self {
+        self.program = shell_script(COMMAND_SCRIPT, [command.to_owned()]);
         self.env.extend([id.variable()]);
         self
     }
 
     /// Turns it into a program that answers on its standard input and output, identified by `id`.
-    pub(super) fn server_program(
+    pub(super) fn with_server_program(
         mut self,
         program: Vec<String>,
         env: BTreeMap<String, String>,
@@ -111,17 +111,17 @@ impl ContainerExec {
     pub(super) async fn start(
         client: &EngineClient,
         container: &str,
-        call: ContainerCommand,
+        container_command: ContainerCommand,
     ) -> Result<Self, EngineError> {
-        let env = call.env.into_iter();
+        let env = container_command.env.into_iter();
         let options = CreateExecOptions {
-            attach_stdin: Some(call.has_input),
+            attach_stdin: Some(container_command.has_input),
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             env: Some(env.map(|(name, value)| format!("{name}={value}")).collect()),
-            cmd: Some(call.program),
-            user: Some(call.user.to_string()),
-            working_dir: call.dir.map(|dir| dir.to_string()),
+            cmd: Some(container_command.program),
+            user: Some(container_command.user.to_string()),
+            working_dir: container_command.dir.map(|dir| dir.to_string()),
             ..CreateExecOptions::default()
         };
         let exec = expect_id(client.api.create_exec(container, options).await?.id)?;
@@ -129,8 +129,8 @@ impl ContainerExec {
         Ok(Self {
             id: exec,
             output,
-            has_input: call.has_input,
-            input: Some(input).filter(|_| call.has_input),
+            has_input: container_command.has_input,
+            input: Some(input).filter(|_| container_command.has_input),
         })
     }
 
@@ -162,13 +162,14 @@ impl ContainerExec {
         let [stdout, stderr] = streams;
         let mut stdout = Sender::from_owned_fd(stdout)?;
         let mut stderr = Sender::from_owned_fd(stderr)?;
-        let mut is_silent = true;
+        let mut is_first_part = true;
         while let Some(part) = self.output.next_part().await? {
-            let never_ran =
-                self.has_input && is_silent && part.bytes.starts_with(NEVER_RAN.as_bytes());
-            is_silent = false;
+            let is_start_failure = self.has_input
+                && is_first_part
+                && part.bytes.starts_with(START_FAILURE_PREFIX.as_bytes());
+            is_first_part = false;
             match part.stream {
-                ExecStream::Stdout if never_ran => stderr.write_all(&part.bytes).await?,
+                ExecStream::Stdout if is_start_failure => stderr.write_all(&part.bytes).await?,
                 ExecStream::Stdout => stdout.write_all(&part.bytes).await?,
                 ExecStream::Stderr => stderr.write_all(&part.bytes).await?,
                 ExecStream::Stdin => {}
@@ -179,8 +180,8 @@ impl ContainerExec {
 
     /// Reads and discards its output until it ends, for at most `time_max`.
     pub(super) async fn drain_output(mut self, time_max: Duration) {
-        let draining = async { while let Ok(Some(_)) = self.output.next_part().await {} };
-        timeout(time_max, draining).await.unwrap_or_default();
+        let drain = async { while let Ok(Some(_)) = self.output.next_part().await {} };
+        timeout(time_max, drain).await.unwrap_or_default();
     }
 }
 
@@ -208,7 +209,7 @@ async fn poll_exit_status(client: &EngineClient, exec: &str) -> Result<ExitReaso
         if let Some(code) = code.and_then(|code| i32::try_from(code).ok()) {
             return Ok(ExitReason::Exited(code));
         }
-        sleep(STATUS_WAIT).await;
+        sleep(STATUS_POLL_INTERVAL).await;
     }
 }
 
@@ -221,5 +222,5 @@ pub(super) fn is_stopped(error: &EngineError) -> bool {
     else {
         return false;
     };
-    *status_code == CONFLICT || message.contains(NOT_RUNNING)
+    *status_code == CONFLICT || message.contains(NOT_RUNNING_MESSAGE)
 }

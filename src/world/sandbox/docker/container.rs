@@ -20,7 +20,7 @@ use crate::world::sandbox::docker::client::{LocalImage, is_missing};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::credentials::{ContainerCredentials, HostUser};
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::instance::REMOVED;
+use crate::world::sandbox::docker::instance::REMOVED_MESSAGE;
 use crate::world::sandbox::docker::packages::DependencyHashes;
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
@@ -46,7 +46,7 @@ pub(in crate::world::sandbox) const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 /// Directory of programs that are installed for one user, below the home directory.
-const OWN_PROGRAMS: &str = ".local/bin";
+const USER_PROGRAMS_DIR: &str = ".local/bin";
 
 /// What runs in a container. Each has a container of its own, so that what an agent's commands
 /// install or change in theirs decides about no check.
@@ -87,7 +87,7 @@ impl AgentContainer {
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = credentials.env;
         env.extend(fixed_variables(&image));
-        env.extend(owner.added.clone());
+        env.extend(owner.config_env.clone());
         let spec = ContainerSpec {
             name: container_name(owner, work),
             labels: owner.origin.labels().into(),
@@ -97,7 +97,7 @@ impl AgentContainer {
         };
         let container =
             ReplaceableContainer::start_new(engine, spec, env, owner.workspace, reachable)?;
-        let mut notes = credentials.missing;
+        let mut notes = credentials.notes;
         notes.extend(container.install_packages());
         notes.extend(container.movable_trees_note(reachable));
         Ok(Self {
@@ -144,16 +144,16 @@ impl AgentContainer {
         dir: &AbsPath,
         limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput> {
-        let watch = Instant::now();
+        let start_time = Instant::now();
         let container = &self.container;
         let install_fault = container.install_dependencies(&guard, &self.dependency_hashes);
-        let running_command = container.begin();
-        let call = container.agent_command(command, dir, &running_command);
-        let result = container.execute(&guard, call, &running_command, limits);
+        let running_command = container.register_command();
+        let container_command = container.agent_command(command, dir, &running_command);
+        let result = container.execute(&guard, container_command, &running_command, limits);
         let removal = container.end_leftovers(&guard, &running_command.id);
         let output = self.handle_result(guard, removal.and(result))?;
         let mut timed_output = CommandOutput {
-            elapsed: watch.elapsed(),
+            elapsed: start_time.elapsed(),
             ..output
         };
         if !install_fault.is_empty() {
@@ -177,7 +177,7 @@ impl AgentContainer {
         container.lock_with_mounts(reachable)
     }
 
-    /// Converts the result of a call. A container that was removed from outside is replaced by
+    /// Converts the result of a command. A container that was removed from outside is replaced by
     /// another.
     fn handle_result<T>(
         &self,
@@ -187,9 +187,9 @@ impl AgentContainer {
         match result {
             Err(error) if is_missing(&error) && guard.is_open() => {
                 drop(guard);
-                let recreated = self.container.recreate_unsent(&self.sent_files);
-                recreated.map_err(io::Error::other)?;
-                Err(io::Error::other(REMOVED))
+                let recreate_result = self.container.recreate_unsent(&self.sent_files);
+                recreate_result.map_err(io::Error::other)?;
+                Err(io::Error::other(REMOVED_MESSAGE))
             }
             result => result.map_err(|error| self.container.describe_failure(error)),
         }
@@ -237,12 +237,12 @@ impl CommandContainer for AgentContainer {
         on_output: &mut (dyn FnMut(&[u8]) + Send),
     ) -> io::Result<ExitReason> {
         let container = &self.container;
-        let running_command = container.begin();
-        let call = container.agent_command(command, dir, &running_command);
+        let running_command = container.register_command();
+        let container_command = container.agent_command(command, dir, &running_command);
         let guard = self.lock_with_paths(reachable, Some(interrupt));
         let guard = guard.map_err(io::Error::other)?;
         let disks = guard.disk_watch(container);
-        let exec = match container.start(&guard, call) {
+        let exec = match container.start(&guard, container_command) {
             Ok(exec) => exec,
             Err(error) => return self.handle_result(guard, Err(error)),
         };
@@ -265,7 +265,7 @@ impl CommandContainer for AgentContainer {
         if process.was_terminated() {
             let removal = container.end_leftovers(&container.lock(), &running_command.id);
             removal.map_err(|error| container.describe_failure(error))?;
-            // While a connection hangs, it cannot be killed, and nothing says so.
+            // If the connection hangs, the command was not killed, and no error says so.
             container.record_lost_command();
         }
         Ok(exit_reason)
@@ -283,7 +283,7 @@ impl CommandContainer for AgentContainer {
 
 /// Returns the environment variables of everything that massgen runs in a container of `image`.
 pub(super) fn fixed_variables(image: &LocalImage) -> BTreeMap<String, String> {
-    let path = format!("{CONTAINER_HOME}/{OWN_PROGRAMS}:{}", image.path);
+    let path = format!("{CONTAINER_HOME}/{USER_PROGRAMS_DIR}:{}", image.path);
     let to_owned_pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let fixed = FIXED_VARIABLES.iter().map(to_owned_pair);
     fixed.chain([("PATH".to_owned(), path)]).collect()

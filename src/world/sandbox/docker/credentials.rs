@@ -45,11 +45,13 @@ pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretStri
             .extend(parse_variables(&text.unwrap_or_default()));
     }
     credentials.add_variables(config, user);
-    let secret = credentials
+    let secret_variables = credentials
         .env
         .into_iter()
         .filter(|(name, _)| is_secret(name));
-    secret.map(|(_, value)| SecretString::from(value)).collect()
+    secret_variables
+        .map(|(_, value)| SecretString::from(value))
+        .collect()
 }
 
 /// The credentials of a container.
@@ -59,8 +61,8 @@ pub(super) struct ContainerCredentials {
     pub(super) files: BTreeMap<AbsPath, AbsPath>,
     /// Environment variables for every command.
     pub(super) env: BTreeMap<String, String>,
-    /// Messages about what was configured but does not exist.
-    pub(super) missing: Vec<String>,
+    /// Notes about what was configured but does not exist.
+    pub(super) notes: Vec<String>,
 }
 
 impl ContainerCredentials {
@@ -100,7 +102,7 @@ impl ContainerCredentials {
         Ok(())
     }
 
-    fn add_variables_from(&mut self, path: &AbsPath, only: &[String]) -> Result<()> {
+    fn add_variables_from(&mut self, path: &AbsPath, names: &[String]) -> Result<()> {
         let Some(bytes) = read_capped(path, ENV_FILE_BYTES_MAX)? else {
             let message = format!("`env_file` `{path}` does not exist");
             return Err(Error::new(ErrorKind::Environment, message).with_hint(
@@ -108,11 +110,11 @@ impl ContainerCredentials {
             ));
         };
         let mut variables = parse_variables(&String::from_utf8_lossy(&bytes));
-        if !only.is_empty() {
-            let unset = only.iter().filter(|name| !variables.contains_key(*name));
+        if !names.is_empty() {
+            let unset = names.iter().filter(|name| !variables.contains_key(*name));
             let messages = unset.map(|name| format!("`{path}` does not define `{name}`"));
-            self.missing.extend(messages);
-            variables.retain(|name, _| only.contains(name));
+            self.notes.extend(messages);
+            variables.retain(|name, _| names.contains(name));
         }
         self.env.extend(variables);
         Ok(())
@@ -120,19 +122,17 @@ impl ContainerCredentials {
 
     fn add_variables(&mut self, config: &CredentialsConfig, user: HostUser<'_>) {
         if config.environment == PassedEnvironment::All {
-            let passed = user
+            let passed_variables = user
                 .env
                 .iter()
                 .filter(|(name, _)| !is_host_specific(name))
                 .map(|(name, value)| (name.clone(), value.clone()));
-            self.env.extend(passed);
+            self.env.extend(passed_variables);
         }
         for name in &config.env_vars {
             match user.variables.get(name) {
                 Some(value) => drop(self.env.insert(name.clone(), value.to_owned())),
-                None => self
-                    .missing
-                    .push(format!("the variable `{name}` is not set")),
+                None => self.notes.push(format!("the variable `{name}` is not set")),
             }
         }
     }

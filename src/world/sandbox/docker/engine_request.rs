@@ -25,7 +25,7 @@ use crate::world::io::http::causes;
 /// The largest reply, in bytes: enough for the changes of a container with 500,000 files.
 const REPLY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// End of the path of a request for an archive of files.
-const ARCHIVE: &str = "/archive";
+const ARCHIVE_PATH_END: &str = "/archive";
 
 /// A reply was refused because of its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -78,7 +78,7 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     let (mut head, body) = request.into_parts();
-    let is_download = head.method == Method::GET && head.uri.path().ends_with(ARCHIVE);
+    let is_download = head.method == Method::GET && head.uri.path().ends_with(ARCHIVE_PATH_END);
     let target = head
         .uri
         .path_and_query()

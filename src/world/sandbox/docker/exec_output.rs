@@ -22,7 +22,7 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 /// Size of the header of a frame, in bytes: the stream, three zeros, and the size.
 const HEADER_BYTES: usize = 8;
 /// What an engine is to do with the command: pass its output on, as it is.
-const OPTIONS: &[u8] = br#"{"Detach":false,"Tty":false}"#;
+const START_OPTIONS: &[u8] = br#"{"Detach":false,"Tty":false}"#;
 
 /// The output of a command that an engine has started.
 pub(super) type EngineExecOutput = ExecOutput<ReadHalf<TokioIo<Upgraded>>>;
@@ -41,7 +41,7 @@ pub(super) async fn start_exec(
         .header(CONTENT_TYPE, "application/json")
         .header(CONNECTION, "Upgrade")
         .header(UPGRADE, "tcp")
-        .body(Full::new(Bytes::from_static(OPTIONS)))?;
+        .body(Full::new(Bytes::from_static(START_OPTIONS)))?;
     let reply = send_request(socket, request, refusal).await?;
     let status = reply.status();
     if status == StatusCode::SWITCHING_PROTOCOLS {
@@ -97,11 +97,11 @@ pub(super) struct ExecOutput<R> {
     reader: R,
     /// What was received; only `begin..end` was not passed on yet.
     received: Vec<u8>,
-    begin: usize,
-    end: usize,
+    unread_start: usize,
+    unread_end: usize,
     /// The stream of the current frame, and how many bytes of the frame are left.
     stream: ExecStream,
-    left_bytes: usize,
+    frame_bytes_left: usize,
 }
 
 impl<R: AsyncRead + Unpin> ExecOutput<R> {
@@ -109,10 +109,10 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
         Self {
             reader,
             received: vec![0; PART_BYTES_MAX],
-            begin: 0,
-            end: 0,
+            unread_start: 0,
+            unread_end: 0,
             stream: ExecStream::Stdout,
-            left_bytes: 0,
+            frame_bytes_left: 0,
         }
     }
 
@@ -132,39 +132,43 @@ impl<R: AsyncRead + Unpin> ExecOutput<R> {
 
     fn take_part(&mut self) -> Option<ExecPart> {
         loop {
-            let unread = self.received.get(self.begin..self.end).unwrap_or_default();
+            let unread = self
+                .received
+                .get(self.unread_start..self.unread_end)
+                .unwrap_or_default();
             let first_byte = *unread.first()?;
-            if self.left_bytes > 0 {
-                let count = self.left_bytes.min(unread.len());
+            if self.frame_bytes_left > 0 {
+                let count = self.frame_bytes_left.min(unread.len());
                 let bytes = unread.get(..count).unwrap_or_default().to_vec();
-                self.begin = self.begin.saturating_add(count);
-                self.left_bytes = self.left_bytes.saturating_sub(count);
+                self.unread_start = self.unread_start.saturating_add(count);
+                self.frame_bytes_left = self.frame_bytes_left.saturating_sub(count);
                 let stream = self.stream;
                 return Some(ExecPart { stream, bytes });
             }
             let Some(stream) = ExecStream::of_number(first_byte) else {
                 let bytes = unread.to_vec();
-                self.begin = self.end;
+                self.unread_start = self.unread_end;
                 let stream = ExecStream::Stdout;
                 return Some(ExecPart { stream, bytes });
             };
             let (header, _) = unread.split_first_chunk::<HEADER_BYTES>()?;
             let [_, _, _, _, size @ ..] = *header;
             self.stream = stream;
-            self.left_bytes = usize::try_from(u32::from_be_bytes(size)).unwrap_or(usize::MAX);
-            self.begin = self.begin.saturating_add(HEADER_BYTES);
+            self.frame_bytes_left = usize::try_from(u32::from_be_bytes(size)).unwrap_or(usize::MAX);
+            self.unread_start = self.unread_start.saturating_add(HEADER_BYTES);
         }
     }
 
     /// Receives more; returns whether there was more.
     async fn receive(&mut self) -> io::Result<bool> {
         // At most a part of a header waits.
-        self.received.copy_within(self.begin..self.end, 0);
-        self.end = self.end.saturating_sub(self.begin);
-        self.begin = 0;
-        let buffer = self.received.get_mut(self.end..).unwrap_or_default();
+        self.received
+            .copy_within(self.unread_start..self.unread_end, 0);
+        self.unread_end = self.unread_end.saturating_sub(self.unread_start);
+        self.unread_start = 0;
+        let buffer = self.received.get_mut(self.unread_end..).unwrap_or_default();
         let count = self.reader.read(buffer).await?;
-        self.end = self.end.saturating_add(count);
+        self.unread_end = self.unread_end.saturating_add(count);
         Ok(count > 0)
     }
 }

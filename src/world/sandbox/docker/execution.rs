@@ -6,14 +6,14 @@ use std::time::Instant;
 use bollard::errors::Error as EngineError;
 
 use crate::world::sandbox::command_run::{OutputPipes, ProcessBounds};
-use crate::world::sandbox::docker::command::{ContainerCommand, NEVER_RAN};
+use crate::world::sandbox::docker::command::{ContainerCommand, START_FAILURE_PREFIX};
 use crate::world::sandbox::docker::process::ContainerProcess;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::running_commands::RunningCommand;
 use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 
 /// Exit statuses of a command that never ran.
-const NEVER_RAN_STATUS: [i32; 2] = [126, 127];
+const START_FAILURE_STATUSES: [i32; 2] = [126, 127];
 
 impl ReplaceableContainer {
     /// Runs a call to its end. If it does not end by itself, everything that it has started is
@@ -21,12 +21,12 @@ impl ReplaceableContainer {
     pub(super) fn execute(
         &self,
         guard: &ContainerGuard<'_>,
-        call: ContainerCommand,
+        container_command: ContainerCommand,
         running_command: &RunningCommand,
         limits: CommandWaitLimits<'_>,
     ) -> Result<CommandOutput, EngineError> {
         let start_time = Instant::now();
-        let exec = self.start(guard, call)?;
+        let exec = self.start(guard, container_command)?;
         let disks = guard.disk_watch(self);
         let (outputs, streams) = OutputPipes::open()?;
         let mut command_run =
@@ -48,10 +48,10 @@ impl ReplaceableContainer {
 fn refused_if_never_run(mut output: CommandOutput) -> CommandOutput {
     let has_status = matches!(
         &output.exit_reason,
-        ExitReason::Exited(code) if NEVER_RAN_STATUS.contains(code)
+        ExitReason::Exited(code) if START_FAILURE_STATUSES.contains(code)
     );
-    let never_ran = has_status && output.stdout.text.starts_with(NEVER_RAN);
-    if never_ran {
+    let is_start_failure = has_status && output.stdout.text.starts_with(START_FAILURE_PREFIX);
+    if is_start_failure {
         output.exit_reason = ExitReason::Refused {
             step: "start the command in its container".to_owned(),
             why: output.stdout.text.trim().to_owned(),

@@ -21,10 +21,10 @@ use crate::error::{Error, ErrorKind};
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::container_user::ContainerUser;
-use crate::world::sandbox::docker::client::{command_error, is_missing};
+use crate::world::sandbox::docker::client::{command_error, is_missing, is_reply};
 use crate::world::sandbox::docker::command::{ContainerExec, exit_status};
 use crate::world::sandbox::docker::engine::ContainerEngine;
-use crate::world::sandbox::docker::instance::REMOVED;
+use crate::world::sandbox::docker::instance::REMOVED_MESSAGE;
 use crate::world::sandbox::docker::replaceable_container::{ContainerGuard, ReplaceableContainer};
 use crate::world::sandbox::interrupt::CommandInterrupt;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
@@ -63,13 +63,11 @@ struct LockedContainer<'c> {
 impl From<EngineError> for TransferFault {
     fn from(error: EngineError) -> Self {
         let is_missing = is_missing(&error);
-        // An engine that answers is still connected: looking for the reason of a lost connection
-        // would only wait for a timeout.
-        let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
+        let is_reply = is_reply(&error);
         let why = command_error(error).to_string();
         if is_missing {
             TransferFault::ContainerGone(why)
-        } else if is_answer {
+        } else if is_reply {
             TransferFault::RemoteRefusal(why)
         } else {
             TransferFault::RemoteFailure(why)
@@ -208,9 +206,8 @@ impl ReplaceableContainer {
         if matches!(fault, TransferFault::ContainerGone(_)) && remote.guard.is_open() {
             drop(remote);
             self.recreate_unsent(sent_files)?;
-            return Err(
-                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
-            );
+            return Err(Error::new(ErrorKind::Environment, REMOVED_MESSAGE)
+                .with_hint("run the command again"));
         }
         Err(transfer_error(&remote, SEND_FAILURE, fault))
     }

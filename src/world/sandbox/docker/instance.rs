@@ -18,12 +18,12 @@ use crate::world::sandbox::docker::home::populate_home;
 use crate::world::sandbox::docker::mounts::MountPlan;
 
 /// Message to an agent whose container is gone.
-pub(super) const REMOVED: &str = "the container was removed from outside, with what ran and was installed \
+pub(super) const REMOVED_MESSAGE: &str = "the container was removed from outside, with what ran and was installed \
                                   in it; there is a new one now";
 /// Inspects a container without counting its bytes.
 const NO_SIZE: Option<InspectContainerOptions> = None;
 /// Suffix of a container's name while another replaces it.
-const REPLACED: &str = "-replaced";
+const REPLACED_SUFFIX: &str = "-replaced";
 
 /// A running container.
 #[derive(Debug)]
@@ -64,9 +64,8 @@ impl ContainerInstance {
         if self.is_removed(client).await {
             self.mounts = mounts;
             self.recreate(client, spec).await?;
-            return Err(
-                Error::new(ErrorKind::Environment, REMOVED).with_hint("run the command again")
-            );
+            return Err(Error::new(ErrorKind::Environment, REMOVED_MESSAGE)
+                .with_hint("run the command again"));
         }
         kill(client, &self.id).await.map_err(replace_error)?;
         let saved_image = self.commit_image(client).await?;
@@ -74,7 +73,7 @@ impl ContainerInstance {
             .as_ref()
             .or(self.saved_image.as_ref())
             .unwrap_or(&spec.config.image);
-        rename(client, &self.id, format!("{}{REPLACED}", spec.name)).await?;
+        rename(client, &self.id, format!("{}{REPLACED_SUFFIX}", spec.name)).await?;
         match create_and_start(client, spec, image, &mounts).await {
             Ok(id) => {
                 remove_container(client, &self.id).await?;
@@ -118,8 +117,8 @@ impl ContainerInstance {
         client: &EngineClient,
         spec: &ContainerSpec,
     ) -> Result<()> {
-        // Whoever has its name: an earlier call may have lost the connection before it had the new
-        // id.
+        // It is removed by name: an earlier call may have lost the connection before the new id
+        // arrived.
         remove_container(client, &spec.name).await?;
         self.id = create_and_start(client, spec, &spec.config.image, &self.mounts).await?;
         Ok(())
@@ -160,14 +159,14 @@ impl ContainerInstance {
     /// Returns whether anything was changed in it, apart from what its mounts and its home add.
     async fn is_changed(&self, client: &EngineClient) -> std::result::Result<bool, EngineError> {
         let changes = client.api.container_changes(&self.id).await?;
-        let is_own = |path: &str| {
+        let is_expected = |path: &str| {
             let path = AbsPath::new(path);
             path.is_some_and(|path| {
                 ContainerSpec::is_creation_artifact(&path) || self.mounts.is_mount_parent(&path)
             })
         };
         let mut changes = changes.unwrap_or_default().into_iter();
-        Ok(changes.any(|change| !is_own(&change.path)))
+        Ok(changes.any(|change| !is_expected(&change.path)))
     }
 }
 
@@ -198,10 +197,10 @@ async fn create_and_start(
         .map_err(create_error)?;
     let start = async {
         populate_home(client, &id, spec.files.values()).await?;
-        let start_result = client
+        let start_request = client
             .api
             .start_container(&id, None::<StartContainerOptions>);
-        start_result.await.map_err(create_error)
+        start_request.await.map_err(create_error)
     };
     match start.await {
         Ok(()) => Ok(id),
@@ -213,10 +212,10 @@ async fn create_and_start(
 }
 
 async fn rename(client: &EngineClient, id: &str, name: String) -> Result<()> {
-    let rename_result = client
+    let rename_request = client
         .api
         .rename_container(id, RenameContainerOptions { name });
-    rename_result.await.map_err(replace_error)
+    rename_request.await.map_err(replace_error)
 }
 
 fn replace_error(error: EngineError) -> Error {

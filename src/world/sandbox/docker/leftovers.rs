@@ -28,7 +28,10 @@ impl ReplaceableContainer {
             return Ok(());
         }
         // Prevents new commands from starting meanwhile.
-        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if running_commands.ids_except(ending).is_empty() {
             return self.end_all(guard);
         }
@@ -40,7 +43,10 @@ impl ReplaceableContainer {
     /// Kills everything in the container that belongs to no running command other than `ending`.
     pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let spared_ids = running_commands.ids_except(ending);
         let own_user = self.engine.client.container_user();
         let root = self.has_root().then_some(ContainerUser::ROOT);
@@ -61,7 +67,10 @@ impl ReplaceableContainer {
         user: ContainerUser,
     ) -> Result<(), EngineError> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let sweep = self.start(
             guard,
             ContainerCommand::sweep(user, &running_commands.ids()),

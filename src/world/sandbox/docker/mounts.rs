@@ -16,9 +16,9 @@ use crate::world::sys::state_files::{dir, file};
 /// Largest number of mounts of one container; with more, the kernel and engines become slow.
 const MOUNTS_MAX: usize = 2_000;
 /// Size of the empty directory that covers a hidden one, in bytes.
-const COVER_BYTES: u32 = 64 * 1024;
+const EMPTY_DIRECTORY_BYTES: u32 = 64 * 1024;
 /// File that covers a hidden file: it reads as empty.
-const NOTHING: &str = "/dev/null";
+const EMPTY_FILE: &str = "/dev/null";
 
 /// The mount at a path of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl MountPlan {
             }
         }
         mounts.share_submounts(reachable)?;
-        mounts.pin(reachable);
+        mounts.pin_parents(reachable);
         for (source, target) in shared {
             if let Some(opening) = reachable.accessible_path_for(target) {
                 let inside = format!("`{target}` is inside `{}`", opening.path);
@@ -141,7 +141,7 @@ impl MountPlan {
 
     /// Mounts the directories above a mount, so that they cannot be renamed, which would move the
     /// mount with them: a mount point itself cannot be renamed.
-    fn pin(&mut self, reachable: &ReachablePaths) {
+    fn pin_parents(&mut self, reachable: &ReachablePaths) {
         let mounted_paths: Vec<AbsPath> = self.0.keys().cloned().collect();
         for path in mounted_paths {
             let Some(opening) = path
@@ -170,7 +170,9 @@ impl MountPlan {
             MountEntry::Shared { source, permission } => {
                 Some(bind_mount(source.to_string(), path, *permission))
             }
-            MountEntry::EmptyFile => Some(bind_mount(NOTHING.to_owned(), path, Permission::Read)),
+            MountEntry::EmptyFile => {
+                Some(bind_mount(EMPTY_FILE.to_owned(), path, Permission::Read))
+            }
             MountEntry::EmptyDirectory => None,
         });
         mounts.collect()
@@ -180,8 +182,8 @@ impl MountPlan {
     /// option, Podman would copy into them what they hide.
     pub(super) fn empty_mounts(&self, kind: EngineKind) -> BTreeMap<String, String> {
         let options = match kind {
-            EngineKind::Docker => format!("size={COVER_BYTES}"),
-            EngineKind::Podman => format!("size={COVER_BYTES},notmpcopyup"),
+            EngineKind::Docker => format!("size={EMPTY_DIRECTORY_BYTES}"),
+            EngineKind::Podman => format!("size={EMPTY_DIRECTORY_BYTES},notmpcopyup"),
         };
         let empty_mounts = self
             .0
@@ -223,10 +225,10 @@ fn bind_mount(source: String, target: &AbsPath, permission: Permission) -> Mount
 /// Refuses symlinks, because the engine follows them and may have more permissions than the user:
 /// only what was granted may be mounted.
 fn expect_no_link(path: &AbsPath) -> Result<()> {
-    let followed = dir::resolve(path)?;
-    if followed.to_abs() == *path {
+    let resolved = dir::resolve(path)?;
+    if resolved.to_abs() == *path {
         return Ok(());
     }
-    let message = format!("`{path}` was replaced by a symlink to `{followed}`");
+    let message = format!("`{path}` was replaced by a symlink to `{resolved}`");
     Err(Error::new(ErrorKind::Environment, message).with_hint("nothing was mounted: start again"))
 }

@@ -64,12 +64,14 @@ impl ReplaceableContainer {
                 continue;
             }
             let shell = ["/bin/sh", "-c", script, "massgen"].map(str::to_owned);
-            let call = ContainerCommand {
+            let container_command = ContainerCommand {
                 program: shell.into_iter().chain(names.iter().cloned()).collect(),
                 user,
                 ..self.base_command()
             };
-            if let Some(why) = self.install_failure(&guard, call, &self.begin()) {
+            if let Some(why) =
+                self.install_failure(&guard, container_command, &self.register_command())
+            {
                 let names = join_with_commas(names);
                 failures.push(format!(
                     "{kind} packages were not installed ({names}): {why}"
@@ -94,9 +96,9 @@ impl ReplaceableContainer {
             if !self.has_changed(name, hashes) {
                 continue;
             }
-            let running_command = self.begin();
-            let call = self.agent_command(script, &self.workspace, &running_command);
-            if let Some(why) = self.install_failure(guard, call, &running_command) {
+            let running_command = self.register_command();
+            let container_command = self.agent_command(script, &self.workspace, &running_command);
+            if let Some(why) = self.install_failure(guard, container_command, &running_command) {
                 failures.push_str("massgen could not install what `");
                 failures.push_str(name);
                 failures.push_str("` names: ");
@@ -122,20 +124,20 @@ impl ReplaceableContainer {
     fn install_failure(
         &self,
         guard: &ContainerGuard<'_>,
-        call: ContainerCommand,
+        container_command: ContainerCommand,
         running_command: &RunningCommand,
     ) -> Option<String> {
         let no_interrupt = match CommandInterrupt::new() {
             Ok(no_interrupt) => no_interrupt,
             Err(error) => return Some(error.to_string()),
         };
-        let wait = CommandWaitLimits {
+        let limits = CommandWaitLimits {
             time_max: INSTALL_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
             interrupt: &no_interrupt,
             network: None,
         };
-        let output = match self.execute(guard, call, running_command, wait) {
+        let output = match self.execute(guard, container_command, running_command, limits) {
             Ok(output) => output,
             Err(error) => return Some(command_error(error).to_string()),
         };

@@ -15,11 +15,12 @@ use crate::config::docker::RootAccess;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::sandbox::disk_watch::DiskWatch;
-use crate::world::sandbox::docker::client::command_error;
+use crate::world::sandbox::docker::client::{command_error, is_reply};
 use crate::world::sandbox::docker::command::{ContainerCommand, ContainerExec, is_stopped};
 use crate::world::sandbox::docker::container_spec::ContainerSpec;
 use crate::world::sandbox::docker::engine::ContainerEngine;
 use crate::world::sandbox::docker::instance::{ContainerInstance, kill};
+use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::running_commands::{RunningCommand, RunningCommands};
 
@@ -35,7 +36,7 @@ pub(super) struct ReplaceableContainer {
     env: BTreeMap<String, String>,
     /// The agent's workspace.
     pub(super) workspace: AbsPath,
-    pub(super) running: Mutex<RunningCommands>,
+    pub(super) running_commands: Mutex<RunningCommands>,
     /// Whether commands that are over here may still run on another machine.
     pub(super) has_lost_commands: AtomicBool,
     /// `None` once the container is closed.
@@ -59,7 +60,7 @@ impl ReplaceableContainer {
             spec,
             env,
             workspace: workspace.clone(),
-            running: Mutex::default(),
+            running_commands: Mutex::default(),
             has_lost_commands: AtomicBool::new(false),
             instance: RwLock::new(Some(instance)),
         })
@@ -80,7 +81,7 @@ impl ReplaceableContainer {
             self.engine
                 .block_on(current.replace(client, &self.spec, mounts))?;
         }
-        // Without a gap in which another command could mount something else.
+        // A downgrade leaves no gap in which another command could mount something else.
         Ok(ContainerGuard(RwLockWriteGuard::downgrade(instance)))
     }
 
@@ -111,11 +112,11 @@ impl ReplaceableContainer {
         dir: &AbsPath,
         running_command: &RunningCommand,
     ) -> ContainerCommand {
-        let call = ContainerCommand {
+        let container_command = ContainerCommand {
             dir: Some(dir.clone()),
             ..self.base_command()
         };
-        call.agent_command(command, &running_command.id)
+        container_command.with_agent_command(command, &running_command.id)
     }
 
     /// Returns whether the agent may become root in it.
@@ -142,10 +143,10 @@ impl ReplaceableContainer {
     /// until an engine has done it. Whether it has shows in the end of what ran.
     pub(super) fn end_all_in_time(&self, time_max: Duration) {
         let guard = self.lock();
-        let killing = kill(&self.engine.client, guard.id());
+        let kill_request = kill(&self.engine.client, guard.id());
         let kill_result = self
             .engine
-            .block_on(async { timeout(time_max, killing).await });
+            .block_on(async { timeout(time_max, kill_request).await });
         drop(kill_result);
     }
 
@@ -163,11 +164,12 @@ impl ReplaceableContainer {
     /// Replaces a container that was removed from outside.
     pub(super) fn recreate(&self) -> Result<()> {
         let mut instance = self.lock_instance();
-        let Some(removed) = instance.as_mut() else {
+        let Some(removed_instance) = instance.as_mut() else {
             return Ok(());
         };
         let client = &self.engine.client;
-        self.engine.block_on(removed.recreate(client, &self.spec))
+        self.engine
+            .block_on(removed_instance.recreate(client, &self.spec))
     }
 
     /// Locks the container to replace it; `None` in it is a closed one. Waits for running commands.
@@ -189,10 +191,9 @@ impl ReplaceableContainer {
     /// Returns why the connection to the engine's machine was lost, if it was and that caused
     /// `error`.
     pub(super) fn loss_reason(&self, error: &EngineError) -> Option<String> {
-        // An engine that answers is connected. Only waiting would show that its connection does not
-        // end.
-        let is_answer = matches!(error, EngineError::DockerResponseServerError { .. });
-        if is_answer {
+        // An engine that replies is still connected: looking for the reason of a lost connection
+        // would only wait for a timeout.
+        if is_reply(error) {
             None
         } else {
             self.engine.loss_reason()
@@ -208,41 +209,45 @@ impl ReplaceableContainer {
     }
 
     /// Registers a command.
-    pub(super) fn begin(&self) -> RunningCommand {
-        let mut running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running_commands.begin()
+    pub(super) fn register_command(&self) -> RunningCommand {
+        let mut running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        running_commands.register()
     }
 
-    /// Starts a call. A container that was stopped from outside, or by its own memory limit, is
+    /// Starts a command. A container that was stopped from outside, or by its own memory limit, is
     /// started again first.
     pub(super) fn start(
         &self,
         guard: &ContainerGuard<'_>,
-        call: ContainerCommand,
+        container_command: ContainerCommand,
     ) -> std::result::Result<ContainerExec, EngineError> {
-        self.engine.block_on(self.start_async(guard, call))
+        self.engine
+            .block_on(self.start_async(guard, container_command))
     }
 
-    /// Starts a call like [`Self::start`], without blocking.
+    /// Starts a command like [`Self::start`], without blocking.
     pub(super) async fn start_async(
         &self,
         guard: &ContainerGuard<'_>,
-        call: ContainerCommand,
+        container_command: ContainerCommand,
     ) -> std::result::Result<ContainerExec, EngineError> {
         let client = &self.engine.client;
-        let starting = async {
-            match ContainerExec::start(client, guard.id(), call.clone()).await {
+        let start = async {
+            match ContainerExec::start(client, guard.id(), container_command.clone()).await {
                 Err(error) if is_stopped(&error) => {
                     let start = client
                         .api
                         .start_container(guard.id(), None::<StartContainerOptions>);
                     start.await?;
-                    ContainerExec::start(client, guard.id(), call).await
+                    ContainerExec::start(client, guard.id(), container_command).await
                 }
                 started => started,
             }
         };
-        let start_result = timeout(START_TIME_MAX, starting).await;
+        let start_result = timeout(START_TIME_MAX, start).await;
         start_result.unwrap_or(Err(EngineError::RequestTimeoutError))
     }
 }
@@ -254,23 +259,21 @@ impl ContainerGuard<'_> {
     /// Watches the disks that commands may fill: those of the mounted directories and of the
     /// container itself.
     pub(super) fn disk_watch(&self, container: &ReplaceableContainer) -> DiskWatch {
-        let mounted_paths = self
-            .0
-            .as_ref()
-            .map(|instance| instance.mounts.writable_directories());
         let storage = container.engine.client.properties.storage.clone();
-        let watched = mounted_paths.into_iter().flatten().chain(storage);
-        DiskWatch::new(watched.collect(), &container.spec.limits)
+        let watched_paths = self.writable_directories().into_iter().chain(storage);
+        DiskWatch::new(watched_paths.collect(), &container.spec.limits)
     }
 
     /// Returns whether commands may write to directories of the machine outside `workspace`.
     pub(super) fn can_write_outside(&self, workspace: &AbsPath) -> bool {
-        let mounted_paths = self
-            .0
-            .as_ref()
-            .map(|instance| instance.mounts.writable_directories());
-        let mut paths = mounted_paths.into_iter().flatten();
+        let mut paths = self.writable_directories().into_iter();
         paths.any(|path| !path.is_within(workspace))
+    }
+
+    /// Returns every mounted directory of the machine that commands may write to.
+    fn writable_directories(&self) -> Vec<AbsPath> {
+        let mounts = self.0.as_ref().map(|instance| &instance.mounts);
+        mounts.map_or_else(Vec::new, MountPlan::writable_directories)
     }
 
     /// Returns whether the container is not closed.

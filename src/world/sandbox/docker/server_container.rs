@@ -35,7 +35,7 @@ pub struct ServerContainers(Arc<ServerContainersState>);
 #[derive(Debug)]
 struct ServerContainersState {
     engine: ContainerEngine,
-    /// The containers without their number.
+    /// The spec of all containers, whose names get a number.
     spec: ContainerSpec,
     env: BTreeMap<String, String>,
     workspace: AbsPath,
@@ -83,7 +83,7 @@ impl ServerContainers {
         }
         let image = engine.block_on(engine.client.expect_image(&config.image))?;
         let mut env = fixed_variables(&image);
-        env.extend(owner.added.clone());
+        env.extend(owner.config_env.clone());
         let (run, process) = (origin.run, std::process::id());
         let spec = ContainerSpec {
             name: format!("massgen-{agent}-{run}-server-{server}-{process}"),
@@ -178,7 +178,7 @@ impl ServerContainer {
     }
 
     /// Fetches what the program has changed where it may write, and writes it here as far as the
-    /// rules allow it, while the program continues. Returns remarks about what was refused. Blocks
+    /// rules allow it, while the program continues. Returns notes about what was refused. Blocks
     /// until a few seconds after an interrupt.
     pub(in crate::world) fn fetch_changes(
         &self,
@@ -197,29 +197,33 @@ impl ServerContainer {
     pub(in crate::world) fn start_program(
         self: Arc<Self>,
         program: ContainerProgram,
-        mut log: StderrFilter,
+        mut on_stderr: StderrFilter,
     ) -> io::Result<(StdioProcess, StdioPipes)> {
         let container = &self.container;
-        let running_command = container.begin();
-        let call = ContainerCommand {
+        let running_command = container.register_command();
+        let container_command = ContainerCommand {
             dir: Some(program.dir),
             ..container.base_command()
         };
-        let call = call.server_program(program.command, program.env, &running_command.id);
+        let container_command = container_command.with_server_program(
+            program.command,
+            program.env,
+            &running_command.id,
+        );
         let guard = container.lock();
         let disks = guard.disk_watch(container);
-        let start_result = container.start(&guard, call);
+        let start_result = container.start(&guard, container_command);
         drop(guard);
         let mut exec = start_result.map_err(|error| container.describe_failure(error))?;
         for note in &self.notes {
-            log(format!("massgen: {note}\n").as_bytes());
+            on_stderr(format!("massgen: {note}\n").as_bytes());
         }
         let (stdin, input) = pipe()?;
         let (output, stdout) = pipe()?;
         let (errors, stderr) = pipe()?;
-        if let Some(attached) = exec.take_input() {
+        if let Some(program_input) = exec.take_input() {
             // Its end shows in that of the program.
-            let forwarding = forward_input(attached, stdin.into());
+            let forwarding = forward_input(program_input, stdin.into());
             container
                 .engine
                 .spawn(async { forwarding.await.unwrap_or_default() });
@@ -241,7 +245,7 @@ impl ServerContainer {
                 container.describe_failure(command_run.process_mut().take_failure(error))
             })
         };
-        let process = StdioProcess::follow(errors, log, Box::new(run_to_end))?;
+        let process = StdioProcess::follow(errors, on_stderr, Box::new(run_to_end))?;
         let pipes = StdioPipes {
             input: input.into(),
             output: output.into(),

@@ -16,58 +16,58 @@ const PING_TIME_MAX: Duration = Duration::from_secs(5);
 /// Timeout for a daemon's reply with its version.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(20);
 /// Largest reply that is read, in bytes.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024;
+const REPLY_BYTES_MAX: u64 = 256 * 1024;
 
 /// Result of looking for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineDiscovery {
     /// `DOCKER_HOST` names something that is not a socket of this machine.
-    Elsewhere(String),
+    OtherAddress(String),
     /// There is no socket at any of these paths.
-    Nothing(Vec<AbsPath>),
+    NoSocket(Vec<AbsPath>),
     /// A socket and the state of its daemon.
-    At(AbsPath, DaemonStatus),
+    Socket(AbsPath, DaemonStatus),
 }
 
 impl EngineDiscovery {
     /// Describes the result in a sentence.
     pub fn describe(&self) -> String {
         let (socket, daemon) = match self {
-            EngineDiscovery::Elsewhere(host) => {
+            EngineDiscovery::OtherAddress(host) => {
                 return format!(
                     "`DOCKER_HOST` is `{host}`: expected a local Unix socket, or `ssh://HOST`"
                 );
             }
-            EngineDiscovery::Nothing(sockets) => {
+            EngineDiscovery::NoSocket(sockets) => {
                 let paths: Vec<String> = sockets.iter().map(ToString::to_string).collect();
                 let list = paths.join(", ");
                 return format!("no Docker or Podman daemon found at {list}");
             }
-            EngineDiscovery::At(socket, daemon) => (socket, daemon),
+            EngineDiscovery::Socket(socket, daemon) => (socket, daemon),
         };
-        let what = match daemon {
-            DaemonStatus::Answers(_, who) => format!("answers: {who}"),
-            DaemonStatus::Denied => "is not accessible to you".to_owned(),
-            DaemonStatus::Silent => "has no listener".to_owned(),
-            DaemonStatus::Hangs => "accepts connections but does not answer".to_owned(),
-            DaemonStatus::Strange(how) => how.clone(),
+        let state = match daemon {
+            DaemonStatus::Answers(_, version) => format!("answers: {version}"),
+            DaemonStatus::AccessDenied => "is not accessible to you".to_owned(),
+            DaemonStatus::NoListener => "has no listener".to_owned(),
+            DaemonStatus::NoReply => "accepts connections but does not answer".to_owned(),
+            DaemonStatus::NotADaemon(why) => why.clone(),
             DaemonStatus::NoSocket => "does not exist".to_owned(),
         };
-        format!("`{socket}` {what}")
+        format!("`{socket}` {state}")
     }
 
     /// Returns what the user can do about it; `None` if an engine answers.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            EngineDiscovery::Elsewhere(_) => Some(
+            EngineDiscovery::OtherAddress(_) => Some(
                 "export DOCKER_HOST=unix:///var/run/docker.sock   # or ssh://HOST for another machine",
             ),
-            EngineDiscovery::Nothing(_) => Some("sudo apt-get install docker.io"),
-            EngineDiscovery::At(_, DaemonStatus::Answers(..)) => None,
-            EngineDiscovery::At(_, DaemonStatus::Denied) => Some(
+            EngineDiscovery::NoSocket(_) => Some("sudo apt-get install docker.io"),
+            EngineDiscovery::Socket(_, DaemonStatus::Answers(..)) => None,
+            EngineDiscovery::Socket(_, DaemonStatus::AccessDenied) => Some(
                 "sudo usermod -aG docker \"$USER\"   # then log in again; the group is as good as root",
             ),
-            EngineDiscovery::At(..) => Some("sudo systemctl restart docker"),
+            EngineDiscovery::Socket(..) => Some("sudo systemctl restart docker"),
         }
     }
 }
@@ -78,13 +78,13 @@ pub enum DaemonStatus {
     /// There is no socket.
     NoSocket,
     /// The user has no permission to use it.
-    Denied,
+    AccessDenied,
     /// No daemon listens on it.
-    Silent,
+    NoListener,
     /// The daemon accepted the request but did not reply in time.
-    Hangs,
+    NoReply,
     /// The reply is not that of a daemon, for this reason.
-    Strange(String),
+    NotADaemon(String),
     /// The daemon's kind, and its name and version.
     Answers(EngineKind, String),
 }
@@ -103,29 +103,30 @@ pub enum EngineKind {
 /// first that answers, or else the first socket that exists.
 pub async fn find_engine(host: Option<&str>) -> EngineDiscovery {
     let sockets = match host.map(|host| (host, host.strip_prefix("unix://"))) {
-        None => usual_sockets(),
+        None => default_sockets(),
         Some((_, Some(path))) => AbsPath::new(path).into_iter().collect(),
-        Some((host, None)) => return EngineDiscovery::Elsewhere(host.to_owned()),
+        Some((host, None)) => return EngineDiscovery::OtherAddress(host.to_owned()),
     };
-    let mut worst = None;
+    let mut first_existing = None;
     for socket in &sockets {
         let status = query_daemon(socket).await;
         match &status {
             DaemonStatus::NoSocket => {}
-            DaemonStatus::Answers(..) => return EngineDiscovery::At(socket.clone(), status),
-            DaemonStatus::Denied
-            | DaemonStatus::Silent
-            | DaemonStatus::Hangs
-            | DaemonStatus::Strange(_) => {
-                worst = worst.or(Some(EngineDiscovery::At(socket.clone(), status)));
+            DaemonStatus::Answers(..) => return EngineDiscovery::Socket(socket.clone(), status),
+            DaemonStatus::AccessDenied
+            | DaemonStatus::NoListener
+            | DaemonStatus::NoReply
+            | DaemonStatus::NotADaemon(_) => {
+                first_existing =
+                    first_existing.or(Some(EngineDiscovery::Socket(socket.clone(), status)));
             }
         }
     }
-    worst.unwrap_or(EngineDiscovery::Nothing(sockets))
+    first_existing.unwrap_or(EngineDiscovery::NoSocket(sockets))
 }
 
 /// Returns the default sockets of Docker and Podman, the system's and the user's.
-fn usual_sockets() -> Vec<AbsPath> {
+fn default_sockets() -> Vec<AbsPath> {
     let of_user = format!("/run/user/{}", rustix::process::getuid().as_raw());
     let paths = [
         "/var/run/docker.sock".to_owned(),
@@ -141,10 +142,10 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     let ping = match timeout(PING_TIME_MAX, http_get(socket, "/_ping")).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return status_from_error(&error),
-        Err(_) => return DaemonStatus::Hangs,
+        Err(_) => return DaemonStatus::NoReply,
     };
     if ping.status != "200" {
-        return DaemonStatus::Strange(format!("it answers a ping with {}", ping.status));
+        return DaemonStatus::NotADaemon(format!("it answers a ping with {}", ping.status));
     }
     if let Some(version) = podman_version(&ping.head) {
         return DaemonStatus::Answers(EngineKind::Podman, format!("Podman {version}"));
@@ -152,17 +153,20 @@ async fn query_daemon(socket: &AbsPath) -> DaemonStatus {
     let version = match timeout(VERSION_TIME_MAX, http_get(socket, "/version")).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return status_from_error(&error),
-        Err(_) => return DaemonStatus::Hangs,
+        Err(_) => return DaemonStatus::NoReply,
     };
     let version: Value = serde_json::from_str(&version.body).unwrap_or_default();
-    let field = |at: &Value, name: &str| at.get(name).and_then(Value::as_str).map(str::to_owned);
-    let platform = version.get("Platform").and_then(|at| field(at, "Name"));
+    let field =
+        |object: &Value, name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
+    let platform = version
+        .get("Platform")
+        .and_then(|platform| field(platform, "Name"));
     let name = platform
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "Docker".to_owned());
     match field(&version, "Version") {
         Some(version) => DaemonStatus::Answers(EngineKind::Docker, format!("{name} {version}")),
-        None => DaemonStatus::Strange("it does not report its version".to_owned()),
+        None => DaemonStatus::NotADaemon("it does not report its version".to_owned()),
     }
 }
 
@@ -179,9 +183,9 @@ fn podman_version(head: &str) -> Option<&str> {
 fn status_from_error(error: &std::io::Error) -> DaemonStatus {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => DaemonStatus::NoSocket,
-        ErrorKind::PermissionDenied => DaemonStatus::Denied,
-        ErrorKind::ConnectionRefused => DaemonStatus::Silent,
-        _ => DaemonStatus::Strange(error.to_string()),
+        ErrorKind::PermissionDenied => DaemonStatus::AccessDenied,
+        ErrorKind::ConnectionRefused => DaemonStatus::NoListener,
+        _ => DaemonStatus::NotADaemon(error.to_string()),
     }
 }
 
@@ -194,17 +198,14 @@ struct DaemonResponse {
 /// Sends one HTTP/1.0 request, after which the daemon closes the connection.
 async fn http_get(socket: &AbsPath, path: &str) -> std::io::Result<DaemonResponse> {
     let mut stream = UnixStream::connect(socket.as_path()).await?;
-    let question = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    stream.write_all(question.as_bytes()).await?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
     let mut bytes = Vec::new();
-    stream
-        .take(ANSWER_BYTES_MAX)
-        .read_to_end(&mut bytes)
-        .await?;
+    stream.take(REPLY_BYTES_MAX).read_to_end(&mut bytes).await?;
     let text = String::from_utf8_lossy(&bytes);
-    let malformed = || std::io::Error::other("its reply is not HTTP");
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed)?;
-    let status = head.split_whitespace().nth(1).ok_or_else(malformed)?;
+    let malformed_error = || std::io::Error::other("its reply is not HTTP");
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(malformed_error)?;
+    let status = head.split_whitespace().nth(1).ok_or_else(malformed_error)?;
     Ok(DaemonResponse {
         status: status.to_owned(),
         head: head.to_owned(),

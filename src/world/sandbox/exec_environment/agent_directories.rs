@@ -19,8 +19,8 @@ struct AgentDirectoriesInner {
     root: AbsPath,
     /// The overlay directories of foreground commands, by the trees below them.
     overlays: Mutex<BTreeMap<Vec<RealPath>, AbsPath>>,
-    /// The number of directories with a number so far.
-    count: AtomicUsize,
+    /// The number of the next numbered directory.
+    next_number: AtomicUsize,
 }
 
 impl AgentDirectories {
@@ -32,7 +32,7 @@ impl AgentDirectories {
         let directories = Self(Arc::new(AgentDirectoriesInner {
             root,
             overlays: Mutex::default(),
-            count: AtomicUsize::default(),
+            next_number: AtomicUsize::default(),
         }));
         populate_home(&directories.home())?;
         dir::create_all(&directories.scratch(), DirectoryAudience::User)?;
@@ -75,7 +75,7 @@ impl AgentDirectories {
 
     /// Creates the private directories of a subagent. They end with the agent's.
     pub fn for_subagent(&self) -> Result<Self> {
-        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         let path = self.0.root.join(format!("subagents/{number}"));
         dir::create_all(&path, DirectoryAudience::User)?;
         Self::prepare(&path)
@@ -83,7 +83,7 @@ impl AgentDirectories {
 
     /// Creates a directory for the socket by which one external agent reaches the run.
     pub fn new_socket_directory(&self) -> Result<AbsPath> {
-        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         let path = self.0.root.join(format!("ipc/{number}"));
         dir::create_all(&path, DirectoryAudience::User)?;
         Ok(path)
@@ -105,7 +105,7 @@ impl AgentDirectories {
 
     /// Returns a directory for an overlay that no other command uses.
     pub fn new_overlay_directory(&self) -> AbsPath {
-        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        let number = self.0.next_number.fetch_add(1, Ordering::Relaxed);
         self.0.root.join(format!("overlays/{number}"))
     }
 }

@@ -37,14 +37,14 @@ struct ExecEnvironmentInner {
     rules: CommandRules,
     config: CommandLineConfig,
     process_env: BTreeMap<String, String>,
-    added_env: BTreeMap<String, String>,
+    config_env: BTreeMap<String, String>,
     toolchains: UserToolchains,
     backend: ExecBackend,
     executable: AbsPath,
     directories: AgentDirectories,
     background: BackgroundCommands,
-    trees: UserTreeLock,
-    late: LateChanges,
+    user_tree_lock: UserTreeLock,
+    late_changes: LateChanges,
 }
 
 /// Lock on the user's trees that the commands of one agent share. A clone is the same lock.
@@ -55,7 +55,7 @@ pub(in crate::world) struct UserTreeLock(Arc<Mutex<UserTreeState>>);
 #[derive(Debug, Default)]
 pub(in crate::world) struct UserTreeState {
     /// Files that were already reported as left in an overlay.
-    pub(in crate::world) reported: BTreeSet<RealPath>,
+    pub(in crate::world) reported_files: BTreeSet<RealPath>,
     /// The overlay that the agent's container shows while a command works on it.
     pub(in crate::world) visible_overlay: WeakWriteOverlay,
 }
@@ -99,7 +99,7 @@ pub struct CommandSpec {
 
 impl ExecEnvironment {
     /// Creates the environment that all commands of an agent share.
-    pub fn new(origin: ExecEnvironmentConfig<'_>) -> Self {
+    pub fn new(environment_config: ExecEnvironmentConfig<'_>) -> Self {
         let ExecEnvironmentConfig {
             config,
             backend,
@@ -108,10 +108,10 @@ impl ExecEnvironment {
             env,
             variables,
             home,
-        } = origin;
+        } = environment_config;
         Self(Arc::new(ExecEnvironmentInner {
             rules: config.rules(backend.sandbox_level()),
-            added_env: config.added_env(variables),
+            config_env: config.added_env(variables),
             toolchains: UserToolchains::from_environment(env, home),
             process_env: env.clone(),
             config: config.clone(),
@@ -119,8 +119,8 @@ impl ExecEnvironment {
             backend,
             executable: executable.clone(),
             directories,
-            trees: UserTreeLock::default(),
-            late: LateChanges::default(),
+            user_tree_lock: UserTreeLock::default(),
+            late_changes: LateChanges::default(),
         }))
     }
 
@@ -132,25 +132,25 @@ impl ExecEnvironment {
     /// # Errors
     /// The directories cannot be created.
     pub(in crate::world) fn for_subagent(&self) -> Result<Option<Self>> {
-        let enforces = match self.sandbox_level() {
+        let enforces_grants = match self.sandbox_level() {
             SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock => true,
             SandboxLevel::Unavailable | SandboxLevel::Off => false,
         };
-        if !enforces || self.0.backend.local_sandbox().is_err() {
+        if !enforces_grants || self.0.backend.local_sandbox().is_err() {
             return Ok(None);
         }
         Ok(Some(Self(Arc::new(ExecEnvironmentInner {
             rules: self.0.rules.clone(),
             config: self.0.config.clone(),
             process_env: self.0.process_env.clone(),
-            added_env: self.0.added_env.clone(),
+            config_env: self.0.config_env.clone(),
             toolchains: self.0.toolchains.clone(),
             backend: self.0.backend.clone(),
             executable: self.0.executable.clone(),
             directories: self.0.directories.for_subagent()?,
             background: BackgroundCommands::default(),
-            trees: UserTreeLock::default(),
-            late: LateChanges::default(),
+            user_tree_lock: UserTreeLock::default(),
+            late_changes: LateChanges::default(),
         }))))
     }
 
@@ -209,19 +209,19 @@ impl ExecEnvironment {
 
     /// Returns the lock on the user's trees.
     pub(in crate::world) fn user_tree_lock(&self) -> &UserTreeLock {
-        &self.0.trees
+        &self.0.user_tree_lock
     }
 
     /// Returns the changes made by background commands.
     pub(in crate::world) fn late_changes(&self) -> &LateChanges {
-        &self.0.late
+        &self.0.late_changes
     }
 
     /// Kills the background commands, and returns the late changes, theirs and those of earlier
     /// ones. Blocks.
     pub fn end_background(&self) -> Vec<FileChange> {
         self.0.background.stop_all();
-        self.0.late.take()
+        self.0.late_changes.take()
     }
 
     /// Returns the timeout of a command that requests `seconds`.
@@ -277,7 +277,7 @@ impl ExecEnvironment {
         let env = command_environment(&EnvironmentInputs {
             process_env: &self.0.process_env,
             toolchains: &self.0.toolchains,
-            added: &self.0.added_env,
+            config_env: &self.0.config_env,
             home: &home,
             scratch: &scratch,
             venv: spec.venv.as_ref(),

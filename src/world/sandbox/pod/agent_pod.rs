@@ -95,7 +95,7 @@ impl AgentPod {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let mut env: BTreeMap<String, String> = fixed_variables.collect();
-        env.extend(owner.added.clone());
+        env.extend(owner.config_env.clone());
         let mut agent_pod = Self {
             pod: ReplaceablePod::new(cluster, plan),
             env,
@@ -270,7 +270,7 @@ impl CommandContainer for AgentPod {
         let wait_start = Instant::now();
         let instance = self.wait_and_send(reachable, limits.interrupt, limits.time_max)?;
         let start_time = Instant::now();
-        let running_command = self.pod.begin();
+        let running_command = self.pod.register_command();
         let (outputs, streams) = OutputPipes::open()?;
         let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;
         let bounds = ProcessBounds {
@@ -296,7 +296,7 @@ impl CommandContainer for AgentPod {
         on_output: &mut (dyn FnMut(&[u8]) + Send),
     ) -> io::Result<ExitReason> {
         let instance = self.wait_and_send(reachable, interrupt, BACKGROUND_TIME_MAX)?;
-        let running_command = self.pod.begin();
+        let running_command = self.pod.register_command();
         let (output, stdout) = pipe()?;
         let streams = [stdout.try_clone()?.into(), stdout.into()];
         let mut command_run = self.start(&instance, &running_command, command, dir, streams)?;

@@ -31,7 +31,7 @@ pub(super) struct ReplaceablePod {
     pub(super) plan: PodPlan,
     /// `None` if there is none yet, or the last one is gone.
     instance: Mutex<Option<Arc<PodInstance>>>,
-    running: Mutex<RunningCommands>,
+    running_commands: Mutex<RunningCommands>,
     is_closed: AtomicBool,
     /// Whether commands that are over here may still run there.
     pub(super) has_lost_commands: AtomicBool,
@@ -53,16 +53,19 @@ impl ReplaceablePod {
             cluster: cluster.clone(),
             plan,
             instance: Mutex::default(),
-            running: Mutex::default(),
+            running_commands: Mutex::default(),
             is_closed: AtomicBool::new(false),
             has_lost_commands: AtomicBool::new(false),
         }
     }
 
     /// Registers a command.
-    pub(super) fn begin(&self) -> RunningCommand {
-        let mut running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running_commands.begin()
+    pub(super) fn register_command(&self) -> RunningCommand {
+        let mut running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        running_commands.register()
     }
 
     /// Returns the pod with directories for all of `reachable`, created if necessary. It may not
@@ -188,7 +191,10 @@ impl ReplaceablePod {
         ending: Option<&RunningCommand>,
     ) -> std::result::Result<(), PodFault> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
-        let running_commands = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running_commands = self
+            .running_commands
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let spared = match (container, ending) {
             (PodContainer::Commands, Some(ending)) => running_commands.ids_except(&ending.id),
             (PodContainer::Commands, None) => running_commands.ids(),
