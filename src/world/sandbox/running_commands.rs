@@ -71,10 +71,10 @@ impl RunningCommands {
     /// Returns the running commands except one.
     pub(in crate::world::sandbox) fn ids_except(
         &self,
-        ended_id: &ContainerCommandId,
+        ending_id: &ContainerCommandId,
     ) -> Vec<ContainerCommandId> {
         let mut other_ids = self.ids();
-        other_ids.retain(|id| id != ended_id);
+        other_ids.retain(|id| id != ending_id);
         other_ids
     }
 }

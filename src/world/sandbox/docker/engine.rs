@@ -27,11 +27,11 @@ impl ContainerEngine {
     /// Connects to the engine that `host` names, as `DOCKER_HOST` of the user's environment `env`
     /// does, or otherwise to the first that answers at a default socket.
     pub fn open(host: Option<&str>, env: &BTreeMap<String, String>) -> Result<Self> {
-        let talk = EventLoopThread::start("docker")?;
-        let client = talk.block_on(EngineClient::connect(host, env))?;
+        let thread = EventLoopThread::start("docker")?;
+        let client = thread.block_on(EngineClient::connect(host, env))?;
         Ok(Self {
             client,
-            thread: Arc::new(talk),
+            thread: Arc::new(thread),
         })
     }
 

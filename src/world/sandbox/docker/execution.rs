@@ -16,7 +16,7 @@ use crate::world::sandbox::{CommandOutput, CommandWaitLimits, ExitReason};
 const START_FAILURE_STATUSES: [i32; 2] = [126, 127];
 
 impl ReplaceableContainer {
-    /// Runs a call to its end. If it does not end by itself, everything that it has started is
+    /// Runs a command to its end. If it does not end by itself, everything that it has started is
     /// killed inside the container; if that does not help, the container is restarted.
     pub(super) fn execute(
         &self,
@@ -40,12 +40,12 @@ impl ReplaceableContainer {
         let output = command_run
             .capture(outputs, &bounds, limits.output_bytes_max, start_time)
             .map_err(|error| command_run.process_mut().take_failure(error))?;
-        Ok(refused_if_never_run(output))
+        Ok(refuse_failed_start(output))
     }
 }
 
 /// Reports a command that the engine could not start as refused.
-fn refused_if_never_run(mut output: CommandOutput) -> CommandOutput {
+fn refuse_failed_start(mut output: CommandOutput) -> CommandOutput {
     let has_status = matches!(
         &output.exit_reason,
         ExitReason::Exited(code) if START_FAILURE_STATUSES.contains(code)

@@ -21,11 +21,11 @@ use crate::world::sandbox::docker::credentials::container_path;
 use crate::world::sandbox::home::GIT_SETTINGS;
 
 /// Name of the user, unless the image defines one.
-const USER: &str = "massgen";
+const USER_NAME: &str = "massgen";
 /// The user database.
-const USERS: &str = "/etc/passwd";
+const PASSWD_FILE: &str = "/etc/passwd";
 /// Git's system-wide settings, which the user's own override.
-const GIT: &str = "/etc/gitconfig";
+const GIT_CONFIG_FILE: &str = "/etc/gitconfig";
 /// Largest file of an image that is read, in bytes.
 const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Permission bits of the home directory.
@@ -42,19 +42,19 @@ pub(super) async fn populate_home(
 ) -> Result<()> {
     let home_error =
         |error| engine_failure("cannot create a home directory in the container", error);
-    let users = read_text(client, container, USERS)
+    let users = read_text(client, container, PASSWD_FILE)
         .await
         .and_then(|table| with_user(table, client.container_user()));
-    let git = with_settings(read_text(client, container, GIT).await);
-    let texts = [(USERS, users), (GIT, git)];
+    let git = with_settings(read_text(client, container, GIT_CONFIG_FILE).await);
+    let texts = [(PASSWD_FILE, users), (GIT_CONFIG_FILE, git)];
     let archive = home_archive(client.container_user(), &home_directories(files)?, &texts)
         .map_err(|error| Error::io("cannot pack a home directory", error))?;
     let options = UploadToContainerOptionsBuilder::default().path("/").build();
     let body = body_full(archive.into());
-    let uploaded = client
+    let upload = client
         .api
         .upload_to_container(container, Some(options), body);
-    uploaded.await.map_err(home_error)
+    upload.await.map_err(home_error)
 }
 
 /// Returns the home directory and all directories below it that hold one of `files`, outer ones
@@ -102,15 +102,15 @@ fn with_settings(settings: Option<String>) -> Option<String> {
 /// Returns `table` with an added entry for the user; `None` if it has one already.
 fn with_user(mut table: String, user: ContainerUser) -> Option<String> {
     let ContainerUser { uid, gid } = user;
-    let number = uid.to_string();
-    let is_there = |line: &str| line.split(':').nth(2) == Some(number.as_str());
-    if table.lines().any(is_there) {
+    let uid_text = uid.to_string();
+    let has_uid = |line: &str| line.split(':').nth(2) == Some(uid_text.as_str());
+    if table.lines().any(has_uid) {
         return None;
     }
     if !table.is_empty() && !table.ends_with('\n') {
         table.push('\n');
     }
-    let line = format!("{USER}:x:{uid}:{gid}:{USER}:{CONTAINER_HOME}:/bin/sh\n");
+    let line = format!("{USER_NAME}:x:{uid}:{gid}:{USER_NAME}:{CONTAINER_HOME}:/bin/sh\n");
     table.push_str(&line);
     Some(table)
 }

@@ -13,9 +13,9 @@ use crate::world::sandbox::docker::engine::ContainerEngine;
 /// The Dockerfile of the image.
 pub const DOCKERFILE: &str = include_str!("Dockerfile");
 /// Name of the file in the build context.
-const NAME: &str = "Dockerfile";
+const DOCKERFILE_NAME: &str = "Dockerfile";
 /// Permission bits of the file.
-const MODE: u32 = 0o644;
+const DOCKERFILE_MODE: u32 = 0o644;
 
 impl ContainerEngine {
     /// Builds the image for containers with or without root access, and passes the engine's output
@@ -28,7 +28,7 @@ impl ContainerEngine {
         let archive =
             build_context().map_err(|error| Error::io("cannot pack the Dockerfile", error))?;
         let options = BuildImageOptionsBuilder::default()
-            .dockerfile(NAME)
+            .dockerfile(DOCKERFILE_NAME)
             .t(image)
             .target(stage)
             .rm(true)
@@ -76,8 +76,8 @@ fn with_build_hint(error: Error) -> Error {
 fn build_context() -> std::io::Result<Vec<u8>> {
     let mut archive = Builder::new(Vec::new());
     let mut header = Header::new_gnu();
-    header.set_mode(MODE);
+    header.set_mode(DOCKERFILE_MODE);
     header.set_size(u64::try_from(DOCKERFILE.len()).unwrap_or_default());
-    archive.append_data(&mut header, NAME, DOCKERFILE.as_bytes())?;
+    archive.append_data(&mut header, DOCKERFILE_NAME, DOCKERFILE.as_bytes())?;
     archive.into_inner()
 }

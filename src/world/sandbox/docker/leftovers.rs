@@ -22,7 +22,7 @@ impl ReplaceableContainer {
     pub(super) fn end_leftovers(
         &self,
         guard: &ContainerGuard<'_>,
-        ending: &ContainerCommandId,
+        ending_id: &ContainerCommandId,
     ) -> Result<(), EngineError> {
         if !guard.can_write_outside(&self.workspace) {
             return Ok(());
@@ -32,26 +32,26 @@ impl ReplaceableContainer {
             .running_commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if running_commands.ids_except(ending).is_empty() {
+        if running_commands.ids_except(ending_id).is_empty() {
             return self.end_all(guard);
         }
         drop(running_commands);
-        self.sweep(guard, ending);
+        self.sweep(guard, ending_id);
         Ok(())
     }
 
-    /// Kills everything in the container that belongs to no running command other than `ending`.
-    pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending: &ContainerCommandId) {
+    /// Kills everything in the container that belongs to no running command other than `ending_id`.
+    pub(super) fn sweep(&self, guard: &ContainerGuard<'_>, ending_id: &ContainerCommandId) {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running_commands = self
             .running_commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let spared_ids = running_commands.ids_except(ending);
+        let kept_ids = running_commands.ids_except(ending_id);
         let own_user = self.engine.client.container_user();
         let root = self.has_root().then_some(ContainerUser::ROOT);
         for user in [own_user].into_iter().chain(root) {
-            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &spared_ids)) else {
+            let Ok(sweep) = self.start(guard, ContainerCommand::sweep(user, &kept_ids)) else {
                 continue;
             };
             // Whether it has helped shows in the command's own end.

@@ -28,13 +28,14 @@ const FAILURE_CHARS_MAX: usize = 300;
 const DEPENDENCIES_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Installs packages of the image's distribution.
-const SYSTEM: &str = r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
+const SYSTEM_SCRIPT: &str =
+    r#"apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@""#;
 /// Installs Python packages.
-const PYTHON: &str = r#"python3 -m pip install --quiet "$@""#;
+const PYTHON_SCRIPT: &str = r#"python3 -m pip install --quiet "$@""#;
 /// Installs npm packages where their programs are in `PATH` and no privileges are needed.
-const NPM: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
+const NPM_SCRIPT: &str = r#"npm install --global --silent --prefix "$HOME/.local" "$@""#;
 /// Dependency files of a workspace, with the commands that install them.
-const DEPENDENCIES: &[(&str, &str)] = &[
+const DEPENDENCY_FILES: &[(&str, &str)] = &[
     (
         "requirements.txt",
         "python3 -m pip install --quiet -r requirements.txt",
@@ -53,9 +54,9 @@ impl ReplaceableContainer {
         let root = ContainerUser::ROOT;
         let own_user = self.engine.client.container_user();
         let kinds = [
-            ("the system", &packages.system, SYSTEM, root),
-            ("Python", &packages.python, PYTHON, own_user),
-            ("npm", &packages.npm, NPM, own_user),
+            ("the system", &packages.system, SYSTEM_SCRIPT, root),
+            ("Python", &packages.python, PYTHON_SCRIPT, own_user),
+            ("npm", &packages.npm, NPM_SCRIPT, own_user),
         ];
         let guard = self.lock();
         let mut failures = Vec::new();
@@ -92,7 +93,7 @@ impl ReplaceableContainer {
             return String::new();
         }
         let mut failures = String::new();
-        for (name, script) in DEPENDENCIES {
+        for (name, script) in DEPENDENCY_FILES {
             if !self.has_changed(name, hashes) {
                 continue;
             }

@@ -22,9 +22,9 @@ pub(super) struct ContainerProcess<'c> {
     running_command: &'c RunningCommand,
     /// Keeps the container from being replaced while the command runs, if the caller holds it.
     guard: Option<&'c ContainerGuard<'c>>,
-    exec: String,
+    exec_id: String,
     /// Copies the output.
-    copying: FollowedTask<Result<(), EngineError>>,
+    copy_task: FollowedTask<Result<(), EngineError>>,
     was_terminated: bool,
     /// Whether nothing else runs in the container, which ends with it.
     is_alone: bool,
@@ -42,15 +42,15 @@ impl<'c> ContainerProcess<'c> {
         exec: ContainerExec,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
-        let id = exec.id().to_owned();
-        let (copying, copy) = FollowedTask::new(exec.forward_output(streams))?;
+        let exec_id = exec.id().to_owned();
+        let (copy_task, copy) = FollowedTask::new(exec.forward_output(streams))?;
         container.engine.spawn(copy);
         Ok(CommandRun::new(Self {
             container,
             running_command,
             guard,
-            exec: id,
-            copying,
+            exec_id,
+            copy_task,
             was_terminated: false,
             is_alone: false,
             exit_reason: None,
@@ -76,12 +76,12 @@ impl<'c> ContainerProcess<'c> {
     }
 
     /// Determines the exit reason after the end of the output.
-    fn end(&mut self) -> Result<(), EngineError> {
+    fn determine_exit_reason(&mut self) -> Result<(), EngineError> {
         if self.was_terminated {
             return Ok(());
         }
         let engine = &self.container.engine;
-        let status = || engine.block_on(exit_status(&engine.client, &self.exec));
+        let status = || engine.block_on(exit_status(&engine.client, &self.exec_id));
         let exit_reason = if self.guard.is_some() {
             status()?
         } else {
@@ -114,15 +114,15 @@ impl ExecProcess for ContainerProcess<'_> {
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        self.copying.handles()
+        self.copy_task.handles()
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Some(copy_result) = self.copying.take_result() else {
+        let Some(copy_result) = self.copy_task.take_result() else {
             return Ok(());
         };
         copy_result
-            .and_then(|()| self.end())
+            .and_then(|()| self.determine_exit_reason())
             .map_err(|error| self.fail(error))
     }
 
@@ -135,7 +135,7 @@ impl ExecProcess for ContainerProcess<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.copying.is_over()
+        self.copy_task.is_over()
     }
 
     fn terminate(&mut self) {
@@ -158,7 +158,7 @@ impl ExecProcess for ContainerProcess<'_> {
             Some(Err(error)) => Err(self.fail(error)),
             Some(Ok(())) => Ok(()),
             None => {
-                self.copying.give_up();
+                self.copy_task.give_up();
                 Ok(())
             }
         }

@@ -25,7 +25,7 @@ const TRIES_MAX: usize = 4;
 /// Shell that waits for the end of massgen, which closes its standard input.
 const SHELL: &str = "/bin/sh";
 /// What it does: everything in the directory is a socket.
-const REMOVAL: &str = "cat >/dev/null; rm -f -- \"$1\"/*; rmdir -- \"$1\"";
+const REMOVAL_SCRIPT: &str = "cat >/dev/null; rm -f -- \"$1\"/*; rmdir -- \"$1\"";
 
 /// A directory that no other user can read. It is locked as long as it is in use.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl SocketDirectory {
 fn start_remover(dir: &AbsPath, env: &ProcessEnvironment) -> io::Result<Child> {
     let shell = AbsPath::new(SHELL).ok_or(io::ErrorKind::InvalidInput)?;
     let dir = dir.to_string();
-    let arguments = ["-c", REMOVAL, "massgen", dir.as_str()];
+    let arguments = ["-c", REMOVAL_SCRIPT, "massgen", dir.as_str()];
     process::start_connected(&shell, &arguments, env)
 }
 
@@ -85,14 +85,13 @@ fn remove_abandoned(parent: &AbsPath) {
 }
 
 /// Returns whether a process accepts connections at a socket in `dir`: an `ssh` of a massgen that
-/// could not lock it, or of an earlier version, which locked nothing.
+/// holds no lock on it.
 fn has_open_socket(dir: &AbsPath) -> bool {
     let names = first_names(dir, SOCKETS_MAX).unwrap_or_default();
     names.iter().any(|name| is_open(&dir.join(name)))
 }
 
-/// Returns whether a process accepts connections at `socket`. A queue that is full is one of a
-/// process.
+/// Returns whether a process accepts connections at `socket`. If its queue is full, one does.
 fn is_open(socket: &AbsPath) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let client = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);

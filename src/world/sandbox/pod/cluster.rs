@@ -74,8 +74,8 @@ impl PodCluster {
     /// Removes every pod that an interrupted earlier run in `state` has left behind. Those of
     /// active runs are never touched.
     pub fn remove_leftovers(&self, state: &AbsPath) -> Result<()> {
-        let removal = self.block_on(self.remove_orphans(state));
-        removal.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))
+        let remove_result = self.block_on(self.remove_orphans(state));
+        remove_result.map_err(|why| cluster_error("cannot remove the pods of earlier runs", &why))
     }
 
     async fn remove_orphans(&self, state: &AbsPath) -> std::result::Result<(), KubectlFailure> {

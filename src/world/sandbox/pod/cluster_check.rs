@@ -11,7 +11,7 @@ use crate::world::sandbox::pod::kubectl::Kubectl;
 use crate::world::sandbox::pod::pod_manifest::PodPlan;
 
 /// The name of a pod that is never created.
-const NAME: &str = "massgen-doctor";
+const POD_NAME: &str = "massgen-doctor";
 /// What a run does with its pods.
 const POD_ACTIONS: &[(&str, &str)] = &[
     ("get", "pods"),
@@ -37,13 +37,13 @@ pub async fn check_cluster(
 ) -> Result<()> {
     let kubectl = Kubectl::find(config, env, dir)?;
     let plan = PodPlan {
-        name: NAME.to_owned(),
+        name: POD_NAME.to_owned(),
         origin: BTreeMap::new(),
-        state: NAME.to_owned(),
+        state: POD_NAME.to_owned(),
         config: config.clone(),
         memory_bytes: None,
     };
-    let manifest = plan.manifest(NAME, &[]).to_string();
+    let manifest = plan.manifest(POD_NAME, &[]).to_string();
     let arguments = [
         "create",
         "--dry-run=server",
@@ -51,8 +51,8 @@ pub async fn check_cluster(
         "--filename=-",
         "--output=name",
     ];
-    let admitted = kubectl.ask(&arguments, manifest.as_bytes()).await;
-    admitted.map_err(|why| cluster_error("the cluster would not create a pod", &why))?;
+    let dry_run_result = kubectl.ask(&arguments, manifest.as_bytes()).await;
+    dry_run_result.map_err(|why| cluster_error("the cluster would not create a pod", &why))?;
     let policies = match config.network {
         PodNetwork::None => POLICY_ACTIONS,
         PodNetwork::Cluster => &[],

@@ -106,7 +106,7 @@ impl Kubectl {
             arguments.push("--");
             arguments.extend(program);
         }
-        let output = process::run(ProgramInvocation {
+        let run = process::run(ProgramInvocation {
             path: &self.program,
             arguments: &arguments,
             env: &self.env,
@@ -115,7 +115,7 @@ impl Kubectl {
             output_bytes_max,
             time_max: CALL_TIME_MAX,
         });
-        let why = match output.await {
+        let why = match run.await {
             Ok(ProgramExit::Exited {
                 code: Some(0),
                 output,
@@ -129,13 +129,12 @@ impl Kubectl {
             Ok(ProgramExit::Killed) => "`kubectl` took longer than 30 seconds".to_owned(),
             Err(error) => format!("`kubectl` cannot be run: {error}"),
         };
-        Err(cluster_words(&why))
+        Err(cluster_message(&why))
     }
 }
 
-/// Returns what a cluster says on one line that is not long and does not look like a note of
-/// massgen's.
-pub(super) fn cluster_words(text: &str) -> String {
+/// Returns a cluster's message as one short line that does not look like a note of massgen's.
+pub(super) fn cluster_message(text: &str) -> String {
     let text = escape_line(&single_line(text.trim(), FAILURE_CHARS_MAX));
     escape_notes(&text).into_owned()
 }

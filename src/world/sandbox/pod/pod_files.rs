@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::path::AbsPath;
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::container_user::ContainerUser;
-use crate::world::sandbox::pod::kubectl::cluster_words;
+use crate::world::sandbox::pod::kubectl::cluster_message;
 use crate::world::sandbox::pod::pod_instance::{PodFault, PodInstance};
 use crate::world::sandbox::pod::pod_manifest::{PodContainer, SUPERVISOR_DIR};
 use crate::world::sandbox::pod::replaceable_pod::ReplaceablePod;
@@ -130,7 +130,7 @@ impl PodFiles<'_> {
 }
 
 fn unpack_error(why: &str) -> Error {
-    let why = cluster_words(why);
+    let why = cluster_message(why);
     let message = format!("the files cannot be unpacked in the pod: {why}");
     Error::new(ErrorKind::Environment, message)
 }
@@ -228,7 +228,7 @@ impl RemoteContainer for PodFiles<'_> {
         limit: &TransferLimit<'_>,
     ) -> Result<(), TransferFault> {
         let container = container_of(owner);
-        let number = self.instance.next_command();
+        let number = self.instance.next_command_number();
         let mut writer = PieceWriter {
             files: self,
             container,

@@ -17,7 +17,7 @@ use crate::world::sandbox::pod::pod_state::PodState;
 use crate::world::sandbox::pod::retry_pause::RetryPause;
 
 /// Script that checks which programs the image has, and whether the network is closed.
-const READINESS: &str = include_str!("readiness.sh");
+const READINESS_SCRIPT: &str = include_str!("readiness.sh");
 /// The longest interval between two checks of a pod that is not ready yet.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// How long a network plugin may take to apply the policy of a new pod.
@@ -49,9 +49,10 @@ pub(super) struct PodInstance {
     pub(super) name: String,
     /// The directories that have copies of files.
     pub(super) mounts: Vec<AbsPath>,
-    next_command: AtomicU64,
-    /// The directories of commands that are over, which are removed with the next command.
-    pub(super) finished: Mutex<Vec<(PodContainer, u64)>>,
+    next_command_number: AtomicU64,
+    /// The commands that are over, by container and number: their directories are removed with the
+    /// next command.
+    pub(super) ended_commands: Mutex<Vec<(PodContainer, u64)>>,
     readiness: Mutex<Option<NetworkCheck>>,
 }
 
@@ -81,15 +82,15 @@ impl PodInstance {
         Ok(Self {
             name,
             mounts,
-            next_command: AtomicU64::new(1),
-            finished: Mutex::default(),
+            next_command_number: AtomicU64::new(1),
+            ended_commands: Mutex::default(),
             readiness: Mutex::default(),
         })
     }
 
     /// Returns a number that no other command in it has.
-    pub(super) fn next_command(&self) -> u64 {
-        self.next_command.fetch_add(1, Ordering::Relaxed)
+    pub(super) fn next_command_number(&self) -> u64 {
+        self.next_command_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns what it does.
@@ -151,28 +152,30 @@ impl PodInstance {
 
     /// Checks that the image has the programs that massgen needs, and that the network is closed.
     async fn check(&self, cluster: &PodCluster) -> Result<NetworkCheck, PodFault> {
-        let until = Instant::now() + POLICY_TIME_MAX.min(cluster.connection_timeout);
+        let deadline = Instant::now() + POLICY_TIME_MAX.min(cluster.connection_timeout);
         let mut pause = RetryPause::up_to(POLL_INTERVAL_MAX);
         let settings = quote_word(GIT_SETTINGS);
-        let file = format!("{CONTAINER_HOME}/.gitconfig");
-        let script = format!("[ -e {file} ] || printf %s {settings} >{file}\n{READINESS}");
+        let git_config = format!("{CONTAINER_HOME}/.gitconfig");
+        let script = format!(
+            "[ -e {git_config} ] || printf %s {settings} >{git_config}\n{READINESS_SCRIPT}"
+        );
         loop {
-            let answer = self.exec(
+            let execution = self.exec(
                 cluster,
                 PodContainer::Commands,
                 &["/bin/sh"],
                 script.as_bytes(),
                 ANSWER_BYTES_MAX,
             );
-            let answer = match answer.await {
-                Err(PodFault::RemoteFailure(_)) if Instant::now() < until => {
+            let output = match execution.await {
+                Err(PodFault::RemoteFailure(_)) if Instant::now() < deadline => {
                     pause.wait().await;
                     continue;
                 }
-                answer => answer?,
+                exec_result => exec_result?,
             };
-            let answer = String::from_utf8_lossy(&answer);
-            let mut lines = answer.lines();
+            let output = String::from_utf8_lossy(&output);
+            let mut lines = output.lines();
             let missing_programs = lines.next().and_then(|line| line.strip_prefix("missing"));
             match missing_programs.map(str::trim) {
                 Some("") => {}
@@ -190,7 +193,7 @@ impl PodInstance {
                 (PodNetwork::Cluster, _) | (PodNetwork::None, Some("closed")) => {
                     return Ok(NetworkCheck::Passed);
                 }
-                (PodNetwork::None, Some("open")) if Instant::now() < until => {
+                (PodNetwork::None, Some("open")) if Instant::now() < deadline => {
                     pause.wait().await;
                 }
                 (PodNetwork::None, Some("open")) => {
@@ -213,14 +216,14 @@ impl PodInstance {
         input: &[u8],
         output_bytes_max: u64,
     ) -> Result<Vec<u8>, PodFault> {
-        let output = cluster.kubectl.exec(
+        let execution = cluster.kubectl.exec(
             &self.name,
             container.name(),
             program,
             input,
             output_bytes_max,
         );
-        let why = match output.await {
+        let why = match execution.await {
             Ok(output) => return Ok(output),
             Err(why) => why,
         };

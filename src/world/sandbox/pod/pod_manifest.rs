@@ -22,7 +22,8 @@ const PREPARED_DIR: &str = "/run/massgen-files";
 /// `sleep` accepts, in seconds.
 const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// Creates the directories that are mounted, so that they belong to the user of files.
-const PREPARATION: &str = "umask 022; for n; do mkdir -p \"/run/massgen-files/$n\" || exit 1; done";
+const PREPARATION_SCRIPT: &str =
+    "umask 022; for n; do mkdir -p \"/run/massgen-files/$n\" || exit 1; done";
 /// How long the processes of a pod that is deleted have to end, in seconds: they end with their
 /// pod.
 const GRACE_SECONDS: u32 = 1;
@@ -90,21 +91,21 @@ impl PodPlan {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": metadata,
-            "spec": self.pod(mounts),
+            "spec": self.pod_spec(mounts),
         });
         let items = match self.config.network {
-            // The policy comes first: no moment is without it.
+            // The policy is created first, so that the pod never runs without it.
             PodNetwork::None => vec![policy, pod],
             PodNetwork::Cluster => vec![pod],
         };
         json!({"apiVersion": "v1", "kind": "List", "items": items})
     }
 
-    fn pod(&self, mounts: &[AbsPath]) -> Value {
+    fn pod_spec(&self, mounts: &[AbsPath]) -> Value {
         let secrets = self.config.image_pull_secrets.iter();
         let pull_secrets: Vec<Value> = secrets.map(|name| json!({"name": name})).collect();
-        let files = self.config.disk_bytes;
-        let files = files.map(|bytes| json!({"sizeLimit": bytes.to_string()}));
+        let disk_bytes = self.config.disk_bytes;
+        let size_limit = disk_bytes.map(|bytes| json!({"sizeLimit": bytes.to_string()}));
         let mut pod = json!({
             "restartPolicy": "Never",
             "automountServiceAccountToken": false,
@@ -117,15 +118,15 @@ impl PodPlan {
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "volumes": [
-                {"name": FILES_VOLUME, "emptyDir": files.unwrap_or_else(|| json!({}))},
+                {"name": FILES_VOLUME, "emptyDir": size_limit.unwrap_or_else(|| json!({}))},
                 {"name": "home", "emptyDir": {}},
                 {"name": "commands", "emptyDir": {}},
                 {"name": "keeper", "emptyDir": {}},
             ],
-            "initContainers": [self.preparation(mounts.len())],
+            "initContainers": [self.preparation_container(mounts.len())],
             "containers": [
-                self.container(PodContainer::Commands, mounts),
-                self.container(PodContainer::Files, mounts),
+                self.container_spec(PodContainer::Commands, mounts),
+                self.container_spec(PodContainer::Files, mounts),
             ],
         });
         if let Some(fields) = pod.as_object_mut() {
@@ -140,22 +141,22 @@ impl PodPlan {
     }
 
     /// Returns the container that creates the directories for files before the others start.
-    fn preparation(&self, mounts: usize) -> Value {
-        let shell = ["/bin/sh", "-c", PREPARATION, "massgen"].map(str::to_owned);
+    fn preparation_container(&self, mounts: usize) -> Value {
+        let shell = ["/bin/sh", "-c", PREPARATION_SCRIPT, "massgen"].map(str::to_owned);
         let names = (0..mounts).map(|number| number.to_string());
         let command: Vec<String> = shell.into_iter().chain(names).collect();
         json!({
             "name": "preparation",
             "image": self.config.image,
             "command": command,
-            "securityContext": rights(PodContainer::Files),
+            "securityContext": security_context(PodContainer::Files),
             "resources": helper_resources(),
             "volumeMounts": [{"name": FILES_VOLUME, "mountPath": PREPARED_DIR}],
         })
     }
 
-    fn container(&self, container: PodContainer, mounts: &[AbsPath]) -> Value {
-        let files = mounts.iter().enumerate().map(|(number, path)| {
+    fn container_spec(&self, container: PodContainer, mounts: &[AbsPath]) -> Value {
+        let file_mounts = mounts.iter().enumerate().map(|(number, path)| {
             json!({"name": FILES_VOLUME, "mountPath": path, "subPath": number.to_string()})
         });
         let own_mounts = match container {
@@ -174,9 +175,9 @@ impl PodPlan {
             "image": self.config.image,
             "command": ["/bin/sh", "-c", FIRST_PROCESS],
             "workingDir": "/",
-            "securityContext": rights(container),
+            "securityContext": security_context(container),
             "resources": resources,
-            "volumeMounts": own_mounts.into_iter().chain(files).collect::<Vec<Value>>(),
+            "volumeMounts": own_mounts.into_iter().chain(file_mounts).collect::<Vec<Value>>(),
         })
     }
 
@@ -200,7 +201,7 @@ impl PodPlan {
     }
 }
 
-fn rights(container: PodContainer) -> Value {
+fn security_context(container: PodContainer) -> Value {
     let ContainerUser { uid, gid } = container.user();
     json!({
         "runAsUser": uid,

@@ -20,8 +20,8 @@ use crate::world::sandbox::pod::supervised_command::SupervisedCommand;
 use crate::world::sandbox::proxy::NetworkProxy;
 use crate::world::sandbox::running_commands::RunningCommand;
 
-/// The exit status of a command, and remarks about how it ended.
-type FollowedEnd = (i32, Vec<String>);
+/// The exit status of a command, and notes about how it ended.
+type CommandEnd = (i32, Vec<String>);
 
 /// A command in a pod.
 #[derive(Debug)]
@@ -30,9 +30,9 @@ pub(super) struct PodProcess<'p> {
     instance: Arc<PodInstance>,
     running_command: &'p RunningCommand,
     /// Reads its output.
-    reading: FollowedTask<Result<FollowedEnd, PodFault>>,
+    output_task: FollowedTask<Result<CommandEnd, PodFault>>,
     /// Ends that task.
-    reading_handle: AbortHandle,
+    output_task_handle: AbortHandle,
     was_terminated: bool,
     exit_reason: Option<ExitReason>,
     notes: Vec<String>,
@@ -49,14 +49,14 @@ impl<'p> PodProcess<'p> {
         command: SupervisedCommand,
         streams: [OwnedFd; 2],
     ) -> io::Result<CommandRun<Self>> {
-        let (reading, read) = FollowedTask::new(copy_output(command, streams))?;
-        let reading_handle = pod.cluster.spawn(read);
+        let (output_task, copy) = FollowedTask::new(copy_output(command, streams))?;
+        let output_task_handle = pod.cluster.spawn(copy);
         Ok(CommandRun::new(Self {
             pod,
             instance,
             running_command,
-            reading,
-            reading_handle,
+            output_task,
+            output_task_handle,
             was_terminated: false,
             exit_reason: None,
             notes: Vec::new(),
@@ -80,7 +80,7 @@ impl<'p> PodProcess<'p> {
 async fn copy_output(
     mut command: SupervisedCommand,
     streams: [OwnedFd; 2],
-) -> Result<FollowedEnd, PodFault> {
+) -> Result<CommandEnd, PodFault> {
     let remote_fault = |error: io::Error| PodFault::RemoteFailure(error.to_string());
     let [stdout, stderr] = streams;
     let mut stdout = Sender::from_owned_fd(stdout).map_err(remote_fault)?;
@@ -104,14 +104,14 @@ impl ExecProcess for PodProcess<'_> {
     const ENDS_WHEN_DROPPED: bool = false;
 
     fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        self.reading.handles()
+        self.output_task.handles()
     }
 
     fn poll(&mut self, _network: Option<&NetworkProxy>) -> io::Result<()> {
-        let Some(followed) = self.reading.take_result() else {
+        let Some(task_result) = self.output_task.take_result() else {
             return Ok(());
         };
-        let (status, notes) = followed.map_err(|fault| self.fail(fault))?;
+        let (status, notes) = task_result.map_err(|fault| self.fail(fault))?;
         self.notes = notes;
         if !self.was_terminated {
             self.exit_reason = Some(ExitReason::Exited(status));
@@ -128,22 +128,22 @@ impl ExecProcess for PodProcess<'_> {
     }
 
     fn is_gone(&self) -> bool {
-        self.reading.is_over()
+        self.output_task.is_over()
     }
 
     /// Kills it there. Its supervisor dies with it, so there is nothing more to read.
     fn terminate(&mut self) {
         self.was_terminated = true;
-        self.reading_handle.abort();
-        let swept = self.pod.sweep(
+        self.output_task_handle.abort();
+        let sweep_result = self.pod.sweep(
             &self.instance,
             PodContainer::Commands,
             Some(self.running_command),
         );
-        if swept.is_err() {
+        if sweep_result.is_err() {
             self.pod.end_processes(&self.instance);
         }
-        self.reading.give_up();
+        self.output_task.give_up();
     }
 
     /// Does nothing: all that is possible was done when it was terminated.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::world::sandbox::pod::kubectl::cluster_words;
+use crate::world::sandbox::pod::kubectl::cluster_message;
 
 /// Why the image or the container of a pod that waits is wrong: waiting does not help.
 const LASTING_FAULTS: &[&str] = &[
@@ -116,12 +116,12 @@ impl CommandPodObject {
             Some(container_end(&container.name, terminated))
         });
         let init_containers = status.init_container_statuses.iter();
-        let unprepared = init_containers.clone().find_map(|container| {
+        let init_failure = init_containers.clone().find_map(|container| {
             let terminated = container.state.terminated.as_ref();
             let terminated = terminated.filter(|terminated| terminated.exit_code != 0)?;
             Some(container_end(&container.name, terminated))
         });
-        if let Some(why) = unprepared {
+        if let Some(why) = init_failure {
             return PodState::Unusable(why);
         }
         if let Some(why) = terminated {
@@ -134,9 +134,9 @@ impl CommandPodObject {
             let all_containers = init_containers.clone().chain(containers());
             all_containers.filter_map(|container| container.state.waiting.as_ref())
         };
-        let lasting =
+        let lasting_fault =
             waiting_states().find(|waiting| LASTING_FAULTS.contains(&waiting.reason.as_str()));
-        if let Some(fault) = lasting {
+        if let Some(fault) = lasting_fault {
             return PodState::Unusable(reason_and_message(&fault.reason, &fault.message));
         }
         let is_running = |container: &ContainerStatus| container.state.running.is_some();
@@ -147,14 +147,16 @@ impl CommandPodObject {
             return PodState::Running;
         }
         let mut conditions = status.conditions.iter();
-        let unscheduled =
-            conditions.find(|found| found.kind == "PodScheduled" && found.status == "False");
-        PodState::Waiting(unscheduled.map(|found| cluster_words(&found.message)))
+        let unscheduled_condition = conditions
+            .find(|condition| condition.kind == "PodScheduled" && condition.status == "False");
+        PodState::Waiting(
+            unscheduled_condition.map(|condition| cluster_message(&condition.message)),
+        )
     }
 }
 
 fn container_end(name: &str, terminated: &ContainerDetail) -> String {
-    let name = cluster_words(name);
+    let name = cluster_message(name);
     let cause = reason_and_message(&terminated.reason, &terminated.message);
     format!(
         "its container `{name}` ended with exit status {}: {cause}",
@@ -163,7 +165,7 @@ fn container_end(name: &str, terminated: &ContainerDetail) -> String {
 }
 
 fn reason_and_message(reason: &str, message: &str) -> String {
-    let (reason, message) = (cluster_words(reason), cluster_words(message));
+    let (reason, message) = (cluster_message(reason), cluster_message(message));
     if message.is_empty() {
         reason
     } else {
@@ -184,12 +186,12 @@ mod tests {
     #[test]
     fn the_state_of_a_pod_is_what_the_cluster_shows() {
         let running = json!({"name": "commands", "state": {"running": {"startedAt": "x"}}});
-        let unscheduled = json!({"type": "PodScheduled", "status": "False",
+        let unscheduled_condition = json!({"type": "PodScheduled", "status": "False",
             "message": "0/2 nodes are available: 2 Insufficient cpu."});
         for (object, expected) in [
             (json!({}), PodState::Waiting(None)),
             (
-                json!({"status": {"phase": "Pending", "conditions": [unscheduled]}}),
+                json!({"status": {"phase": "Pending", "conditions": [unscheduled_condition]}}),
                 PodState::Waiting(Some(
                     "0/2 nodes are available: 2 Insufficient cpu.".to_owned(),
                 )),

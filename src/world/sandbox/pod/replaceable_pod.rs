@@ -78,8 +78,9 @@ impl ReplaceablePod {
         let needed_mounts = mount_points(reachable)?;
         let mut mounts = needed_mounts.clone();
         if let Some(current) = instance.as_ref() {
-            let has = |path: &AbsPath| current.mounts.iter().any(|mount| path.is_within(mount));
-            if needed_mounts.iter().all(has) {
+            let is_mounted =
+                |path: &AbsPath| current.mounts.iter().any(|mount| path.is_within(mount));
+            if needed_mounts.iter().all(is_mounted) {
                 return Ok(Arc::clone(current));
             }
             mounts = outermost(needed_mounts.iter().chain(&current.mounts));
@@ -105,14 +106,14 @@ impl ReplaceablePod {
         time_max: Duration,
     ) -> Result<AwaitedPod> {
         let instance = self.ensure_created(reachable)?;
-        let until = Instant::now().checked_add(time_max);
+        let deadline = Instant::now().checked_add(time_max);
         let reason: Mutex<Option<String>> = Mutex::default();
-        let goes_on = |why: Option<String>| {
+        let keep_waiting = |why: Option<String>| {
             *reason.lock().unwrap_or_else(PoisonError::into_inner) = why;
-            let is_late = until.is_some_and(|until| Instant::now() >= until);
+            let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             !is_late && !interrupt.is_some_and(CommandInterrupt::is_raised)
         };
-        let readiness = instance.wait_until_ready(&self.cluster, &goes_on);
+        let readiness = instance.wait_until_ready(&self.cluster, &keep_waiting);
         match self.cluster.block_on(readiness) {
             Ok(Some(network)) => Ok(AwaitedPod::Ready(instance, network)),
             Ok(None) => {
@@ -176,34 +177,36 @@ impl ReplaceablePod {
         let Some(instance) = instance.take() else {
             return Ok(());
         };
-        let deleted = self
+        let delete_result = self
             .cluster
             .block_on(self.cluster.delete_pod(&instance.name));
-        deleted.map_err(|why| cluster_error("the pod cannot be deleted", &why))
+        delete_result.map_err(|why| cluster_error("the pod cannot be deleted", &why))
     }
 
-    /// Kills everything in a container that belongs to no running command other than `ending`, and
-    /// waits until that is done.
+    /// Kills everything in a container that belongs to no running command other than
+    /// `ending_command`, and waits until that is done.
     pub(super) fn sweep(
         &self,
         instance: &PodInstance,
         container: PodContainer,
-        ending: Option<&RunningCommand>,
+        ending_command: Option<&RunningCommand>,
     ) -> std::result::Result<(), PodFault> {
         // Prevents new commands from starting meanwhile: they would not be known yet.
         let running_commands = self
             .running_commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let spared = match (container, ending) {
-            (PodContainer::Commands, Some(ending)) => running_commands.ids_except(&ending.id),
+        let kept_ids = match (container, ending_command) {
+            (PodContainer::Commands, Some(ending_command)) => {
+                running_commands.ids_except(&ending_command.id)
+            }
             (PodContainer::Commands, None) => running_commands.ids(),
             (PodContainer::Files, _) => Vec::new(),
         };
-        let program = sweep_program(&spared);
+        let program = sweep_program(&kept_ids);
         let program: Vec<&str> = program.iter().map(String::as_str).collect();
-        let swept = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
-        self.cluster.block_on(swept).map(drop)
+        let sweep = instance.exec(&self.cluster, container, &program, b"", ANSWER_BYTES_MAX);
+        self.cluster.block_on(sweep).map(drop)
     }
 
     /// Returns a name that no other pod of the namespace has.
@@ -234,11 +237,11 @@ fn mount_points(reachable: &ReachablePaths) -> Result<Vec<AbsPath>> {
         .filter(|opening| opening.scope == GrantScope::Tree);
     let mounts = outermost(trees.map(|opening| &opening.path));
     let is_inside = |path: &AbsPath| mounts.iter().any(|mount| path.is_within(mount));
-    let mut single = reachable
+    let mut single_files = reachable
         .open
         .iter()
         .filter(|opening| !is_inside(&opening.path));
-    if let Some(file) = single.next() {
+    if let Some(file) = single_files.next() {
         let message = format!("`{}` is a single file, which no pod can have", file.path);
         return Err(Error::new(ErrorKind::Config, message).with_hint("grant its directory"));
     }

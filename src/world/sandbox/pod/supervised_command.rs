@@ -118,7 +118,7 @@ impl SupervisedCommand {
             cluster: cluster.clone(),
             pod: Arc::clone(pod),
             container,
-            number: pod.next_command(),
+            number: pod.next_command_number(),
             mark: None,
             proof: Uuid::new_v4().simple().to_string(),
             program,
@@ -200,12 +200,12 @@ impl SupervisedCommand {
         );
         let part = self.take_part(&execution.await?)?;
         if part.status.is_some() {
-            let mut finished = self
+            let mut ended_commands = self
                 .pod
-                .finished
+                .ended_commands
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            finished.push((self.container, self.number));
+            ended_commands.push((self.container, self.number));
         }
         Ok(part)
     }
@@ -344,13 +344,13 @@ impl SupervisedCommand {
 
     /// Returns the numbers of the commands that are over in the same container.
     fn take_ended_commands(&self) -> Vec<u64> {
-        let mut finished = self
+        let mut ended_commands = self
             .pod
-            .finished
+            .ended_commands
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let container = self.container;
-        let extracted = finished.extract_if(.., |(of, _)| *of == container);
+        let extracted = ended_commands.extract_if(.., |(of, _)| *of == container);
         extracted.map(|(_, number)| number).collect()
     }
 }
