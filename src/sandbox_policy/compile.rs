@@ -246,7 +246,7 @@ fn is_open(dir: &AbsPath, open: &[AccessiblePath], hidden: &[AbsPath]) -> bool {
 }
 
 /// Returns the accessible path that applies to `path`, the deepest one.
-fn deepest_accessible<'a>(
+pub(crate) fn deepest_accessible<'a>(
     path: &AbsPath,
     open: &'a [AccessiblePath],
 ) -> Option<&'a AccessiblePath> {

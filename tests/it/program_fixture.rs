@@ -239,7 +239,7 @@ impl ProgramFixture {
             variables: &ConfigVariables::default(),
             home: AbsPath::new(self.path("home")).as_ref(),
         });
-        ProgramEnvironment::with_layers(dialect, ToolFilter::default(), held, layers)
+        ProgramEnvironment::with_safeguards(dialect, ToolFilter::default(), held, layers)
     }
 
     /// Opens the gate of an agent here.

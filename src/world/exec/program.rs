@@ -145,7 +145,7 @@ fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
             ParentDirPolicy::Followed => ParentPaths::Allowed,
             ParentDirPolicy::Refused => ParentPaths::Refused,
         },
-        checks: programs.layers().package,
+        checks: programs.safeguards().package,
     }
 }
 

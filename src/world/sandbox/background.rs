@@ -40,7 +40,7 @@ pub struct BackgroundStatus {
     pub command: String,
     /// How it ended; `None` while it runs.
     pub exit_reason: Option<ExitReason>,
-    /// Further remarks: why it can no longer be watched, what happened to its changes.
+    /// Notes: why it can no longer be watched, what happened to its changes.
     pub notes: Vec<String>,
     /// Its running time so far, or in total.
     pub elapsed: Duration,
@@ -59,10 +59,10 @@ pub enum BackgroundStartError {
     Failed(#[from] io::Error),
 }
 
-/// Runs when a command has ended, before its end is reported; returns further remarks about it.
+/// Runs when a command has ended, before its end is reported; returns notes about it.
 pub(in crate::world) type CompletionHook = Box<dyn FnOnce() -> Vec<String> + Send>;
 
-/// How a command ended, with further remarks.
+/// How a command ended, with notes about its end.
 type ExitWithNotes = (ExitReason, Vec<String>);
 
 /// Follows a started command to its end: passes its output on, and kills it when it is interrupted.
@@ -74,7 +74,7 @@ pub(in crate::world) type OutputFollower = Box<
 #[derive(Debug)]
 struct BackgroundEntry {
     command: String,
-    started: Instant,
+    start_time: Instant,
     interrupt: CommandInterrupt,
     progress: Arc<Mutex<BackgroundProgress>>,
     thread: Option<JoinHandle<()>>,
@@ -108,14 +108,14 @@ impl BackgroundCommands {
         network: Option<Arc<NetworkProxy>>,
     ) -> Result<BackgroundCommandId, BackgroundStartError> {
         let start = || follow_in_sandbox(sandbox, policy, network);
-        self.begin(command, start, Box::new(Vec::new))
+        self.start_with(command, start, Box::new(Vec::new))
     }
 
     /// Registers a command that `start` starts, in whatever backend, and follows it on a thread.
     ///
     /// # Errors
     /// See [`BackgroundStartError`].
-    pub(in crate::world) fn begin(
+    pub(in crate::world) fn start_with(
         &self,
         command: &str,
         start: impl FnOnce() -> io::Result<OutputFollower>,
@@ -136,7 +136,7 @@ impl BackgroundCommands {
         let worker = BackgroundWorker {
             interrupt: interrupt.clone(),
             progress: Arc::clone(&progress),
-            started: start_time,
+            start_time,
         };
         let thread = thread::Builder::new().name("background".to_owned());
         let thread = thread.spawn(move || worker.follow(follow, on_completion))?;
@@ -146,7 +146,7 @@ impl BackgroundCommands {
             .map_or(1, |last| last.0.saturating_add(1));
         let entry = BackgroundEntry {
             command: command.to_owned(),
-            started: start_time,
+            start_time,
             interrupt,
             progress,
             thread: Some(thread),
@@ -250,8 +250,8 @@ fn remove_oldest_ended(commands: &mut BTreeMap<BackgroundCommandId, BackgroundEn
         .filter(|(_, entry)| entry.has_ended())
         .map(|(id, _)| *id)
         .collect();
-    let too_many = ended_ids.len().saturating_sub(ENDED_MAX);
-    for id in ended_ids.into_iter().take(too_many) {
+    let excess = ended_ids.len().saturating_sub(ENDED_MAX);
+    for id in ended_ids.into_iter().take(excess) {
         commands.remove(&id);
     }
 }
@@ -273,7 +273,7 @@ impl BackgroundEntry {
             command: self.command.clone(),
             elapsed: end
                 .as_ref()
-                .map_or_else(|| self.started.elapsed(), |end| end.elapsed),
+                .map_or_else(|| self.start_time.elapsed(), |end| end.elapsed),
             output_bytes: progress.output.total_bytes(),
             notes: end.as_ref().map_or_else(Vec::new, |end| end.notes.clone()),
             exit_reason: end.map(|end| end.exit_reason),
@@ -294,7 +294,7 @@ impl BackgroundEntry {
 struct BackgroundWorker {
     interrupt: CommandInterrupt,
     progress: Arc<Mutex<BackgroundProgress>>,
-    started: Instant,
+    start_time: Instant,
 }
 
 impl BackgroundWorker {
@@ -307,7 +307,7 @@ impl BackgroundWorker {
             Ok(exit) => exit,
             Err(error) => (ExitReason::Interrupted, vec![error.to_string()]),
         };
-        let elapsed = self.started.elapsed();
+        let elapsed = self.start_time.elapsed();
         notes.extend(on_completion());
         lock().end = Some(BackgroundExit {
             exit_reason,

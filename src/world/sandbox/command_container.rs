@@ -34,7 +34,7 @@ pub trait CommandContainer: fmt::Debug + Send + Sync {
         command: &str,
         dir: &AbsPath,
         reachable: &ReachablePaths,
-        wait: CommandWaitLimits<'_>,
+        limits: CommandWaitLimits<'_>,
     ) -> io::Result<CommandOutput>;
 
     /// Runs a command in a directory, alongside others, until it ends or is interrupted, and passes
@@ -50,7 +50,7 @@ pub trait CommandContainer: fmt::Debug + Send + Sync {
     ) -> io::Result<ExitReason>;
 
     /// Fetches what commands have changed where they may write, and writes it here as far as the
-    /// rules allow it. Returns remarks about what was refused. Blocks until a few seconds after an
+    /// rules allow it. Returns notes about what was refused. Blocks until a few seconds after an
     /// interrupt: then nothing is written here, and the next call fetches everything. Where paths
     /// are mounted, nothing is fetched.
     fn fetch_changes(

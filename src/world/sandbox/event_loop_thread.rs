@@ -33,9 +33,9 @@ impl EventLoopThread {
             .build()
             .map_err(start_error)?;
         let handle = runtime.handle().clone();
-        let (stop_on_drop, dropped) = oneshot::channel::<()>();
+        let (stop_on_drop, stop_receiver) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned());
-        let run_until_dropped = move || drop(runtime.block_on(dropped));
+        let run_until_dropped = move || drop(runtime.block_on(stop_receiver));
         thread.spawn(run_until_dropped).map_err(start_error)?;
         Ok(Self {
             handle,

@@ -13,7 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(in crate::world::sandbox) struct FollowedTask<T> {
     results: Receiver<T>,
     /// Becomes readable when there is a result.
-    has_result: OwnedFd,
+    result_signal: OwnedFd,
     is_over: bool,
 }
 
@@ -22,19 +22,19 @@ impl<T: Send + 'static> FollowedTask<T> {
     pub(in crate::world::sandbox) fn new(
         work: impl Future<Output = T> + Send + 'static,
     ) -> io::Result<(Self, impl Future<Output = ()> + Send + 'static)> {
-        let has_result = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let signal = has_result.try_clone()?;
-        let (done, results) = sync_channel(1);
+        let result_signal = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let signal = result_signal.try_clone()?;
+        let (result_sender, results) = sync_channel(1);
         let run = async move {
             let result = work.await;
             // The receiver is gone if the result is no longer waited for.
-            if done.send(result).is_ok() {
+            if result_sender.send(result).is_ok() {
                 rustix::io::write(&signal, &1_u64.to_ne_bytes()).unwrap_or_default();
             }
         };
         let task = Self {
             results,
-            has_result,
+            result_signal,
             is_over: false,
         };
         Ok((task, run))
@@ -42,8 +42,11 @@ impl<T: Send + 'static> FollowedTask<T> {
 
     /// Returns the handle that becomes readable when it has ended; none if it is over.
     pub(in crate::world::sandbox) fn handles(&self) -> Vec<BorrowedFd<'_>> {
-        let waits = !self.is_over;
-        waits.then(|| self.has_result.as_fd()).into_iter().collect()
+        let is_awaited = !self.is_over;
+        is_awaited
+            .then(|| self.result_signal.as_fd())
+            .into_iter()
+            .collect()
     }
 
     /// Returns its result if it has ended. Then it is over.

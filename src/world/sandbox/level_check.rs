@@ -23,7 +23,7 @@ use crate::world::sys::state_files::dir::{
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Timeout of the test command, long enough for a machine under load.
-const TIME_MAX: Duration = Duration::from_secs(20);
+const CHECK_TIME_MAX: Duration = Duration::from_secs(20);
 /// Limit on the output that is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 4096;
 /// First of the exit statuses by which the command reports which test case failed.
@@ -35,44 +35,69 @@ struct LevelCheckCase {
     /// Uses only shell built-ins wherever possible, because a process costs time.
     script: &'static str,
     /// The levels in which it must succeed; in the others it must fail.
-    works_in: &'static [SandboxLevel],
+    allowed_levels: &'static [SandboxLevel],
     /// The levels in which it is run.
-    tried_in: &'static [SandboxLevel],
+    tested_levels: &'static [SandboxLevel],
 }
 
-const ALL: &[SandboxLevel] = &[
+const ALL_LEVELS: &[SandboxLevel] = &[
     SandboxLevel::Overlay,
     SandboxLevel::Namespaces,
     SandboxLevel::Landlock,
 ];
-const NAMESPACES: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
+const NAMESPACE_LEVELS: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
 const CASES: &[LevelCheckCase] = &[
-    check_case("writing inside", "echo x > new", ALL, ALL),
-    check_case("reading inside", "read -r x < known", ALL, ALL),
-    check_case("writing into its home", "echo x > \"$HOME/new\"", ALL, ALL),
+    check_case("writing inside", "echo x > new", ALL_LEVELS, ALL_LEVELS),
+    check_case(
+        "reading inside",
+        "read -r x < known",
+        ALL_LEVELS,
+        ALL_LEVELS,
+    ),
+    check_case(
+        "writing into its home",
+        "echo x > \"$HOME/new\"",
+        ALL_LEVELS,
+        ALL_LEVELS,
+    ),
     check_case(
         "reading the project",
         "read -r x < ../project/known",
-        ALL,
-        ALL,
+        ALL_LEVELS,
+        ALL_LEVELS,
     ),
     check_case(
         "writing into the project",
         "echo x > ../project/new",
-        NAMESPACES,
-        ALL,
+        NAMESPACE_LEVELS,
+        ALL_LEVELS,
     ),
     check_case(
         "writing to what is masked",
         "echo x > ../project/.git/new",
         &[],
-        ALL,
+        ALL_LEVELS,
     ),
-    check_case("reading outside", "read -r x < ../outside/known", &[], ALL),
-    check_case("reading through a link", "read -r x < link", &[], ALL),
-    check_case("writing outside", "echo x > ../outside/new", &[], ALL),
-    check_case("writing through a link", "echo x >> link", &[], ALL),
+    check_case(
+        "reading outside",
+        "read -r x < ../outside/known",
+        &[],
+        ALL_LEVELS,
+    ),
+    check_case(
+        "reading through a link",
+        "read -r x < link",
+        &[],
+        ALL_LEVELS,
+    ),
+    check_case(
+        "writing outside",
+        "echo x > ../outside/new",
+        &[],
+        ALL_LEVELS,
+    ),
+    check_case("writing through a link", "echo x >> link", &[], ALL_LEVELS),
     check_case(
         "changing the rights of the project",
         "chmod 700 ../project/known",
@@ -83,21 +108,21 @@ const CASES: &[LevelCheckCase] = &[
         "finding a route",
         "{ read -r x && read -r x; } < /proc/net/route",
         &[],
-        NAMESPACES,
+        NAMESPACE_LEVELS,
     ),
 ];
 
 const fn check_case(
     action: &'static str,
     script: &'static str,
-    works_in: &'static [SandboxLevel],
-    tried_in: &'static [SandboxLevel],
+    allowed_levels: &'static [SandboxLevel],
+    tested_levels: &'static [SandboxLevel],
 ) -> LevelCheckCase {
     LevelCheckCase {
         action,
         script,
-        works_in,
-        tried_in,
+        allowed_levels,
+        tested_levels,
     }
 }
 
@@ -111,21 +136,21 @@ pub(super) fn find_deviation(sandbox: &Sandbox, directory: &AbsPath) -> Result<O
         dir::create_all(&parent, DirectoryAudience::Umask)?;
     }
     let creation = dir::create(directory)?;
-    let fault = run_check(sandbox, directory);
+    let check_result = run_check(sandbox, directory);
     if creation == DirectoryCreation::Created {
         dir::remove_empty(directory);
     }
-    fault
+    check_result
 }
 
 fn run_check(sandbox: &Sandbox, directory: &AbsPath) -> Result<Option<String>> {
     let staging = StagingDirectory::new(&dir::resolve(directory)?.to_abs())?;
     let directories = LevelCheckDirectories::prepare(staging.path())?;
-    let outcome = directories.run(sandbox);
-    let after = directories.find_leak(sandbox.level());
+    let run_result = directories.run(sandbox);
+    let leak = directories.find_leak(sandbox.level());
     // The kernel leaves it without permissions, so that only root could remove it with the tree.
     dir::remove_empty(&directories.layer.work.join("work"));
-    Ok(outcome?.or(after))
+    Ok(run_result?.or(leak))
 }
 
 /// The directories of a test.
@@ -177,18 +202,18 @@ impl LevelCheckDirectories {
         let manager = PathPermissionManager::new(grants, Phase::Final);
         let policy = match compile(&manager, level, self.command_context(level)) {
             Ok(policy) => policy,
-            Err(cannot) => return Err(Error::bug(cannot.to_string())),
+            Err(error) => return Err(Error::bug(error.to_string())),
         };
         let interrupt =
             CommandInterrupt::new().map_err(|error| Error::io("cannot test a sandbox", error))?;
-        let wait = CommandWaitLimits {
-            time_max: TIME_MAX,
+        let limits = CommandWaitLimits {
+            time_max: CHECK_TIME_MAX,
             output_bytes_max: OUTPUT_BYTES_MAX,
             interrupt: &interrupt,
             network: None,
         };
-        Ok(match sandbox.run(&policy, wait) {
-            Ok(output) => reported_deviation(level, &output.exit_reason),
+        Ok(match sandbox.run(&policy, limits) {
+            Ok(output) => deviation_of(level, &output.exit_reason),
             Err(error) => Some(format!("cannot start a process in it: {error}")),
         })
     }
@@ -248,30 +273,30 @@ impl LevelCheckDirectories {
 fn check_script(level: SandboxLevel) -> String {
     let line = |(status, case): (i32, &LevelCheckCase)| {
         let LevelCheckCase { script, .. } = case;
-        let on_wrong = if case.works_in.contains(&level) {
+        let operator = if case.allowed_levels.contains(&level) {
             "||"
         } else {
             "&&"
         };
-        format!("{{ {script}; }} 2>/dev/null {on_wrong} exit {status}\n")
+        format!("{{ {script}; }} 2>/dev/null {operator} exit {status}\n")
     };
-    let numbered = (STATUS_FIRST..).zip(CASES);
-    let tried_cases = numbered.filter(|(_, case)| case.tried_in.contains(&level));
-    let lines: String = tried_cases.map(line).collect();
+    let numbered_cases = (STATUS_FIRST..).zip(CASES);
+    let tested_cases = numbered_cases.filter(|(_, case)| case.tested_levels.contains(&level));
+    let lines: String = tested_cases.map(line).collect();
     lines + "exit 0\n"
 }
 
 /// Returns the deviation that the exit of the command reports.
-fn reported_deviation(level: SandboxLevel, exit_reason: &ExitReason) -> Option<String> {
+fn deviation_of(level: SandboxLevel, exit_reason: &ExitReason) -> Option<String> {
     let case_of = |status: i32| {
-        let mut numbered = (STATUS_FIRST..).zip(CASES);
-        numbered.find(|(number, _)| *number == status)
+        let mut numbered_cases = (STATUS_FIRST..).zip(CASES);
+        numbered_cases.find(|(number, _)| *number == status)
     };
     match exit_reason {
         ExitReason::Exited(0) => None,
         ExitReason::Refused { step, why } => Some(format!("{step}: {why}")),
         ExitReason::Exited(status) => Some(match case_of(*status) {
-            Some((_, case)) if case.works_in.contains(&level) => {
+            Some((_, case)) if case.allowed_levels.contains(&level) => {
                 format!("{} does not work", case.action)
             }
             Some((_, case)) => format!("{} is possible", case.action),

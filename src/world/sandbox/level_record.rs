@@ -23,10 +23,10 @@ const RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 /// The runtime directory of the system, in which services of root keep their files (Filesystem
 /// Hierarchy Standard).
 const SYSTEM_RUNTIME_DIR: &str = "/run";
-/// The directory in one of these.
-const DIRECTORY: &str = "massgen";
-/// The file in that.
-const FILE: &str = "sandbox_levels.json";
+/// The directory of massgen in one of these.
+const RECORD_DIRECTORY: &str = "massgen";
+/// The file of the record in that directory.
+const RECORD_FILE: &str = "sandbox_levels.json";
 /// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 256 * 1024;
 /// Largest number of entries; the newest come first.
@@ -57,8 +57,8 @@ impl LevelRecord {
     /// `/run`. `None` if there is no such directory that belongs to the user, or if one of these
     /// grants makes the record writable for an agent.
     pub fn find(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
-        let of_user = Self::in_runtime_dir(env, grants);
-        of_user.or_else(|| Self::in_system_dir(grants))
+        let user_record = Self::in_runtime_dir(env, grants);
+        user_record.or_else(|| Self::in_system_dir(grants))
     }
 
     fn in_runtime_dir(env: &BTreeMap<String, String>, grants: &[Grant]) -> Option<Self> {
@@ -66,8 +66,8 @@ impl LevelRecord {
         if !dir::is_owned_by_user(&runtime_dir) {
             return None;
         }
-        let real = dir::resolve(&runtime_dir).ok()?.to_abs();
-        (!is_opened(&real, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
+        let real_dir = dir::resolve(&runtime_dir).ok()?.to_abs();
+        (!is_writable_for_agents(&real_dir, grants)).then_some(Self(RecordPlace::User(runtime_dir)))
     }
 
     /// Returns the record in `/run`, for the root user of the first user namespace only. In many
@@ -80,7 +80,7 @@ impl LevelRecord {
 
     /// Returns the record below `dir`, which others may search.
     fn in_shared_dir(dir: AbsPath, grants: &[Grant]) -> Option<Self> {
-        (!is_opened(&dir, grants)).then_some(Self(RecordPlace::System(dir)))
+        (!is_writable_for_agents(&dir, grants)).then_some(Self(RecordPlace::System(dir)))
     }
 
     /// Returns whether `level` held before, for sandboxes that `executable` builds and that write
@@ -130,12 +130,13 @@ impl RecordPlace {
     fn read(&self) -> Option<Vec<u8>> {
         match self {
             RecordPlace::User(dir) => {
-                let content = file::read_own_capped(&dir.join(DIRECTORY).join(FILE), BYTES_MAX);
+                let content =
+                    file::read_own_capped(&dir.join(RECORD_DIRECTORY).join(RECORD_FILE), BYTES_MAX);
                 content.ok()?.ok()?
             }
             RecordPlace::System(dir) => {
-                let directory = PrivateDirectory::open(dir, DIRECTORY).ok()?;
-                directory.read_capped(FILE, BYTES_MAX).ok()?
+                let directory = PrivateDirectory::open(dir, RECORD_DIRECTORY).ok()?;
+                directory.read_capped(RECORD_FILE, BYTES_MAX).ok()?
             }
         }
     }
@@ -144,15 +145,16 @@ impl RecordPlace {
     fn write(&self, bytes: &[u8]) {
         match self {
             RecordPlace::User(dir) => {
-                let dir = dir.join(DIRECTORY);
+                let dir = dir.join(RECORD_DIRECTORY);
                 let directory = dir::create_all(&dir, DirectoryAudience::User);
-                let result = directory
-                    .and_then(|()| file::replace(&dir.join(FILE), bytes, FileDurability::Process));
+                let result = directory.and_then(|()| {
+                    file::replace(&dir.join(RECORD_FILE), bytes, FileDurability::Process)
+                });
                 result.unwrap_or_default();
             }
             RecordPlace::System(dir) => {
-                let directory = PrivateDirectory::open_or_create(dir, DIRECTORY);
-                let result = directory.and_then(|directory| directory.replace(FILE, bytes));
+                let directory = PrivateDirectory::open_or_create(dir, RECORD_DIRECTORY);
+                let result = directory.and_then(|directory| directory.replace(RECORD_FILE, bytes));
                 result.unwrap_or_default();
             }
         }
@@ -160,8 +162,8 @@ impl RecordPlace {
 }
 
 /// Returns whether one of these grants makes the record below `dir` writable for an agent.
-fn is_opened(dir: &AbsPath, grants: &[Grant]) -> bool {
-    let file = dir.join(DIRECTORY).join(FILE);
+fn is_writable_for_agents(dir: &AbsPath, grants: &[Grant]) -> bool {
+    let file = dir.join(RECORD_DIRECTORY).join(RECORD_FILE);
     grants.iter().any(|grant| {
         let root = grant.root.to_abs();
         grant.permission == Permission::Write && (file.is_within(&root) || root.is_within(&file))
@@ -183,7 +185,9 @@ mod tests {
     use crate::path::{AbsPath, RealPath};
     use crate::permissions::grant::{Grant, GrantKind, Permission};
     use crate::sandbox_policy::sandbox_level::SandboxLevel;
-    use crate::world::sandbox::level_record::{DIRECTORY, FILE, LevelRecord, RUNTIME_DIR};
+    use crate::world::sandbox::level_record::{
+        LevelRecord, RECORD_DIRECTORY, RECORD_FILE, RUNTIME_DIR,
+    };
 
     struct RuntimeDir {
         dir: TempDir,
@@ -212,7 +216,7 @@ mod tests {
         }
 
         fn file(&self) -> std::path::PathBuf {
-            self.dir.path().join(DIRECTORY).join(FILE)
+            self.dir.path().join(RECORD_DIRECTORY).join(RECORD_FILE)
         }
 
         fn contains(&self, level: SandboxLevel) -> bool {
@@ -313,7 +317,7 @@ mod tests {
         assert!(contains());
         for (path, open, closed) in [
             (system.dir.path().to_owned(), 0o1777, 0o755),
-            (system.dir.path().join(DIRECTORY), 0o755, 0o700),
+            (system.dir.path().join(RECORD_DIRECTORY), 0o755, 0o700),
             (system.file(), 0o644, 0o600),
         ] {
             fs::set_permissions(&path, Permissions::from_mode(open)).unwrap();

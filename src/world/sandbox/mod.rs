@@ -22,19 +22,19 @@ use crate::world::sandbox::obstacles::{SandboxObstacle, find_obstacles, overlay_
 use crate::world::sandbox::output::CapturedStream;
 use crate::world::sandbox::overlay::WriteOverlay;
 use crate::world::sandbox::proxy::NetworkProxy;
-use crate::world::sandbox::running::SandboxProcess;
+use crate::world::sandbox::sandbox_process::SandboxProcess;
 use crate::world::sys;
 use crate::world::sys::cgroup::Cgroups;
 use crate::world::sys::launch::spawner::HelperSpawner;
 use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 pub mod interrupt;
-mod readable;
+mod output_text;
 pub mod output;
 pub mod disk_watch;
 pub mod proxy;
 pub(in crate::world) mod command_run;
-mod running;
+mod sandbox_process;
 pub mod obstacles;
 mod level_check;
 pub mod level_record;

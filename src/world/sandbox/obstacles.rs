@@ -29,46 +29,46 @@ impl fmt::Display for SandboxObstacle {
 /// A kernel setting that prevents sandboxes.
 struct KernelSwitch {
     path: &'static str,
-    forbids: &'static str,
+    forbidding_value: &'static str,
     cause: &'static str,
     remedy: &'static str,
 }
 
-const SWITCHES: &[KernelSwitch] = &[
+const KERNEL_SWITCHES: &[KernelSwitch] = &[
     KernelSwitch {
         path: "/proc/sys/kernel/unprivileged_userns_clone",
-        forbids: "0",
+        forbidding_value: "0",
         cause: "kernel.unprivileged_userns_clone=0",
         remedy: "sudo sysctl -w kernel.unprivileged_userns_clone=1",
     },
     KernelSwitch {
         path: "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        forbids: "1",
+        forbidding_value: "1",
         cause: "kernel.apparmor_restrict_unprivileged_userns=1",
         remedy: "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
     },
     KernelSwitch {
         path: "/proc/sys/user/max_user_namespaces",
-        forbids: "0",
+        forbidding_value: "0",
         cause: "user.max_user_namespaces=0",
         remedy: "sudo sysctl -w user.max_user_namespaces=16384",
     },
 ];
 
 /// Status line of a process with a seccomp filter, such as those of a container.
-const FILTERED: &str = "Seccomp:\t2";
+const SECCOMP_FILTER_LINE: &str = "Seccomp:\t2";
 
 /// Detects all obstacles on this machine.
 pub fn find_obstacles() -> Vec<SandboxObstacle> {
-    let switches = SWITCHES.iter().filter(|switch| is_set(switch));
+    let switches = KERNEL_SWITCHES.iter().filter(|switch| is_set(switch));
     let mut obstacles: Vec<SandboxObstacle> = switches
         .map(|switch| SandboxObstacle {
             cause: switch.cause,
             remedy: switch.remedy.to_owned(),
         })
         .collect();
-    let status = read("/proc/self/status");
-    if status.is_some_and(|status| status.lines().any(|line| line == FILTERED)) {
+    let status = read_kernel_file("/proc/self/status");
+    if status.is_some_and(|status| status.lines().any(|line| line == SECCOMP_FILTER_LINE)) {
         obstacles.push(SandboxObstacle {
             cause: "system calls are filtered by seccomp, as in a container",
             remedy: "start the container with `--security-opt seccomp=unconfined`".to_owned(),
@@ -115,14 +115,14 @@ fn nested_mount(trees: &[AbsPath]) -> io::Result<Option<String>> {
 
 /// Returns the kernel's security modules, if it reports them.
 fn security_modules() -> Option<String> {
-    read("/sys/kernel/security/lsm")
+    read_kernel_file("/sys/kernel/security/lsm")
 }
 
 fn is_set(switch: &KernelSwitch) -> bool {
-    read(switch.path).is_some_and(|value| value.trim() == switch.forbids)
+    read_kernel_file(switch.path).is_some_and(|value| value.trim() == switch.forbidding_value)
 }
 
-fn read(path: &str) -> Option<String> {
+fn read_kernel_file(path: &str) -> Option<String> {
     let bytes = file::read_capped(&AbsPath::new(path)?, KERNEL_FILE_BYTES_MAX);
     String::from_utf8(bytes.ok()??).ok()
 }

@@ -5,17 +5,17 @@ use crate::path::AbsPath;
 use crate::world::sys::proc;
 
 /// The run that it belongs to.
-const RUN: &str = "massgen.run";
+const RUN_LABEL: &str = "massgen.run";
 /// The directory of that run's state.
-const STATE: &str = "massgen.state";
+const STATE_LABEL: &str = "massgen.state";
 /// The machine of that directory: one engine may serve several machines.
-const MACHINE: &str = "massgen.machine";
+const MACHINE_LABEL: &str = "massgen.machine";
 /// The id of the process that created it.
-const PROCESS: &str = "massgen.pid";
+const PROCESS_LABEL: &str = "massgen.pid";
 /// The pid namespace of that id: massgen may itself run in a container, alongside others.
-const NAMESPACE: &str = "massgen.pid.namespace";
+const NAMESPACE_LABEL: &str = "massgen.pid.namespace";
 /// Start time of that process, in ticks since boot.
-const STARTED: &str = "massgen.pid.started";
+const START_TIME_LABEL: &str = "massgen.pid.started";
 
 /// Origin of a container.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +32,12 @@ impl ContainerOrigin<'_> {
         let own_pid = std::process::id();
         let start_time = proc::start_time(own_pid).unwrap_or_default();
         [
-            (RUN, self.run.to_string()),
-            (STATE, self.state.to_string()),
-            (MACHINE, proc::machine_identity()),
-            (PROCESS, own_pid.to_string()),
-            (NAMESPACE, proc::pid_namespace().unwrap_or_default()),
-            (STARTED, start_time.to_string()),
+            (RUN_LABEL, self.run.to_string()),
+            (STATE_LABEL, self.state.to_string()),
+            (MACHINE_LABEL, proc::machine_identity()),
+            (PROCESS_LABEL, own_pid.to_string()),
+            (NAMESPACE_LABEL, proc::pid_namespace().unwrap_or_default()),
+            (START_TIME_LABEL, start_time.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
     }
@@ -45,7 +45,7 @@ impl ContainerOrigin<'_> {
 
 /// Returns the engine filter that finds all objects created for runs in `state`.
 pub(in crate::world::sandbox) fn state_filter(state: &AbsPath) -> String {
-    format!("{STATE}={state}")
+    format!("{STATE_LABEL}={state}")
 }
 
 /// Returns whether the process that created an object is gone. An object without these labels must
@@ -53,14 +53,15 @@ pub(in crate::world::sandbox) fn state_filter(state: &AbsPath) -> String {
 pub(in crate::world::sandbox) fn is_orphaned<'a>(
     label: impl Fn(&str) -> Option<&'a String>,
 ) -> bool {
-    let is_here = label(NAMESPACE) == Some(&proc::pid_namespace().unwrap_or_default())
-        && label(MACHINE) == Some(&proc::machine_identity());
+    let is_of_this_machine = label(NAMESPACE_LABEL)
+        == Some(&proc::pid_namespace().unwrap_or_default())
+        && label(MACHINE_LABEL) == Some(&proc::machine_identity());
     let number = |name| label(name).and_then(|value| value.parse::<u64>().ok());
-    let (Some(process), Some(start_time)) = (number(PROCESS), number(STARTED)) else {
+    let (Some(pid), Some(start_time)) = (number(PROCESS_LABEL), number(START_TIME_LABEL)) else {
         return false;
     };
-    let now = u32::try_from(process).ok().and_then(proc::start_time);
-    is_here && now != Some(start_time)
+    let current_start_time = u32::try_from(pid).ok().and_then(proc::start_time);
+    is_of_this_machine && current_start_time != Some(start_time)
 }
 
 #[cfg(test)]
@@ -90,17 +91,17 @@ mod tests {
                 labels.insert(name.to_owned(), value.to_owned());
             }
         };
-        check(set(STARTED, "1"), true);
-        check(set(PROCESS, "4294967295"), true);
-        check(set(PROCESS, "x"), false);
+        check(set(START_TIME_LABEL, "1"), true);
+        check(set(PROCESS_LABEL, "4294967295"), true);
+        check(set(PROCESS_LABEL, "x"), false);
         let elsewhere = |labels: &mut BTreeMap<String, String>| {
-            set(STARTED, "1")(labels);
-            set(NAMESPACE, "pid:[1]")(labels);
+            set(START_TIME_LABEL, "1")(labels);
+            set(NAMESPACE_LABEL, "pid:[1]")(labels);
         };
         check(elsewhere, false);
         let on_another_machine = |labels: &mut BTreeMap<String, String>| {
-            set(STARTED, "1")(labels);
-            set(MACHINE, "1/laptop")(labels);
+            set(START_TIME_LABEL, "1")(labels);
+            set(MACHINE_LABEL, "1/laptop")(labels);
         };
         check(on_another_machine, false);
     }

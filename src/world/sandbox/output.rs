@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::world::sandbox::readable::{
+use crate::world::sandbox::output_text::{
     character_tail_len, complete_characters_len, to_readable_text,
 };
 
@@ -85,7 +85,7 @@ pub(super) struct OutputRing {
     bytes: VecDeque<u8>,
     bytes_max: usize,
     /// Number of bytes of the stream that were dropped before the kept ones.
-    gone_bytes: u64,
+    dropped_bytes: u64,
 }
 
 /// A part of a command's output.
@@ -108,28 +108,29 @@ impl OutputRing {
         Self {
             bytes: VecDeque::new(),
             bytes_max,
-            gone_bytes: 0,
+            dropped_bytes: 0,
         }
     }
 
     /// Appends the next bytes of the stream.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         let dropped = keep_last(&mut self.bytes, bytes, self.bytes_max);
-        self.gone_bytes = self.gone_bytes.saturating_add(dropped);
+        self.dropped_bytes = self.dropped_bytes.saturating_add(dropped);
     }
 
     /// Returns the length of the stream so far, in bytes.
     pub(super) fn total_bytes(&self) -> u64 {
         let kept_bytes = u64::try_from(self.bytes.len()).unwrap_or(u64::MAX);
-        self.gone_bytes.saturating_add(kept_bytes)
+        self.dropped_bytes.saturating_add(kept_bytes)
     }
 
     /// Returns at most `bytes_max` bytes from `offset` on. An incomplete character at the
     /// end is left for the next call.
     pub(super) fn part(&mut self, offset: u64, bytes_max: usize) -> OutputPart {
         let total_bytes = self.total_bytes();
-        let offset = offset.clamp(self.gone_bytes, total_bytes);
-        let skipped = usize::try_from(offset.saturating_sub(self.gone_bytes)).unwrap_or(usize::MAX);
+        let offset = offset.clamp(self.dropped_bytes, total_bytes);
+        let skipped =
+            usize::try_from(offset.saturating_sub(self.dropped_bytes)).unwrap_or(usize::MAX);
         let kept_bytes: &[u8] = self.bytes.make_contiguous();
         let unread = kept_bytes.get(skipped..).unwrap_or_default();
         let part = unread.get(..bytes_max).unwrap_or(unread);

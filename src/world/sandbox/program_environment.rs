@@ -16,7 +16,7 @@ use crate::tools::tool_selection::{
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 
 /// The tool that runs commands.
-const COMMAND: &str = "execute_command";
+const COMMAND_TOOL: &str = "execute_command";
 
 /// The programs of one agent. A clone is the same, in every phase of a run.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ struct ProgramEnvironmentState {
     dialect: ProgramDialect,
     tools: ToolFilter,
     environment: ExecEnvironment,
-    layers: ProgramSafeguards,
+    safeguards: ProgramSafeguards,
 }
 
 /// Which of the safeguards before the gate are enabled. No config disables one: tests do, to check
@@ -44,21 +44,21 @@ impl ProgramEnvironment {
     /// Creates an environment whose programs run in the sandbox and the private directories of
     /// `environment`.
     pub fn new(dialect: ProgramDialect, tools: ToolFilter, environment: ExecEnvironment) -> Self {
-        Self::with_layers(dialect, tools, environment, ProgramSafeguards::default())
+        Self::with_safeguards(dialect, tools, environment, ProgramSafeguards::default())
     }
 
     /// Like [`ProgramEnvironment::new`], with these safeguards.
-    pub fn with_layers(
+    pub fn with_safeguards(
         dialect: ProgramDialect,
         tools: ToolFilter,
         environment: ExecEnvironment,
-        layers: ProgramSafeguards,
+        safeguards: ProgramSafeguards,
     ) -> Self {
         Self(Arc::new(ProgramEnvironmentState {
             dialect,
             tools,
             environment,
-            layers,
+            safeguards,
         }))
     }
 
@@ -73,8 +73,8 @@ impl ProgramEnvironment {
     }
 
     /// Returns the enabled safeguards.
-    pub(in crate::world) fn layers(&self) -> ProgramSafeguards {
-        self.0.layers
+    pub(in crate::world) fn safeguards(&self) -> ProgramSafeguards {
+        self.0.safeguards
     }
 
     /// Lints a program of an agent with these permissions, with or without commands.
@@ -84,16 +84,16 @@ impl ProgramEnvironment {
         permissions: &PathPermissionManager,
         commands: CommandOffering,
     ) -> Result<(), LintRefusal> {
-        if self.0.layers.analysis == PathChecks::Disabled {
+        if self.0.safeguards.analysis == PathChecks::Disabled {
             return Ok(());
         }
         let tools = self.tools(permissions, commands);
-        let offered = if tools.iter().any(|tool| tool.name == COMMAND) {
+        let command_offering = if tools.iter().any(|tool| tool.name == COMMAND_TOOL) {
             CommandOffering::Offered
         } else {
             CommandOffering::NotOffered
         };
-        lint_program(self.0.dialect, program, offered)
+        lint_program(self.0.dialect, program, command_offering)
     }
 
     /// Returns the tools that programs may call under these permissions, with or without commands.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::path::AbsPath;
-use crate::permissions::grant::GrantScope;
+use crate::sandbox_policy::compile::deepest_accessible;
 use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::sandbox::overlay::WriteOverlay;
 
@@ -51,12 +51,7 @@ impl ReachablePaths {
         &self,
         path: &AbsPath,
     ) -> Option<&AccessiblePath> {
-        let reaches = |opening: &&AccessiblePath| match opening.scope {
-            GrantScope::Tree => path.is_within(&opening.path),
-            GrantScope::File => *path == opening.path,
-        };
-        let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
-        self.open.iter().filter(reaches).max_by_key(depth)
+        deepest_accessible(path, &self.open)
     }
 
     /// Returns what is mounted at `path`: the path itself, or the same name in the copy of its
@@ -64,18 +59,17 @@ impl ReachablePaths {
     pub(in crate::world::sandbox) fn source_for(&self, path: &AbsPath) -> AbsPath {
         let opening = self.accessible_path_for(path);
         let copy = opening.and_then(|opening| Some((opening, self.copies.get(&opening.path)?)));
-        let below =
+        let path_in_copy =
             copy.and_then(|(opening, copy)| Some(copy.join(path.below(&opening.path)?.as_path())));
-        below.unwrap_or_else(|| path.clone())
+        path_in_copy.unwrap_or_else(|| path.clone())
     }
 
     /// Returns whether `path` is hidden, directly or with its parent, and no deeper accessible path
     /// covers it.
     pub(in crate::world::sandbox) fn hides(&self, path: &AbsPath) -> bool {
         let opening = self.accessible_path_for(path);
-        let applies = |hidden: &&AbsPath| {
+        self.hidden.iter().any(|hidden| {
             path.is_within(hidden) && opening.is_none_or(|opening| hidden.is_within(&opening.path))
-        };
-        self.hidden.iter().any(|hidden| applies(&hidden))
+        })
     }
 }

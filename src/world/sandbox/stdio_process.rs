@@ -61,7 +61,7 @@ impl StdioProcess {
         sandbox: &Sandbox,
         policy: &SandboxPolicy,
         network: Option<Arc<NetworkProxy>>,
-        log: StderrFilter,
+        stderr_filter: StderrFilter,
     ) -> io::Result<(Self, StdioPipes)> {
         let (stdin, input) = pipe()?;
         let (output, stdout) = pipe()?;
@@ -84,7 +84,7 @@ impl StdioProcess {
             drop(network);
             exit_reason
         };
-        let process = Self::follow(errors, log, Box::new(run_to_end))?;
+        let process = Self::follow(errors, stderr_filter, Box::new(run_to_end))?;
         let pipes = StdioPipes {
             input: input.into(),
             output: output.into(),
@@ -96,21 +96,21 @@ impl StdioProcess {
     /// read end of its standard error.
     pub(in crate::world::sandbox) fn follow(
         errors: io::PipeReader,
-        log: StderrFilter,
+        stderr_filter: StderrFilter,
         run_to_end: ProgramFollower,
     ) -> io::Result<Self> {
         let kept_errors = Arc::new(Mutex::new(OutputRing::new(KEPT_BYTES_MAX)));
         let (exit_sender, exit_reason) = watch::channel(None);
         let interrupt = CommandInterrupt::new()?;
-        let following = StdioProcessWorker {
+        let worker = StdioProcessWorker {
             run_to_end,
             interrupt: interrupt.clone(),
             errors: Arc::clone(&kept_errors),
             exit_reason: exit_sender,
-            log,
+            stderr_filter,
         };
         let thread = thread::Builder::new().name("server".to_owned());
-        let thread = thread.spawn(move || following.run(errors))?;
+        let thread = thread.spawn(move || worker.run(errors))?;
         Ok(Self {
             interrupt,
             errors: kept_errors,
@@ -150,14 +150,14 @@ struct StdioProcessWorker {
     interrupt: CommandInterrupt,
     errors: Arc<Mutex<OutputRing>>,
     exit_reason: watch::Sender<Option<ExitReason>>,
-    log: StderrFilter,
+    stderr_filter: StderrFilter,
 }
 
 impl StdioProcessWorker {
     fn run(mut self, errors: io::PipeReader) {
         let mut on_output = |bytes: &[u8]| {
-            let logged_text = (self.log)(bytes);
-            lock(&self.errors).add(logged_text.as_bytes());
+            let reported_text = (self.stderr_filter)(bytes);
+            lock(&self.errors).add(reported_text.as_bytes());
         };
         let output = ProcessOutput::new(errors, &mut on_output);
         let exit_reason = (self.run_to_end)(output, &self.interrupt).unwrap_or_else(|error| {

@@ -25,7 +25,7 @@ const COPIED_BYTES: usize = 64 * 1024;
 pub struct StdioProxy {
     terminal: Option<PseudoTerminal>,
     /// Closed when the last thread that copies output ends.
-    copies: Receiver<Infallible>,
+    output_copies: Receiver<Infallible>,
     /// Stops the thread that copies input.
     interrupt: CommandInterrupt,
 }
@@ -57,7 +57,7 @@ impl StdioProxy {
             stream.map_or(Ok(()), reject_directory)?;
         }
         let interrupt = CommandInterrupt::new()?;
-        let (copy_guard, all_copied) = channel(1);
+        let (copy_guard, output_copies) = channel(1);
         let copier = StdioCopier {
             copy_guard,
             interrupt: interrupt.clone(),
@@ -67,11 +67,11 @@ impl StdioProxy {
         let shown_stream = [&stdout, &stderr].into_iter().find(|stream| isatty(stream));
         let terminal = shown_stream.map(|stream| copier.open_terminal(stream, is_interactive));
         let terminal = terminal.transpose()?;
-        let command_end = terminal.as_ref().map(|(_, end)| end);
+        let command_end = terminal.as_ref().map(|(_, command_end)| command_end);
         let stdin = match (stdin, &terminal) {
-            (Some(stdin), Some((terminal, end))) if is_interactive => {
+            (Some(stdin), Some((terminal, command_end))) if is_interactive => {
                 copier.copy_input(stdin, terminal.try_clone_handle()?)?;
-                Some(end.try_clone()?)
+                Some(command_end.try_clone()?)
             }
             (Some(stdin), _) => {
                 let (reader, writer) = pipe()?;
@@ -89,7 +89,7 @@ impl StdioProxy {
         };
         let proxy = Self {
             terminal: terminal.map(|(terminal, _)| terminal),
-            copies: all_copied,
+            output_copies,
             interrupt,
         };
         Ok((
@@ -114,7 +114,7 @@ impl StdioProxy {
     /// ended.
     pub async fn wait_for_output(&mut self) {
         self.interrupt.raise();
-        while self.copies.recv().await.is_some() {}
+        while self.output_copies.recv().await.is_some() {}
     }
 }
 
@@ -131,13 +131,13 @@ impl StdioCopier {
         user_stream: &OwnedFd,
         is_interactive: bool,
     ) -> io::Result<(PseudoTerminal, OwnedFd)> {
-        let (terminal, end) = if is_interactive {
+        let (terminal, command_end) = if is_interactive {
             PseudoTerminal::for_input(user_stream)?
         } else {
             PseudoTerminal::for_output(user_stream)?
         };
         self.copy_output(terminal.try_clone_handle()?, user_stream.try_clone()?)?;
-        Ok((terminal, end))
+        Ok((terminal, command_end))
     }
 
     /// Returns the command's replacement for a stream of the user's: its own terminal for a
@@ -213,10 +213,10 @@ enum StdioWakeup {
 
 fn wait(
     handle: BorrowedFd<'_>,
-    until: PollFlags,
+    events: PollFlags,
     interrupt: Option<&CommandInterrupt>,
 ) -> Result<StdioWakeup, Errno> {
-    let mut handles = vec![PollFd::from_borrowed_fd(handle, until)];
+    let mut handles = vec![PollFd::from_borrowed_fd(handle, events)];
     handles.extend(
         interrupt.map(|interrupt| PollFd::from_borrowed_fd(interrupt.as_fd(), PollFlags::IN)),
     );

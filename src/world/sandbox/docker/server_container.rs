@@ -197,7 +197,7 @@ impl ServerContainer {
     pub(in crate::world) fn start_program(
         self: Arc<Self>,
         program: ContainerProgram,
-        mut on_stderr: StderrFilter,
+        mut stderr_filter: StderrFilter,
     ) -> io::Result<(StdioProcess, StdioPipes)> {
         let container = &self.container;
         let running_command = container.register_command();
@@ -216,7 +216,7 @@ impl ServerContainer {
         drop(guard);
         let mut exec = start_result.map_err(|error| container.describe_failure(error))?;
         for note in &self.notes {
-            on_stderr(format!("massgen: {note}\n").as_bytes());
+            stderr_filter(format!("massgen: {note}\n").as_bytes());
         }
         let (stdin, input) = pipe()?;
         let (output, stdout) = pipe()?;
@@ -245,7 +245,7 @@ impl ServerContainer {
                 container.describe_failure(command_run.process_mut().take_failure(error))
             })
         };
-        let process = StdioProcess::follow(errors, on_stderr, Box::new(run_to_end))?;
+        let process = StdioProcess::follow(errors, stderr_filter, Box::new(run_to_end))?;
         let pipes = StdioPipes {
             input: input.into(),
             output: output.into(),

@@ -28,12 +28,12 @@ pub(super) struct TreeOverlay {
     files: Option<Vec<RealPath>>,
     layer: OverlayLayer,
     /// Path of the copy, if one is made.
-    copy_at: AbsPath,
+    copy_path: AbsPath,
     /// Directories inside it that do not belong to it.
-    separate: Vec<AbsPath>,
-    copied: Option<TreeCopy>,
-    /// Handle on the tree inside the mount namespace.
-    staged: Option<DirectoryHandle>,
+    separate_paths: Vec<AbsPath>,
+    copy: Option<TreeCopy>,
+    /// Handle on the overlaid tree inside the mount namespace.
+    mounted_tree: Option<DirectoryHandle>,
 }
 
 /// The copy that replaces a tree.
@@ -49,7 +49,7 @@ impl TreeOverlay {
         root: RealPath,
         files: Option<Vec<RealPath>>,
         directory: &AbsPath,
-        separate: &[AbsPath],
+        separate_paths: &[AbsPath],
     ) -> Result<Self> {
         let user_tree = DirectoryHandle::open(&root).map_err(|fault| open_error(&root, fault))?;
         dir::create_all(directory, DirectoryAudience::User)?;
@@ -61,19 +61,19 @@ impl TreeOverlay {
         for path in [&layer.upper, &layer.work] {
             dir::create_all(path, DirectoryAudience::User)?;
         }
-        let paths_inside = separate
+        let paths_inside = separate_paths
             .iter()
             .filter(|path| path.is_within(&layer.root))
             .filter(|path| **path != layer.root);
         Ok(Self {
             user_tree,
             files,
-            copy_at: directory.join("copy"),
-            separate: paths_inside.cloned().collect(),
+            copy_path: directory.join("copy"),
+            separate_paths: paths_inside.cloned().collect(),
             layer,
             root,
-            copied: None,
-            staged: None,
+            copy: None,
+            mounted_tree: None,
         })
     }
 
@@ -93,28 +93,28 @@ impl TreeOverlay {
         }
         let upper = DirectoryHandle::open_own(&self.layer.upper)
             .map_err(|fault| open_error(&self.root, fault))?;
-        let unmarked =
+        let no_attributes =
             || "the file system of `.massgen` does not support user extended attributes".to_owned();
-        Ok((!supports_marks(&upper)).then(unmarked))
+        Ok((!supports_marks(&upper)).then(no_attributes))
     }
 
     /// Replaces it by a copy, unless that was done already.
     pub(super) fn replace_with_copy(&mut self, why: impl Into<String>) -> Result<()> {
-        if self.copied.is_some() {
+        if self.copy.is_some() {
             return Ok(());
         }
         // A container that mounts an earlier copy still has this directory.
-        if let Ok(earlier_copy) = DirectoryHandle::open_own(&self.copy_at) {
+        if let Ok(earlier_copy) = DirectoryHandle::open_own(&self.copy_path) {
             clear::empty(&earlier_copy).map_err(|fault| open_error(&self.root, fault))?;
         }
         let replica = match &self.files {
-            None => TreeReplica::from_tree(&self.root, &self.copy_at, &self.separate)?,
+            None => TreeReplica::from_tree(&self.root, &self.copy_path, &self.separate_paths)?,
             Some(files) => {
                 let names: Vec<_> = files.iter().filter_map(RealPath::name).collect();
-                TreeReplica::from_files(&self.user_tree, &names, &self.copy_at)?
+                TreeReplica::from_files(&self.user_tree, &names, &self.copy_path)?
             }
         };
-        self.copied = Some(TreeCopy {
+        self.copy = Some(TreeCopy {
             replica,
             reason: why.into(),
         });
@@ -123,7 +123,7 @@ impl TreeOverlay {
 
     /// Returns why it is copied, if it is.
     pub(super) fn copy_reason(&self) -> Option<&str> {
-        self.copied.as_ref().map(|copied| copied.reason.as_str())
+        self.copy.as_ref().map(|copy| copy.reason.as_str())
     }
 
     /// Returns whether `path` belongs to it.
@@ -137,11 +137,11 @@ impl TreeOverlay {
     /// Returns its part of the request for the mount namespace. A copy of single files is not
     /// mounted: a process that has such a file open would keep seeing the original.
     pub(super) fn overlay_root(&self) -> Option<OverlayRoot> {
-        let source = match (&self.copied, &self.files) {
+        let source = match (&self.copy, &self.files) {
             (None, _) => OverlaySource::Layered(self.layer.clone()),
             (Some(_), None) => OverlaySource::Copied {
                 root: self.layer.root.clone(),
-                copy: self.copy_at.clone(),
+                copy: self.copy_path.clone(),
             },
             (Some(_), Some(_)) => return None,
         };
@@ -152,25 +152,25 @@ impl TreeOverlay {
     }
 
     /// Sets the handle on it inside the mount namespace.
-    pub(super) fn set_directory(&mut self, staged: DirectoryHandle) {
-        self.staged = Some(staged);
+    pub(super) fn set_directory(&mut self, mounted_tree: DirectoryHandle) {
+        self.mounted_tree = Some(mounted_tree);
     }
 
     /// Returns whether it can serve a grant of this scope. A copy of single files serves only
     /// files.
     pub(super) fn serves_scope(&self, scope: GrantScope) -> bool {
-        scope == GrantScope::File || self.copied.is_none() || self.files.is_none()
+        scope == GrantScope::File || self.copy.is_none() || self.files.is_none()
     }
 
     /// Returns whether commands see it at its path.
     pub(super) fn is_visible(&self) -> bool {
-        self.staged.is_some()
+        self.mounted_tree.is_some()
     }
 
     /// Returns a handle on the overlaid tree.
     pub(super) fn directory(&self) -> std::result::Result<&DirectoryHandle, FileSystemError> {
-        let copy = self.copied.as_ref().map(|copied| copied.replica.dir());
-        self.staged
+        let copy = self.copy.as_ref().map(|copy| copy.replica.dir());
+        self.mounted_tree
             .as_ref()
             .or(copy)
             .ok_or(FileSystemError::Missing)
@@ -178,22 +178,22 @@ impl TreeOverlay {
 
     /// Returns its path and that of its copy, if the whole tree is copied.
     pub(super) fn whole_tree_copy(&self) -> Option<(AbsPath, AbsPath)> {
-        let is_whole = self.copied.is_some() && self.files.is_none();
-        is_whole.then(|| (self.layer.root.clone(), self.copy_at.clone()))
+        let is_whole = self.copy.is_some() && self.files.is_none();
+        is_whole.then(|| (self.layer.root.clone(), self.copy_path.clone()))
     }
 
     /// Brings the upper layer of a copy up to date.
     pub(super) fn sync_layer(&self) -> Result<()> {
-        match &self.copied {
-            Some(copied) => copied.replica.write_layer(&self.layer.upper),
+        match &self.copy {
+            Some(copy) => copy.replica.write_layer(&self.layer.upper),
             None => Ok(()),
         }
     }
 
     /// Replaces the upper layer of a copy by one with the changes since the last time.
     pub(super) fn sync_next_layer(&self) -> Result<()> {
-        match &self.copied {
-            Some(copied) => copied.replica.write_next_layer(&self.layer.upper),
+        match &self.copy {
+            Some(copy) => copy.replica.write_next_layer(&self.layer.upper),
             None => Ok(()),
         }
     }
@@ -208,7 +208,7 @@ impl TreeOverlay {
         OverlaidTree {
             root: &self.root,
             upper: &self.layer.upper,
-            kind: match self.copied {
+            kind: match self.copy {
                 Some(_) => OverlayMethod::Copy,
                 None => OverlayMethod::Overlay,
             },

@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 64;
 const HOSTS_COUNTED_MAX: usize = 64;
 
 /// Timeout for a client's request.
-const ASKING_TIME_MAX: Duration = Duration::from_secs(10);
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Name under which requests without a host are counted, and those to hosts beyond the limit.
 const OTHERS: &str = "(others)";
@@ -96,7 +96,7 @@ impl Drop for NetworkProxy {
         self.0.stop.raise();
         for socket in self.0.lock_connections().values().flatten() {
             // Errors are ignored: the socket may be closed already.
-            let _closed = socket.shutdown(Shutdown::Both);
+            let _shutdown_result = socket.shutdown(Shutdown::Both);
         }
     }
 }
@@ -121,7 +121,7 @@ impl NetworkProxyInner {
             let state = Arc::clone(self);
             let thread = thread::Builder::new().name("proxied".to_owned());
             // If no thread can be started, the connection is closed.
-            let _started = thread.spawn(move || state.serve_connection(number, &client));
+            let _spawn_result = thread.spawn(move || state.serve_connection(number, &client));
         }
     }
 
@@ -137,9 +137,9 @@ impl NetworkProxyInner {
         if !self.register_socket(number, client)? {
             return refuse(client, "503 Service Unavailable", "too many connections");
         }
-        client.set_read_timeout(Some(ASKING_TIME_MAX))?;
-        client.set_write_timeout(Some(ASKING_TIME_MAX))?;
-        let Some((head, rest)) = request::read_head(client, ASKING_TIME_MAX)? else {
+        client.set_read_timeout(Some(REQUEST_TIME_MAX))?;
+        client.set_write_timeout(Some(REQUEST_TIME_MAX))?;
+        let Some((head, rest)) = request::read_head(client, REQUEST_TIME_MAX)? else {
             return refuse(client, "431 Request Header Fields Too Large", "too long");
         };
         let ProxyRequest { host, port, mode } = match request::parse_head(&head) {

@@ -12,20 +12,20 @@ use crate::permissions::domains::HostName;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// Size of a chunk that is read, in bytes.
-const BLOCK_BYTES: usize = 4 * 1024;
+const CHUNK_BYTES: usize = 4 * 1024;
 
 /// Default port of a request.
 const HTTP_PORT: u16 = 80;
 
 /// Why a request is refused whose first line is not what the standard allows.
-const ODD_REQUEST: &str = "the request holds characters that it may not hold";
+const INVALID_REQUEST: &str = "the request holds characters that it may not hold";
 
 /// End of the head of a request.
 const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 
 /// Headers that are not forwarded: those between client and proxy, and `Host`, which the proxy
 /// sets.
-const NOT_FORWARDED: &[&str] = &[
+const UNFORWARDED_HEADERS: &[&str] = &[
     "connection",
     "host",
     "keep-alive",
@@ -62,13 +62,13 @@ pub(super) fn read_head(
 ) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let start_time = Instant::now();
     let mut head = Vec::new();
-    let mut block = [0; BLOCK_BYTES];
+    let mut chunk = [0; CHUNK_BYTES];
     loop {
-        let length = client.read(&mut block)?;
+        let length = client.read(&mut chunk)?;
         if length == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        head.extend_from_slice(block.get(..length).unwrap_or_default());
+        head.extend_from_slice(chunk.get(..length).unwrap_or_default());
         let end = head
             .windows(END_OF_HEAD.len())
             .position(|window| window == END_OF_HEAD);
@@ -101,7 +101,7 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
         return Err("expected METHOD TARGET HTTP/1.1");
     };
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ODD_REQUEST);
+        return Err(INVALID_REQUEST);
     }
     if method == "CONNECT" {
         let (host, port) = target.rsplit_once(':').ok_or("expected HOST:PORT")?;
@@ -132,7 +132,7 @@ pub(super) fn parse_head(head: &[u8]) -> Result<ProxyRequest, &'static str> {
     let mut head = format!("{method} {slash}{path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
     for header in &*request.headers {
         let is_named = |name: &&str| header.name.eq_ignore_ascii_case(name);
-        if !NOT_FORWARDED.iter().any(is_named) {
+        if !UNFORWARDED_HEADERS.iter().any(is_named) {
             head.extend_from_slice(header.name.as_bytes());
             head.extend_from_slice(b": ");
             head.extend_from_slice(header.value);
@@ -153,7 +153,7 @@ fn describe_syntax_error(error: httparse::Error) -> &'static str {
         httparse::Error::NewLine
         | httparse::Error::Status
         | httparse::Error::Token
-        | httparse::Error::TooManyHeaders => ODD_REQUEST,
+        | httparse::Error::TooManyHeaders => INVALID_REQUEST,
     }
 }
 
@@ -162,8 +162,11 @@ fn parse_host(host: &str) -> Result<HostName, &'static str> {
 }
 
 fn parse_port(port: &str) -> Result<u16, &'static str> {
-    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-    let number = port.parse().ok().filter(|number| digits && *number > 0);
+    let has_only_digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let number = port
+        .parse()
+        .ok()
+        .filter(|number| has_only_digits && *number > 0);
     number.ok_or("expected the number of a port")
 }
 

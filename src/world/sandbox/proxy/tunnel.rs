@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const IDLE_TIME_MAX: Duration = Duration::from_mins(5);
 
 /// Size of a chunk that is copied, in bytes.
-const BLOCK_BYTES: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// The two ends of a tunnel.
 #[derive(Clone, Copy, Debug)]
@@ -47,17 +47,17 @@ fn copy_one_way(
     to: &TcpStream,
     last_activity: &Mutex<Instant>,
 ) -> io::Result<()> {
-    let carried = copy_bytes(from, to, last_activity);
-    let shutdown = match carried {
+    let copy_result = copy_bytes(from, to, last_activity);
+    let shutdown = match copy_result {
         Ok(()) => Shutdown::Write,
         Err(_) => Shutdown::Both,
     };
     // Errors are ignored: an end that is gone needs no shutdown.
     let _result = to.shutdown(shutdown);
-    if carried.is_err() {
+    if copy_result.is_err() {
         let _result = from.shutdown(shutdown);
     }
-    carried
+    copy_result
 }
 
 fn copy_bytes(
@@ -65,9 +65,9 @@ fn copy_bytes(
     mut to: &TcpStream,
     last_activity: &Mutex<Instant>,
 ) -> io::Result<()> {
-    let mut block = [0; BLOCK_BYTES];
+    let mut chunk = [0; CHUNK_BYTES];
     loop {
-        let length = match from.read(&mut block) {
+        let length = match from.read(&mut chunk) {
             Ok(0) => return Ok(()),
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -80,7 +80,7 @@ fn copy_bytes(
             }
             Err(error) => return Err(error),
         };
-        to.write_all(block.get(..length).unwrap_or_default())?;
+        to.write_all(chunk.get(..length).unwrap_or_default())?;
         *last_activity.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }

@@ -20,13 +20,13 @@ pub(super) fn to_readable_text(bytes: &[u8]) -> String {
 
 /// Returns the length of `bytes` without an incomplete character at the end.
 pub(super) fn complete_characters_len(bytes: &[u8]) -> usize {
-    let examined = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
-    for back in 1..=examined {
-        let at = bytes.len().saturating_sub(back);
-        let Some(byte) = bytes.get(at) else { break };
+    let checked_bytes = bytes.len().min(CHARACTER_BYTES_MAX.saturating_sub(1));
+    for distance in 1..=checked_bytes {
+        let index = bytes.len().saturating_sub(distance);
+        let Some(byte) = bytes.get(index) else { break };
         if !is_continuation(*byte) {
-            return if character_len(*byte) > back {
-                at
+            return if character_len(*byte) > distance {
+                index
             } else {
                 bytes.len()
             };

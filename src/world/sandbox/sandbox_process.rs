@@ -21,10 +21,9 @@ use crate::world::sys::launch::spawner::{HelperSpawner, ReapableProcess};
 use crate::world::sys::restricted_search::RestrictedFilesSearch;
 
 /// Note about a command that exceeded its memory limit.
-const KILLED_FOR_MEMORY: &str =
-    "it exceeded its memory limit: the kernel killed one of its processes";
+const MEMORY_NOTE: &str = "it exceeded its memory limit: the kernel killed one of its processes";
 /// Note about a command that ended before the processes that it had started.
-const OTHERS_ENDED: &str = "processes that it left running were killed: start a server and its \
+const LEFT_PROCESSES_NOTE: &str = "processes that it left running were killed: start a server and its \
     client in the same command";
 
 /// A process in a sandbox.
@@ -36,9 +35,9 @@ pub(in crate::world) struct SandboxProcess {
     progress: ProcessProgress,
     exit_reason: Option<ExitReason>,
     /// Whether processes that it had started were still running when it ended.
-    has_left_others: bool,
+    has_left_processes: bool,
     /// Whether it and everything that it had started are gone. The sandbox helper may still exist.
-    is_all_gone: bool,
+    are_all_gone: bool,
     /// Enforces the limits of the process; what is left in it is killed on drop.
     group: CommandCgroup,
     /// Keeps the thread alive that started the process: the kernel kills the process when it ends.
@@ -57,18 +56,18 @@ enum ProcessProgress {
 }
 
 impl SandboxProcess {
-    /// Starts a process. Whether its sandbox can be built is not known yet. What `restricted` finds
-    /// is hidden from it at the levels that hide anything.
+    /// Starts a process. Whether its sandbox can be built is not known yet. What
+    /// `restricted_search` finds is hidden from it at the levels that hide anything.
     pub(super) fn start(
         spawner: &HelperSpawner,
         policy: &SandboxPolicy,
-        restricted: Option<&RestrictedFilesSearch>,
+        restricted_search: Option<&RestrictedFilesSearch>,
         streams: ProcessStreams,
         group: CommandCgroup,
     ) -> io::Result<CommandRun<Self>> {
-        let (control, theirs) = HelperSocket::pair()?;
-        let ends = HelperStreams {
-            stdin: theirs,
+        let (control, helper_end) = HelperSocket::pair()?;
+        let helper_streams = HelperStreams {
+            stdin: helper_end,
             stdout: streams.stdout,
             stderr: streams.stderr,
             cgroup_handles: group.join_handles()?,
@@ -76,12 +75,12 @@ impl SandboxProcess {
         let start_time = Instant::now();
         // From here on the process is killed on drop if anything fails.
         let mut command_run = CommandRun::new(Self {
-            process: spawner.start(ends)?,
+            process: spawner.start(helper_streams)?,
             control: Some(control),
             progress: ProcessProgress::Building,
             exit_reason: None,
-            has_left_others: false,
-            is_all_gone: false,
+            has_left_processes: false,
+            are_all_gone: false,
             group,
             spawner: spawner.clone(),
         });
@@ -89,7 +88,7 @@ impl SandboxProcess {
         if let Some(control) = &command_run.process_mut().control {
             let order = HelperOrder {
                 policy: Cow::Borrowed(policy),
-                restricted: restricted.map(|search| Cow::Borrowed(search.wait())),
+                restricted: restricted_search.map(|search| Cow::Borrowed(search.wait())),
             };
             control.send_order(&order, input, start_time + Self::START_TIME_MAX)?;
         }
@@ -114,10 +113,10 @@ impl SandboxProcess {
                     self.set_exit_reason(ExitReason::Refused { step, why });
                 }
                 HelperMessage::Report(HelperReport::LeftBehind) => {
-                    self.has_left_others = self.progress == ProcessProgress::Started;
+                    self.has_left_processes = self.progress == ProcessProgress::Started;
                 }
                 HelperMessage::Report(HelperReport::Ended { code, signal }) => {
-                    self.is_all_gone = true;
+                    self.are_all_gone = true;
                     self.set_exit_reason(exit_reason(code, signal));
                 }
                 HelperMessage::Report(HelperReport::Listening | HelperReport::Started) => {}
@@ -180,7 +179,7 @@ impl ExecProcess for SandboxProcess {
     }
 
     fn is_gone(&self) -> bool {
-        self.is_all_gone || self.process.has_ended()
+        self.are_all_gone || self.process.has_ended()
     }
 
     fn terminate(&mut self) {
@@ -198,9 +197,9 @@ impl ExecProcess for SandboxProcess {
     }
 
     fn notes(&self) -> Vec<String> {
-        let for_memory = (self.group.oom_kills() > 0).then_some(KILLED_FOR_MEMORY);
-        let others = self.has_left_others.then_some(OTHERS_ENDED);
-        let notes = for_memory.into_iter().chain(others);
+        let memory_note = (self.group.oom_kills() > 0).then_some(MEMORY_NOTE);
+        let left_processes_note = self.has_left_processes.then_some(LEFT_PROCESSES_NOTE);
+        let notes = memory_note.into_iter().chain(left_processes_note);
         notes.map(str::to_owned).collect()
     }
 }
