@@ -129,9 +129,9 @@ mod tests {
         let (tree, upper) = (open_dir("tree"), open_dir("upper"));
         make_parents_over(&tree, &upper, &RelPath::new("dir/new/file").unwrap()).unwrap();
         let entry = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
-        assert!(matches!(entry("dir/new"), UpperEntry::Made(_)));
+        assert!(matches!(entry("dir/new"), UpperEntry::NewDirectory(_)));
         if supports_marks(&upper) {
-            assert!(matches!(entry("dir"), UpperEntry::Merged(_)));
+            assert!(matches!(entry("dir"), UpperEntry::MergedDirectory(_)));
             let meta = fs::metadata(at.join("upper/dir")).unwrap();
             assert_eq!(meta.permissions().mode() & 0o7777, 0o750);
         }

@@ -164,7 +164,7 @@ type PlanningResult = std::result::Result<(), EntryRejection>;
 impl LayerPlanner<'_> {
     fn read(mut self) -> Result<()> {
         let listing = self.list_layer();
-        if let Some(limit) = listing.cut {
+        if let Some(limit) = listing.reached_limit {
             let path = self.real.to_abs();
             return Err(delivery_error(
                 "plan the delivery to",
@@ -179,7 +179,7 @@ impl LayerPlanner<'_> {
                 format!("its layer cannot be read: {fault}"),
             );
         }
-        for entry in &listing.found {
+        for entry in &listing.entries {
             let parent = entry.rel.parent().unwrap_or_default();
             if self.closed.contains(&parent) {
                 self.closed.insert(entry.rel.clone());
@@ -202,11 +202,11 @@ impl LayerPlanner<'_> {
         TreeListing::list(&upper, &mut |entry: &ListedEntry| {
             let is_left_out = self.left_out.contains(&entry.rel);
             if is_left_out && entry.kind == FileKind::Directory {
-                return EntrySelection::Not;
+                return EntrySelection::Excluded;
             }
             if let Some(reason) = self.forbidden_reason(&entry.rel) {
                 self.record_refusal(&entry.rel, RefusalSource::Rule, reason);
-                return EntrySelection::Not;
+                return EntrySelection::Excluded;
             }
             if entry.kind == FileKind::Directory {
                 // If this fails, the listing reports the directory as unreadable.
@@ -266,10 +266,10 @@ impl LayerPlanner<'_> {
             .is_some_and(|parent| self.hiding.contains(&parent));
         match read_upper_entry(&self.upper, rel)? {
             UpperEntry::Removed => self.remove(rel),
-            UpperEntry::Merged(meta) => self.merge_dir(rel, &meta),
-            UpperEntry::Made(meta) if hides_parent => self.replace_dir(rel, &meta),
-            UpperEntry::Made(meta) => self.make_dir(rel, &meta),
-            UpperEntry::Replaced(meta) => self.replace_dir(rel, &meta),
+            UpperEntry::MergedDirectory(meta) => self.merge_dir(rel, &meta),
+            UpperEntry::NewDirectory(meta) if hides_parent => self.replace_dir(rel, &meta),
+            UpperEntry::NewDirectory(meta) => self.make_dir(rel, &meta),
+            UpperEntry::OpaqueDirectory(meta) => self.replace_dir(rel, &meta),
             UpperEntry::File(meta) => self.put_file(rel, &meta),
             UpperEntry::Link => {
                 let target = self.upper.link_target(rel)?;
@@ -513,14 +513,14 @@ impl LayerPlanner<'_> {
         }
         let start = self.tree.dir(rel)?;
         let listing = TreeListing::list(&start, &mut |_: &ListedEntry| EntrySelection::Deep);
-        if let Some(limit) = listing.cut {
+        if let Some(limit) = listing.reached_limit {
             return Err(EntryRejection::Fault(FileSystemError::Limit(limit)));
         }
         if let Some((_, fault)) = listing.unreadable.first() {
             return Err(EntryRejection::Fault(*fault));
         }
         let rels_below: Vec<RelPath> = listing
-            .found
+            .entries
             .iter()
             .map(|found| rel.join(&found.rel))
             .collect();

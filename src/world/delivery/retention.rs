@@ -57,7 +57,7 @@ fn size(path: &AbsPath) -> Result<u64> {
         DirectoryHandle::open_own(path).map_err(|fault| delivery_error("open", path, fault))?;
     let listing = TreeListing::list(&dir, &mut |_: &ListedEntry| EntrySelection::Deep);
     let sizes = listing
-        .found
+        .entries
         .iter()
         .filter_map(|found| dir.meta(&found.rel).ok());
     Ok(sizes.map(|meta| meta.allocated_bytes).sum())

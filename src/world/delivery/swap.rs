@@ -189,7 +189,7 @@ fn may_remove(
     let rel = RelPath::default()
         .child(name)
         .ok_or(FileSystemError::Missing)?;
-    Ok(dir.dir(&rel)?.some_entries(1)?.is_empty())
+    Ok(dir.dir(&rel)?.entries_up_to(1)?.is_empty())
 }
 
 /// A path and its slot.

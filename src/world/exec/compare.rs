@@ -139,10 +139,10 @@ pub(super) fn compare_directories(
 fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileKind>, ToolError> {
     let listing = list_readable(gate, path, &mut |_| EntrySelection::Deep)
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
-    if let Some(limit) = listing.cut {
+    if let Some(limit) = listing.reached_limit {
         return Err(ToolError::failed_at(gate, "compare", path, limit));
     }
-    let entries = listing.found.into_iter();
+    let entries = listing.entries.into_iter();
     Ok(entries.map(|entry| (entry.rel, entry.kind)).collect())
 }
 

@@ -139,18 +139,18 @@ pub(super) fn copy_tree(
             entry.kind == FileKind::Directory || selection.matches(&entry.rel)
         };
         if !selection.is_none_or(is_selected) {
-            return EntrySelection::Not;
+            return EntrySelection::Excluded;
         }
         match gate.check_access(destination.join(&entry.rel).real(), Permission::Write) {
             Ok(_) => EntrySelection::Deep,
             Err(refusal) => {
                 transfer.record_skip(destination, &entry.rel, refusal.reason);
-                EntrySelection::Not
+                EntrySelection::Excluded
             }
         }
     })
     .map_err(|fault| ToolError::failed_at(gate, "copy", source, fault))?;
-    if let Some(limit) = listing.cut {
+    if let Some(limit) = listing.reached_limit {
         return Err(ToolError::failed_at(gate, "copy", source, limit));
     }
     for (rel, fault) in listing.unreadable {
@@ -160,7 +160,7 @@ pub(super) fn copy_tree(
         make_dir(gate, destination)?;
     }
     let mut bytes_left = COPY_BYTES_MAX;
-    for entry in listing.found {
+    for entry in listing.entries {
         if entry.kind != FileKind::Directory || selection.is_none() {
             transfer.copy_name(route, entry, &mut bytes_left);
         }

@@ -65,15 +65,15 @@ pub(super) fn delete_files_batch(
     let listing = list_entries(gate, path, &mut |entry| {
         let is_meant = entry.kind == FileKind::Directory || compiled_selection.matches(&entry.rel);
         if !is_meant {
-            EntrySelection::Not
+            EntrySelection::Excluded
         } else if gate.allows(path.join(&entry.rel).real(), Permission::Write) {
             EntrySelection::Deep
         } else {
             skipped.push(entry.rel.clone());
-            EntrySelection::Not
+            EntrySelection::Excluded
         }
     })?;
-    let mut deletes = pending_deletes(path, listing.found);
+    let mut deletes = pending_deletes(path, listing.entries);
     let mut unread = Vec::new();
     deletes.retain(|name| {
         let block = name.write_block(gate, path, WriteIntent::Delete);
@@ -160,7 +160,7 @@ pub(super) fn plan_removal(
         let why = "it holds names that you may not change";
         return Err(denied_error(gate, path.real(), why, &closed_rels));
     }
-    let deletes = pending_deletes(path, listing.found);
+    let deletes = pending_deletes(path, listing.entries);
     // If a file has several hard links, only one of them is removed, so that does not block.
     for why in [
         WriteBlock::Conflict,
@@ -243,7 +243,7 @@ fn list_entries(
         .dir(&path.below())
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let listing = TreeListing::list(&start, keep);
-    match listing.cut {
+    match listing.reached_limit {
         Some(limit) => Err(ToolError::failed_at(gate, "delete", path, limit)),
         None => Ok(listing),
     }

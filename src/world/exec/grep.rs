@@ -50,7 +50,7 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
         FileKind::Directory => {
             let listing =
                 list_readable(gate, path, &mut |_| EntrySelection::Deep).map_err(tool_error)?;
-            let entries = listing.found.iter();
+            let entries = listing.entries.iter();
             let selected_files = entries
                 .filter(|entry| entry.kind == FileKind::File && selection.matches(&entry.rel));
             (

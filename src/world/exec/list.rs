@@ -24,7 +24,7 @@ pub(super) fn list_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
     let listing =
         list_readable(gate, path, &mut |_| EntrySelection::Shallow).map_err(tool_error)?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
-    for entry in &listing.found {
+    for entry in &listing.entries {
         let name = display_name(entry.rel.as_path().as_os_str(), ".");
         lines.push(&format!("[{}] {name}", entry.kind.label().to_uppercase()));
     }
@@ -51,7 +51,7 @@ pub(super) fn search_files(
         .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for entry in listing
-        .found
+        .entries
         .iter()
         .filter(|found| wanted_globs.match_name(&found.rel))
     {
@@ -67,7 +67,7 @@ pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String
     let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded_globs, found))
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
-    let mut entries = listing.found.iter().peekable();
+    let mut entries = listing.entries.iter().peekable();
     let mut shown_entries = 0;
     let tree = Value::Array(children(
         &mut entries,
@@ -76,7 +76,7 @@ pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String
         &mut shown_entries,
     ));
     let mut text = format!("{tree}\n");
-    let left_out = listing.found.len() - shown_entries;
+    let left_out = listing.entries.len() - shown_entries;
     if left_out > 0 {
         let cut_note = note(format_args!(
             "cut: {left_out} more; ask for a directory below, or use excludePatterns"
@@ -97,7 +97,7 @@ pub(super) fn list_readable(
         if gate.allows(&path.real().join(&entry.rel), Permission::Read) {
             keep(entry)
         } else {
-            EntrySelection::Not
+            EntrySelection::Excluded
         }
     });
     match listing.unreadable.iter().position(|(rel, _)| rel.is_root()) {
@@ -109,7 +109,7 @@ pub(super) fn list_readable(
 /// Returns one line for each thing that the walk could not see.
 pub(super) fn limit_notes(listing: &TreeListing) -> String {
     let mut text = String::new();
-    if let Some(limit) = listing.cut {
+    if let Some(limit) = listing.reached_limit {
         let cut_note = note(format_args!("cut: {limit}; ask for a directory below"));
         let _written = writeln!(text, "{cut_note}");
     }
@@ -126,7 +126,7 @@ pub(super) fn limit_notes(listing: &TreeListing) -> String {
 
 fn keep_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
     if excluded_globs.match_name(&entry.rel) {
-        EntrySelection::Not
+        EntrySelection::Excluded
     } else {
         EntrySelection::Deep
     }

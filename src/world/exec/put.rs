@@ -160,11 +160,11 @@ fn stage_file<'d>(
         staged_file.copy_ownership(old_meta)?;
     }
     match (source, replaced) {
-        (FileSource::File(_, meta), None) => staged_file.set_mode(meta.permission_bits())?,
+        (FileSource::File(_, meta), None) => staged_file.set_mode(meta.bits_for_copy())?,
         (FileSource::Bytes(_), _) | (FileSource::File(..), Some(_)) => {}
         (FileSource::Layer(_, meta), _) => {
-            let bits = meta.permission_bits();
-            if replaced.is_none_or(|old_meta| old_meta.permission_bits() != bits) {
+            let bits = meta.bits_for_copy();
+            if replaced.is_none_or(|old_meta| old_meta.bits_for_copy() != bits) {
                 staged_file.set_mode(bits)?;
             }
             staged_file.set_modified(meta.version.modified_ns)?;

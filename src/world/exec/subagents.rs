@@ -232,7 +232,7 @@ fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &Subagen
 /// Returns the files below `dir` that the parent may read.
 fn files(gate: &Gate, dir: &ResolvedPath) -> Value {
     let listing = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
-    let entries = listing.map(|listing| listing.found).unwrap_or_default();
+    let entries = listing.map(|listing| listing.entries).unwrap_or_default();
     let files = entries.iter().filter(|entry| {
         let path = dir.real().join(&entry.rel);
         entry.kind != FileKind::Directory && gate.allows(&path, Permission::Read)

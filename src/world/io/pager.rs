@@ -37,7 +37,7 @@ impl PagerProcess {
         }
         let arguments = ["-c", &format!("exec {pager}")];
         let start_result =
-            process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::Fed);
+            process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::InputPipe);
         let mut child = start_result.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))

@@ -45,7 +45,7 @@ fn secrets_below(root: &RealPath) -> Vec<RealPath> {
         select_entry(entry, names)
     });
     listing
-        .found
+        .entries
         .iter()
         .map(|found| root.join(&found.rel))
         .collect()
@@ -56,13 +56,13 @@ fn select_entry(found: &ListedEntry, names: usize) -> EntrySelection {
     if found.kind == FileKind::Directory {
         let pruned = names > NAMES_MAX || name == ".git" || is_generated(&found.rel);
         if pruned {
-            EntrySelection::Not
+            EntrySelection::Excluded
         } else {
             EntrySelection::Deep
         }
     } else if found.kind == FileKind::File && looks_secret(name) {
         EntrySelection::Shallow
     } else {
-        EntrySelection::Not
+        EntrySelection::Excluded
     }
 }

@@ -32,7 +32,7 @@ impl WebBrowser {
             &opener,
             &[url.as_str()],
             &of_user,
-            UserProgramStreams::Silent,
+            UserProgramStreams::NullDevice,
         );
         start_result.ok().map(Self)
     }

@@ -56,10 +56,10 @@ pub(crate) fn replace_link(
 ) -> Result<(), FileSystemError> {
     let temporary = temporary_name();
     dir.symlink(&temporary, target)?;
-    let ours = version(dir, &temporary)?;
+    let temporary_version = version(dir, &temporary)?;
     let result = replace_if_unchanged(dir, &temporary, dir, name, expected);
     if result.is_err() {
-        remove_if_unchanged(dir, dir, &temporary, &ours)?;
+        remove_if_unchanged(dir, dir, &temporary, &temporary_version)?;
     }
     result
 }
@@ -85,7 +85,7 @@ pub(crate) fn remove_if_unchanged(
         return staging_dir.unlink(&temporary);
     }
     // If another process has created the name again meanwhile, both files stay.
-    let _put_back = staging_dir.rename_new(&temporary, dir, name);
+    let _rename_result = staging_dir.rename_new(&temporary, dir, name);
     Err(FileSystemError::Changed)
 }
 

@@ -9,8 +9,8 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::world::sys::file_system_error::FileSystemError;
 
-/// The buffer size for copying where the kernel cannot copy by itself.
-const BLOCK_BYTES: usize = 64 * 1024;
+/// The buffer size for copying where the kernel cannot copy by itself, in bytes.
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// A regular file that was opened for reading.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ impl Seek for FileContent {
 /// Copies the first `size_bytes` of `from` into the empty file `to`.
 pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(), FileSystemError> {
     let from = &from.0;
-    let mut at = 0;
-    while at < size_bytes {
-        let Some((start, end)) = data_after(from, at, size_bytes)? else {
+    let mut offset = 0;
+    while offset < size_bytes {
+        let Some((start, end)) = data_after(from, offset, size_bytes)? else {
             break;
         };
         copy_range(from, to, start, end)?;
-        at = end;
+        offset = end;
     }
     Ok(ftruncate(to, size_bytes)?)
 }
@@ -52,13 +52,13 @@ pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(),
 /// holes.
 fn data_after(
     file: &File,
-    at: u64,
+    offset: u64,
     size_bytes: u64,
 ) -> Result<Option<(u64, u64)>, FileSystemError> {
-    let start = match seek(file, fs::SeekFrom::Data(at)) {
+    let start = match seek(file, fs::SeekFrom::Data(offset)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((at, size_bytes))),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, size_bytes))),
         Err(errno) => return Err(errno.into()),
     };
     let end = seek(file, fs::SeekFrom::Hole(start))?.min(size_bytes);
@@ -88,13 +88,13 @@ fn copy_with_buffer(
     mut start: u64,
     end: u64,
 ) -> Result<(), FileSystemError> {
-    let mut block = vec![0; BLOCK_BYTES];
+    let mut buffer = vec![0; BUFFER_BYTES];
     while start < end {
-        let block_length = usize::try_from(end - start)
-            .map_or(BLOCK_BYTES, |bytes_left| bytes_left.min(BLOCK_BYTES));
-        let block = block.get_mut(..block_length).unwrap_or_default();
-        let bytes_read = pread(from, &mut *block, start)?;
-        let mut unwritten = block.get(..bytes_read).unwrap_or_default();
+        let chunk_length = usize::try_from(end - start)
+            .map_or(BUFFER_BYTES, |bytes_left| bytes_left.min(BUFFER_BYTES));
+        let chunk = buffer.get_mut(..chunk_length).unwrap_or_default();
+        let bytes_read = pread(from, &mut *chunk, start)?;
+        let mut unwritten = chunk.get(..bytes_read).unwrap_or_default();
         if unwritten.is_empty() {
             return Ok(());
         }

@@ -21,7 +21,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 
 /// How often an `openat2` is retried when a concurrent rename disturbed it (openat2(2), EAGAIN).
-const AGAIN_MAX: usize = 16;
+pub(crate) const AGAIN_MAX: usize = 16;
 
 /// The most entries that one directory may have.
 const DIR_ENTRIES_MAX: usize = 200_000;
@@ -91,18 +91,18 @@ impl DirectoryHandle {
             Err(FileSystemError::Missing) => {}
             result => return result,
         }
-        let mut at = self.try_clone()?;
+        let mut dir = self.try_clone()?;
         for name in rel.names() {
             let Some(rel) = RelPath::default().child(name) else {
                 return Err(FileSystemError::Missing);
             };
-            match mkdirat(&at.0, name, Mode::from_raw_mode(0o777)) {
+            match mkdirat(&dir.0, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
             }
-            at = at.dir(&rel)?;
+            dir = dir.dir(&rel)?;
         }
-        Ok(at)
+        Ok(dir)
     }
 
     /// Opens the directory that holds `rel`, and returns it with the last name of `rel`.
@@ -167,7 +167,7 @@ impl DirectoryHandle {
 
     /// Returns all entries of the directory, sorted by name.
     pub(crate) fn entries(&self) -> Result<Vec<DirectoryEntry>, FileSystemError> {
-        let mut entries = self.some_entries(DIR_ENTRIES_MAX.saturating_add(1))?;
+        let mut entries = self.entries_up_to(DIR_ENTRIES_MAX.saturating_add(1))?;
         if entries.len() > DIR_ENTRIES_MAX {
             return Err(FileSystemError::Limit(
                 "the directory has more than 200000 entries",
@@ -177,8 +177,8 @@ impl DirectoryHandle {
         Ok(entries)
     }
 
-    /// Returns up to `names_max` entries of the directory, in no order.
-    pub(crate) fn some_entries(
+    /// Returns up to `names_max` entries of the directory, in no particular order.
+    pub(crate) fn entries_up_to(
         &self,
         names_max: usize,
     ) -> Result<Vec<DirectoryEntry>, FileSystemError> {
@@ -192,7 +192,7 @@ impl DirectoryHandle {
         Ok(entries)
     }
 
-    /// Iterates over all entries of the directory, in no order.
+    /// Iterates over all entries of the directory, in no particular order.
     pub(crate) fn listing(
         &self,
     ) -> Result<impl Iterator<Item = Result<DirectoryEntry, FileSystemError>>, FileSystemError>
@@ -223,7 +223,7 @@ impl DirectoryHandle {
                 Err(FileSystemError::Missing) => Ok(FileKind::Device),
                 Err(fault) => Err(fault),
             },
-            (listed, _) => Ok(listed),
+            (listed_kind, _) => Ok(listed_kind),
         }
     }
 
@@ -241,7 +241,7 @@ impl DirectoryHandle {
         let new_directory = self.dir(&rel)?;
         Ok(chmod(
             proc_path(&new_directory),
-            like.permission_bits() | Mode::RWXU,
+            like.bits_for_copy() | Mode::RWXU,
         )?)
     }
 
@@ -344,7 +344,7 @@ impl DirectoryHandle {
         Ok(linkat(CWD, proc_path(file), &self.0, name, flags)?)
     }
 
-    /// Returns when everything written to the file system of this directory is on the disk.
+    /// Waits until everything written to the file system of this directory is on the disk.
     pub(crate) fn sync_file_system(&self) -> Result<(), FileSystemError> {
         let handle = self.open_beneath(&RelPath::default(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(syncfs(handle)?)

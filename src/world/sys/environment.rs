@@ -40,11 +40,11 @@ impl ProcessEnvironment {
         Self(variables.into_iter().map(to_owned_pair).collect())
     }
 
-    /// Keeps the listed variables of `process`, massgen's own environment; a listed name that ends
+    /// Keeps the listed variables of `own_env`, massgen's own environment; a listed name that ends
     /// in `*` matches every variable with that prefix.
-    pub(crate) fn inherit_listed(process: &BTreeMap<String, String>, names: &[&str]) -> Self {
-        let is_listed = |name: &str| names.iter().any(|listed| matches(listed, name));
-        let inherited = process.iter().filter(|(name, _)| is_listed(name));
+    pub(crate) fn inherit_listed(own_env: &BTreeMap<String, String>, names: &[&str]) -> Self {
+        let is_listed = |name: &str| names.iter().any(|listed| is_match(listed, name));
+        let inherited = own_env.iter().filter(|(name, _)| is_listed(name));
         Self(
             inherited
                 .map(|(name, value)| (name.clone(), value.clone()))
@@ -52,24 +52,33 @@ impl ProcessEnvironment {
         )
     }
 
-    /// Keeps the variables of `process` that a program which logs in elsewhere needs, and those in
-    /// `more`, and sets `PATH`.
-    pub(crate) fn inherit_for_login(process: &BTreeMap<String, String>, more: &[&str]) -> Self {
-        let env = Self::inherit_listed(process, &[LOGIN_VARIABLES, more].concat());
+    /// Keeps the variables of `own_env` that a program which logs in elsewhere needs, and those in
+    /// `extra_names`, and sets `PATH`.
+    pub(crate) fn inherit_for_login(
+        own_env: &BTreeMap<String, String>,
+        extra_names: &[&str],
+    ) -> Self {
+        let env = Self::inherit_listed(own_env, &[LOGIN_VARIABLES, extra_names].concat());
         let path = env.program_path().to_owned();
         env.with("PATH", &path)
     }
 
     /// Like [`ProcessEnvironment::inherit_for_login`], for the user's own `ssh`.
-    pub(crate) fn inherit_for_ssh(process: &BTreeMap<String, String>, more: &[&str]) -> Self {
-        Self::inherit_for_login(process, &[SSH_VARIABLES, more].concat())
+    pub(crate) fn inherit_for_ssh(
+        own_env: &BTreeMap<String, String>,
+        extra_names: &[&str],
+    ) -> Self {
+        Self::inherit_for_login(own_env, &[SSH_VARIABLES, extra_names].concat())
     }
 
-    /// Keeps all variables of `process` except those named in `without`. Only for programs that the
-    /// users could have started themselves, on their own terminal or screen.
-    pub(crate) fn inherit_except(process: &BTreeMap<String, String>, without: &[&str]) -> Self {
-        let mut variables = process.clone();
-        variables.retain(|name, _| !without.contains(&name.as_str()));
+    /// Keeps all variables of `own_env` except those in `excluded_names`. Only for programs that
+    /// the users could have started themselves, on their own terminal or screen.
+    pub(crate) fn inherit_except(
+        own_env: &BTreeMap<String, String>,
+        excluded_names: &[&str],
+    ) -> Self {
+        let mut variables = own_env.clone();
+        variables.retain(|name, _| !excluded_names.contains(&name.as_str()));
         Self(variables)
     }
 
@@ -96,7 +105,7 @@ impl ProcessEnvironment {
     }
 }
 
-fn matches(listed: &str, name: &str) -> bool {
+fn is_match(listed: &str, name: &str) -> bool {
     match listed.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
         None => listed == name,
@@ -116,31 +125,31 @@ mod tests {
 
     #[test]
     fn only_what_is_listed_is_taken() {
-        let process = [
+        let own_env = [
             ("HOME", "/h"),
             ("LC_ALL", "C"),
             ("LD_PRELOAD", "x"),
             ("HOMES", "y"),
             ("TERM", "dumb"),
         ];
-        let process =
-            BTreeMap::from(process.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let own_env =
+            BTreeMap::from(own_env.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let names = |env: &ProcessEnvironment| -> Vec<String> {
             env.variables().map(|(name, _)| name.clone()).collect()
         };
-        let environment = ProcessEnvironment::inherit_listed(&process, &["HOME", "LC_*", "PATH"]);
+        let environment = ProcessEnvironment::inherit_listed(&own_env, &["HOME", "LC_*", "PATH"]);
         assert_eq!(names(&environment), ["HOME", "LC_ALL"]);
         assert_eq!(names(&environment.with("A", "1")), ["A", "HOME", "LC_ALL"]);
-        let of_user = ProcessEnvironment::inherit_except(&process, &["HOME"]);
+        let of_user = ProcessEnvironment::inherit_except(&own_env, &["HOME"]);
         assert_eq!(names(&of_user), ["HOMES", "LC_ALL", "LD_PRELOAD", "TERM"]);
         assert_eq!(
             names(&ProcessEnvironment::from_variables([("B", "2")])),
             ["B"]
         );
         assert!(!format!("{of_user:?}").contains("/h"));
-        let for_login = ProcessEnvironment::inherit_for_login(&process, &["HOMES"]);
+        let for_login = ProcessEnvironment::inherit_for_login(&own_env, &["HOMES"]);
         assert_eq!(names(&for_login), ["HOME", "HOMES", "LC_ALL", "PATH"]);
-        let for_ssh = ProcessEnvironment::inherit_for_ssh(&process, &[]);
+        let for_ssh = ProcessEnvironment::inherit_for_ssh(&own_env, &[]);
         assert_eq!(names(&for_ssh), ["HOME", "LC_ALL", "PATH", "TERM"]);
         assert_eq!(for_ssh.program_path(), PATH_DEFAULT);
     }

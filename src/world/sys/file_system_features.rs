@@ -1,5 +1,6 @@
-//! Tests what a directory's file system really supports: each operation is done once, in a
-//! directory that the caller removes.
+//! What a directory's file system supports: its free space, and the operations that it really
+//! performs. Each operation is done once, in a directory that the caller removes. Also finds files
+//! of other users, which an overlay could not change.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -52,7 +53,7 @@ pub(crate) fn file_system_space(dir: &AbsPath) -> io::Result<FileSystemSpace> {
 }
 
 /// How many entries of a directory are searched for those of other users.
-const ENTRIES_LOOKED_AT_MAX: usize = 10_000;
+const ENTRIES_CHECKED_MAX: usize = 10_000;
 
 /// Returns the first of the directory `tree` and its direct entries that belongs to another user or
 /// group than those of this process and whose mode lets the user write to it, capabilities aside.
@@ -90,19 +91,19 @@ fn first_foreign(
     is_wanted: &dyn Fn(&fs::Metadata) -> bool,
 ) -> io::Result<Option<AbsPath>> {
     let own_owner = (geteuid().as_raw(), getegid().as_raw());
-    let is_meant = |path: &Path| -> io::Result<bool> {
+    let is_match = |path: &Path| -> io::Result<bool> {
         let meta = fs::symlink_metadata(path)?;
-        let is_theirs = (meta.uid(), meta.gid()) != own_owner;
-        Ok(is_theirs && !meta.is_symlink() && is_wanted(&meta))
+        let is_foreign = (meta.uid(), meta.gid()) != own_owner;
+        Ok(is_foreign && !meta.is_symlink() && is_wanted(&meta))
     };
-    if is_meant(tree.as_path())? {
+    if is_match(tree.as_path())? {
         return Ok(Some(tree.clone()));
     }
-    for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_LOOKED_AT_MAX) {
+    for entry in fs::read_dir(tree.as_path())?.take(ENTRIES_CHECKED_MAX) {
         let name = entry?.file_name();
         let path = tree.join(name);
         // An entry that is removed meanwhile belongs to no other user.
-        if is_meant(path.as_path()).unwrap_or_default() {
+        if is_match(path.as_path()).unwrap_or_default() {
             return Ok(Some(path));
         }
     }
@@ -134,10 +135,10 @@ pub(crate) fn rename(dir: &Path) -> io::Result<()> {
 pub(crate) fn unnamed_file(dir: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR)?;
-    let number = std::os::fd::AsRawFd::as_raw_fd(&file);
-    let by_number = format!("/proc/self/fd/{number}");
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let descriptor_path = format!("/proc/self/fd/{descriptor}");
     let flags = AtFlags::SYMLINK_FOLLOW;
-    Ok(linkat(CWD, by_number, CWD, dir.join("named"), flags)?)
+    Ok(linkat(CWD, descriptor_path, CWD, dir.join("named"), flags)?)
 }
 
 /// Creates a hard link to the file.

@@ -13,16 +13,14 @@ use rustix::io::Errno;
 
 use crate::path::{RealPath, RelPath};
 use crate::tools::call::FinalLink;
-use crate::world::sys::dir::{DirectoryHandle, real_path};
+use crate::world::sys::dir::{AGAIN_MAX, DirectoryHandle, real_path};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 
-/// How many dangling symlinks are followed by hand; the kernel's own limit (`path_resolution(7)`).
+/// How many dangling symlinks are followed here: as many as the kernel follows
+/// (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
-
-/// How often an `openat2` is retried when a concurrent rename disturbed it (openat2(2), EAGAIN).
-const AGAIN_MAX: usize = 16;
 
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,8 +96,8 @@ impl FollowBase {
         let (dir, resolve) = match self {
             FollowBase::Machine(base) => (base, ResolveFlags::NO_MAGICLINKS),
             FollowBase::Overlay { root, .. } => {
-                let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-                (root, within)
+                let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+                (root, resolve)
             }
         };
         for _ in 0..AGAIN_MAX {
@@ -162,40 +160,42 @@ fn resolve_missing_suffix(
     errno: Errno,
 ) -> Result<FollowStep, FileSystemError> {
     let components: Vec<Component<'_>> = path.components().collect();
-    let mut split = components.len();
+    let mut existing_count = components.len();
     let (ancestor, real) = loop {
-        split = split.saturating_sub(1);
-        let ancestor_path: PathBuf = components.iter().take(split).collect();
-        let known = if split == 0 {
+        existing_count = existing_count.saturating_sub(1);
+        let ancestor_path: PathBuf = components.iter().take(existing_count).collect();
+        let existing_path = if existing_count == 0 {
             Path::new(".")
         } else {
             &ancestor_path
         };
-        match base.open(known, FinalLink::Followed) {
+        match base.open(existing_path, FinalLink::Followed) {
             Ok(handle) => {
                 let real = real_path(&handle)?;
                 break (handle, real);
             }
             Err(Errno::LOOP) => return Ok(FollowStep::Arrived(FollowedPath::Broken)),
-            Err(_) if split > 0 => {}
+            Err(_) if existing_count > 0 => {}
             Err(errno) => return Err(errno.into()),
         }
     };
-    let later_names: PathBuf = components.iter().skip(split).collect();
-    let is_last = components.len() - split == 1;
+    let missing_path: PathBuf = components.iter().skip(existing_count).collect();
+    let is_last = components.len() - existing_count == 1;
     if !(is_last && link == FinalLink::Itself)
-        && let Some(next) = resolve_link(&ancestor, &real, &later_names)
+        && let Some(next) = resolve_link(&ancestor, &real, &missing_path)
     {
         return Ok(FollowStep::Continue(next));
     }
-    let names = RelPath::new(&later_names);
-    let reached = names
+    let names = RelPath::new(&missing_path);
+    let reached_path = names
         .as_ref()
         .map_or(real.clone(), |names| real.join(names));
     Ok(FollowStep::Arrived(match (errno, names) {
-        (Errno::NOENT, Some(_)) => FollowedPath::Place(reached),
-        (Errno::NOENT, None) => FollowedPath::Blocked(reached, FollowObstacle::ParentOfMissing),
-        (errno, _) => FollowedPath::Blocked(reached, FollowObstacle::Kernel(errno.into())),
+        (Errno::NOENT, Some(_)) => FollowedPath::Place(reached_path),
+        (Errno::NOENT, None) => {
+            FollowedPath::Blocked(reached_path, FollowObstacle::ParentOfMissing)
+        }
+        (errno, _) => FollowedPath::Blocked(reached_path, FollowObstacle::Kernel(errno.into())),
     }))
 }
 

@@ -14,17 +14,17 @@ use rustix::fs::statfs;
 use crate::path::AbsPath;
 use crate::world::sys::proc::start_time;
 
-/// Files that every kernel has.
-const TEXTS: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
-/// Files that some kernels lack.
-const TEXTS_OF_SOME: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
+/// Files of the kernel that are facts, which every kernel has.
+const REQUIRED_FILES: &[&str] = &["/proc/sys/kernel/random/boot_id", "/proc/version"];
+/// The same, which some kernels lack.
+const OPTIONAL_FILES: &[&str] = &["/sys/kernel/security/lsm", "/proc/self/attr/current"];
 /// The namespaces that this process is in.
 const NAMESPACES: &[&str] = &["user", "mnt", "pid", "net"];
 /// The first process of a machine or container: it starts and ends with it. The numbers of
 /// namespaces are given again when they are free.
 const FIRST_PROCESS: u32 = 1;
 /// Lines of `/proc/self/status` about the rights and restrictions of a process (proc(5)).
-const RIGHTS: &[&str] = &[
+const STATUS_FIELDS: &[&str] = &[
     "Uid:",
     "Gid:",
     "Groups:",
@@ -59,10 +59,10 @@ pub(crate) fn boot_id() -> String {
 /// as they are the same, the kernel enforces the same.
 pub(crate) fn machine_facts(executable: &AbsPath, state_dir: &AbsPath) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
-    for path in TEXTS {
+    for path in REQUIRED_FILES {
         facts.push(fs::read_to_string(path)?);
     }
-    for path in TEXTS_OF_SOME {
+    for path in OPTIONAL_FILES {
         facts.push(fs::read_to_string(path).unwrap_or_default());
     }
     for name in NAMESPACES {
@@ -71,8 +71,8 @@ pub(crate) fn machine_facts(executable: &AbsPath, state_dir: &AbsPath) -> io::Re
     }
     facts.push(format!("first process {:?}", start_time(FIRST_PROCESS)));
     let status = fs::read_to_string("/proc/self/status")?;
-    let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
-    facts.extend(status.lines().filter(is_right).map(str::to_owned));
+    let is_fact = |line: &&str| STATUS_FIELDS.iter().any(|field| line.starts_with(field));
+    facts.extend(status.lines().filter(is_fact).map(str::to_owned));
     let program = fs::metadata(executable.as_path())?;
     let (device, inode, length) = (program.dev(), program.ino(), program.len());
     let change_time = (program.ctime(), program.ctime_nsec());

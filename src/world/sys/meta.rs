@@ -65,7 +65,7 @@ impl FileMetadata {
 
     /// Returns the permission bits for a copy. The owner may write to the copy, even if the
     /// original is a read-only snapshot.
-    pub(crate) fn permission_bits(&self) -> Mode {
+    pub(crate) fn bits_for_copy(&self) -> Mode {
         self.bits_without_setid() | Mode::WUSR
     }
 
@@ -95,12 +95,12 @@ impl FileMetadata {
 }
 
 fn nanoseconds(time: StatxTimestamp) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+    i128::from(time.tv_sec) * SECOND_NS + i128::from(time.tv_nsec)
 }
 
 /// Returns the timestamps that set this modification time, in nanoseconds since 1970, and leave the
 /// access time as it is.
-pub(crate) fn modified_at(modified_ns: i128) -> Result<Timestamps, FileSystemError> {
+pub(crate) fn modification_timestamps(modified_ns: i128) -> Result<Timestamps, FileSystemError> {
     let out_of_range = |_| FileSystemError::System(Errno::OVERFLOW);
     let seconds = modified_ns.div_euclid(SECOND_NS);
     let nanoseconds = modified_ns.rem_euclid(SECOND_NS);

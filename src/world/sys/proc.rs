@@ -12,9 +12,9 @@ use std::os::unix::ffi::OsStringExt;
 use crate::path::AbsPath;
 
 /// The index of the start time in `/proc/PID/stat`, counted from after the name (proc(5)).
-const START_FIELD: usize = 19;
+const START_TIME_FIELD: usize = 19;
 /// The state of a zombie, a process that has exited and is still listed (proc(5)).
-const ENDED: char = 'Z';
+const ZOMBIE_STATE: char = 'Z';
 /// The index of the mount point in a line of `/proc/self/mountinfo` (proc(5)).
 const MOUNT_POINT_FIELD: usize = 4;
 /// The target of a process's link to its user namespace if that is the first one, whose number is
@@ -27,8 +27,8 @@ const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
-    let since = after_name.split(' ').nth(START_FIELD)?.parse().ok();
-    since.filter(|_| !after_name.starts_with(ENDED))
+    let start_ticks = after_name.split(' ').nth(START_TIME_FIELD)?.parse().ok();
+    start_ticks.filter(|_| !after_name.starts_with(ZOMBIE_STATE))
 }
 
 /// Identifies the PID namespace of this process.

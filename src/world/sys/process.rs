@@ -68,11 +68,11 @@ pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExi
         .spawn()?;
     let mut group = ProcessGroup::with_leader(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let ending = async {
+    let completion = async {
         let (output, errors, ()) = tokio::join!(
             read_beginning(stdout, program.output_bytes_max),
             read_beginning(stderr, ERRORS_BYTES_MAX),
-            feed(stdin, program.input),
+            write_input(stdin, program.input),
         );
         let status = child.wait().await?;
         Ok::<ProgramExit, io::Error>(ProgramExit::Exited {
@@ -81,11 +81,11 @@ pub(crate) async fn run(program: ProgramInvocation<'_>) -> io::Result<ProgramExi
             errors: String::from_utf8_lossy(&errors?).into_owned(),
         })
     };
-    match timeout(program.time_max, ending).await {
-        Ok(ended) => {
+    match timeout(program.time_max, completion).await {
+        Ok(exit_result) => {
             // Another process may have its PID now.
             group.disarm();
-            ended
+            exit_result
         }
         Err(_) => Ok(ProgramExit::Killed),
     }
@@ -103,7 +103,7 @@ async fn read_beginning(
 }
 
 /// Writes all of `input`, unless the program stops reading: then its exit shows why.
-async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+async fn write_input(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
         stdin.write_all(input).await.unwrap_or_default();
     }
@@ -126,9 +126,9 @@ pub(crate) fn run_for_user(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserProgramStreams {
     /// It reads what is sent to it, and writes to the user's terminal.
-    Fed,
+    InputPipe,
     /// It reads nothing, and its output is dropped.
-    Silent,
+    NullDevice,
     /// It has the user's terminal.
     Terminal,
 }
@@ -142,8 +142,8 @@ pub(crate) fn start_for_user(
 ) -> io::Result<Child> {
     let mut command = user_command(path, arguments, env);
     match streams {
-        UserProgramStreams::Fed => command.stdin(Stdio::piped()),
-        UserProgramStreams::Silent => command
+        UserProgramStreams::InputPipe => command.stdin(Stdio::piped()),
+        UserProgramStreams::NullDevice => command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null()),

@@ -48,19 +48,19 @@ enum ReplicaEntry {
 }
 
 impl TreeReplica {
-    /// Copies the directory `tree` to `at`, which is created. The directories `except` are created
-    /// empty.
-    pub(crate) fn from_tree(tree: &RealPath, at: &AbsPath, except: &[AbsPath]) -> Result<Self> {
+    /// Copies the directory `tree` to `at`, which is created. The `excluded` directories are
+    /// created empty.
+    pub(crate) fn from_tree(tree: &RealPath, at: &AbsPath, excluded: &[AbsPath]) -> Result<Self> {
         create_all(at, DirectoryAudience::User)?;
         let tree = tree.to_abs();
-        let left_out: Vec<&AbsPath> = except.iter().collect();
-        copy(&tree, at, CopyMethod::Writable, LIMITS, &left_out)?;
+        let excluded_paths: Vec<&AbsPath> = excluded.iter().collect();
+        copy(&tree, at, CopyMethod::Writable, LIMITS, &excluded_paths)?;
         let dir = DirectoryHandle::open_own(at).map_err(|fault| replica_error(at, fault))?;
-        for excluded_rel in except.iter().filter_map(|path| path.below(&tree)) {
+        for excluded_rel in excluded.iter().filter_map(|path| path.below(&tree)) {
             let creation = dir.make_dirs(&excluded_rel);
             drop(creation.map_err(|fault| replica_error(at, fault))?);
         }
-        take_over_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
+        copy_directory_modes(&tree, &dir).map_err(|fault| replica_error(at, fault))?;
         Self::with_baseline(dir).map_err(|fault| replica_error(at, fault))
     }
 
@@ -82,11 +82,8 @@ impl TreeReplica {
     }
 
     fn with_baseline(dir: DirectoryHandle) -> std::result::Result<Self, FileSystemError> {
-        let began = Mutex::new(read_entries(&dir)?);
-        Ok(Self {
-            dir,
-            baseline: began,
-        })
+        let baseline = Mutex::new(read_entries(&dir)?);
+        Ok(Self { dir, baseline })
     }
 
     /// Returns the directory of the copy.
@@ -126,14 +123,14 @@ impl TreeReplica {
         upper: &DirectoryHandle,
     ) -> std::result::Result<BTreeMap<RelPath, ReplicaEntry>, FileSystemError> {
         let current_entries = read_entries(&self.dir)?;
-        let began = self.lock_baseline();
+        let baseline = self.lock_baseline();
         for (rel, entry) in &current_entries {
-            let before = began.get(rel);
+            let before = baseline.get(rel);
             if before != Some(entry) {
                 self.write_change(rel, before, entry, upper)?;
             }
         }
-        for rel in began
+        for rel in baseline
             .keys()
             .filter(|rel| !current_entries.contains_key(*rel))
         {
@@ -148,7 +145,7 @@ impl TreeReplica {
                 create_whiteout(&dir, name)?;
             }
         }
-        drop(began);
+        drop(baseline);
         Ok(current_entries)
     }
 
@@ -180,7 +177,7 @@ impl TreeReplica {
             ReplicaEntry::Special => {
                 let meta = self.dir.meta(rel)?;
                 if meta.kind == FileKind::Fifo {
-                    return dir.make_pipe(name, meta.permission_bits().bits());
+                    return dir.make_pipe(name, meta.bits_for_copy().bits());
                 }
                 Ok(())
             }
@@ -195,18 +192,18 @@ fn read_entries(
     let listing = TreeListing::list(dir, &mut |entry| {
         if entry.kind == FileKind::Directory {
             // If it still cannot be read, the listing reports that.
-            let _opened = make_readable(dir, &entry.rel);
+            let _read_result = make_readable(dir, &entry.rel);
         }
         EntrySelection::Deep
     });
-    if let Some(limit) = listing.cut {
+    if let Some(limit) = listing.reached_limit {
         return Err(FileSystemError::Limit(limit));
     }
     if let Some((_, fault)) = listing.unreadable.into_iter().next() {
         return Err(fault);
     }
     let mut names = BTreeMap::new();
-    for listed_entry in listing.found {
+    for listed_entry in listing.entries {
         let meta = dir.meta(&listed_entry.rel)?;
         let entry = match meta.kind {
             FileKind::Directory => ReplicaEntry::Directory(meta.bits_without_setid()),
@@ -219,20 +216,24 @@ fn read_entries(
     Ok(names)
 }
 
-/// Gives the directories of a copy the permission bits that they have in the tree `of`; the owner
-/// always has all permissions.
-fn take_over_modes(
-    of: &AbsPath,
+/// Gives the directories of a copy the permission bits that they have in the tree at `tree_path`;
+/// the owner always has all permissions.
+fn copy_directory_modes(
+    tree_path: &AbsPath,
     copy: &DirectoryHandle,
 ) -> std::result::Result<(), FileSystemError> {
-    let tree = DirectoryHandle::open_own(of)?;
+    let tree = DirectoryHandle::open_own(tree_path)?;
     for (rel, _) in read_entries(copy)? {
-        let Ok(theirs) = tree.meta(&rel) else {
+        let Ok(original_meta) = tree.meta(&rel) else {
             continue;
         };
-        if theirs.kind == FileKind::Directory {
+        if original_meta.kind == FileKind::Directory {
             let (parent, name) = copy.parent_of(&rel)?;
-            set_dir_mode(&parent, name, theirs.bits_without_setid() | Mode::RWXU)?;
+            set_dir_mode(
+                &parent,
+                name,
+                original_meta.bits_without_setid() | Mode::RWXU,
+            )?;
         }
     }
     Ok(())
@@ -296,14 +297,17 @@ mod tests {
         let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
         let traced = |name: &str| read_upper_entry(&upper, &RelPath::new(name).unwrap()).unwrap();
         assert!(
-            matches!(traced("a"), UpperEntry::Merged(_)),
+            matches!(traced("a"), UpperEntry::MergedDirectory(_)),
             "its bits changed"
         );
         assert!(
-            matches!(traced("b"), UpperEntry::Made(_)),
+            matches!(traced("b"), UpperEntry::NewDirectory(_)),
             "only a file in it changed"
         );
-        assert!(matches!(traced("c"), UpperEntry::Made(_)), "it is new");
+        assert!(
+            matches!(traced("c"), UpperEntry::NewDirectory(_)),
+            "it is new"
+        );
         assert_eq!((mode("upper/a"), mode("upper/c")), (0o777, 0o777));
     }
 
@@ -346,10 +350,14 @@ mod tests {
         let upper = DirectoryHandle::open_own(&path("upper")).unwrap();
         let entry_word = |name: &str| match read_upper_entry(&upper, &RelPath::new(name).unwrap()) {
             Ok(UpperEntry::Removed) => "removed",
-            Ok(UpperEntry::Made(_)) => "made",
+            Ok(UpperEntry::NewDirectory(_)) => "made",
             Ok(UpperEntry::File(_)) => "file",
             Ok(UpperEntry::Link) => "link",
-            Ok(UpperEntry::Merged(_) | UpperEntry::Replaced(_) | UpperEntry::Special(_)) => "other",
+            Ok(
+                UpperEntry::MergedDirectory(_)
+                | UpperEntry::OpaqueDirectory(_)
+                | UpperEntry::Special(_),
+            ) => "other",
             Err(FileSystemError::Missing) => "-",
             Err(_) => "fault",
         };

@@ -16,8 +16,8 @@ use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
 
 /// What all users may do with a file that is not secret: read it; with such a directory, search it,
 /// too.
-const READ: u32 = 0o4;
-const READ_AND_PASS: u32 = 0o5;
+const OTHERS_READ: u32 = 0o4;
+const OTHERS_READ_AND_SEARCH: u32 = 0o5;
 
 /// The most entries that are examined.
 const ENTRIES_MAX: usize = 200_000;
@@ -26,7 +26,7 @@ const ENTRIES_MAX: usize = 200_000;
 #[derive(Debug, Default)]
 pub(crate) struct RestrictedFilesSearch {
     thread: Mutex<Option<JoinHandle<RestrictedFiles>>>,
-    found: OnceLock<RestrictedFiles>,
+    result: OnceLock<RestrictedFiles>,
 }
 
 impl RestrictedFilesSearch {
@@ -42,7 +42,7 @@ impl RestrictedFilesSearch {
 
     /// Waits for the result and returns it.
     pub(crate) fn wait(&self) -> &RestrictedFiles {
-        self.found.get_or_init(|| {
+        self.result.get_or_init(|| {
             let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
             let search_result = thread.take().and_then(|thread| thread.join().ok());
             search_result.unwrap_or_else(find_restricted_files)
@@ -54,7 +54,7 @@ impl RestrictedFilesSearch {
 /// that is nothing.
 pub(crate) fn find_restricted_files() -> RestrictedFiles {
     let restricted_files = if geteuid().is_root() {
-        find_restricted()
+        search_settings()
     } else {
         Ok(Vec::new())
     };
@@ -66,15 +66,15 @@ fn is_denied(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-fn find_restricted() -> io::Result<Vec<PathBuf>> {
-    let mut restricted = Vec::new();
+fn search_settings() -> io::Result<Vec<PathBuf>> {
+    let mut restricted_paths = Vec::new();
     let mut entries_left = ENTRIES_MAX;
     let mut directories = vec![PathBuf::from(SETTINGS)];
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             // The root user of a namespace reads no more than its user outside; nor do commands.
-            Err(error) if is_denied(&error) && restricted.contains(&directory) => continue,
+            Err(error) if is_denied(&error) && restricted_paths.contains(&directory) => continue,
             entries => entries?,
         };
         for entry in entries {
@@ -89,16 +89,20 @@ fn find_restricted() -> io::Result<Vec<PathBuf>> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 meta => meta?,
             };
-            let permission_bits = if meta.is_dir() { READ_AND_PASS } else { READ };
+            let needed_bits = if meta.is_dir() {
+                OTHERS_READ_AND_SEARCH
+            } else {
+                OTHERS_READ
+            };
             if meta.is_dir() {
                 directories.push(path.clone());
             }
-            if !meta.is_symlink() && meta.mode() & permission_bits != permission_bits {
-                restricted.push(path);
+            if !meta.is_symlink() && meta.mode() & needed_bits != needed_bits {
+                restricted_paths.push(path);
             }
         }
     }
-    Ok(restricted)
+    Ok(restricted_paths)
 }
 
 fn limit_error() -> io::Error {

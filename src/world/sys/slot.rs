@@ -18,7 +18,7 @@ use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::{DirectoryHandle, proc_path};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileMetadata, SECOND_NS, modified_at};
+use crate::world::sys::meta::{FileMetadata, SECOND_NS, modification_timestamps};
 
 /// The attributes of a file apart from its content.
 #[derive(Clone, Copy, Debug)]
@@ -153,9 +153,9 @@ pub(crate) fn birth_identity(handle: impl AsFd) -> Result<(u64, i64), FileSystem
         AtFlags::EMPTY_PATH,
         StatxFlags::BASIC_STATS | StatxFlags::BTIME,
     )?;
-    let born = stat.stx_btime;
-    let born_ns = i128::from(born.tv_sec) * SECOND_NS + i128::from(born.tv_nsec);
-    Ok((stat.stx_ino, i64::try_from(born_ns).unwrap_or_default()))
+    let birth_time = stat.stx_btime;
+    let birth_ns = i128::from(birth_time.tv_sec) * SECOND_NS + i128::from(birth_time.tv_nsec);
+    Ok((stat.stx_ino, i64::try_from(birth_ns).unwrap_or_default()))
 }
 
 fn create_file(dir: &DirectoryHandle, name: &OsStr) -> Result<File, FileSystemError> {
@@ -180,7 +180,7 @@ fn apply_attributes(
     }
     fchmod(file, attributes.mode)?;
     if let Some(modified_ns) = attributes.modified_ns {
-        futimens(file, &modified_at(modified_ns)?)?;
+        futimens(file, &modification_timestamps(modified_ns)?)?;
     }
     FileMetadata::from_handle(file)
 }
@@ -192,5 +192,10 @@ fn set_times(
     modified_ns: i128,
 ) -> Result<(), FileSystemError> {
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    Ok(utimensat(dir, name, &modified_at(modified_ns)?, flags)?)
+    Ok(utimensat(
+        dir,
+        name,
+        &modification_timestamps(modified_ns)?,
+        flags,
+    )?)
 }

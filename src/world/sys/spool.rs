@@ -44,8 +44,8 @@ impl SpoolFile {
         self.file.set_len(size_bytes)
     }
 
-    /// Fills `room` with the bytes at `offset`.
-    pub(crate) fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(room, offset)
+    /// Fills `buffer` with the bytes at `offset`.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
     }
 }

@@ -16,7 +16,7 @@ use crate::world::sys::conditional_replace::{
 use crate::world::sys::content::{FileContent, copy};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_system_error::FileSystemError;
-use crate::world::sys::meta::{FileMetadata, modified_at};
+use crate::world::sys::meta::{FileMetadata, modification_timestamps};
 
 /// Whether a file survives a crash of the machine once the call has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,10 @@ impl<'d> StagedFile<'d> {
 
     /// Sets the modification time, in nanoseconds since 1970.
     pub(crate) fn set_modified(&self, modified_ns: i128) -> Result<(), FileSystemError> {
-        Ok(futimens(&self.file, &modified_at(modified_ns)?)?)
+        Ok(futimens(
+            &self.file,
+            &modification_timestamps(modified_ns)?,
+        )?)
     }
 
     /// Writes `bytes` to the file.
@@ -169,7 +172,7 @@ impl<'d> StagedFile<'d> {
                     self.staging_dir = self.dir;
                     self.dir.link_unnamed_file(&self.file, &temporary)?;
                 }
-                linked => linked?,
+                link_result => link_result?,
             }
             self.temporary = Some(temporary);
         }
@@ -186,12 +189,12 @@ impl AsFd for StagedFile<'_> {
 
 impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
-        if let (Some(temporary), Ok(ours)) =
+        if let (Some(temporary), Ok(meta)) =
             (&self.temporary, FileMetadata::from_handle(&self.file))
         {
             // The call has failed already, and its cause is what the model should read.
-            let _removed =
-                remove_if_unchanged(self.staging_dir, self.staging_dir, temporary, &ours.version);
+            let _remove_result =
+                remove_if_unchanged(self.staging_dir, self.staging_dir, temporary, &meta.version);
         }
     }
 }

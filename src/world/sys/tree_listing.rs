@@ -20,7 +20,7 @@ pub(crate) enum EntrySelection {
     /// It is listed, but its content is not.
     Shallow,
     /// It is neither listed nor entered.
-    Not,
+    Excluded,
 }
 
 /// One name below the start of a walk.
@@ -36,59 +36,61 @@ pub(crate) struct ListedEntry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TreeListing {
     /// The names.
-    pub(crate) found: Vec<ListedEntry>,
+    pub(crate) entries: Vec<ListedEntry>,
     /// Directories that could not be read, and why.
     pub(crate) unreadable: Vec<(RelPath, FileSystemError)>,
     /// The limit that ended the walk early, if one did.
-    pub(crate) cut: Option<&'static str>,
+    pub(crate) reached_limit: Option<&'static str>,
 }
 
 impl TreeListing {
-    /// Lists everything below `start`; `keep` decides about each name.
+    /// Lists everything below `start`; `select` decides about each name.
     pub(crate) fn list(
         start: &DirectoryHandle,
-        keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+        select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
     ) -> Self {
         let mut listing = Self::default();
-        listing.visit(start, &RelPath::default(), 0, keep);
+        listing.visit(start, &RelPath::default(), 0, select);
         listing
     }
 
+    /// Lists everything below the directory `dir_rel` of `start`, which is `depth` levels deep.
     fn visit(
         &mut self,
         start: &DirectoryHandle,
-        at: &RelPath,
+        dir_rel: &RelPath,
         depth: usize,
-        keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+        select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
     ) {
-        let entries = match start.dir(at).and_then(|dir| dir.entries()) {
+        let entries = match start.dir(dir_rel).and_then(|dir| dir.entries()) {
             Ok(entries) => entries,
-            Err(fault) => return self.unreadable.push((at.clone(), fault)),
+            Err(fault) => return self.unreadable.push((dir_rel.clone(), fault)),
         };
         for entry in entries {
-            if self.found.len() == TREE_ENTRIES_MAX {
-                self.cut = Some("it holds more than 500000 names");
+            if self.entries.len() == TREE_ENTRIES_MAX {
+                self.reached_limit = Some("it holds more than 500000 names");
                 return;
             }
-            let Some(rel) = at.child(&entry.name) else {
+            let Some(rel) = dir_rel.child(&entry.name) else {
                 continue;
             };
-            let found = ListedEntry {
+            let listed_entry = ListedEntry {
                 rel,
                 kind: entry.kind,
             };
-            let keep_it = keep(&found);
-            if keep_it == EntrySelection::Not {
+            let selection = select(&listed_entry);
+            if selection == EntrySelection::Excluded {
                 continue;
             }
-            let inside = (keep_it == EntrySelection::Deep && found.kind == FileKind::Directory)
-                .then(|| found.rel.clone());
-            self.found.push(found);
-            if let Some(inside) = inside {
+            let is_entered =
+                selection == EntrySelection::Deep && listed_entry.kind == FileKind::Directory;
+            let entered_rel = is_entered.then(|| listed_entry.rel.clone());
+            self.entries.push(listed_entry);
+            if let Some(entered_rel) = entered_rel {
                 if depth == TREE_DEPTH_MAX {
-                    self.cut = Some("it is more than 128 directories deep");
+                    self.reached_limit = Some("it is more than 128 directories deep");
                 } else {
-                    self.visit(start, &inside, depth + 1, keep);
+                    self.visit(start, &entered_rel, depth + 1, select);
                 }
             }
         }

@@ -55,8 +55,8 @@ pub(crate) fn walk_untrusted(
 ) -> Result<(), FileSystemError> {
     let start = DirectoryCursor {
         dir: Rc::new(start.try_clone()?),
-        names: 0,
-        below: RelPath::default(),
+        handle_depth: 0,
+        rel_to_handle: RelPath::default(),
         rel: RelPath::default(),
     };
     let mut path = Vec::new();
@@ -89,9 +89,9 @@ struct DirectoryCursor {
     /// A handle on a directory above it, or on itself.
     dir: Rc<DirectoryHandle>,
     /// How many names lead from that handle to it.
-    names: usize,
+    handle_depth: usize,
     /// These names.
-    below: RelPath,
+    rel_to_handle: RelPath,
     /// Its path, relative to the start.
     rel: RelPath,
 }
@@ -100,8 +100,8 @@ impl DirectoryCursor {
     fn descend(&self, name: &OsStr) -> Option<Self> {
         Some(Self {
             dir: Rc::clone(&self.dir),
-            names: self.names.saturating_add(1),
-            below: self.below.child(name)?,
+            handle_depth: self.handle_depth.saturating_add(1),
+            rel_to_handle: self.rel_to_handle.child(name)?,
             rel: self.rel.child(name)?,
         })
     }
@@ -109,10 +109,10 @@ impl DirectoryCursor {
     /// Opens the directory. One without search permission cannot be opened from within, but its
     /// handle stays usable.
     fn open(&self) -> Result<Rc<DirectoryHandle>, FileSystemError> {
-        if self.below.is_root() {
+        if self.rel_to_handle.is_root() {
             return Ok(Rc::clone(&self.dir));
         }
-        self.dir.dir(&self.below).map(Rc::new)
+        self.dir.dir(&self.rel_to_handle).map(Rc::new)
     }
 
     /// Visits its entries, and returns it with the subdirectories to enter.
@@ -127,8 +127,9 @@ impl DirectoryCursor {
                 return action.into_control_flow().map_continue(|()| None);
             }
         };
-        if self.names >= NAMES_PER_HANDLE {
-            (self.dir, self.names, self.below) = (Rc::clone(&dir), 0, RelPath::default());
+        if self.handle_depth >= NAMES_PER_HANDLE {
+            (self.dir, self.handle_depth, self.rel_to_handle) =
+                (Rc::clone(&dir), 0, RelPath::default());
         }
         let mut pending = Vec::new();
         if let Err(fault) = self.visit_entries(&dir, &mut pending, visitor)? {

@@ -19,32 +19,32 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 
 /// On a directory that hides the one below completely (overlayfs with `userxattr`).
-const OPAQUE: &str = "user.overlay.opaque";
+const OPAQUE_MARK: &str = "user.overlay.opaque";
 
-/// The value of [`OPAQUE`] on such a directory.
+/// The value of [`OPAQUE_MARK`] on such a directory.
 const OPAQUE_YES: &[u8] = b"y";
 
 /// On what was copied up from the tree below, whatever its value.
-const ORIGIN: &str = "user.overlay.origin";
+const ORIGIN_MARK: &str = "user.overlay.origin";
 
 /// massgen's own mark on a directory that stays in the layer and was applied to the tree below.
-const APPLIED: &str = "user.massgen.carried";
+const APPLIED_MARK: &str = "user.massgen.carried";
 
 /// massgen's own mark on an empty file that stands for a whiteout, where the process may not create
 /// the whiteout device.
-const REMOVED: &str = "user.massgen.removed";
+const REMOVED_MARK: &str = "user.massgen.removed";
 
 /// More bytes than the value of any mark that is read here.
 const MARK_BYTES_MAX: usize = 256;
 
 /// Marks of features that are never enabled: with them, content and names would be elsewhere.
-const UNKNOWN: &[&str] = &["user.overlay.redirect", "user.overlay.metacopy"];
+const UNKNOWN_MARKS: &[&str] = &["user.overlay.redirect", "user.overlay.metacopy"];
 
 /// The device number of a whiteout.
-const WHITEOUT: u64 = 0;
+const WHITEOUT_DEVICE: u64 = 0;
 
 /// Why a name with an unknown mark stays where it is.
-const UNREADABLE: &str = "its layer has marks that massgen cannot read";
+const UNREADABLE_REASON: &str = "its layer has marks that massgen cannot read";
 
 /// What a name in the layer means for the same name in the tree below.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +52,11 @@ pub(crate) enum UpperEntry {
     /// It was removed.
     Removed,
     /// It is a directory of the tree below, which stays visible through it.
-    Merged(FileMetadata),
+    MergedDirectory(FileMetadata),
     /// It is a new directory. If there is one below, that one stays visible through it.
-    Made(FileMetadata),
+    NewDirectory(FileMetadata),
     /// It is a directory that replaces what was there.
-    Replaced(FileMetadata),
+    OpaqueDirectory(FileMetadata),
     /// It is a file with this content.
     File(FileMetadata),
     /// It is a symlink with this target.
@@ -80,37 +80,39 @@ pub(crate) fn read_upper_entry(
         }
         FileKind::File | FileKind::Directory => {}
     }
-    for unknown in UNKNOWN {
-        if read_mark(&handle, unknown)?.is_some() {
-            return Err(FileSystemError::Limit(UNREADABLE));
+    for mark in UNKNOWN_MARKS {
+        if read_mark(&handle, mark)?.is_some() {
+            return Err(FileSystemError::Limit(UNREADABLE_REASON));
         }
     }
     if meta.kind == FileKind::File {
-        return Ok(match read_mark(&handle, REMOVED)? {
+        return Ok(match read_mark(&handle, REMOVED_MARK)? {
             Some(_) => UpperEntry::Removed,
             None => UpperEntry::File(meta),
         });
     }
-    match read_mark(&handle, OPAQUE)?.as_deref() {
-        Some(OPAQUE_YES) => Ok(UpperEntry::Replaced(meta)),
-        Some(_) => Err(FileSystemError::Limit(UNREADABLE)),
-        None if read_mark(&handle, ORIGIN)?.is_some() || read_mark(&handle, APPLIED)?.is_some() => {
-            Ok(UpperEntry::Merged(meta))
+    match read_mark(&handle, OPAQUE_MARK)?.as_deref() {
+        Some(OPAQUE_YES) => Ok(UpperEntry::OpaqueDirectory(meta)),
+        Some(_) => Err(FileSystemError::Limit(UNREADABLE_REASON)),
+        None if read_mark(&handle, ORIGIN_MARK)?.is_some()
+            || read_mark(&handle, APPLIED_MARK)?.is_some() =>
+        {
+            Ok(UpperEntry::MergedDirectory(meta))
         }
-        None => Ok(UpperEntry::Made(meta)),
+        None => Ok(UpperEntry::NewDirectory(meta)),
     }
 }
 
 /// Returns whether `rel` in the layer was copied from the tree below and then changed.
 pub(crate) fn is_copied_up(upper: &DirectoryHandle, rel: &RelPath) -> bool {
     let handle = upper.handle(rel);
-    handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN), Ok(Some(_))))
+    handle.is_ok_and(|handle| matches!(read_mark(&handle, ORIGIN_MARK), Ok(Some(_))))
 }
 
 /// Marks a file of a layer as copied from the tree below, where the file system supports marks. The
 /// caller must be allowed to write to it: a read-only file is marked before it gets its permission bits.
 pub(crate) fn mark_copied_up(file: BorrowedFd<'_>) -> Result<(), FileSystemError> {
-    match setxattr(proc_path(file), ORIGIN, b"y", XattrFlags::empty()) {
+    match setxattr(proc_path(file), ORIGIN_MARK, b"y", XattrFlags::empty()) {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
@@ -121,8 +123,8 @@ pub(crate) fn mark_copied_up(file: BorrowedFd<'_>) -> Result<(), FileSystemError
 pub(crate) fn mark_applied(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let path = proc_path(&handle);
-    setxattr(&path, APPLIED, b"y", XattrFlags::empty())?;
-    match removexattr(&path, OPAQUE) {
+    setxattr(&path, APPLIED_MARK, b"y", XattrFlags::empty())?;
+    match removexattr(&path, OPAQUE_MARK) {
         Ok(()) | Err(Errno::NODATA) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
@@ -162,7 +164,12 @@ pub(crate) fn make_parents_over(
 pub(crate) fn mark_opaque(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let path = proc_path(&handle);
-    Ok(setxattr(&path, OPAQUE, OPAQUE_YES, XattrFlags::empty())?)
+    Ok(setxattr(
+        &path,
+        OPAQUE_MARK,
+        OPAQUE_YES,
+        XattrFlags::empty(),
+    )?)
 }
 
 /// Creates a whiteout: marks `name`, which is free in the directory `dir` of a layer, as removed.
@@ -172,7 +179,7 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
         name,
         FileType::CharacterDevice,
         Mode::empty(),
-        WHITEOUT,
+        WHITEOUT_DEVICE,
     ) {
         Err(Errno::PERM | Errno::OPNOTSUPP) => {}
         result => return Ok(result?),
@@ -181,7 +188,7 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
     let file = openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?;
     Ok(setxattr(
         proc_path(&file),
-        REMOVED,
+        REMOVED_MARK,
         b"y",
         XattrFlags::empty(),
     )?)
@@ -190,8 +197,10 @@ pub(crate) fn create_whiteout(dir: &DirectoryHandle, name: &OsStr) -> Result<(),
 /// Returns whether the marks of a layer can be created in the directory `dir`.
 pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
     let path = proc_path(dir);
-    let marked = setxattr(&path, APPLIED, b"y", XattrFlags::empty());
-    marked.and_then(|()| removexattr(&path, APPLIED)).is_ok()
+    let mark_result = setxattr(&path, APPLIED_MARK, b"y", XattrFlags::empty());
+    mark_result
+        .and_then(|()| removexattr(&path, APPLIED_MARK))
+        .is_ok()
 }
 
 /// Gives massgen itself read permission on the file or directory `rel` of the layer, whatever mode
@@ -199,15 +208,15 @@ pub(crate) fn supports_marks(dir: &DirectoryHandle) -> bool {
 pub(crate) fn make_readable(upper: &DirectoryHandle, rel: &RelPath) -> Result<(), FileSystemError> {
     let handle = upper.handle(rel)?;
     let meta = FileMetadata::from_handle(&handle)?;
-    let needed = match meta.kind {
+    let needed_bits = match meta.kind {
         FileKind::File => Mode::RUSR,
         FileKind::Directory => Mode::RWXU,
         FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device => return Ok(()),
     };
-    if meta.mode.contains(needed) {
+    if meta.mode.contains(needed_bits) {
         return Ok(());
     }
-    Ok(chmod(proc_path(&handle), meta.mode | needed)?)
+    Ok(chmod(proc_path(&handle), meta.mode | needed_bits)?)
 }
 
 /// Returns whether `handle` is a whiteout: a character device with the number 0:0.

@@ -54,9 +54,13 @@ impl LayerCommit<'_> {
         let entry = make_readable(self.upper, rel).and_then(|()| read_upper_entry(self.upper, rel));
         match entry.map_err(tool_error)? {
             UpperEntry::Removed => self.remove(path),
-            UpperEntry::Merged(_) => Ok(()),
-            UpperEntry::Made(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Kept),
-            UpperEntry::Replaced(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Hidden),
+            UpperEntry::MergedDirectory(_) => Ok(()),
+            UpperEntry::NewDirectory(meta) => {
+                self.make_dir(rel, path, &meta, DirectoryOpacity::Kept)
+            }
+            UpperEntry::OpaqueDirectory(meta) => {
+                self.make_dir(rel, path, &meta, DirectoryOpacity::Hidden)
+            }
             UpperEntry::File(meta) => self.put_file(rel, path, &meta),
             UpperEntry::Link => self.put_link(rel, path),
             UpperEntry::Special(kind) => {
@@ -158,8 +162,8 @@ impl LayerCommit<'_> {
         let (ours, our) = self.upper.open_file(rel)?;
         let (theirs, their) = path.dir().open_file(&path.below())?;
         let size_bytes = our.version.size_bytes;
-        let looks_same = size_bytes == their.version.size_bytes
-            && our.permission_bits() == their.permission_bits();
+        let looks_same =
+            size_bytes == their.version.size_bytes && our.bits_for_copy() == their.bits_for_copy();
         Ok(looks_same && same_bytes(ours, theirs, size_bytes)?)
     }
 

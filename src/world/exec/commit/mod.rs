@@ -48,13 +48,13 @@ pub(super) fn commit(
     let upper = DirectoryHandle::open_own(&layer.upper).map_err(tool_error)?;
     let mut commit = LayerCommit::new(gate, &root, layer, &upper, reported)?;
     let listing = commit.list_layer();
-    if let Some(limit) = listing.cut {
+    if let Some(limit) = listing.reached_limit {
         clear::empty(&upper).map_err(tool_error)?;
         return Err(tool_error(FileSystemError::Limit(limit)));
     }
     commit.commit_all(&listing);
     let command_changes = commit.command_changes;
-    if prune(&upper, &listing.found).is_err() {
+    if prune(&upper, &listing.entries).is_err() {
         clear::empty(&upper).map_err(tool_error)?;
     }
     sync_to_disk(gate, &root, command_changes)
@@ -125,7 +125,7 @@ impl<'a> LayerCommit<'a> {
             let tool_error = ToolError::failed_at(self.gate, "apply the change to", &path, fault);
             self.command_changes.record_error(path.real(), tool_error);
         }
-        for entry in &listing.found {
+        for entry in &listing.entries {
             self.commit_name(&entry.rel);
         }
     }
@@ -136,7 +136,7 @@ impl<'a> LayerCommit<'a> {
         TreeListing::list(upper, &mut |entry: &ListedEntry| {
             if let Some(reason) = self.closed_reason(&entry.rel) {
                 self.record_denial(&entry.rel, reason);
-                return EntrySelection::Not;
+                return EntrySelection::Excluded;
             }
             if entry.kind == FileKind::Directory {
                 // If this fails, the listing reports the directory as unreadable.

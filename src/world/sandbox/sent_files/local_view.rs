@@ -99,18 +99,18 @@ impl ViewReader<'_> {
         let listing = TreeListing::list(dir, &mut |entry| {
             let path = root.join(entry.rel.as_path());
             if self.hidden.contains(&path) || self.roots.contains(&path) {
-                EntrySelection::Not
+                EntrySelection::Excluded
             } else {
                 EntrySelection::Deep
             }
         });
-        if let Some(limit) = listing.cut {
+        if let Some(limit) = listing.reached_limit {
             return Err(read_error(root, FileSystemError::Limit(limit)));
         }
         // Directories that cannot be read are sent empty: commands here could not read them either.
         let mut masked_top: Option<AbsPath> = None;
         let names = std::iter::once(RelPath::default());
-        for rel in names.chain(listing.found.into_iter().map(|found| found.rel)) {
+        for rel in names.chain(listing.entries.into_iter().map(|found| found.rel)) {
             let path = root.join(rel.as_path());
             if self.masked.contains(&path)
                 && !masked_top.as_ref().is_some_and(|top| path.is_within(top))

@@ -44,7 +44,7 @@ fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {
 /// Removes everything in `dir`, which no other process may write to.
 pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
     loop {
-        let entries = dir.some_entries(NAMES_AT_ONCE)?;
+        let entries = dir.entries_up_to(NAMES_AT_ONCE)?;
         if entries.is_empty() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ fn remove_directory(
     make_readable(dir, &rel)?;
     let inner = dir.dir(&rel)?;
     loop {
-        let entries = inner.some_entries(NAMES_AT_ONCE)?;
+        let entries = inner.entries_up_to(NAMES_AT_ONCE)?;
         for entry in &entries {
             if entry.kind != FileKind::Directory {
                 inner.unlink(&entry.name)?;
