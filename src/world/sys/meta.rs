@@ -94,7 +94,8 @@ impl FileMetadata {
     }
 }
 
-fn nanoseconds(time: StatxTimestamp) -> i128 {
+/// Converts a time to nanoseconds since 1970.
+pub(crate) fn nanoseconds(time: StatxTimestamp) -> i128 {
     i128::from(time.tv_sec) * SECOND_NS + i128::from(time.tv_nsec)
 }
 

@@ -174,11 +174,11 @@ impl SharedIndex {
             || entries > ENTRIES_MAX
             || bytes > NAME_BYTES_MAX
         {
-            return listing::WalkContinuation::Unwanted;
+            return listing::WalkContinuation::Stop;
         }
         self.lock().batches.push(batch.into());
         self.grown.notify_all();
-        listing::WalkContinuation::Wanted
+        listing::WalkContinuation::Continue
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) fn make_accessible(root: &AbsPath) -> Result<(), FileSystemError> {
         .unwrap_or_default();
     make_readable(&parent, &name)?;
     let root = parent.dir(&name)?;
-    TreeListing::list(&root, &mut |found| {
-        let _opened = make_readable(&root, &found.rel);
+    TreeListing::list(&root, &mut |entry| {
+        let _read_result = make_readable(&root, &entry.rel);
         EntrySelection::Deep
     });
     Ok(())

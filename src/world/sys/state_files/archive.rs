@@ -28,31 +28,31 @@ const DEPTH_MAX: usize = 80;
 /// Packs the content of `dir` under the directory `name` of a new archive (`tar`, then `gzip`) at
 /// `to`, sorted by name. Returns the number of files. A file at `to` is never replaced.
 pub(crate) fn pack(dir: &AbsPath, name: &str, to: &AbsPath) -> Result<usize> {
-    let unwritable = |error| file_error("write", to.as_path(), error);
+    let write_error = |error| file_error("write", to.as_path(), error);
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
-    let temp = file::create_temporary(to, &mut options).map_err(unwritable)?;
+    let temp = file::create_temporary(to, &mut options).map_err(write_error)?;
     let files = write_archive(temp.as_file(), dir, name)?;
     match temp.persist_noclobber(to.as_path()) {
         Ok(_) => Ok(files),
-        Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+        Err(fault) if fault.error.kind() == io::ErrorKind::AlreadyExists => {
             let message = format!("`{to}` already exists");
             Err(Error::new(ErrorKind::Usage, message).with_hint("choose another file with `-o`"))
         }
-        Err(failed) => Err(unwritable(failed.error)),
+        Err(fault) => Err(write_error(fault.error)),
     }
 }
 
 /// Writes the archive to `file`.
 fn write_archive(file: &File, dir: &AbsPath, name: &str) -> Result<usize> {
-    let mut packing = ArchiveWriter {
+    let mut writer = ArchiveWriter {
         archive: Builder::new(GzEncoder::new(file, Compression::default())),
         files: 0,
         entries: 0,
     };
-    let packed = packing.directory(dir.as_path(), Path::new(name), 0);
-    let ArchiveWriter { archive, files, .. } = packing;
-    packed
+    let append_result = writer.append_directory(dir.as_path(), Path::new(name), 0);
+    let ArchiveWriter { archive, files, .. } = writer;
+    append_result
         .and_then(|()| archive.into_inner())
         .and_then(GzEncoder::finish)
         .map(|_| files)
@@ -66,7 +66,7 @@ struct ArchiveWriter<W: Write> {
 }
 
 impl<W: Write> ArchiveWriter<W> {
-    fn directory(&mut self, from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+    fn append_directory(&mut self, from: &Path, to: &Path, depth: usize) -> io::Result<()> {
         if depth > DEPTH_MAX {
             let what = format!("more than {DEPTH_MAX} directories in each other");
             return Err(io::Error::other(what));
@@ -84,50 +84,50 @@ impl<W: Write> ArchiveWriter<W> {
                 continue;
             };
             let to = to.join(name);
-            let found = fs::symlink_metadata(&path)?;
-            if found.is_dir() {
-                let mut header = header(&found, EntryType::Directory, 0o700);
+            let metadata = fs::symlink_metadata(&path)?;
+            if metadata.is_dir() {
+                let mut header = header(&metadata, EntryType::Directory, 0o700);
                 self.archive.append_data(&mut header, &to, io::empty())?;
-                self.directory(&path, &to, depth.saturating_add(1))?;
-            } else if found.is_symlink() {
-                let mut header = header(&found, EntryType::Symlink, 0o777);
+                self.append_directory(&path, &to, depth.saturating_add(1))?;
+            } else if metadata.is_symlink() {
+                let mut header = header(&metadata, EntryType::Symlink, 0o777);
                 let target = fs::read_link(&path)?;
                 self.archive.append_link(&mut header, &to, target)?;
-            } else if found.is_file() {
-                self.file(&path, &to)?;
+            } else if metadata.is_file() {
+                self.append_file(&path, &to)?;
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    fn append_file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let no_follow = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(no_follow)
             .open(from)?;
-        let found = file.metadata()?;
-        let mode = 0o600 | (found.mode() & 0o100);
-        let mut header = header(&found, EntryType::Regular, mode);
-        header.set_size(found.len());
+        let metadata = file.metadata()?;
+        let mode = 0o600 | (metadata.mode() & 0o100);
+        let mut header = header(&metadata, EntryType::Regular, mode);
+        header.set_size(metadata.len());
         header.set_cksum();
         // The header contains the size: exactly that many bytes must follow.
-        let content = File::take(file, found.len()).chain(io::repeat(0));
+        let content = File::take(file, metadata.len()).chain(io::repeat(0));
         self.archive
-            .append_data(&mut header, to, content.take(found.len()))?;
+            .append_data(&mut header, to, content.take(metadata.len()))?;
         self.files = self.files.saturating_add(1);
         Ok(())
     }
 }
 
 /// Creates the header of an entry: its kind and time, and nothing about the user who packed it.
-fn header(found: &Metadata, kind: EntryType, mode: u32) -> Header {
+fn header(metadata: &Metadata, kind: EntryType, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_uid(0);
     header.set_gid(0);
     header.set_size(0);
-    header.set_mtime(u64::try_from(found.mtime()).unwrap_or(0));
+    header.set_mtime(u64::try_from(metadata.mtime()).unwrap_or(0));
     header
 }

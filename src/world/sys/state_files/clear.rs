@@ -13,7 +13,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::upper_layer::make_readable;
 
 /// How many names are read at a time; a directory may hold any number.
-const NAMES_AT_ONCE: usize = 10_000;
+const NAMES_READ_MAX: usize = 10_000;
 
 /// Removes `path` with everything in it, if it exists. No other process may write to it.
 pub(crate) fn remove(path: &AbsPath) -> Result<()> {
@@ -44,7 +44,7 @@ fn try_remove(path: &AbsPath) -> std::result::Result<(), FileSystemError> {
 /// Removes everything in `dir`, which no other process may write to.
 pub(crate) fn empty(dir: &DirectoryHandle) -> std::result::Result<(), FileSystemError> {
     loop {
-        let entries = dir.entries_up_to(NAMES_AT_ONCE)?;
+        let entries = dir.entries_up_to(NAMES_READ_MAX)?;
         if entries.is_empty() {
             return Ok(());
         }
@@ -71,7 +71,7 @@ fn remove_directory(
     make_readable(dir, &rel)?;
     let inner = dir.dir(&rel)?;
     loop {
-        let entries = inner.entries_up_to(NAMES_AT_ONCE)?;
+        let entries = inner.entries_up_to(NAMES_READ_MAX)?;
         for entry in &entries {
             if entry.kind != FileKind::Directory {
                 inner.unlink(&entry.name)?;
@@ -84,7 +84,7 @@ fn remove_directory(
         match dir.remove_dir(name) {
             // It had more entries than are read at a time.
             Err(_) if !entries.is_empty() => {}
-            removed => return removed,
+            remove_result => return remove_result,
         }
     }
 }

@@ -30,33 +30,33 @@ pub(crate) fn copy(
         return Ok(CopyOutcome::Stored(0));
     }
     let (mut from, mut to) = (source, target);
-    let mut stored: u64 = 0;
-    let mut at = 0;
-    while let Some(data) = next_data(source, at, size)? {
+    let mut stored_bytes: u64 = 0;
+    let mut offset = 0;
+    while let Some(data) = next_data(source, offset, size)? {
         let length = data.end.saturating_sub(data.start);
-        stored = stored.saturating_add(length);
-        if stored > bytes_max {
+        stored_bytes = stored_bytes.saturating_add(length);
+        if stored_bytes > bytes_max {
             return Ok(CopyOutcome::OverLimit);
         }
         from.seek(SeekFrom::Start(data.start))?;
         to.seek(SeekFrom::Start(data.start))?;
         io::copy(&mut from.take(length), &mut to)?;
-        at = data.end;
+        offset = data.end;
     }
     target.set_len(size)?;
-    Ok(CopyOutcome::Stored(stored))
+    Ok(CopyOutcome::Stored(stored_bytes))
 }
 
-/// Returns the next range of data at or after `at`; on a file system without holes, the rest of the
-/// file is data.
-fn next_data(file: &File, at: u64, size: u64) -> io::Result<Option<Range<u64>>> {
-    if at >= size {
+/// Returns the next range of data at or after `offset`; on a file system without holes, the rest
+/// of the file is data.
+fn next_data(file: &File, offset: u64, size: u64) -> io::Result<Option<Range<u64>>> {
+    if offset >= size {
         return Ok(None);
     }
-    let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+    let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(at..size)),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(offset..size)),
         Err(error) => return Err(error.into()),
     };
     let end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(start))?.min(size);

@@ -47,7 +47,7 @@ fn create(
         temp.as_file().sync_all()?;
     }
     let (file, temp) = temp.into_parts();
-    // A file system without locks has claims whose owners are known by other means.
+    // On a file system without locks, callers know the owner of the file by other means.
     let _is_locked = file.try_lock().is_ok();
     match fs::hard_link(&temp, path.as_path()) {
         Ok(()) => Ok(Some(LockedFile { _file: file })),

@@ -34,8 +34,8 @@ pub(crate) enum DirectoryAudience {
 /// Returns whether every user may create files in the directory `path`.
 pub(crate) fn is_writable_by_everyone(path: &AbsPath) -> bool {
     const EVERYBODY_WRITES: u32 = 0o002;
-    let found = fs::metadata(path.as_path());
-    found.is_ok_and(|found| found.permissions().mode() & EVERYBODY_WRITES != 0)
+    let metadata = fs::metadata(path.as_path());
+    metadata.is_ok_and(|metadata| metadata.permissions().mode() & EVERYBODY_WRITES != 0)
 }
 
 /// Creates `path` and every missing directory above it.
@@ -111,24 +111,18 @@ pub(crate) fn remove_empty(path: &AbsPath) {
     drop(fs::remove_dir(path.as_path()));
 }
 
-/// Returns the names in the directory `path` that are valid UTF-8, in no order.
+/// Returns the names in the directory `path` that are valid UTF-8, in no particular order.
 pub(crate) fn names(path: &AbsPath) -> Result<Vec<String>> {
-    let unreadable = |error| file_error("read", path.as_path(), error);
-    let entries = fs::read_dir(path.as_path()).map_err(unreadable)?;
-    let mut names = Vec::new();
-    for entry in entries {
-        names.extend(entry.map_err(unreadable)?.file_name().into_string());
-    }
-    Ok(names)
+    first_names(path, usize::MAX)
 }
 
 /// Like [`names`], but reads only the first `count_max` entries.
 pub(crate) fn first_names(path: &AbsPath, count_max: usize) -> Result<Vec<String>> {
-    let unreadable = |error| file_error("read", path.as_path(), error);
-    let entries = fs::read_dir(path.as_path()).map_err(unreadable)?;
+    let read_error = |error| file_error("read", path.as_path(), error);
+    let entries = fs::read_dir(path.as_path()).map_err(read_error)?;
     let mut names = Vec::new();
     for entry in entries.take(count_max) {
-        names.extend(entry.map_err(unreadable)?.file_name().into_string());
+        names.extend(entry.map_err(read_error)?.file_name().into_string());
     }
     Ok(names)
 }
@@ -143,7 +137,7 @@ pub(crate) fn names_if_exists(path: &AbsPath) -> Result<Vec<String>> {
     }
 }
 
-/// A name in a directory, with the number of its file.
+/// A name in a directory, with the inode of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumberedName {
     /// The name.
@@ -154,14 +148,14 @@ pub(crate) struct NumberedName {
 
 /// Like [`names_if_exists`], with the inodes.
 pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedName>> {
-    let unreadable = |error| file_error("read", path.as_path(), error);
+    let read_error = |error| file_error("read", path.as_path(), error);
     let entries = match fs::read_dir(path.as_path()) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(unreadable)?,
+        read_result => read_result.map_err(read_error)?,
     };
     let mut names = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(unreadable)?;
+        let entry = entry.map_err(read_error)?;
         let inode = entry.ino();
         let name = entry.file_name().into_string().ok();
         names.extend(name.map(|name| NumberedName { name, inode }));
@@ -171,8 +165,8 @@ pub(crate) fn numbered_names_if_exists(path: &AbsPath) -> Result<Vec<NumberedNam
 
 /// Returns whether `path` is a directory, and not a symlink to one, that belongs to the user.
 pub(crate) fn is_owned_by_user(path: &AbsPath) -> bool {
-    let found = fs::symlink_metadata(path.as_path());
-    found.is_ok_and(|meta| meta.is_dir() && meta.uid() == geteuid().as_raw())
+    let metadata = fs::symlink_metadata(path.as_path());
+    metadata.is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw())
 }
 
 /// A directory under construction. On drop it is removed with everything in it, unless it was
@@ -232,8 +226,8 @@ impl DirLock {
     pub(crate) fn is_for(&self, path: &AbsPath) -> bool {
         let identity = |meta: fs::Metadata| (meta.dev(), meta.ino());
         let locked = self.file.metadata().map(identity);
-        let there = fs::symlink_metadata(path.as_path()).map(identity);
-        matches!((locked, there), (Ok(locked), Ok(there)) if locked == there)
+        let current = fs::symlink_metadata(path.as_path()).map(identity);
+        matches!((locked, current), (Ok(locked), Ok(current)) if locked == current)
     }
 }
 

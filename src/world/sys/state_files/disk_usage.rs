@@ -16,7 +16,7 @@ const BLOCK_BYTES: u64 = 512;
 #[derive(Debug, Default)]
 pub(crate) struct DiskUsage {
     /// Files with several hard links that were counted already.
-    counted: BTreeSet<(u64, u64)>,
+    counted_files: BTreeSet<(u64, u64)>,
 }
 
 impl DiskUsage {
@@ -26,16 +26,16 @@ impl DiskUsage {
         let mut bytes: u64 = 0;
         let mut paths_left = vec![path.as_path().to_owned()];
         while let Some(path) = paths_left.pop() {
-            let Ok(found) = fs::symlink_metadata(&path) else {
+            let Ok(metadata) = fs::symlink_metadata(&path) else {
                 continue;
             };
-            let is_new = found.is_dir()
-                || found.nlink() < 2
-                || self.counted.insert((found.dev(), found.ino()));
+            let is_new = metadata.is_dir()
+                || metadata.nlink() < 2
+                || self.counted_files.insert((metadata.dev(), metadata.ino()));
             if is_new {
-                bytes = bytes.saturating_add(found.blocks().saturating_mul(BLOCK_BYTES));
+                bytes = bytes.saturating_add(metadata.blocks().saturating_mul(BLOCK_BYTES));
             }
-            if found.is_dir() {
+            if metadata.is_dir() {
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
                 paths_left.extend(entries.map(|entry: DirEntry| entry.path()));
             }

@@ -17,16 +17,16 @@ pub(super) fn try_lock_exclusive(
     file: &File,
     checks_time_max: Duration,
 ) -> Result<(), TryLockError> {
-    let began = Instant::now();
+    let start_time = Instant::now();
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {}
-            attempt => return attempt,
+            lock_result => return lock_result,
         }
         // With an owner, a shared lock is not possible either. A network file system may refuse one
         // for another reason: then the holder of the lock counts as an owner.
         let is_owned = file.try_lock_shared().is_err() || file.unlock().is_err();
-        if is_owned || began.elapsed() >= checks_time_max {
+        if is_owned || start_time.elapsed() >= checks_time_max {
             return Err(TryLockError::WouldBlock);
         }
         thread::sleep(RETRY_PAUSE);
@@ -44,8 +44,9 @@ mod tests {
         let long = Duration::from_mins(2);
         let (own, checked) = (open(), open());
         checked.lock_shared().unwrap();
-        let taken =
-            |attempt: Result<(), TryLockError>| matches!(attempt, Err(TryLockError::WouldBlock));
+        let taken = |lock_result: Result<(), TryLockError>| {
+            matches!(lock_result, Err(TryLockError::WouldBlock))
+        };
         assert!(taken(try_lock_exclusive(&own, Duration::ZERO)));
         let check = thread::spawn(move || {
             thread::sleep(RETRY_PAUSE);
@@ -53,8 +54,8 @@ mod tests {
         });
         try_lock_exclusive(&own, long).unwrap();
         check.join().unwrap();
-        let began = Instant::now();
+        let start_time = Instant::now();
         assert!(taken(try_lock_exclusive(&open(), long)));
-        assert!(began.elapsed() < long);
+        assert!(start_time.elapsed() < long);
     }
 }

@@ -24,7 +24,7 @@ use crate::path::AbsPath;
 /// The size of the buffer for events, which have at most 272 bytes each.
 const EVENTS_BYTES: usize = 4096;
 /// Maximum number of changes that wait to be taken.
-const CHANGES_WAITING_MAX: usize = 64;
+const QUEUED_CHANGES_MAX: usize = 64;
 /// The mode bit that lets every user change a directory.
 const WORLD_WRITABLE: u32 = 0o002;
 
@@ -81,29 +81,29 @@ impl InboxDirectory {
     /// Watches the directory at `path`. A thread waits for the kernel until this is dropped.
     pub(crate) fn open(path: &AbsPath) -> io::Result<Result<Self, InboxExposure>> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        let added = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
+        let addition = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
         let removal = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-        let flags = added | removal | WatchFlags::ONLYDIR;
+        let flags = addition | removal | WatchFlags::ONLYDIR;
         inotify::add_watch(&inotify, path.as_path(), flags)?;
-        let found = open_directory(path)?.metadata()?;
-        if let Some(exposure) = find_exposure(&found) {
+        let metadata = open_directory(path)?.metadata()?;
+        if let Some(exposure) = find_exposure(&metadata) {
             return Ok(Err(exposure));
         }
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let (sender, changes) = mpsc::channel(CHANGES_WAITING_MAX);
-        thread::Builder::new().spawn(move || forward_changes(&inotify, &stopped, &sender))?;
+        let (stop_reader, stop_writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (sender, changes) = mpsc::channel(QUEUED_CHANGES_MAX);
+        thread::Builder::new().spawn(move || forward_changes(&inotify, &stop_reader, &sender))?;
         Ok(Ok(Self {
             path: path.clone(),
-            identity: identity(&found),
+            identity: identity(&metadata),
             changes,
-            _stop: stop,
+            _stop: stop_writer,
         }))
     }
 
     /// Waits until files were added, or the directory is gone. Cancel-safe.
     pub(crate) async fn wait_for_change(&mut self) -> io::Result<InboxChange> {
-        let removal = Ok(InboxChange::Gone);
-        self.changes.recv().await.unwrap_or(removal)
+        let gone = Ok(InboxChange::Gone);
+        self.changes.recv().await.unwrap_or(gone)
     }
 
     /// Opens the directory, if it is still the same.
@@ -149,19 +149,19 @@ impl InboxDirectory {
             }
             Err(error) => return Err(InboxFileError::Unreadable(error.into())),
         };
-        let found = file.metadata().map_err(InboxFileError::Unreadable)?;
-        if !found.is_file() {
+        let metadata = file.metadata().map_err(InboxFileError::Unreadable)?;
+        if !metadata.is_file() {
             return Err(InboxFileError::NotRegular);
         }
-        if found.uid() != geteuid().as_raw() {
+        if metadata.uid() != geteuid().as_raw() {
             return Err(InboxFileError::OfAnotherUser);
         }
         let mut bytes = Vec::new();
-        let read = file
+        let count = file
             .take(bytes_max.saturating_add(1))
             .read_to_end(&mut bytes)
             .map_err(InboxFileError::Unreadable)?;
-        if u64::try_from(read).is_ok_and(|read| read <= bytes_max) {
+        if u64::try_from(count).is_ok_and(|count| count <= bytes_max) {
             Ok(Some(bytes))
         } else {
             Err(InboxFileError::TooLarge(bytes_max))
@@ -179,27 +179,27 @@ fn open_directory(path: &AbsPath) -> io::Result<File> {
     Ok(rustix::fs::open(path.as_path(), flags, Mode::empty())?.into())
 }
 
-fn identity(found: &Metadata) -> (u64, u64) {
-    (found.dev(), found.ino())
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
-/// Sends changes until the directory is gone, nothing receives them, or `stopped` is closed.
+/// Sends changes until the directory is gone, nothing receives them, or `stop_reader` is closed.
 fn forward_changes(
     inotify: &OwnedFd,
-    stopped: &OwnedFd,
+    stop_reader: &OwnedFd,
     changes: &mpsc::Sender<io::Result<InboxChange>>,
 ) {
     loop {
-        let mut waiting = [
+        let mut poll_fds = [
             PollFd::new(inotify, PollFlags::IN),
-            PollFd::new(stopped, PollFlags::IN),
+            PollFd::new(stop_reader, PollFlags::IN),
         ];
-        match poll(&mut waiting, None) {
+        match poll(&mut poll_fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return changes.blocking_send(Err(error.into())).unwrap_or_default(),
         }
-        let [_, stopped] = &waiting;
-        if !stopped.revents().is_empty() {
+        let [_, stop_reader] = &poll_fds;
+        if !stop_reader.revents().is_empty() {
             return;
         }
         let change = match read_changes(inotify) {
@@ -241,10 +241,10 @@ fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
     }
 }
 
-fn find_exposure(found: &Metadata) -> Option<InboxExposure> {
-    if found.permissions().mode() & WORLD_WRITABLE != 0 {
+fn find_exposure(metadata: &Metadata) -> Option<InboxExposure> {
+    if metadata.permissions().mode() & WORLD_WRITABLE != 0 {
         Some(InboxExposure::OpenToOthers)
-    } else if found.uid() == geteuid().as_raw() {
+    } else if metadata.uid() == geteuid().as_raw() {
         None
     } else {
         Some(InboxExposure::OfAnotherUser)

@@ -1,4 +1,4 @@
-//! One entry of the file index.
+//! One entry of the index of a tree, from which file names are suggested.
 
 /// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

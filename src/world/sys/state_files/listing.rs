@@ -19,9 +19,9 @@ const THREADS_MAX: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkContinuation {
     /// It continues.
-    Wanted,
+    Continue,
     /// It ends.
-    Unwanted,
+    Stop,
 }
 
 /// How entries that git ignores are treated.
@@ -34,12 +34,13 @@ pub(crate) enum IgnoredEntries {
 }
 
 /// Walks everything in `root` that git does not ignore, and passes entries on as they are found,
-/// from several threads and in no order. Names in `left_out` are left out at any depth.
+/// from several threads and in no particular order. Names in `excluded_names` are left out at any
+/// depth.
 pub(crate) fn walk(
     root: &AbsPath,
-    left_out: &[&'static str],
+    excluded_names: &[&'static str],
     depth_max: usize,
-    tell: &(dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+    on_batch: &(dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
 ) {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let mut walk = WalkBuilder::new(root.as_path());
@@ -47,25 +48,28 @@ pub(crate) fn walk(
         .require_git(false)
         .max_depth(Some(depth_max))
         .threads(cores.min(THREADS_MAX));
-    let left_out = left_out.to_vec();
+    let excluded_names = excluded_names.to_vec();
     walk.filter_entry(move |entry| {
         let name = entry.file_name();
-        entry.depth() == 0 || !left_out.iter().any(|left_out| name == *left_out)
+        entry.depth() == 0
+            || !excluded_names
+                .iter()
+                .any(|excluded_names| name == *excluded_names)
     });
     walk.build_parallel()
-        .visit(&mut EntryVisitorBuilder { root, tell });
+        .visit(&mut EntryVisitorBuilder { root, on_batch });
 }
 
 struct EntryVisitorBuilder<'t> {
     root: &'t AbsPath,
-    tell: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+    on_batch: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
 }
 
 impl<'t> ParallelVisitorBuilder<'t> for EntryVisitorBuilder<'t> {
     fn build(&mut self) -> Box<dyn ParallelVisitor + 't> {
         Box::new(EntryVisitor {
             root: self.root,
-            tell: self.tell,
+            on_batch: self.on_batch,
             batch: Vec::with_capacity(BATCH_ENTRIES),
         })
     }
@@ -74,21 +78,21 @@ impl<'t> ParallelVisitorBuilder<'t> for EntryVisitorBuilder<'t> {
 /// What one thread of a walk has found and not passed on yet.
 struct EntryVisitor<'t> {
     root: &'t AbsPath,
-    tell: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
+    on_batch: &'t (dyn Fn(Vec<IndexEntry>) -> WalkContinuation + Sync),
     batch: Vec<IndexEntry>,
 }
 
 impl ParallelVisitor for EntryVisitor<'_> {
-    fn visit(&mut self, found: Result<DirEntry, ignore::Error>) -> WalkState {
-        let entry = found.ok().filter(|entry| entry.depth() > 0);
+    fn visit(&mut self, entry: Result<DirEntry, ignore::Error>) -> WalkState {
+        let entry = entry.ok().filter(|entry| entry.depth() > 0);
         self.batch
-            .extend(entry.and_then(|found| index_entry(&found, self.root)));
+            .extend(entry.and_then(|entry| index_entry(&entry, self.root)));
         if self.batch.len() < BATCH_ENTRIES {
             return WalkState::Continue;
         }
-        match (self.tell)(std::mem::take(&mut self.batch)) {
-            WalkContinuation::Wanted => WalkState::Continue,
-            WalkContinuation::Unwanted => WalkState::Quit,
+        match (self.on_batch)(std::mem::take(&mut self.batch)) {
+            WalkContinuation::Continue => WalkState::Continue,
+            WalkContinuation::Stop => WalkState::Quit,
         }
     }
 }
@@ -96,15 +100,15 @@ impl ParallelVisitor for EntryVisitor<'_> {
 impl Drop for EntryVisitor<'_> {
     fn drop(&mut self) {
         if !self.batch.is_empty() {
-            (self.tell)(std::mem::take(&mut self.batch));
+            (self.on_batch)(std::mem::take(&mut self.batch));
         }
     }
 }
 
 /// Converts an entry; one whose name is not valid UTF-8 is left out.
-fn index_entry(found: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
-    let path = found.path().strip_prefix(root.as_path()).ok()?;
-    let is_directory = found.file_type().is_some_and(|kind| kind.is_dir());
+fn index_entry(entry: &DirEntry, root: &AbsPath) -> Option<IndexEntry> {
+    let path = entry.path().strip_prefix(root.as_path()).ok()?;
+    let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
     Some(IndexEntry {
         path: path.to_str()?.into(),
         kind: if is_directory {
@@ -121,28 +125,29 @@ pub(crate) fn children(
     ignored: IgnoredEntries,
     count_max: usize,
 ) -> Vec<IndexEntry> {
-    let obeys = ignored == IgnoredEntries::Hidden;
+    let respects_gitignore = ignored == IgnoredEntries::Hidden;
     let mut walk = WalkBuilder::new(directory.as_path());
-    walk.standard_filters(obeys)
+    walk.standard_filters(respects_gitignore)
         .hidden(false)
         .require_git(false)
         .max_depth(Some(1));
-    let found = walk
+    let children = walk
         .build()
         .filter_map(Result::ok)
         .filter(|entry| entry.depth() == 1);
-    let named = found.filter_map(|found| {
-        let mut entry = index_entry(&found, directory)?;
-        if found.path_is_symlink() && fs::metadata(found.path()).is_ok_and(|what| what.is_dir()) {
+    let index_entries = children.filter_map(|child| {
+        let mut entry = index_entry(&child, directory)?;
+        let target_is_dir = || fs::metadata(child.path()).is_ok_and(|target| target.is_dir());
+        if child.path_is_symlink() && target_is_dir() {
             entry.kind = IndexEntryKind::Directory;
         }
         Some(entry)
     });
-    named.take(count_max).collect()
+    index_entries.take(count_max).collect()
 }
 
 /// Returns the size of the file at `path` in bytes, following symlinks; `None` if there is no file.
 pub(crate) fn size(path: &AbsPath) -> Option<u64> {
-    let found = fs::metadata(path.as_path()).ok()?;
-    found.is_file().then_some(found.len())
+    let metadata = fs::metadata(path.as_path()).ok()?;
+    metadata.is_file().then_some(metadata.len())
 }

@@ -27,13 +27,13 @@ pub(crate) fn version_of(path: &AbsPath) -> Option<FileFingerprint> {
 /// Copies the regular file `from` to the free path `to`, with its mode and its modification time,
 /// by which programs detect changes. Returns whether `from` exists.
 pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
-    let failed = |error| file_error("copy", from.as_path(), error);
+    let copy_error = |error| file_error("copy", from.as_path(), error);
     let mut original = match file::open(from) {
         Ok(original) => original,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(copy_error(error)),
     };
-    let mut copied = || -> io::Result<()> {
+    let mut copy_content = || -> io::Result<()> {
         let mode = original.get_ref().metadata()?.mode() & 0o777;
         let mut copy = File::options()
             .write(true)
@@ -41,11 +41,11 @@ pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
             .mode(mode)
             .open(to.as_path())?;
         io::copy(&mut original, &mut copy)?;
-        let date = original.get_ref().metadata()?.modified()?;
-        copy.set_times(FileTimes::new().set_modified(date))?;
+        let modified = original.get_ref().metadata()?.modified()?;
+        copy.set_times(FileTimes::new().set_modified(modified))?;
         copy.sync_all()
     };
-    copied().map(|()| true).map_err(failed)
+    copy_content().map(|()| true).map_err(copy_error)
 }
 
 /// The lock of a file. From the first moment, the lock file contains the file's next content. The
@@ -55,23 +55,23 @@ pub(crate) fn copy_with_mtime(from: &AbsPath, to: &AbsPath) -> Result<bool> {
 pub(crate) struct GitLockFile {
     file: AbsPath,
     lock: AbsPath,
-    second: AbsPath,
+    second_name: AbsPath,
 }
 
 impl GitLockFile {
     /// Acquires the lock of `file`, whose next content is that of `next`; `None` if another process
     /// holds it.
     pub(crate) fn acquire(file: &AbsPath, next: &AbsPath) -> Result<Option<Self>> {
-        let taking = Self::new(file);
+        let lock_file = Self::new(file);
         // It may be left over from a change that was committed: then it is another hard link to the
         // file itself.
-        remove_if_exists(&taking.second)?;
-        copy_with_mtime(next, &taking.second)?;
-        let linked = fs::hard_link(taking.second.as_path(), taking.lock.as_path());
-        match linked {
-            Ok(()) => Ok(Some(taking)),
+        remove_if_exists(&lock_file.second_name)?;
+        copy_with_mtime(next, &lock_file.second_name)?;
+        let link_result = fs::hard_link(lock_file.second_name.as_path(), lock_file.lock.as_path());
+        match link_result {
+            Ok(()) => Ok(Some(lock_file)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(file_error("make", taking.lock.as_path(), error)),
+            Err(error) => Err(file_error("make", lock_file.lock.as_path(), error)),
         }
     }
 
@@ -96,7 +96,7 @@ impl GitLockFile {
         Self {
             file: file.clone(),
             lock: Self::path_with_suffix(file, ".lock"),
-            second: Self::path_with_suffix(file, ".massgen"),
+            second_name: Self::path_with_suffix(file, ".massgen"),
         }
     }
 
@@ -107,8 +107,8 @@ impl GitLockFile {
     }
 
     fn is_ours(&self) -> bool {
-        let second = version_of(&self.second);
-        second.is_some() && second == version_of(&self.lock)
+        let second_name = version_of(&self.second_name);
+        second_name.is_some() && second_name == version_of(&self.lock)
     }
 }
 
@@ -117,7 +117,7 @@ impl Drop for GitLockFile {
         if self.is_ours() {
             drop(remove_if_exists(&self.lock));
         }
-        drop(remove_if_exists(&self.second));
+        drop(remove_if_exists(&self.second_name));
     }
 }
 

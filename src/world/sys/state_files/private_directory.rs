@@ -18,11 +18,11 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::file::read_open_capped;
 use crate::world::sys::state_files::random_digits;
 
-/// What others may do neither with the directory nor with a file in it.
-const ANYTHING: Mode = Mode::RWXG.union(Mode::RWXO);
-/// What others must not do with the directory that contains it. Where there is an access control
-/// list, the bit of the group stands for all whom it names.
-const WRITING: Mode = Mode::WGRP.union(Mode::WOTH);
+/// The mode bits of other users, who must not access the directory or a file in it.
+const OTHERS_ACCESS: Mode = Mode::RWXG.union(Mode::RWXO);
+/// The mode bits by which other users could write to the directory that contains it. Where there
+/// is an access control list, the bit of the group stands for all whom it names.
+const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
 /// How many digits make the name of a temporary file unique.
 const UNIQUE_DIGITS: usize = 8;
 
@@ -48,7 +48,7 @@ impl PrivateDirectory {
 
     fn open_in(parent: &OwnedFd, name: &str) -> io::Result<Self> {
         let directory = open_beneath(parent, name, OFlags::PATH)?;
-        expect_own(&directory, FileType::Directory, ANYTHING)?;
+        expect_own(&directory, FileType::Directory, OTHERS_ACCESS)?;
         Ok(Self(directory))
     }
 
@@ -56,7 +56,7 @@ impl PrivateDirectory {
     /// another user owns the file or may access it.
     pub(crate) fn read_capped(&self, name: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
         let file = open_beneath(&self.0, name, OFlags::RDONLY | OFlags::NONBLOCK)?;
-        expect_own(&file, FileType::RegularFile, ANYTHING)?;
+        expect_own(&file, FileType::RegularFile, OTHERS_ACCESS)?;
         read_open_capped(File::from(file), bytes_max)
     }
 
@@ -65,13 +65,13 @@ impl PrivateDirectory {
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = format!(".{name}-{}", random_digits(UNIQUE_DIGITS));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let created = openat(&self.0, &temporary, flags, Mode::RUSR | Mode::WUSR)?;
-        let written = File::from(created).write_all(bytes);
-        let moved = written.and_then(|()| Ok(renameat(&self.0, &temporary, &self.0, name)?));
-        if moved.is_err() {
+        let mut file = File::from(openat(&self.0, &temporary, flags, Mode::RUSR | Mode::WUSR)?);
+        let write_result = file.write_all(bytes);
+        let result = write_result.and_then(|()| Ok(renameat(&self.0, &temporary, &self.0, name)?));
+        if result.is_err() {
             unlinkat(&self.0, &temporary, AtFlags::empty()).unwrap_or_default();
         }
-        moved
+        result
     }
 }
 
@@ -79,7 +79,7 @@ fn open_parent(path: &AbsPath) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let parent = openat2(CWD, path.as_path(), flags, Mode::empty(), resolve)?;
-    expect_own(&parent, FileType::Directory, WRITING)?;
+    expect_own(&parent, FileType::Directory, OTHERS_WRITE)?;
     Ok(parent)
 }
 
@@ -92,10 +92,10 @@ fn open_beneath(directory: &OwnedFd, name: &str, flags: OFlags) -> io::Result<Ow
 /// Checks that something is of this `kind`, belongs to the user, and has none of the `forbidden`
 /// mode bits.
 fn expect_own(handle: impl AsFd, kind: FileType, forbidden: Mode) -> io::Result<()> {
-    let found = fstat(handle)?;
-    let is_own = found.st_uid == geteuid().as_raw();
-    let is_kind = FileType::from_raw_mode(found.st_mode) == kind;
-    if is_own && is_kind && !Mode::from_raw_mode(found.st_mode).intersects(forbidden) {
+    let stat = fstat(handle)?;
+    let is_own = stat.st_uid == geteuid().as_raw();
+    let is_kind = FileType::from_raw_mode(stat.st_mode) == kind;
+    if is_own && is_kind && !Mode::from_raw_mode(stat.st_mode).intersects(forbidden) {
         Ok(())
     } else {
         Err(ErrorKind::PermissionDenied.into())

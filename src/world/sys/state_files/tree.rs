@@ -12,14 +12,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, StatxTimestamp, Timespec,
-    Timestamps, UTIME_OMIT,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Statx, StatxFlags, Timespec, Timestamps, UTIME_OMIT,
 };
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
 use crate::permissions::history::FileFingerprint;
+use crate::world::sys::meta::{SECOND_NS, nanoseconds};
 use crate::world::sys::state_files::content::{self, CopyOutcome};
 use crate::world::sys::state_files::file_error;
 
@@ -34,13 +34,14 @@ const UNFINISHED_PREFIX: &[u8] = b".massgen-";
 /// tick of Linux is 10 ms (`CONFIG_HZ=100`).
 const TICK_NS_MAX: i128 = 50_000_000;
 
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
+/// How directories are opened: a symlink in place of one is refused.
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY_FLAGS)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
 /// The mode bits that let any user write to a file.
-const WRITABLE: u16 = 0o222;
+const WRITE_BITS: u16 = 0o222;
 
 /// Limits on the size of a tree.
 #[derive(Clone, Copy, Debug)]
@@ -107,50 +108,54 @@ pub(crate) struct CopyReport {
 }
 
 /// Copies the content of the directory `from` into the existing directory `to`. massgen's own state
-/// and the directories `except` are left out.
+/// and the `excluded` directories are left out.
 pub(crate) fn copy(
     from: &AbsPath,
     to: &AbsPath,
     method: CopyMethod<'_>,
     limits: TreeLimits,
-    except: &[&AbsPath],
+    excluded: &[&AbsPath],
 ) -> Result<CopyReport> {
-    let opened = |path: &AbsPath| {
-        rustix::fs::open(path.as_path(), DIRECTORY - OFlags::NOFOLLOW, Mode::empty())
-            .map_err(|error| file_error("open the directory", path.as_path(), error.into()))
+    let open_directory = |path: &AbsPath| {
+        rustix::fs::open(
+            path.as_path(),
+            DIRECTORY_FLAGS - OFlags::NOFOLLOW,
+            Mode::empty(),
+        )
+        .map_err(|error| file_error("open the directory", path.as_path(), error.into()))
     };
     let last = match method {
         CopyMethod::Frozen { last } => last,
         CopyMethod::Writable | CopyMethod::Shared => None,
     };
     let level = CopyLevel {
-        from: opened(from)?,
-        to: opened(to)?,
+        from: open_directory(from)?,
+        to: open_directory(to)?,
         // Without it, everything is stored again; the user may have removed it to free space.
-        last: last.and_then(|copy| Some((opened(&copy.dir).ok()?, &copy.manifest))),
+        last: last.and_then(|copy| Some((open_directory(&copy.dir).ok()?, &copy.manifest))),
     };
-    let began =
+    let start_stat =
         stat(&level.to, c"").map_err(|error| file_error("look at", to.as_path(), error.into()))?;
-    let except = except
+    let excluded = excluded
         .iter()
         .filter_map(|path| stat_path(path).ok())
         .map(|stat| identity(&stat))
         .collect();
-    let mut walk = TreeCopier {
+    let mut copier = TreeCopier {
         root: from,
-        at: PathBuf::new(),
+        current_path: PathBuf::new(),
         depth: 0,
         entries: 0,
         method,
         limits,
-        except,
-        began_ns: nanoseconds(began.stx_ctime),
-        copied: CopyReport::default(),
+        excluded,
+        start_ns: nanoseconds(start_stat.stx_ctime),
+        report: CopyReport::default(),
     };
-    let manifest = walk.directory(&level)?;
+    let manifest = copier.copy_directory(&level)?;
     Ok(CopyReport {
         manifest,
-        ..walk.copied
+        ..copier.report
     })
 }
 
@@ -164,35 +169,35 @@ struct CopyLevel<'a> {
 struct TreeCopier<'a> {
     root: &'a AbsPath,
     /// The path of the entry that is being copied, below `root`; for messages only.
-    at: PathBuf,
+    current_path: PathBuf,
     depth: usize,
     entries: u64,
     method: CopyMethod<'a>,
     limits: TreeLimits,
-    except: Vec<(u64, u64)>,
+    excluded: Vec<(u64, u64)>,
     /// When the copy began, by the clock of the file system.
-    began_ns: i128,
-    copied: CopyReport,
+    start_ns: i128,
+    report: CopyReport,
 }
 
 impl TreeCopier<'_> {
-    fn directory(&mut self, level: &CopyLevel<'_>) -> Result<VersionManifest> {
+    fn copy_directory(&mut self, level: &CopyLevel<'_>) -> Result<VersionManifest> {
         let mut manifest = VersionManifest::default();
         let entries =
             Dir::read_from(&level.from).map_err(|error| self.copy_error("read", error))?;
         for entry in entries {
             let entry = entry.map_err(|error| self.copy_error("read", error))?;
             let name = entry.file_name();
-            if !is_ours_or_dots(name.to_bytes()) {
-                self.at.push(os_str(name));
-                self.entry(level, name, &mut manifest)?;
-                self.at.pop();
+            if !is_excluded_name(name.to_bytes()) {
+                self.current_path.push(os_str(name));
+                self.copy_entry(level, name, &mut manifest)?;
+                self.current_path.pop();
             }
         }
         Ok(manifest)
     }
 
-    fn entry(
+    fn copy_entry(
         &mut self,
         level: &CopyLevel<'_>,
         name: &CStr,
@@ -202,154 +207,158 @@ impl TreeCopier<'_> {
         if self.entries > self.limits.entries {
             return Err(self.limit_error(&format!("more than {} entries", self.limits.entries)));
         }
-        let found = match stat(&level.from, name) {
-            Ok(found) => found,
+        let file_stat = match stat(&level.from, name) {
+            Ok(file_stat) => file_stat,
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(self.copy_error("look at", error)),
         };
-        match FileType::from_raw_mode(found.stx_mode.into()) {
+        match FileType::from_raw_mode(file_stat.stx_mode.into()) {
             FileType::Directory => {
-                if let Some(below) = self.subdirectory(level, name, &found)? {
+                if let Some(below) = self.copy_subdirectory(level, name, &file_stat)? {
                     manifest.directories.insert(os_str(name).to_owned(), below);
                 }
             }
             FileType::RegularFile => {
-                if let Some(version) = self.file(level, name, &found)? {
+                if let Some(version) = self.copy_file(level, name, &file_stat)? {
                     manifest.files.insert(os_str(name).to_owned(), version);
                 }
             }
-            FileType::Symlink => self.link(level, name)?,
+            FileType::Symlink => self.copy_link(level, name)?,
             FileType::Fifo
             | FileType::Socket
             | FileType::CharacterDevice
             | FileType::BlockDevice
-            | FileType::Unknown => self.copied.special += 1,
+            | FileType::Unknown => self.report.special += 1,
         }
         Ok(())
     }
 
-    fn subdirectory(
+    fn copy_subdirectory(
         &mut self,
         level: &CopyLevel<'_>,
         name: &CStr,
-        found: &Statx,
+        file_stat: &Statx,
     ) -> Result<Option<VersionManifest>> {
-        if self.except.contains(&identity(found)) {
+        if self.excluded.contains(&identity(file_stat)) {
             return Ok(None);
         }
         if self.depth >= self.limits.depth {
             let depth = self.limits.depth;
             return Err(self.limit_error(&format!("more than {depth} directories in each other")));
         }
-        let Some(from) = self.open_source(level, name, DIRECTORY)? else {
+        let Some(from) = self.open_source(level, name, DIRECTORY_FLAGS)? else {
             return Ok(None);
         };
-        let created = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
-        if self.check_created(created)?.is_none() {
+        let creation = rustix::fs::mkdirat(&level.to, name, Mode::RWXU);
+        if self.check_creation(creation)?.is_none() {
             return Ok(None);
         }
-        let to = rustix::fs::openat(&level.to, name, DIRECTORY, Mode::empty())
+        let to = rustix::fs::openat(&level.to, name, DIRECTORY_FLAGS, Mode::empty())
             .map_err(|error| self.copy_error("copy", error))?;
         let last = level.last.as_ref().and_then(|(last, manifest)| {
             let manifest = manifest.directories.get(os_str(name))?;
-            let last = rustix::fs::openat(last, name, DIRECTORY, Mode::empty()).ok()?;
+            let last = rustix::fs::openat(last, name, DIRECTORY_FLAGS, Mode::empty()).ok()?;
             Some((last, manifest))
         });
         self.depth += 1;
-        let manifest = self.directory(&CopyLevel { from, to, last })?;
+        let manifest = self.copy_directory(&CopyLevel { from, to, last })?;
         self.depth -= 1;
         Ok(Some(manifest))
     }
 
     /// Returns the version that was copied; `None` if the file was left out, or if a later change
     /// of it might not be detected. A file that was reused can be trusted again later.
-    fn file(
+    fn copy_file(
         &mut self,
         level: &CopyLevel<'_>,
         name: &CStr,
-        found: &Statx,
+        file_stat: &Statx,
     ) -> Result<Option<FileFingerprint>> {
-        let version = version(found);
+        let version = version(file_stat);
         if let Some((last, manifest)) = &level.last
             && manifest.files.get(os_str(name)) == Some(&version)
             && rustix::fs::linkat(last, name, &level.to, name, AtFlags::empty()).is_ok()
         {
-            self.copied.files += 1;
-            self.copied.reused += 1;
+            self.report.files += 1;
+            self.report.reused += 1;
             return Ok(Some(version));
         }
-        let is_frozen = found.stx_mode & WRITABLE == 0;
+        let is_frozen = file_stat.stx_mode & WRITE_BITS == 0;
         if matches!(self.method, CopyMethod::Shared)
             && is_frozen
             && rustix::fs::linkat(&level.from, name, &level.to, name, AtFlags::empty()).is_ok()
         {
-            self.copied.files += 1;
-            self.copied.reused += 1;
+            self.report.files += 1;
+            self.report.reused += 1;
             return Ok(Some(version));
         }
-        let stored = self.store(level, name)?;
-        Ok(stored.filter(|version| self.is_settled(version)))
+        let stored_version = self.store_file(level, name)?;
+        Ok(stored_version.filter(|version| self.is_settled(version)))
     }
 
-    fn store(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<Option<FileFingerprint>> {
+    fn store_file(
+        &mut self,
+        level: &CopyLevel<'_>,
+        name: &CStr,
+    ) -> Result<Option<FileFingerprint>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let Some(source) = self.open_source(level, name, flags)? else {
             return Ok(None);
         };
-        let found = stat(&source, c"").map_err(|error| self.copy_error("look at", error))?;
-        if FileType::from_raw_mode(found.stx_mode.into()) != FileType::RegularFile {
-            self.copied.swapped += 1;
+        let file_stat = stat(&source, c"").map_err(|error| self.copy_error("look at", error))?;
+        if FileType::from_raw_mode(file_stat.stx_mode.into()) != FileType::RegularFile {
+            self.report.swapped += 1;
             return Ok(None);
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = self.mode_of_copy(&found);
-        let Some(target) = self.check_created(rustix::fs::openat(&level.to, name, flags, mode))?
+        let mode = self.mode_of_copy(&file_stat);
+        let Some(target) = self.check_creation(rustix::fs::openat(&level.to, name, flags, mode))?
         else {
             return Ok(None);
         };
-        let bytes_left = self.limits.bytes.saturating_sub(self.copied.stored_bytes);
+        let bytes_left = self.limits.bytes.saturating_sub(self.report.stored_bytes);
         let target = File::from(target);
-        match content::copy(&File::from(source), &target, found.stx_size, bytes_left)
+        match content::copy(&File::from(source), &target, file_stat.stx_size, bytes_left)
             .map_err(|error| self.copy_io_error("copy", error))?
         {
-            CopyOutcome::Stored(bytes) => self.copied.stored_bytes += bytes,
+            CopyOutcome::Stored(bytes) => self.report.stored_bytes += bytes,
             CopyOutcome::OverLimit => {
                 let bytes = self.limits.bytes;
                 return Err(self.limit_error(&format!("more than {bytes} bytes to store")));
             }
         }
-        copy_modified_time(&target, &found).map_err(|error| self.copy_error("copy", error))?;
-        self.copied.files += 1;
+        copy_modified_time(&target, &file_stat).map_err(|error| self.copy_error("copy", error))?;
+        self.report.files += 1;
         if let CopyMethod::Writable = self.method {
             let copy = stat(&target, c"").map_err(|error| self.copy_error("look at", error))?;
             return Ok(Some(version(&copy)));
         }
-        Ok(Some(version(&found)))
+        Ok(Some(version(&file_stat)))
     }
 
-    fn link(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<()> {
+    fn copy_link(&mut self, level: &CopyLevel<'_>, name: &CStr) -> Result<()> {
         let target = match rustix::fs::readlinkat(&level.from, name, Vec::new()) {
             Ok(target) => target,
             Err(Errno::NOENT | Errno::INVAL) => {
-                self.copied.swapped += 1;
+                self.report.swapped += 1;
                 return Ok(());
             }
             Err(error) => return Err(self.copy_error("read the symlink", error)),
         };
-        let created = rustix::fs::symlinkat(target, &level.to, name);
-        if self.check_created(created)?.is_some() {
-            self.copied.links += 1;
+        let creation = rustix::fs::symlinkat(target, &level.to, name);
+        if self.check_creation(creation)?.is_some() {
+            self.report.links += 1;
         }
         Ok(())
     }
 
     /// Returns what was created in the copy. A directory that changes while it is read may list an
     /// entry twice; then the first one stays, and the result is `None`.
-    fn check_created<T>(&mut self, created: std::result::Result<T, Errno>) -> Result<Option<T>> {
-        match created {
+    fn check_creation<T>(&mut self, creation: std::result::Result<T, Errno>) -> Result<Option<T>> {
+        match creation {
             Ok(created) => Ok(Some(created)),
             Err(Errno::EXIST) => {
-                self.copied.swapped += 1;
+                self.report.swapped += 1;
                 Ok(None)
             }
             Err(error) => Err(self.copy_error("copy", error)),
@@ -364,20 +373,20 @@ impl TreeCopier<'_> {
         flags: OFlags,
     ) -> Result<Option<OwnedFd>> {
         match rustix::fs::openat(&level.from, name, flags, Mode::empty()) {
-            Ok(opened) => return Ok(Some(opened)),
+            Ok(handle) => return Ok(Some(handle)),
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => {
-                self.copied.swapped += 1;
+                self.report.swapped += 1;
             }
-            Err(Errno::ACCESS | Errno::PERM) => self.copied.unreadable += 1,
+            Err(Errno::ACCESS | Errno::PERM) => self.report.unreadable += 1,
             Err(error) => return Err(self.copy_error("open", error)),
         }
         Ok(None)
     }
 
-    fn mode_of_copy(&self, found: &Statx) -> Mode {
+    fn mode_of_copy(&self, file_stat: &Statx) -> Mode {
         let permissions = Mode::RWXU | Mode::RWXG | Mode::RWXO;
         let write = Mode::WUSR | Mode::WGRP | Mode::WOTH;
-        let mode = Mode::from_raw_mode(found.stx_mode.into()) & permissions;
+        let mode = Mode::from_raw_mode(file_stat.stx_mode.into()) & permissions;
         match self.method {
             CopyMethod::Frozen { .. } => (mode - write) | Mode::RUSR,
             CopyMethod::Writable => mode | Mode::RUSR | Mode::WUSR,
@@ -394,8 +403,7 @@ impl TreeCopier<'_> {
             CopyMethod::Writable => version.modified_ns,
             CopyMethod::Frozen { .. } | CopyMethod::Shared => version.changed_ns,
         };
-        version.changed_ns % 1_000_000_000 != 0
-            && time_ns.saturating_add(TICK_NS_MAX) < self.began_ns
+        version.changed_ns % SECOND_NS != 0 && time_ns.saturating_add(TICK_NS_MAX) < self.start_ns
     }
 
     fn copy_error(&self, doing: &str, error: Errno) -> Error {
@@ -403,7 +411,7 @@ impl TreeCopier<'_> {
     }
 
     fn copy_io_error(&self, doing: &str, error: io::Error) -> Error {
-        file_error(doing, &self.root.as_path().join(&self.at), error)
+        file_error(doing, &self.root.as_path().join(&self.current_path), error)
     }
 
     fn limit_error(&self, what: &str) -> Error {
@@ -414,12 +422,12 @@ impl TreeCopier<'_> {
         .with_hint(format!(
             "the limit was reached at `{}`: keep generated files such as `node_modules` and \
              `target` elsewhere",
-            self.at.display()
+            self.current_path.display()
         ))
     }
 }
 
-fn is_ours_or_dots(name: &[u8]) -> bool {
+fn is_excluded_name(name: &[u8]) -> bool {
     name == b"." || name == b".." || name == STATE_NAME || name.starts_with(UNFINISHED_PREFIX)
 }
 
@@ -443,35 +451,31 @@ fn stat_path(path: &AbsPath) -> std::result::Result<Statx, Errno> {
     )
 }
 
-fn identity(found: &Statx) -> (u64, u64) {
-    let device = (u64::from(found.stx_dev_major) << 32) | u64::from(found.stx_dev_minor);
-    (device, found.stx_ino)
+fn identity(file_stat: &Statx) -> (u64, u64) {
+    let device = (u64::from(file_stat.stx_dev_major) << 32) | u64::from(file_stat.stx_dev_minor);
+    (device, file_stat.stx_ino)
 }
 
-fn version(found: &Statx) -> FileFingerprint {
-    let (device, inode) = identity(found);
+fn version(file_stat: &Statx) -> FileFingerprint {
+    let (device, inode) = identity(file_stat);
     FileFingerprint {
         device,
         inode,
-        size_bytes: found.stx_size,
-        modified_ns: nanoseconds(found.stx_mtime),
-        changed_ns: nanoseconds(found.stx_ctime),
+        size_bytes: file_stat.stx_size,
+        modified_ns: nanoseconds(file_stat.stx_mtime),
+        changed_ns: nanoseconds(file_stat.stx_ctime),
     }
 }
 
-fn nanoseconds(time: StatxTimestamp) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
-fn copy_modified_time(target: &File, found: &Statx) -> std::result::Result<(), Errno> {
+fn copy_modified_time(target: &File, file_stat: &Statx) -> std::result::Result<(), Errno> {
     let times = Timestamps {
         last_access: Timespec {
             tv_sec: 0,
             tv_nsec: UTIME_OMIT,
         },
         last_modification: Timespec {
-            tv_sec: found.stx_mtime.tv_sec,
-            tv_nsec: found.stx_mtime.tv_nsec.into(),
+            tv_sec: file_stat.stx_mtime.tv_sec,
+            tv_nsec: file_stat.stx_mtime.tv_nsec.into(),
         },
     };
     rustix::fs::futimens(target, &times)

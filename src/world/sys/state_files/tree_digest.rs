@@ -20,7 +20,7 @@ const LEVELS_MAX: usize = 64;
 /// How much of a file is read at a time, in bytes.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// The permissions to execute, of anyone.
-const EXECUTABLE: u32 = 0o111;
+const EXECUTE_BITS: u32 = 0o111;
 
 /// The digest of a tree, and its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) fn digest(root: &AbsPath) -> io::Result<TreeDigest> {
         files: 0,
         bytes: 0,
     };
-    walk.directory(root.as_path(), 0)?;
+    walk.hash_directory(root.as_path(), 0)?;
     let digest = walk.hasher.finalize();
     Ok(TreeDigest {
         sha256: to_hex(&digest),
@@ -61,7 +61,7 @@ struct DigestWalk {
 }
 
 impl DigestWalk {
-    fn directory(&mut self, path: &Path, level: usize) -> io::Result<()> {
+    fn hash_directory(&mut self, path: &Path, level: usize) -> io::Result<()> {
         if level > LEVELS_MAX {
             return Err(io::Error::other(format!(
                 "it has more than {LEVELS_MAX} levels"
@@ -81,19 +81,19 @@ impl DigestWalk {
         names.sort();
         for name in names {
             let path = path.join(&name);
-            let found = fs::symlink_metadata(&path)?;
-            self.text(name.as_bytes());
-            if found.is_dir() {
+            let metadata = fs::symlink_metadata(&path)?;
+            self.hash_text(name.as_bytes());
+            if metadata.is_dir() {
                 self.hasher.update(b"d");
-                self.directory(&path, level.saturating_add(1))?;
+                self.hash_directory(&path, level.saturating_add(1))?;
                 self.hasher.update(b"e");
-            } else if found.is_symlink() {
+            } else if metadata.is_symlink() {
                 self.hasher.update(b"l");
-                self.text(fs::read_link(&path)?.as_os_str().as_bytes());
-            } else if found.is_file() {
-                let is_executable = found.permissions().mode() & EXECUTABLE != 0;
+                self.hash_text(fs::read_link(&path)?.as_os_str().as_bytes());
+            } else if metadata.is_file() {
+                let is_executable = metadata.permissions().mode() & EXECUTE_BITS != 0;
                 self.hasher.update(if is_executable { b"x" } else { b"f" });
-                self.file(&path)?;
+                self.hash_file(&path)?;
             } else {
                 let why = format!("`{}` is not a file", path.display());
                 return Err(io::Error::other(why));
@@ -102,7 +102,7 @@ impl DigestWalk {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> io::Result<()> {
+    fn hash_file(&mut self, path: &Path) -> io::Result<()> {
         let mut file = fs::File::open(path)?;
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut content = Sha256::new();
@@ -127,7 +127,7 @@ impl DigestWalk {
     }
 
     /// Adds a text with its length, so that no two lists of texts look the same.
-    fn text(&mut self, text: &[u8]) {
+    fn hash_text(&mut self, text: &[u8]) {
         let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
         self.hasher.update(length.to_le_bytes());
         self.hasher.update(text);

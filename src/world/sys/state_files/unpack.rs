@@ -32,20 +32,21 @@ pub(crate) struct UnpackReport {
 }
 
 /// Unpacks the archive `from` (`tar`, then `gzip`), which contains a single top-level directory,
-/// into the empty directory `into`. Files for which `frozen` returns true get no write permission.
+/// into the empty directory `target_dir`. Files for which `is_read_only` returns true get no write
+/// permission.
 pub(crate) fn unpack(
     from: &AbsPath,
-    into: &AbsPath,
+    target_dir: &AbsPath,
     limits: TreeLimits,
-    frozen: fn(&Path) -> bool,
+    is_read_only: fn(&Path) -> bool,
 ) -> io::Result<UnpackReport> {
     // The archive itself is limited, too: its headers, and the bytes between its entries.
     let bytes_max = limits.bytes.saturating_mul(2);
     let file = GzDecoder::new(open_named(from)?).take(bytes_max);
     let mut unpacker = ArchiveUnpacker {
-        into: into.as_path(),
+        target_dir: target_dir.as_path(),
         limits,
-        frozen,
+        is_read_only,
         entries: 0,
         bytes: 0,
         links: BTreeMap::new(),
@@ -61,9 +62,9 @@ pub(crate) fn unpack(
 }
 
 struct ArchiveUnpacker<'a> {
-    into: &'a Path,
+    target_dir: &'a Path,
     limits: TreeLimits,
-    frozen: fn(&Path) -> bool,
+    is_read_only: fn(&Path) -> bool,
     entries: u64,
     bytes: u64,
     /// Symlinks are created last, so that nothing is ever written through one.
@@ -103,8 +104,11 @@ impl ArchiveUnpacker<'_> {
         if kind == EntryType::Regular {
             return self.unpack_file(&path, &mut entry);
         }
-        let short = entry.link_name()?.map(Cow::into_owned);
-        if let Some(target) = target.or(short).filter(|_| kind == EntryType::Symlink) {
+        let short_target = entry.link_name()?.map(Cow::into_owned);
+        if let Some(target) = target
+            .or(short_target)
+            .filter(|_| kind == EntryType::Symlink)
+        {
             self.links.insert(path, target);
             return Ok(());
         }
@@ -118,9 +122,10 @@ impl ArchiveUnpacker<'_> {
     /// itself.
     fn below_top(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         let names: Option<Vec<OsString>> = path.components().map(component_name).collect();
-        let out = || invalid_archive_error(format!("`{}` points outside it", path.display()));
-        let names = names.ok_or_else(out)?;
-        let (top, below) = names.split_first().ok_or_else(out)?;
+        let outside_error =
+            || invalid_archive_error(format!("`{}` points outside it", path.display()));
+        let names = names.ok_or_else(outside_error)?;
+        let (top, below) = names.split_first().ok_or_else(outside_error)?;
         let top = top
             .to_str()
             .ok_or_else(|| invalid_archive_error("its directory has no name in text"))?;
@@ -142,14 +147,14 @@ impl ArchiveUnpacker<'_> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(self.into.join(path))
+            .create(self.target_dir.join(path))
     }
 
     fn unpack_file(&mut self, path: &Path, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
         self.create_directory(path.parent().unwrap_or(Path::new("")))?;
-        let runs = entry.header().mode()? & 0o100;
-        let mode = if (self.frozen)(path) {
-            0o400 | runs
+        let execute_bit = entry.header().mode()? & 0o100;
+        let mode = if (self.is_read_only)(path) {
+            0o400 | execute_bit
         } else {
             0o600
         };
@@ -157,16 +162,16 @@ impl ArchiveUnpacker<'_> {
             .write(true)
             .create_new(true)
             .mode(mode)
-            .open(self.into.join(path))?;
+            .open(self.target_dir.join(path))?;
         let bytes_left = self.limits.bytes.saturating_sub(self.bytes);
-        let copied = io::copy(&mut entry.take(bytes_left.saturating_add(1)), &mut file)?;
-        if copied > bytes_left {
+        let copied_bytes = io::copy(&mut entry.take(bytes_left.saturating_add(1)), &mut file)?;
+        if copied_bytes > bytes_left {
             return Err(invalid_archive_error(format!(
                 "it contains more than {} bytes",
                 self.limits.bytes
             )));
         }
-        self.bytes = self.bytes.saturating_add(copied);
+        self.bytes = self.bytes.saturating_add(copied_bytes);
         self.report.files = self.report.files.saturating_add(1);
         Ok(())
     }
@@ -187,7 +192,7 @@ impl ArchiveUnpacker<'_> {
             }
             if stays_inside(path, target) {
                 self.create_directory(path.parent().unwrap_or(Path::new("")))?;
-                symlink(target, self.into.join(path))?;
+                symlink(target, self.target_dir.join(path))?;
             } else {
                 self.report.links_left_out = self.report.links_left_out.saturating_add(1);
             }

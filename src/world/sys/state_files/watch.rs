@@ -41,8 +41,8 @@ impl FileWatch {
         let watch = inotify::add_watch(&inotify, path.as_path(), WatchFlags::MODIFY)?;
         let file = File::open(path.as_path())?;
         let unlock_sender = sender.clone();
-        let watched = Arc::clone(&inotify);
-        thread::Builder::new().spawn(move || forward_writes(&watched, &sender))?;
+        let writes_inotify = Arc::clone(&inotify);
+        thread::Builder::new().spawn(move || forward_writes(&writes_inotify, &sender))?;
         thread::Builder::new().spawn(move || {
             // Where files cannot be locked, it is unknown whether the writer lives.
             drop(file.lock_shared());
