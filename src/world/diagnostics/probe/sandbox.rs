@@ -88,8 +88,8 @@ pub fn probe_sandbox(
     let groups = sys::cgroup::Cgroups::find();
     SandboxCapabilities {
         shared_limits: SharedLimits {
-            memory: groups.limit_memory(),
-            processes: groups.limit_processes(),
+            memory: groups.can_limit_memory(),
+            processes: groups.can_limit_processes(),
         },
         landlock: if is_offered() {
             LandlockSupport::Available

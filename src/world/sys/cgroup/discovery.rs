@@ -13,7 +13,7 @@ pub(crate) enum CgroupResource {
 }
 
 impl CgroupResource {
-    /// Both.
+    /// All resources.
     pub(crate) const ALL: [CgroupResource; 2] = [CgroupResource::Memory, CgroupResource::Processes];
 
     /// Returns the kernel's name of the controller that counts it.
@@ -79,14 +79,14 @@ struct CgroupMount<'a> {
 
 impl<'a> CgroupMount<'a> {
     fn parse(line: &'a str) -> Option<Self> {
-        let (before, after) = line.split_once(" - ")?;
-        let mut before = before.split(' ').skip(3);
-        let mut after = after.split(' ');
+        let (mount_part, file_system_part) = line.split_once(" - ")?;
+        let mut mount_fields = mount_part.split(' ').skip(3);
+        let mut file_system_fields = file_system_part.split(' ');
         Some(Self {
-            root: before.next()?,
-            point: before.next()?,
-            kind: after.next()?,
-            options: after.nth(1)?,
+            root: mount_fields.next()?,
+            point: mount_fields.next()?,
+            kind: file_system_fields.next()?,
+            options: file_system_fields.nth(1)?,
         })
     }
 
@@ -102,13 +102,13 @@ fn own_path(version: CgroupVersion, resource: CgroupResource, groups: &str) -> O
     groups.lines().find_map(|line| {
         let (_, line) = line.split_once(':')?;
         let (controllers, path) = line.split_once(':')?;
-        let is_meant = match version {
+        let is_hierarchy = match version {
             CgroupVersion::One => controllers
                 .split(',')
                 .any(|name| name == resource.controller()),
             CgroupVersion::Two => controllers.is_empty(),
         };
-        is_meant.then_some(path)
+        is_hierarchy.then_some(path)
     })
 }
 

@@ -22,20 +22,20 @@ use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sys::cgroup::discovery::{CgroupResource, CgroupVersion, OwnCgroup, own_groups};
 
 /// The prefix of the name of every group that massgen creates.
-const MARK: &str = "massgen";
+const NAME_PREFIX: &str = "massgen";
 /// What a process writes to enter a group.
-pub(crate) const ITSELF: &[u8] = b"0";
+pub(crate) const OWN_PROCESS: &[u8] = b"0";
 /// The limit that is set to test a resource: the most processes that the kernel accepts as a limit
 /// (`PID_MAX_LIMIT` of Linux), or a few bytes.
-const TRIED: u64 = 4 * 1024 * 1024;
+const TRIAL_LIMIT: u64 = 4 * 1024 * 1024;
 /// How many processes, threads included, massgen's own helpers around a command count as: two in
 /// levels `overlay` and `namespaces`; at level `landlock` one that waits and a supervisor of three
 /// threads.
-const HOLDING: u64 = 4;
+const HELPER_PROCESSES: u64 = 4;
 /// How often the removal of a group is retried after its processes were killed.
-const REMOVALS_MAX: u32 = 1000;
+const REMOVE_TRIES_MAX: u32 = 1000;
 /// The pause between two such attempts.
-const PAUSE: Duration = Duration::from_millis(5);
+const REMOVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Which limits the machine can enforce for all processes of a command together.
 #[derive(Debug)]
@@ -96,26 +96,26 @@ impl Cgroups {
     /// Returns whether a group can really be created in `dir` and limited.
     fn can_use(&self, version: CgroupVersion, dir: &AbsPath, resource: CgroupResource) -> bool {
         let dir = dir.join(self.new_name());
-        let trial =
-            fs::create_dir(dir.as_path()).and_then(|()| set_limit(&dir, version, resource, TRIED));
+        let trial = fs::create_dir(dir.as_path())
+            .and_then(|()| set_limit(&dir, version, resource, TRIAL_LIMIT));
         // If it cannot be removed, it was not created.
         fs::remove_dir(dir.as_path()).unwrap_or_default();
         trial.is_ok()
     }
 
     /// Returns whether the memory of all processes of a command can be limited together.
-    pub(crate) fn limit_memory(&self) -> bool {
+    pub(crate) fn can_limit_memory(&self) -> bool {
         self.has_controller(CgroupResource::Memory)
     }
 
     /// Returns whether the number of processes of a command can be limited.
-    pub(crate) fn limit_processes(&self) -> bool {
+    pub(crate) fn can_limit_processes(&self) -> bool {
         self.has_controller(CgroupResource::Processes)
     }
 
     fn has_controller(&self, resource: CgroupResource) -> bool {
-        let mut places = self.parents.iter();
-        places.any(|parent| parent.resources.contains(&resource))
+        let mut parents = self.parents.iter();
+        parents.any(|parent| parent.resources.contains(&resource))
     }
 
     /// Creates a group with these limits, as far as the machine can enforce them.
@@ -123,12 +123,14 @@ impl Cgroups {
         let name = self.new_name();
         let mut group = CommandCgroup {
             dirs: Vec::new(),
-            limits_memory: self.limit_memory() && limits.memory_bytes.is_some(),
+            limits_memory: self.can_limit_memory() && limits.memory_bytes.is_some(),
         };
         for parent in &self.parents {
             let resources = parent.resources.iter();
             let resource_limits: Vec<(CgroupResource, u64)> = resources
-                .filter_map(|resource| limit_for(*resource, limits).map(|most| (*resource, most)))
+                .filter_map(|resource| {
+                    limit_for(*resource, limits).map(|maximum| (*resource, maximum))
+                })
                 .collect();
             if resource_limits.is_empty() {
                 continue;
@@ -144,7 +146,7 @@ impl Cgroups {
     }
 
     fn new_name(&self) -> String {
-        format!("{MARK}-{}-{}", self.owner, Uuid::new_v4().simple())
+        format!("{NAME_PREFIX}-{}-{}", self.owner, Uuid::new_v4().simple())
     }
 }
 
@@ -157,8 +159,8 @@ pub(crate) struct CommandCgroup {
 }
 
 impl CommandCgroup {
-    /// Opens the files by which a process with one thread joins the group: it writes [`ITSELF`] to
-    /// each of them, and everything that it starts afterwards is in the group, too. To move another
+    /// Opens the files by which a process with one thread joins the group: it writes [`OWN_PROCESS`]
+    /// to each of them, and everything that it starts afterwards is in the group, too. To move another
     /// process into the group, the kernel would block the start of processes on the whole machine
     /// and wait 10 ms or more.
     pub(crate) fn join_handles(&self) -> io::Result<Vec<OwnedFd>> {
@@ -197,7 +199,7 @@ impl CommandCgroup {
 impl Drop for CommandCgroup {
     fn drop(&mut self) {
         for (_, dir) in &self.dirs {
-            remove(dir);
+            remove_group(dir);
         }
     }
 }
@@ -206,7 +208,7 @@ impl Drop for CommandCgroup {
 fn limit_for(resource: CgroupResource, limits: &ResourceLimits) -> Option<u64> {
     match resource {
         CgroupResource::Memory => limits.memory_bytes,
-        CgroupResource::Processes => Some(limits.processes.saturating_add(HOLDING)),
+        CgroupResource::Processes => Some(limits.processes.saturating_add(HELPER_PROCESSES)),
     }
 }
 
@@ -237,17 +239,21 @@ fn set_limit(
     dir: &AbsPath,
     version: CgroupVersion,
     resource: CgroupResource,
-    most: u64,
+    maximum: u64,
 ) -> io::Result<()> {
     match (resource, version) {
-        (CgroupResource::Processes, _) => write_control_file(dir, "pids.max", most),
+        (CgroupResource::Processes, _) => write_control_file(dir, "pids.max", maximum),
         (CgroupResource::Memory, CgroupVersion::One) => {
-            write_control_file(dir, "memory.limit_in_bytes", most)?;
+            write_control_file(dir, "memory.limit_in_bytes", maximum)?;
             // Including swap. If the kernel does not count swap, the file does not exist.
-            ignore_missing(write_control_file(dir, "memory.memsw.limit_in_bytes", most))
+            ignore_missing(write_control_file(
+                dir,
+                "memory.memsw.limit_in_bytes",
+                maximum,
+            ))
         }
         (CgroupResource::Memory, CgroupVersion::Two) => {
-            write_control_file(dir, "memory.max", most)?;
+            write_control_file(dir, "memory.max", maximum)?;
             ignore_missing(write_control_file(dir, "memory.swap.max", 0))
         }
     }
@@ -271,13 +277,13 @@ fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
 }
 
 /// Kills the processes in a group and removes it.
-fn remove(dir: &AbsPath) {
-    for _ in 0..REMOVALS_MAX {
+fn remove_group(dir: &AbsPath) {
+    for _ in 0..REMOVE_TRIES_MAX {
         match fs::remove_dir(dir.as_path()).map_err(|error| Errno::from_io_error(&error)) {
             Err(Some(Errno::BUSY)) => kill_members(dir),
             Ok(()) | Err(_) => return,
         }
-        thread::sleep(PAUSE);
+        thread::sleep(REMOVE_PAUSE);
     }
 }
 
@@ -299,21 +305,22 @@ fn remove_orphaned(parent: &AbsPath) {
     let names: BTreeSet<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    let is_orphaned = |name: &&String| owner_from_name(name).is_some_and(|owner| !is_alive(owner));
+    let is_orphaned =
+        |name: &&String| owner_from_name(name).is_some_and(|owner| !is_owner_alive(owner));
     for name in names.iter().filter(is_orphaned) {
-        remove(&parent.join(name));
+        remove_group(&parent.join(name));
     }
 }
 
 /// Returns the owner from the name of a group.
 fn owner_from_name(name: &str) -> Option<&str> {
-    let owner_and_number = name.strip_prefix(MARK)?.strip_prefix('-')?;
+    let owner_and_number = name.strip_prefix(NAME_PREFIX)?.strip_prefix('-')?;
     owner_and_number.rsplit_once('-').map(|(owner, _)| owner)
 }
 
 /// Identifies a process among all others of this machine: its PID namespace, its PID there, and its
 /// start time.
-fn process_identity(process: Pid) -> Option<String> {
+fn process_identity(pid: Pid) -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let digits = |text: &str| {
         text.chars()
@@ -321,30 +328,29 @@ fn process_identity(process: Pid) -> Option<String> {
             .collect::<String>()
     };
     let namespace = digits(namespace.to_str()?);
-    let number = process.as_raw_nonzero();
-    let stat = fs::read_to_string(Path::new("/proc").join(number.to_string()).join("stat")).ok()?;
+    let pid = pid.as_raw_nonzero();
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
     // The name of the program, in parentheses, may contain anything; the start time is the 20th
     // field after it.
     let (_, fields) = stat.rsplit_once(')')?;
     let start_time = fields.split_whitespace().nth(19)?;
-    Some(format!("{namespace}-{number}-{start_time}"))
+    Some(format!("{namespace}-{pid}-{start_time}"))
 }
 
 /// Returns whether the owner of a group is still running. A process that is not visible from this
 /// PID namespace counts as running.
-fn is_alive(name: &str) -> bool {
-    let mut parts = name.split('-');
-    let (namespace, number) = (parts.next(), parts.next());
+fn is_owner_alive(owner: &str) -> bool {
+    let mut parts = owner.split('-');
+    let (namespace, pid_text) = (parts.next(), parts.next());
     let own_identity = process_identity(getpid()).unwrap_or_default();
     if namespace != own_identity.split('-').next() {
         return true;
     }
-    let process = number
-        .and_then(|number| number.parse().ok())
+    let pid = pid_text
+        .and_then(|pid_text| pid_text.parse().ok())
         .and_then(Pid::from_raw);
-    process
-        .and_then(process_identity)
-        .is_some_and(|owner| owner == name)
+    pid.and_then(process_identity)
+        .is_some_and(|identity| identity == owner)
 }
 
 #[cfg(test)]

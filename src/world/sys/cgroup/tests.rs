@@ -17,7 +17,7 @@ fn cgroups() -> Option<Cgroups> {
             "{resource:?}"
         );
     }
-    if cgroups.limit_memory() && cgroups.has_controller(CgroupResource::Processes) {
+    if cgroups.can_limit_memory() && cgroups.has_controller(CgroupResource::Processes) {
         return Some(cgroups);
     }
     println!("skipped: no control groups can be made here");
@@ -151,7 +151,8 @@ fn groups_of_dead_runs_are_removed() {
     let mut living = start_shell("read forever");
     let owner_living = process_identity(id(&living)).unwrap();
     let elsewhere = owner_gone.replacen(|c: char| c.is_ascii_digit(), "9", 3);
-    let names = [owner_gone, owner_living, elsewhere].map(|owner| format!("{MARK}-{owner}-0"));
+    let names =
+        [owner_gone, owner_living, elsewhere].map(|owner| format!("{NAME_PREFIX}-{owner}-0"));
     for name in &names {
         fs::create_dir(parent.join(name).as_path()).unwrap();
     }

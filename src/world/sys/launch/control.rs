@@ -29,8 +29,8 @@ const REPORT_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct HelperSocket {
     socket: OwnedFd,
-    /// Received bytes that do not form a whole report yet.
-    received: Vec<u8>,
+    /// Received bytes that were not parsed yet.
+    unparsed_bytes: Vec<u8>,
     /// Received handles that belong to reports which are not parsed yet.
     handles: VecDeque<OwnedFd>,
 }
@@ -51,7 +51,7 @@ pub(crate) enum HelperMessage {
 impl HelperSocket {
     /// Creates a socket pair, and returns massgen's end and the helper's.
     pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
-        let (socket, theirs) = socketpair(
+        let (socket, helper_end) = socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
             SocketFlags::CLOEXEC,
@@ -59,22 +59,22 @@ impl HelperSocket {
         )?;
         let control = Self {
             socket,
-            received: Vec::new(),
+            unparsed_bytes: Vec::new(),
             handles: VecDeque::new(),
         };
-        Ok((control, theirs))
+        Ok((control, helper_end))
     }
 
     /// Sends the order, and the handle that the program reads as its standard input. A helper
-    /// that accepts no data until the deadline `until` is given up.
+    /// that accepts no data until the deadline is given up.
     pub(crate) fn send_order(
         &self,
         order: &HelperOrder<'_>,
         input: Option<BorrowedFd<'_>>,
-        until: Instant,
+        deadline: Instant,
     ) -> io::Result<()> {
-        let too_long = || io::Error::other("the sandbox policy is too long to be sent");
-        let frame = encode_frame(order).ok_or_else(too_long)?;
+        let too_long_error = || io::Error::other("the sandbox policy is too long to be sent");
+        let frame = encode_frame(order).ok_or_else(too_long_error)?;
         let mut unsent = frame.as_slice();
         let mut input = input;
         while !unsent.is_empty() {
@@ -83,7 +83,7 @@ impl HelperSocket {
                     unsent = unsent.get(sent_bytes..).unwrap_or_default();
                     input = None;
                 }
-                Err(Errno::AGAIN) => self.wait_for_room(until)?,
+                Err(Errno::AGAIN) => self.wait_until_writable(deadline)?,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -102,12 +102,16 @@ impl HelperSocket {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
     }
 
-    fn wait_for_room(&self, until: Instant) -> io::Result<()> {
-        if Instant::now() >= until {
+    fn wait_until_writable(&self, deadline: Instant) -> io::Result<()> {
+        if Instant::now() >= deadline {
             let message = "the process that builds the sandbox does not listen";
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
-        wait_ready(&[Some((self.as_fd(), WaitInterest::Writable))], Some(until)).map(drop)
+        wait_ready(
+            &[Some((self.as_fd(), WaitInterest::Writable))],
+            Some(deadline),
+        )
+        .map(drop)
     }
 
     /// Returns the next message of the helper, without waiting for it.
@@ -144,20 +148,20 @@ impl HelperSocket {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(&mut buffer)];
-        let received = recvmsg(&self.socket, &mut parts, &mut ancillary, flags)?.bytes;
+        let count = recvmsg(&self.socket, &mut parts, &mut ancillary, flags)?.bytes;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(handles) = message {
                 self.handles.extend(handles);
             }
         }
-        let bytes = buffer.get(..received).unwrap_or_default();
-        self.received.extend_from_slice(bytes);
-        Ok(received)
+        let bytes = buffer.get(..count).unwrap_or_default();
+        self.unparsed_bytes.extend_from_slice(bytes);
+        Ok(count)
     }
 
     /// Returns the first received report, if it is complete.
     fn take_report(&mut self) -> io::Result<Option<HelperReport>> {
-        let Some((head, rest)) = self.received.split_first_chunk::<HEAD_BYTES>() else {
+        let Some((head, rest)) = self.unparsed_bytes.split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
         };
         let length = frame_body_bytes(*head).filter(|length| *length <= REPORT_BYTES_MAX);
@@ -166,7 +170,7 @@ impl HelperSocket {
             return Ok(None);
         };
         let report = serde_json::from_slice(body)?;
-        self.received = rest.to_vec();
+        self.unparsed_bytes = rest.to_vec();
         Ok(Some(report))
     }
 
@@ -197,19 +201,19 @@ mod tests {
 
     #[test]
     fn reports_are_received_when_they_are_complete() {
-        let (mut control, theirs) = HelperSocket::pair().unwrap();
+        let (mut control, helper_end) = HelperSocket::pair().unwrap();
         assert!(matches!(
             control.receive_message().unwrap(),
             HelperMessage::NotReady
         ));
         let frame = encode_frame(&HelperReport::Started).unwrap();
         let (first, second) = frame.split_at(6);
-        put(&theirs, first);
+        put(&helper_end, first);
         assert!(matches!(
             control.receive_message().unwrap(),
             HelperMessage::NotReady
         ));
-        put(&theirs, &[second, &frame].concat());
+        put(&helper_end, &[second, &frame].concat());
         for _ in 0..2 {
             let message = control.receive_message().unwrap();
             assert!(
@@ -221,7 +225,7 @@ mod tests {
             control.receive_message().unwrap(),
             HelperMessage::NotReady
         ));
-        drop(theirs);
+        drop(helper_end);
         // A process that another test is starting has a copy of the socket until it is executed.
         let is_closed = (0..24_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -232,11 +236,11 @@ mod tests {
 
     #[test]
     fn a_listener_comes_with_its_report() {
-        let (mut control, theirs) = HelperSocket::pair().unwrap();
+        let (mut control, helper_end) = HelperSocket::pair().unwrap();
         let listening = encode_frame(&HelperReport::Listening).unwrap();
         let other = HelperSocket {
-            socket: theirs,
-            received: Vec::new(),
+            socket: helper_end,
+            unparsed_bytes: Vec::new(),
             handles: VecDeque::new(),
         };
         let input = std::io::stdin();
@@ -254,11 +258,11 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        let (mut control, theirs) = HelperSocket::pair().unwrap();
-        put(&theirs, &u32::MAX.to_le_bytes());
+        let (mut control, helper_end) = HelperSocket::pair().unwrap();
+        put(&helper_end, &u32::MAX.to_le_bytes());
         assert!(control.receive_message().is_err());
-        let (mut control, theirs) = HelperSocket::pair().unwrap();
-        put(&theirs, b"\x02\0\0\0{}");
+        let (mut control, helper_end) = HelperSocket::pair().unwrap();
+        put(&helper_end, b"\x02\0\0\0{}");
         assert!(control.receive_message().is_err());
     }
 
@@ -270,8 +274,8 @@ mod tests {
         let full_error = filled.take(1000).find_map(Result::err);
         assert_eq!(full_error, Some(Errno::AGAIN));
         let error = control
-            .wait_for_room(soon)
-            .and_then(|()| control.wait_for_room(soon));
+            .wait_until_writable(soon)
+            .and_then(|()| control.wait_until_writable(soon));
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -25,7 +25,7 @@ use crate::world::sys::launch::process::ChildProcess;
 use crate::world::sys::process;
 
 /// The argument that makes massgen a fork server.
-const FORK_SERVER: &str = "__fork_server";
+const FORK_SERVER_ARGUMENT: &str = "__fork_server";
 /// The most handles that a helper gets: its streams, and the files by which it joins control
 /// groups.
 pub(crate) const HANDLES_MAX: usize = 8;
@@ -36,9 +36,9 @@ pub(crate) const OVERLAY_HANDLES_MAX: usize = ROOTS_MAX + 1;
 pub(crate) const ANSWER_BYTES_MAX: usize = 4096;
 /// How many helpers in a row may prove dead when they are assigned work, because another process
 /// killed them while they stood by.
-const DEAD_MAX: usize = 3;
+const DEAD_HELPERS_MAX: usize = 3;
 /// The message that asks a fork server for a helper.
-const WANTED: &[u8] = b"+";
+const HELPER_REQUEST: &[u8] = b"+";
 /// The message that assigns a command to a helper; it carries the handles for that.
 const COMMAND_WORK: u8 = b'+';
 /// The message that makes a helper the fork server of an overlay namespace; it carries the socket
@@ -74,11 +74,11 @@ impl ForkServer {
     /// standard library uses `posix_spawn` as long as the program is an absolute path and nothing
     /// is to be done in the child.
     pub(crate) fn start(executable: &AbsPath) -> io::Result<Self> {
-        let (socket, theirs) = message_pair()?;
-        let nothing: [(&str, &str); 0] = [];
-        let process = process::with_environment(executable, nothing)
-            .arg(FORK_SERVER)
-            .stdin(Stdio::from(theirs))
+        let (socket, server_end) = message_pair()?;
+        let no_variables: [(&str, &str); 0] = [];
+        let process = process::with_environment(executable, no_variables)
+            .arg(FORK_SERVER_ARGUMENT)
+            .stdin(Stdio::from(server_end))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
@@ -95,8 +95,8 @@ impl ForkServer {
     /// Forks a fork server for an overlay namespace, which it
     /// [has yet to create](Self::enter_overlay).
     pub(crate) fn fork_overlay_server(&mut self) -> io::Result<Self> {
-        let (socket, theirs) = message_pair()?;
-        let process = self.assign_work(OVERLAY_WORK, &[theirs.as_fd()])?;
+        let (socket, server_end) = message_pair()?;
+        let process = self.assign_work(OVERLAY_WORK, &[server_end.as_fd()])?;
         Ok(Self {
             process,
             socket,
@@ -109,9 +109,14 @@ impl ForkServer {
     /// directories in order.
     pub(crate) fn enter_overlay(&mut self, request: &OverlayRequest) -> io::Result<Vec<OwnedFd>> {
         let request = serde_json::to_vec(request)?;
-        let mut nothing = SendAncillaryBuffer::default();
+        let mut no_handles = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(&request)], &mut nothing, flags)?;
+        sendmsg(
+            &self.socket,
+            &[IoSlice::new(&request)],
+            &mut no_handles,
+            flags,
+        )?;
         let mut answer = [0; ANSWER_BYTES_MAX];
         let (length, handles) =
             self.receive_answer(&mut answer, Instant::now() + ANSWER_TIME_MAX)?;
@@ -124,49 +129,53 @@ impl ForkServer {
     }
 
     /// Returns a helper that builds a sandbox, on these streams. It is a child of massgen.
-    pub(crate) fn fork_helper(&mut self, ends: &HelperStreams) -> io::Result<ChildProcess> {
-        let streams = [&ends.stdin, &ends.stdout, &ends.stderr];
-        let handles = streams
+    pub(crate) fn fork_helper(&mut self, streams: &HelperStreams) -> io::Result<ChildProcess> {
+        let handles = [&streams.stdin, &streams.stdout, &streams.stderr]
             .into_iter()
-            .chain(&ends.cgroup_handles)
+            .chain(&streams.cgroup_handles)
             .map(AsFd::as_fd);
         self.assign_work(COMMAND_WORK, &handles.collect::<Vec<_>>())
     }
 
     /// Returns a helper to which this work was assigned. It is a child of massgen.
     fn assign_work(&mut self, kind: u8, handles: &[BorrowedFd<'_>]) -> io::Result<ChildProcess> {
-        let mut outcome = Err(io::ErrorKind::BrokenPipe.into());
-        for _ in 0..DEAD_MAX {
+        let mut assign_result = Err(io::ErrorKind::BrokenPipe.into());
+        for _ in 0..DEAD_HELPERS_MAX {
             self.request_standby()?;
-            let standing_by = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
+            let standby = self.take_standby(Instant::now() + ANSWER_TIME_MAX)?;
             self.is_standby_requested = false;
-            outcome = standing_by.assign_work(kind, handles);
-            if outcome.is_ok() {
+            assign_result = standby.assign_work(kind, handles);
+            if assign_result.is_ok() {
                 break;
             }
         }
-        outcome
+        assign_result
     }
 
     /// Requests a standby helper unless one was requested already. A dead fork server is detected
     /// when the helper is needed.
     pub(crate) fn request_standby(&mut self) -> io::Result<()> {
         if !self.is_standby_requested {
-            let mut nothing = SendAncillaryBuffer::default();
+            let mut no_handles = SendAncillaryBuffer::default();
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            sendmsg(&self.socket, &[IoSlice::new(WANTED)], &mut nothing, flags)?;
+            sendmsg(
+                &self.socket,
+                &[IoSlice::new(HELPER_REQUEST)],
+                &mut no_handles,
+                flags,
+            )?;
             self.is_standby_requested = true;
         }
         Ok(())
     }
 
     /// Takes the helper that was requested and not taken yet.
-    fn take_standby(&self, until: Instant) -> io::Result<StandbyProcess> {
-        let mut number = [0; size_of::<i32>()];
-        let (_, handles) = self.receive_answer(&mut number, until)?;
+    fn take_standby(&self, deadline: Instant) -> io::Result<StandbyProcess> {
+        let mut pid_bytes = [0; size_of::<i32>()];
+        let (_, handles) = self.receive_answer(&mut pid_bytes, deadline)?;
         let mut handles = handles.into_iter();
         match (
-            Pid::from_raw(i32::from_ne_bytes(number)),
+            Pid::from_raw(i32::from_ne_bytes(pid_bytes)),
             handles.next(),
             handles.next(),
         ) {
@@ -179,28 +188,32 @@ impl ForkServer {
     }
 
     /// Waits for an answer; returns its length in bytes and the handles that come with it.
-    fn receive_answer(&self, room: &mut [u8], until: Instant) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let is_there = wait_ready(
+    fn receive_answer(
+        &self,
+        buffer: &mut [u8],
+        deadline: Instant,
+    ) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let readiness = wait_ready(
             &[Some((self.socket.as_fd(), WaitInterest::Readable))],
-            Some(until),
+            Some(deadline),
         )?;
-        if is_there != [true] {
+        if readiness != [true] {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(OVERLAY_HANDLES_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let received = retry_on_intr(|| {
-            let mut parts = [IoSliceMut::new(room)];
+        let message = retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(buffer)];
             recvmsg(&self.socket, &mut parts, &mut ancillary, flags)
         })?;
-        let mut handed = Vec::new();
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(handles) = message {
-                handed.extend(handles);
+        let mut handles = Vec::new();
+        for ancillary_message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(received_handles) = ancillary_message {
+                handles.extend(received_handles);
             }
         }
-        Ok((received.bytes, handed))
+        Ok((message.bytes, handles))
     }
 }
 
@@ -210,8 +223,8 @@ impl Drop for ForkServer {
         self.process.kill_alone();
         self.process.wait().unwrap_or_default();
         // From here on, nothing is added to what it has sent.
-        while let Ok(standing_by) = self.take_standby(Instant::now()) {
-            standing_by.terminate();
+        while let Ok(standby) = self.take_standby(Instant::now()) {
+            standby.terminate();
         }
     }
 }

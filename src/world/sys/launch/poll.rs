@@ -16,33 +16,33 @@ pub(crate) enum WaitInterest {
     Writable,
 }
 
-/// Waits until one of `handles` is ready or the deadline `until` has passed, and returns for each
-/// whether it is ready. Without a deadline it waits indefinitely.
+/// Waits until one of `handles` is ready or the deadline has passed, and returns for each whether
+/// it is ready. Without a deadline it waits indefinitely.
 pub(crate) fn wait_ready(
     handles: &[Option<(BorrowedFd<'_>, WaitInterest)>],
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 ) -> io::Result<Vec<bool>> {
-    let polled = handles.iter().flatten().map(|(handle, what)| {
-        let flags = match what {
+    let poll_fds = handles.iter().flatten().map(|(handle, interest)| {
+        let flags = match interest {
             WaitInterest::Readable => PollFlags::IN,
             WaitInterest::Writable => PollFlags::OUT,
         };
         PollFd::from_borrowed_fd(*handle, flags)
     });
-    let mut polled: Vec<PollFd<'_>> = polled.collect();
+    let mut poll_fds: Vec<PollFd<'_>> = poll_fds.collect();
     loop {
-        let time_left = until
-            .map(|until| until.saturating_duration_since(Instant::now()))
+        let time_left = deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
             .map(Timespec::try_from)
             .transpose();
         let time_left = time_left.map_err(io::Error::other)?;
-        match poll(&mut polled, time_left.as_ref()) {
+        match poll(&mut poll_fds, time_left.as_ref()) {
             Ok(_) => break,
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let mut answers = polled.iter().map(|fd| !fd.revents().is_empty());
-    let answer = |handle: &Option<_>| handle.is_some() && answers.next().unwrap_or_default();
-    Ok(handles.iter().map(answer).collect())
+    let mut readiness = poll_fds.iter().map(|fd| !fd.revents().is_empty());
+    let is_ready = |handle: &Option<_>| handle.is_some() && readiness.next().unwrap_or_default();
+    Ok(handles.iter().map(is_ready).collect())
 }

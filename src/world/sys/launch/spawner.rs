@@ -20,7 +20,7 @@ use crate::world::sys::launch::process::ChildProcess;
 /// How long a helper may take to exit when its work is done, and how often that is checked.
 const EXIT_WAIT_MAX: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// The most open file descriptors that massgen wants.
+/// The limit on open files that massgen sets for itself, if it may.
 const OPEN_FILES_MAX: u64 = 65_536;
 
 /// Starts sandbox helpers on a thread of its own. When the last clone is dropped, the thread kills
@@ -85,12 +85,12 @@ impl ReapableProcess {
 
     /// Returns whether it has not exited yet. A helper that takes too long is killed.
     fn is_alive(&mut self) -> bool {
-        let is_there = self.process.poll_exit().is_ok() && !self.process.has_ended();
-        if is_there && self.deadline <= Instant::now() {
+        let is_running = self.process.poll_exit().is_ok() && !self.process.has_ended();
+        if is_running && self.deadline <= Instant::now() {
             self.process.kill_and_wait();
             return false;
         }
-        is_there
+        is_running
     }
 }
 
@@ -138,14 +138,14 @@ impl HelperSpawner {
     }
 
     /// Starts a helper that builds a sandbox, with an empty environment.
-    pub(crate) fn start(&self, ends: HelperStreams) -> io::Result<ChildProcess> {
-        let (started, process) = channel();
-        let request = SpawnerRequest::Start(ends, started);
+    pub(crate) fn start(&self, streams: HelperStreams) -> io::Result<ChildProcess> {
+        let (reply, receiver) = channel();
+        let request = SpawnerRequest::Start(streams, reply);
         self.0
             .requests
             .send(request)
             .map_err(|_| spawner_gone_error())?;
-        process.recv().map_err(|_| spawner_gone_error())?
+        receiver.recv().map_err(|_| spawner_gone_error())?
     }
 
     /// Forks the helper of the next start in advance.
@@ -159,8 +159,8 @@ impl HelperSpawner {
 
     /// Leaves the wait for a helper's exit to the thread.
     pub(crate) fn reap_later(&self, helper: ReapableProcess) {
-        if let Err(unheard) = self.0.requests.send(SpawnerRequest::Reap(helper))
-            && let SpawnerRequest::Reap(mut helper) = unheard.0
+        if let Err(send_error) = self.0.requests.send(SpawnerRequest::Reap(helper))
+            && let SpawnerRequest::Reap(mut helper) = send_error.0
         {
             helper.process.kill_and_wait();
         }
@@ -172,14 +172,14 @@ impl HelperSpawner {
 /// than the sender's limit on open files: commands must not be able to reach that number.
 fn raise_open_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let wanted_limit = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
-    if limit.current.is_some_and(|current| current < wanted_limit) {
-        let raised = Rlimit {
-            current: Some(wanted_limit),
+    let target_limit = limit.maximum.unwrap_or(OPEN_FILES_MAX).min(OPEN_FILES_MAX);
+    if limit.current.is_some_and(|current| current < target_limit) {
+        let new_limit = Rlimit {
+            current: Some(target_limit),
             ..limit
         };
         // With the present limit, massgen works as long as no command attacks it.
-        setrlimit(Resource::Nofile, raised).unwrap_or_default();
+        setrlimit(Resource::Nofile, new_limit).unwrap_or_default();
     }
 }
 
@@ -205,8 +205,8 @@ fn run_spawner(
                     fork_server.fork_helper(&streams)
                 });
                 drop(streams);
-                if let Err(unsent) = reply.send(process) {
-                    abandon(unsent.0);
+                if let Err(send_error) = reply.send(process) {
+                    abandon(send_error.0);
                 }
             }
             SpawnerRequest::ForkOverlayServer(reply) => {
@@ -259,9 +259,9 @@ fn with_fork_server<T>(
     mut fork: impl FnMut(&mut ForkServer) -> io::Result<T>,
 ) -> io::Result<T> {
     if let Some(fork_server) = fork_server
-        && let Ok(forked) = fork(fork_server)
+        && let Ok(forked_process) = fork(fork_server)
     {
-        return Ok(forked);
+        return Ok(forked_process);
     }
     fork(fork_server.insert(start()?))
 }

@@ -15,7 +15,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, sendmsg, socketpair,
 };
 
-use crate::world::sys::cgroup::ITSELF;
+use crate::world::sys::cgroup::OWN_PROCESS;
 use crate::world::sys::launch::fork_server::{
     ANSWER_BYTES_MAX, HANDLES_MAX, OVERLAY_HANDLES_MAX, OVERLAY_WORK,
 };
@@ -113,7 +113,7 @@ pub(crate) fn wait_for_work() -> io::Result<AssignedWork> {
             let (streams, join_handles) =
                 handles.split_at_checked(3).ok_or_else(handle_count_error)?;
             for join_handle in join_handles {
-                write(join_handle, ITSELF)?;
+                write(join_handle, OWN_PROCESS)?;
             }
             let streams: &[OwnedFd; 3] = streams.try_into().map_err(|_| handle_count_error())?;
             set_standard_streams(streams.each_ref().map(AsFd::as_fd))?;
