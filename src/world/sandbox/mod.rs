@@ -276,7 +276,7 @@ impl Sandbox {
             SandboxLevelChoice::Only(level) => vec![level],
         };
         if candidates.iter().any(|level| hides_settings(*level)) {
-            restricted_search.begin();
+            restricted_search.start();
         }
         for level in candidates {
             let obstacle = match level {

@@ -31,7 +31,7 @@ pub(crate) struct RestrictedFilesSearch {
 
 impl RestrictedFilesSearch {
     /// Begins it, if this process is root.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn start(&self) {
         if geteuid().is_root() {
             let builder = thread::Builder::new().name("settings".to_owned());
             // If no thread can be started, `wait` searches.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Calls that are allowed with any arguments, from those of Linux 6.18 on 64-bit machines. A call
 /// that is not listed fails, including those of newer kernels.
-const OPEN: &str = "\
+const ALLOWED_CALLS: &str = "\
     accept accept4 access alarm arch_prctl bind brk cachestat capget capset chdir chown \
     clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range \
     dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait \
@@ -46,26 +46,26 @@ const OPEN: &str = "\
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 /// All flags of `clone` that create a namespace (`linux/sched.h`).
-const NEW_NAMESPACE: u64 = 0x7e02_0000;
+const NAMESPACE_FLAGS: u64 = 0x7e02_0000;
 /// The setuid and setgid bits of a file mode (`linux/stat.h`).
-const LENDING: u64 = 0o6000;
+const SETID_BITS: u64 = 0o6000;
 /// Flags of `open` that create a file: `O_CREAT`, and the bit that only `O_TMPFILE` has
 /// (`asm-generic/fcntl.h`).
-const MAKING: u64 = 0o2000_0100;
+const CREATION_FLAGS: u64 = 0o2000_0100;
 /// The `fcntl` command that can block every process that opens a file (`F_SETLEASE` of
 /// `linux/fcntl.h`).
-const LEASE: u64 = 1024;
+const SETLEASE_COMMAND: u64 = 1024;
 /// Flag that leaves a device where a renamed file was (`RENAME_WHITEOUT` of `linux/fs.h`).
-const WHITEOUT: u64 = 4;
+const WHITEOUT_FLAG: u64 = 4;
 /// Mask of the file type in `mknod`, and the types that are not devices (`linux/stat.h`):
 /// unspecified, regular file, pipe, socket.
-const KIND: u64 = 0o170_000;
-const NO_DEVICES: [u64; 4] = [0, 0o100_000, 0o010_000, 0o140_000];
+const FILE_TYPE_MASK: u64 = 0o170_000;
+const PLAIN_FILE_TYPES: [u64; 4] = [0, 0o100_000, 0o010_000, 0o140_000];
 /// The `ioctl` request that injects input into the user's terminal (`asm-generic/ioctls.h`).
 const TIOCSTI: u64 = 0x5412;
 /// Allowed socket families: unix, inet, inet6 and netlink (`linux/socket.h`).
-const FAMILIES: [u64; 4] = [1, 2, 10, 16];
-const UNIX: u64 = 1;
+const SOCKET_FAMILIES: [u64; 4] = [1, 2, 10, 16];
+const UNIX_FAMILY: u64 = 1;
 /// Personalities that debuggers and old programs need (`linux/personality.h`): `PER_LINUX` and
 /// `PER_LINUX32`, each also with `UNAME26`; `ADDR_NO_RANDOMIZE`; and the query.
 const PERSONALITIES: [u64; 6] = [0, 0x8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
@@ -75,33 +75,37 @@ const WORD_BITS: u32 = 32;
 /// Returns the profile as JSON.
 pub(super) fn profile_json() -> String {
     let mut rules = vec![
-        json!({ "names": OPEN.split_whitespace().collect::<Vec<_>>(), "action": ALLOWED }),
+        json!({ "names": ALLOWED_CALLS.split_whitespace().collect::<Vec<_>>(), "action": ALLOW_ACTION }),
         // Their arguments are in memory, which no filter can read; libraries fall back to other
         // calls.
-        json!({ "names": ["clone3", "openat2"], "action": REFUSED, "errnoRet": ENOSYS }),
+        json!({ "names": ["clone3", "openat2"], "action": FAIL_ACTION, "errnoRet": ENOSYS }),
         // All users of the machine share one limit on these contexts; databases work without them.
-        json!({ "names": ["io_setup"], "action": REFUSED, "errnoRet": ENOSYS }),
-        allow_masked("clone", 0, NEW_NAMESPACE, 0),
-        allow_masked("chmod", 1, LENDING, 0),
-        allow_masked("fchmod", 1, LENDING, 0),
-        allow_masked("fchmodat", 2, LENDING, 0),
-        allow_masked("fchmodat2", 2, LENDING, 0),
-        allow_masked("creat", 1, LENDING, 0),
-        allow_masked("open", 2, LENDING, 0),
-        allow_masked("open", 1, MAKING, 0),
-        allow_masked("openat", 3, LENDING, 0),
-        allow_masked("openat", 2, MAKING, 0),
-        allow_masked("renameat2", 4, WHITEOUT, 0),
-        allow_equal("socketpair", UNIX),
+        json!({ "names": ["io_setup"], "action": FAIL_ACTION, "errnoRet": ENOSYS }),
+        allow_masked("clone", 0, NAMESPACE_FLAGS, 0),
+        allow_masked("chmod", 1, SETID_BITS, 0),
+        allow_masked("fchmod", 1, SETID_BITS, 0),
+        allow_masked("fchmodat", 2, SETID_BITS, 0),
+        allow_masked("fchmodat2", 2, SETID_BITS, 0),
+        allow_masked("creat", 1, SETID_BITS, 0),
+        allow_masked("open", 2, SETID_BITS, 0),
+        allow_masked("open", 1, CREATION_FLAGS, 0),
+        allow_masked("openat", 3, SETID_BITS, 0),
+        allow_masked("openat", 2, CREATION_FLAGS, 0),
+        allow_masked("renameat2", 4, WHITEOUT_FLAG, 0),
+        allow_equal("socketpair", UNIX_FAMILY),
     ];
-    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknod", 1, KIND | LENDING, kind)));
-    rules.extend(NO_DEVICES.map(|kind| allow_masked("mknodat", 2, KIND | LENDING, kind)));
-    rules.extend(FAMILIES.map(|family| allow_equal("socket", family)));
+    rules.extend(
+        PLAIN_FILE_TYPES.map(|kind| allow_masked("mknod", 1, FILE_TYPE_MASK | SETID_BITS, kind)),
+    );
+    rules.extend(
+        PLAIN_FILE_TYPES.map(|kind| allow_masked("mknodat", 2, FILE_TYPE_MASK | SETID_BITS, kind)),
+    );
+    rules.extend(SOCKET_FAMILIES.map(|family| allow_equal("socket", family)));
     rules.extend(PERSONALITIES.map(|kind| allow_equal("personality", kind)));
     rules.extend(allow_all_but("ioctl", 1, TIOCSTI));
-    rules.extend(allow_all_but("fcntl", 1, LEASE));
+    rules.extend(allow_all_but("fcntl", 1, SETLEASE_COMMAND));
     json!({
-        "defaultAction": REFUSED,
+        "defaultAction": FAIL_ACTION,
         "defaultErrnoRet": EPERM,
         "architectures": ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"],
         "syscalls": rules,
@@ -109,14 +113,14 @@ pub(super) fn profile_json() -> String {
     .to_string()
 }
 
-const ALLOWED: &str = "SCMP_ACT_ALLOW";
-const REFUSED: &str = "SCMP_ACT_ERRNO";
+const ALLOW_ACTION: &str = "SCMP_ACT_ALLOW";
+const FAIL_ACTION: &str = "SCMP_ACT_ERRNO";
 
 /// Allows a call if its argument `index`, after applying a mask, equals `value`.
 fn allow_masked(name: &str, index: u32, mask: u64, value: u64) -> Value {
     let check =
         json!({ "index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ" });
-    json!({ "names": [name], "action": ALLOWED, "args": [check] })
+    json!({ "names": [name], "action": ALLOW_ACTION, "args": [check] })
 }
 
 /// Allows a call if any bit of its argument `index` differs from `value`. A comparison of the whole
@@ -129,7 +133,7 @@ fn allow_all_but(name: &str, index: u32, value: u64) -> impl Iterator<Item = Val
 /// Allows a call if its first argument equals `value`.
 fn allow_equal(name: &str, value: u64) -> Value {
     let check = json!({ "index": 0, "value": value, "op": "SCMP_CMP_EQ" });
-    json!({ "names": [name], "action": ALLOWED, "args": [check] })
+    json!({ "names": [name], "action": ALLOW_ACTION, "args": [check] })
 }
 
 #[cfg(test)]
@@ -154,7 +158,7 @@ mod tests {
         rules.iter().any(|rule| {
             let names = rule["names"].as_array().unwrap();
             let checks = rule["args"].as_array().into_iter().flatten();
-            rule["action"] == ALLOWED
+            rule["action"] == ALLOW_ACTION
                 && names.contains(&json!(name))
                 && checks.into_iter().all(fits)
         })
@@ -179,9 +183,9 @@ mod tests {
         check("ioctl", &[0, TIOCSTI], false);
         check("ioctl", &[0, TIOCSTI | 1 << 32], false);
         check("fcntl", &[0, 3], true);
-        check("fcntl", &[0, LEASE], false);
+        check("fcntl", &[0, SETLEASE_COMMAND], false);
         check("renameat2", &[0, 0, 0, 0, 2], true);
-        check("renameat2", &[0, 0, 0, 0, WHITEOUT], false);
+        check("renameat2", &[0, 0, 0, 0, WHITEOUT_FLAG], false);
         check("chmod", &[0, 0o755], true);
         check("chmod", &[0, 0o4755], false);
         check("chmod", &[0, 0o2755], false);
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_call_is_named_once() {
-        let names: Vec<&str> = OPEN.split_whitespace().collect();
+        let names: Vec<&str> = ALLOWED_CALLS.split_whitespace().collect();
         let distinct_names: BTreeSet<&str> = names.iter().copied().collect();
         assert_eq!(distinct_names.len(), names.len());
     }

@@ -8,9 +8,9 @@ use libc::{c_int, c_long, sock_filter};
 
 /// The layout of `struct seccomp_data`, in bytes: the number, the architecture, the address of the
 /// call, and then the arguments of eight bytes each.
-const NUMBER_AT: u32 = 0;
-const ARCHITECTURE_AT: u32 = 4;
-const ARGUMENTS_AT: u32 = 16;
+const NUMBER_OFFSET: u32 = 0;
+const ARCHITECTURE_OFFSET: u32 = 4;
+const ARGUMENTS_OFFSET: u32 = 16;
 const ARGUMENT_BYTES: u32 = 8;
 
 /// The architecture whose numbering of calls is used (`linux/audit.h`).
@@ -59,7 +59,7 @@ pub(crate) struct SeccompCase {
     /// All of these must hold.
     pub(crate) checks: &'static [ArgumentCheck],
     /// What happens to such a call.
-    pub(crate) verdict: SeccompAction,
+    pub(crate) action: SeccompAction,
 }
 
 /// A check of the lower four bytes of one argument.
@@ -86,10 +86,10 @@ pub(crate) fn compile_rules(
     }
     let sorted_rules: Vec<(u32, SeccompRule)> = rules_by_number.into_iter().collect();
     let mut program = vec![
-        load_word(ARCHITECTURE_AT),
+        load_word(ARCHITECTURE_OFFSET),
         jump_if_equal(ARCHITECTURE, 1, 0),
         return_value(libc::SECCOMP_RET_KILL_PROCESS),
-        load_word(NUMBER_AT),
+        load_word(NUMBER_OFFSET),
         jump_if_at_least(unknown_from, 0, 1),
         return_action(SeccompAction::Fail(libc::ENOSYS)),
     ];
@@ -103,7 +103,7 @@ fn compile_search(rules: &[(u32, SeccompRule)]) -> BpfProgramResult {
         Some((lower, upper @ [(first, _), ..])) if rules.len() > LINEAR_MAX => {
             let lower = compile_search(lower)?;
             // Only an unconditional jump may be long.
-            let mut program = vec![jump_if_at_least(*first, 0, 1), skip(lower.len())?];
+            let mut program = vec![jump_if_at_least(*first, 0, 1), jump_over(lower.len())?];
             program.extend(lower);
             program.extend(compile_search(upper)?);
             Ok(program)
@@ -111,9 +111,9 @@ fn compile_search(rules: &[(u32, SeccompRule)]) -> BpfProgramResult {
         _ => {
             let mut program = Vec::new();
             for (number, rule) in rules {
-                let judgement = compile_rule(*rule)?;
-                program.push(jump_if_equal(*number, 0, jump_length(&judgement)?));
-                program.extend(judgement);
+                let rule_program = compile_rule(*rule)?;
+                program.push(jump_if_equal(*number, 0, jump_length(&rule_program)?));
+                program.extend(rule_program);
             }
             program.push(return_action(SeccompAction::Allow));
             Ok(program)
@@ -123,19 +123,19 @@ fn compile_search(rules: &[(u32, SeccompRule)]) -> BpfProgramResult {
 
 fn compile_rule(rule: SeccompRule) -> BpfProgramResult {
     let (cases, otherwise) = match rule {
-        SeccompRule::Always(always) => return Ok(vec![return_action(always)]),
+        SeccompRule::Always(action) => return Ok(vec![return_action(action)]),
         SeccompRule::Cases(cases, otherwise) => (cases, otherwise),
     };
     let mut program = Vec::new();
     for case in cases {
-        let mut fits = vec![return_action(case.verdict)];
+        let mut case_program = vec![return_action(case.action)];
         for check in case.checks.iter().rev() {
             let mut check_program = compile_check(*check)?;
-            check_program.push(skip(fits.len())?);
-            check_program.append(&mut fits);
-            fits = check_program;
+            check_program.push(jump_over(case_program.len())?);
+            check_program.append(&mut case_program);
+            case_program = check_program;
         }
-        program.append(&mut fits);
+        program.append(&mut case_program);
     }
     program.push(return_action(otherwise));
     Ok(program)
@@ -143,10 +143,10 @@ fn compile_rule(rule: SeccompRule) -> BpfProgramResult {
 
 /// Skips the next instruction if the argument passes the check.
 fn compile_check(check: ArgumentCheck) -> BpfProgramResult {
-    let argument = ARGUMENTS_AT + u32::from(check.index) * ARGUMENT_BYTES;
+    let argument = ARGUMENTS_OFFSET + u32::from(check.index) * ARGUMENT_BYTES;
     let mut program = vec![load_word(argument), and_mask(check.mask)];
-    for (at, value) in check.values.iter().enumerate() {
-        let jump = check.values.len() - at;
+    for (index, value) in check.values.iter().enumerate() {
+        let jump = check.values.len() - index;
         let jump = u8::try_from(jump).map_err(|_| JumpTooLong)?;
         program.push(jump_if_equal(*value, jump, 0));
     }
@@ -183,7 +183,7 @@ fn jump_if_at_least(value: u32, if_so: u8, if_not: u8) -> sock_filter {
     )
 }
 
-fn skip(count: usize) -> Result<sock_filter, JumpTooLong> {
+fn jump_over(count: usize) -> Result<sock_filter, JumpTooLong> {
     let count = u32::try_from(count).map_err(|_| JumpTooLong)?;
     Ok(instruction(libc::BPF_JMP | libc::BPF_JA, count, 0, 0))
 }
@@ -192,8 +192,8 @@ fn return_value(answer: u32) -> sock_filter {
     instruction(libc::BPF_RET | libc::BPF_K, answer, 0, 0)
 }
 
-fn return_action(verdict: SeccompAction) -> sock_filter {
-    return_value(match verdict {
+fn return_action(action: SeccompAction) -> sock_filter {
+    return_value(match action {
         SeccompAction::Allow => libc::SECCOMP_RET_ALLOW,
         SeccompAction::Notify => libc::SECCOMP_RET_USER_NOTIF,
         SeccompAction::Fail(error) => {
@@ -217,24 +217,24 @@ mod tests {
 
     /// Computes the kernel's answer by interpreting the program as the kernel does.
     fn answer(program: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
-        let (mut at, mut value) = (0, 0);
+        let (mut index, mut value) = (0, 0);
         loop {
-            let step = program[at];
-            at += 1;
+            let step = program[index];
+            index += 1;
             match u32::from(step.code) {
                 0x20 => {
                     value = match step.k {
-                        NUMBER_AT => number,
-                        ARCHITECTURE_AT => architecture,
+                        NUMBER_OFFSET => number,
+                        ARCHITECTURE_OFFSET => architecture,
                         16 => arguments[0],
                         24 => arguments[1],
                         other => panic!("nothing stands at {other}"),
                     };
                 }
                 0x54 => value &= step.k,
-                0x15 => at += usize::from(if value == step.k { step.jt } else { step.jf }),
-                0x35 => at += usize::from(if value >= step.k { step.jt } else { step.jf }),
-                0x05 => at += usize::try_from(step.k).unwrap(),
+                0x15 => index += usize::from(if value == step.k { step.jt } else { step.jf }),
+                0x35 => index += usize::from(if value >= step.k { step.jt } else { step.jf }),
+                0x05 => index += usize::try_from(step.k).unwrap(),
                 0x06 => return step.k,
                 other => panic!("{other:#x} is no instruction"),
             }
@@ -258,11 +258,11 @@ mod tests {
         let cases: &[SeccompCase] = &[
             SeccompCase {
                 checks: Box::leak(Box::new([one_or_two, seven])),
-                verdict: SeccompAction::Notify,
+                action: SeccompAction::Notify,
             },
             SeccompCase {
                 checks: Box::leak(Box::new([one_or_two])),
-                verdict: SeccompAction::Allow,
+                action: SeccompAction::Allow,
             },
         ];
         rules.insert(0, (0, SeccompRule::Always(SeccompAction::Allow)));

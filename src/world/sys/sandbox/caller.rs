@@ -36,19 +36,20 @@ pub(crate) enum LastLink {
 #[derive(Debug)]
 pub(crate) struct NotifyingProcess {
     id: u32,
-    proc: OwnedFd,
+    /// The directory of the thread in `/proc`.
+    proc_dir: OwnedFd,
 }
 
 impl NotifyingProcess {
     /// Opens the thread with this ID.
     pub(crate) fn new(id: u32) -> Result<Self, Errno> {
         let flags = PATH_HANDLE | OFlags::DIRECTORY;
-        let proc = open(format!("/proc/{id}"), flags, Mode::empty())?;
-        Ok(Self { id, proc })
+        let proc_dir = open(format!("/proc/{id}"), flags, Mode::empty())?;
+        Ok(Self { id, proc_dir })
     }
 
     /// Reads `N` bytes of its memory.
-    pub(crate) fn bytes<const N: usize>(&self, address: u64) -> Result<[u8; N], Errno> {
+    pub(crate) fn read_array<const N: usize>(&self, address: u64) -> Result<[u8; N], Errno> {
         let mut bytes = [0; N];
         let memory = self.memory()?;
         memory
@@ -58,7 +59,7 @@ impl NotifyingProcess {
     }
 
     /// Reads `length` bytes of its memory.
-    pub(crate) fn content(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read_bytes(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         let memory = self.memory()?;
         memory
@@ -68,7 +69,7 @@ impl NotifyingProcess {
     }
 
     /// Reads the NUL-terminated string at an address.
-    pub(crate) fn text(&self, address: u64) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read_string(&self, address: u64) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; PATH_BYTES_MAX];
         // The read may end early, at unmapped memory.
         let length = self
@@ -86,17 +87,17 @@ impl NotifyingProcess {
 
     fn memory(&self) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(openat(&self.proc, "mem", flags, Mode::empty())?.into())
+        Ok(openat(&self.proc_dir, "mem", flags, Mode::empty())?.into())
     }
 
     /// Opens what its handle `number` refers to; [`CURRENT_DIRECTORY`] is accepted, too.
     pub(crate) fn handle(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number == CURRENT_DIRECTORY {
-            return openat(&self.proc, "cwd", PATH_HANDLE, Mode::empty());
+            return openat(&self.proc_dir, "cwd", PATH_HANDLE, Mode::empty());
         }
         let number = u32::try_from(number).map_err(|_| Errno::BADF)?;
         let result = openat(
-            &self.proc,
+            &self.proc_dir,
             format!("fd/{number}"),
             PATH_HANDLE,
             Mode::empty(),
@@ -163,7 +164,7 @@ impl NotifyingProcess {
     /// Returns the ID of the process that the thread belongs to.
     pub(crate) fn process_id(&self) -> Result<Pid, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let status: File = openat(&self.proc, "status", flags, Mode::empty())?.into();
+        let status: File = openat(&self.proc_dir, "status", flags, Mode::empty())?.into();
         let mut text = String::new();
         status
             .take(STATUS_BYTES_MAX)

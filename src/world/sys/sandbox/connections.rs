@@ -27,19 +27,19 @@ pub(crate) struct ProxyConnection {
 /// Reads the address that the caller wants to connect to; anything but the proxy at `port` is
 /// refused.
 pub(crate) fn prepare_connection(
-    notice: &SeccompNotification,
+    notification: &SeccompNotification,
     caller: &NotifyingProcess,
     port: Option<u16>,
 ) -> Result<ProxyConnection, Errno> {
-    let length = usize::try_from(notice.argument_i32(2)).map_err(|_| Errno::INVAL)?;
+    let length = usize::try_from(notification.argument_i32(2)).map_err(|_| Errno::INVAL)?;
     if length > ADDRESS_BYTES_MAX {
         return Err(Errno::INVAL);
     }
-    let address = caller.content(notice.argument(1), length)?;
+    let address = caller.read_bytes(notification.argument(1), length)?;
     let proxy = parse_address(&address).filter(|address| is_proxy(*address, port));
     Ok(ProxyConnection {
         proxy: proxy.ok_or(Errno::ACCESS)?,
-        socket: caller.duplicate_handle(notice.argument_i32(0))?,
+        socket: caller.duplicate_handle(notification.argument_i32(0))?,
     })
 }
 
@@ -68,8 +68,8 @@ fn parse_address(bytes: &[u8]) -> Option<SocketAddr> {
 /// Returns whether the address is that of massgen's proxy. It listens on the IPv4 loopback address,
 /// which an IPv6 socket writes in its own form.
 fn is_proxy(address: SocketAddr, port: Option<u16>) -> bool {
-    let is_here = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
-    is_here && port == Some(address.port())
+    let is_loopback = address.ip().to_canonical() == IpAddr::V4(Ipv4Addr::LOCALHOST);
+    is_loopback && port == Some(address.port())
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) struct HelperRequest {
     /// The program and everything that it may do.
     pub(crate) policy: SandboxPolicy,
     /// The settings that are hidden from the program, if massgen has searched for them.
-    pub(crate) restricted: Option<RestrictedFiles>,
+    pub(crate) restricted_files: Option<RestrictedFiles>,
     /// The program's standard input; none if absent.
     pub(crate) input: Option<OwnedFd>,
 }
@@ -62,7 +62,7 @@ impl ParentSocket {
         let order: HelperOrder<'_> = serde_json::from_slice(&body)?;
         Ok(HelperRequest {
             policy: order.policy.into_owned(),
-            restricted: order.restricted.map(Cow::into_owned),
+            restricted_files: order.restricted.map(Cow::into_owned),
             input,
         })
     }
@@ -71,8 +71,8 @@ impl ParentSocket {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::WAITALL | RecvFlags::CMSG_CLOEXEC;
-        let received = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut ancillary, flags)?;
-        if received.bytes != HEAD_BYTES {
+        let message = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut ancillary, flags)?;
+        if message.bytes != HEAD_BYTES {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         for message in ancillary.drain() {

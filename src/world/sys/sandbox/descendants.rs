@@ -27,7 +27,7 @@ use crate::world::sys::sandbox::raw;
 /// previous one found, and a stopped process starts nothing.
 const ROUNDS_MAX: usize = 64;
 /// How long to wait for killed processes to exit before the next round.
-const PAUSE: Duration = Duration::from_millis(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
 /// Which processes the signals of this process reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,31 +41,31 @@ enum SignalReach {
 /// The descendants of this process: its children, their children, and so on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescendantProcesses {
-    signals: SignalReach,
+    signal_reach: SignalReach,
 }
 
 impl DescendantProcesses {
     /// Makes this process a child subreaper. Must be called before it starts anything.
-    pub(crate) fn adopt() -> io::Result<Self> {
+    pub(crate) fn become_subreaper() -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
         Ok(Self {
-            signals: SignalReach::User,
+            signal_reach: SignalReach::User,
         })
     }
 
     /// Like [`DescendantProcesses::adopt`], but also restricts the signals of this process and its
     /// descendants to one another, where the kernel can. Must be called while the process has one
     /// thread.
-    pub(crate) fn adopt_with_signal_scope() -> io::Result<Self> {
-        Self::adopt()?;
+    pub(crate) fn become_subreaper_with_signal_scope() -> io::Result<Self> {
+        Self::become_subreaper()?;
         Ok(Self {
-            signals: restrict_signals(),
+            signal_reach: restrict_signals(),
         })
     }
 
     /// Kills all of them in one call, if signals are scoped to descendants.
     pub(crate) fn kill_if_scoped(self) {
-        if self.signals == SignalReach::Descendants {
+        if self.signal_reach == SignalReach::Descendants {
             // No fork can interleave, so nothing escapes; an error means that there are no
             // descendants.
             raw::signal_all(Signal::KILL).unwrap_or_default();
@@ -75,24 +75,24 @@ impl DescendantProcesses {
     /// Kills all of them and returns when none is left.
     pub(crate) fn kill_and_wait(self) {
         loop {
-            match self.signals {
+            match self.signal_reach {
                 SignalReach::Descendants => self.kill_if_scoped(),
                 SignalReach::User => kill_descendants(),
             }
             if reap_all() {
                 return;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(RETRY_PAUSE);
         }
     }
 }
 
 /// Puts this process into a domain that signals cannot leave, and verifies that.
 fn restrict_signals() -> SignalReach {
-    let says_so =
+    let is_enforced =
         enter_signal_domain().is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced);
     let parent = getppid().map(test_kill_process);
-    if says_so && parent == Some(Err(Errno::PERM)) {
+    if is_enforced && parent == Some(Err(Errno::PERM)) {
         SignalReach::Descendants
     } else {
         SignalReach::User
@@ -127,15 +127,15 @@ pub(crate) fn reap_all() -> bool {
 fn kill_descendants() {
     let mut stopped_processes = BTreeSet::new();
     for _ in 0..ROUNDS_MAX {
-        let new: BTreeSet<i32> = list_descendants()
+        let new_processes: BTreeSet<i32> = list_descendants()
             .difference(&stopped_processes)
             .copied()
             .collect();
-        if new.is_empty() {
+        if new_processes.is_empty() {
             break;
         }
-        signal_all(&new, Signal::STOP);
-        stopped_processes.extend(new);
+        signal_all(&new_processes, Signal::STOP);
+        stopped_processes.extend(new_processes);
     }
     signal_all(&stopped_processes, Signal::KILL);
 }

@@ -12,7 +12,7 @@ use landlock::{
 };
 
 /// The newest ABI whose rights are requested; an older kernel enforces those that it knows.
-const ABI_WANTED: ABI = ABI::V9;
+const REQUESTED_ABI: ABI = ABI::V9;
 
 /// What is allowed at a path and below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +48,12 @@ impl LandlockDomain {
     /// it.
     pub(crate) fn deny_all_except_ports(ports: TcpPorts) -> Result<Self, RulesetError> {
         let rules = Ruleset::default()
-            .handle_access(AccessFs::from_all(ABI_WANTED))?
-            .scope(Scope::from_all(ABI_WANTED))?;
+            .handle_access(AccessFs::from_all(REQUESTED_ABI))?
+            .scope(Scope::from_all(REQUESTED_ABI))?;
         let rules = match ports {
             TcpPorts::All => rules.create()?,
             TcpPorts::None => rules
-                .handle_access(AccessNet::from_all(ABI_WANTED))?
+                .handle_access(AccessNet::from_all(REQUESTED_ABI))?
                 .create()?,
             TcpPorts::Only(port) => rules
                 .handle_access(AccessNet::BindTcp)?
@@ -84,7 +84,7 @@ impl LandlockDomain {
     ) -> Result<(), RulesetError> {
         self.open(
             handle,
-            access_flags(rights) & AccessFs::from_file(ABI_WANTED),
+            access_flags(rights) & AccessFs::from_file(REQUESTED_ABI),
         )
     }
 
@@ -120,13 +120,13 @@ pub(crate) fn is_offered() -> bool {
 fn access_flags(rights: PathRights) -> BitFlags<AccessFs> {
     match rights {
         PathRights::List => AccessFs::ReadDir.into(),
-        PathRights::Read => AccessFs::from_read(ABI_WANTED),
+        PathRights::Read => AccessFs::from_read(REQUESTED_ABI),
         PathRights::Write => {
-            let never = AccessFs::MakeChar
+            let excluded_rights = AccessFs::MakeChar
                 | AccessFs::MakeBlock
                 | AccessFs::IoctlDev
                 | AccessFs::ResolveUnix;
-            AccessFs::from_all(ABI_WANTED) & !never
+            AccessFs::from_all(REQUESTED_ABI) & !excluded_rights
         }
         PathRights::Device => {
             AccessFs::ReadFile

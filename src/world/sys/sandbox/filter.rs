@@ -17,7 +17,7 @@ use crate::world::sys::sandbox::setid_rules;
 
 /// The first number that Linux 6.18 has no call for. The calls of a newer kernel do not exist for
 /// the program, whatever they do; libraries then fall back to older ones.
-const UNKNOWN_FROM: u32 = 470;
+const FIRST_UNKNOWN_CALL: u32 = 470;
 
 /// `quotactl_fd` and `open_tree_attr`, which have the same number on every architecture and no name
 /// in `libc` yet.
@@ -25,7 +25,7 @@ const QUOTACTL_FD: c_long = 443;
 const OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that fail whatever their arguments are.
-const CLOSED: &[c_long] = &[
+const DENIED_CALLS: &[c_long] = &[
     // mounts and roots
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -81,7 +81,7 @@ const CLOSED: &[c_long] = &[
 
 /// Calls that fail on one architecture only.
 #[cfg(target_arch = "x86_64")]
-const CLOSED_HERE: &[c_long] = &[
+const ARCHITECTURE_DENIED_CALLS: &[c_long] = &[
     libc::SYS_kexec_file_load,
     libc::SYS_iopl,
     libc::SYS_ioperm,
@@ -89,69 +89,69 @@ const CLOSED_HERE: &[c_long] = &[
     libc::SYS_uselib,
 ];
 #[cfg(target_arch = "aarch64")]
-const CLOSED_HERE: &[c_long] = &[libc::SYS_kexec_file_load];
+const ARCHITECTURE_DENIED_CALLS: &[c_long] = &[libc::SYS_kexec_file_load];
 
 /// Every flag of `clone` that asks for a namespace (`linux/sched.h`).
-const NEW_NAMESPACE: u32 = 0x7e02_0000;
+const NAMESPACE_FLAGS: u32 = 0x7e02_0000;
 
 /// Requests that inject input into a terminal of another program (`asm-generic/ioctls.h`,
 /// `linux/tiocl.h`).
 const TIOCSTI: u32 = 0x5412;
 const TIOCLINUX: u32 = 0x541c;
 const TIOCCONS: u32 = 0x541d;
-pub(crate) const INTO_TERMINALS: SeccompCase = SeccompCase {
+pub(crate) const TERMINAL_INPUT_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[TIOCSTI, TIOCLINUX, TIOCCONS],
     }],
-    verdict: DENIED,
+    action: DENIED,
 };
 
 /// Takes a lease on a file, which requires no write access: other processes that open the file then
 /// block (`F_SETLEASE`, `linux/fcntl.h`).
-pub(crate) const LEASE: SeccompCase = SeccompCase {
+pub(crate) const LEASE_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[1024],
     }],
-    verdict: DENIED,
+    action: DENIED,
 };
 
 /// Leaves a whiteout device in place of a renamed file (`RENAME_WHITEOUT`, `linux/fs.h`), which
 /// Landlock does not see.
-const WHITEOUT: SeccompCase = SeccompCase {
+const WHITEOUT_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 4,
         mask: 4,
         values: &[4],
     }],
-    verdict: DENIED,
+    action: DENIED,
 };
 
 /// Socket families: unix, inet, inet6 and netlink (`linux/socket.h`).
-const OF_FAMILIES: SeccompCase = SeccompCase {
+const SOCKET_FAMILIES_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[1, 2, 10, 16],
     }],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
-const OF_UNIX: SeccompCase = SeccompCase {
+const UNIX_SOCKET_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[1],
     }],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Returns the rules that apply at every level.
 pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
-    let closed_calls = CLOSED.iter().chain(CLOSED_HERE);
-    let mut rules: Vec<(c_long, SeccompRule)> = closed_calls
+    let denied_calls = DENIED_CALLS.iter().chain(ARCHITECTURE_DENIED_CALLS);
+    let mut rules: Vec<(c_long, SeccompRule)> = denied_calls
         .map(|number| (*number, SeccompRule::Always(DENIED)))
         .collect();
     rules.extend([
@@ -173,25 +173,25 @@ pub(crate) fn common_rules() -> Vec<(c_long, SeccompRule)> {
                 &[SeccompCase {
                     checks: &[ArgumentCheck {
                         index: 0,
-                        mask: NEW_NAMESPACE,
+                        mask: NAMESPACE_FLAGS,
                         values: &[0],
                     }],
-                    verdict: SeccompAction::Allow,
+                    action: SeccompAction::Allow,
                 }],
                 DENIED,
             ),
         ),
         (
             libc::SYS_ioctl,
-            SeccompRule::Cases(&[INTO_TERMINALS], SeccompAction::Allow),
+            SeccompRule::Cases(&[TERMINAL_INPUT_CASE], SeccompAction::Allow),
         ),
         (
             libc::SYS_fcntl,
-            SeccompRule::Cases(&[LEASE], SeccompAction::Allow),
+            SeccompRule::Cases(&[LEASE_CASE], SeccompAction::Allow),
         ),
         (
             libc::SYS_renameat2,
-            SeccompRule::Cases(&[WHITEOUT], SeccompAction::Allow),
+            SeccompRule::Cases(&[WHITEOUT_CASE], SeccompAction::Allow),
         ),
     ]);
     rules.extend(setid_rules::rules());
@@ -208,17 +208,23 @@ impl NamespaceFilter {
         let mut rules = common_rules();
         // The network is the program's own, or the user allowed the host's.
         rules.extend([
-            (libc::SYS_socket, SeccompRule::Cases(&[OF_FAMILIES], DENIED)),
-            (libc::SYS_socketpair, SeccompRule::Cases(&[OF_UNIX], DENIED)),
+            (
+                libc::SYS_socket,
+                SeccompRule::Cases(&[SOCKET_FAMILIES_CASE], DENIED),
+            ),
+            (
+                libc::SYS_socketpair,
+                SeccompRule::Cases(&[UNIX_SOCKET_CASE], DENIED),
+            ),
         ]);
-        Self(compile_rules(&rules, UNKNOWN_FROM))
+        Self(compile_rules(&rules, FIRST_UNKNOWN_CALL))
     }
 
     /// Applies the filter to this thread, and to everything that it starts, permanently.
     pub(crate) fn install(&self) -> io::Result<()> {
         match &self.0 {
             Ok(program) => raw::install_filter(program),
-            Err(too_long) => Err(io::Error::other(*too_long)),
+            Err(error) => Err(io::Error::other(*error)),
         }
     }
 }
@@ -226,6 +232,6 @@ impl NamespaceFilter {
 /// Applies `rules` to this thread, and to everything that it starts, permanently. Returns the
 /// listener on which calls arrive that wait for an answer.
 pub(crate) fn install_and_listen(rules: &[(c_long, SeccompRule)]) -> io::Result<OwnedFd> {
-    let program = compile_rules(rules, UNKNOWN_FROM).map_err(io::Error::other)?;
+    let program = compile_rules(rules, FIRST_UNKNOWN_CALL).map_err(io::Error::other)?;
     raw::install_filter_with_listener(&program)
 }

@@ -34,7 +34,7 @@ pub(crate) enum ForkRole {
     /// A sandbox helper; its standard input is a socket to massgen.
     Helper,
     /// Nothing: massgen has exited.
-    Nothing,
+    ParentExited,
 }
 
 /// Forks a helper each time that massgen requests one, and returns in each helper.
@@ -46,44 +46,48 @@ pub(crate) fn run_fork_server() -> io::Result<ForkRole> {
 /// Like [`run_fork_server`], for a helper that becomes the fork server of the overlay namespace
 /// that massgen requests. Its standard input is the socket to massgen.
 pub(crate) fn run_overlay_fork_server() -> io::Result<ForkRole> {
-    let massgen = stdin().as_fd().try_clone_to_owned()?;
+    let socket = stdin().as_fd().try_clone_to_owned()?;
     let mut request = vec![0; REQUEST_BYTES_MAX];
-    let (_, length) = retry_on_intr(|| recv(&massgen, &mut *request, RecvFlags::TRUNC))?;
+    let (_, length) = retry_on_intr(|| recv(&socket, &mut *request, RecvFlags::TRUNC))?;
     let request = request.get(..length).ok_or(io::ErrorKind::FileTooLarge)?;
     match overlay_namespace::enter_overlay(&serde_json::from_slice(request)?) {
         Ok(handles) => {
             let handles: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
-            send_message(&massgen, OVERLAY_CREATED, &handles)?;
+            send_message(&socket, OVERLAY_CREATED, &handles)?;
         }
         Err(SandboxRefusal { step, why }) => {
             let refusal = format!("{step}: {why}").into_bytes();
             let refusal = refusal.get(..ANSWER_BYTES_MAX).unwrap_or(&refusal);
-            send_message(&massgen, refusal, &[])?;
-            return Ok(ForkRole::Nothing);
+            send_message(&socket, refusal, &[])?;
+            return Ok(ForkRole::ParentExited);
         }
     }
-    serve_requests(&massgen)
+    serve_requests(&socket)
 }
 
-fn serve_requests(massgen: &OwnedFd) -> io::Result<ForkRole> {
-    let mut word = [0];
-    while retry_on_intr(|| recv(massgen, &mut word, RecvFlags::empty()))?.1 > 0 {
+fn serve_requests(socket: &OwnedFd) -> io::Result<ForkRole> {
+    let mut request = [0];
+    while retry_on_intr(|| recv(socket, &mut request, RecvFlags::empty()))?.1 > 0 {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
-        let (theirs, its) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let (massgen_end, helper_end) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         // A sibling, not a child: massgen waits for it, and it exits with massgen.
         match fork_process(libc::CLONE_PARENT)? {
             ForkHalf::Outer { pid, handle } => {
-                let number = pid.as_raw_nonzero().get().to_ne_bytes();
-                send_message(massgen, &number, &[handle.as_fd(), theirs.as_fd()])?;
+                let pid_bytes = pid.as_raw_nonzero().get().to_ne_bytes();
+                send_message(socket, &pid_bytes, &[handle.as_fd(), massgen_end.as_fd()])?;
             }
             ForkHalf::Inner => {
-                let nothing = stdout();
-                set_standard_streams([its.as_fd(), nothing.as_fd(), nothing.as_fd()])?;
+                let null_device = stdout();
+                set_standard_streams([
+                    helper_end.as_fd(),
+                    null_device.as_fd(),
+                    null_device.as_fd(),
+                ])?;
                 return Ok(ForkRole::Helper);
             }
         }
     }
-    Ok(ForkRole::Nothing)
+    Ok(ForkRole::ParentExited)
 }
 
 /// The work that massgen assigns to a helper.
@@ -95,18 +99,18 @@ pub(crate) enum AssignedWork {
     /// massgen.
     Overlay,
     /// None: massgen has exited.
-    Nothing,
+    ParentExited,
 }
 
 /// Waits until massgen has work for this process, and sets up its streams and control groups.
 pub(crate) fn wait_for_work() -> io::Result<AssignedWork> {
     let (kind, handles) = receive_handles(&stdin().as_fd().try_clone_to_owned()?)?;
     match kind {
-        None => Ok(AssignedWork::Nothing),
+        None => Ok(AssignedWork::ParentExited),
         Some(OVERLAY_WORK) => {
-            let [massgen] = expect_handles(handles)?;
-            let nothing = stdout();
-            set_standard_streams([massgen.as_fd(), nothing.as_fd(), nothing.as_fd()])?;
+            let [socket] = expect_handles(handles)?;
+            let null_device = stdout();
+            set_standard_streams([socket.as_fd(), null_device.as_fd(), null_device.as_fd()])?;
             Ok(AssignedWork::Overlay)
         }
         Some(_) => {
@@ -132,30 +136,30 @@ fn handle_count_error() -> io::Error {
 
 /// Receives the kind of work that massgen sends, and its handles; no kind if it never will send
 /// any.
-fn receive_handles(massgen: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
-    let mut word = [0];
+fn receive_handles(socket: &OwnedFd) -> io::Result<(Option<u8>, Vec<OwnedFd>)> {
+    let mut request = [0];
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut word)];
-        recvmsg(massgen, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    let message = retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut request)];
+        recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
     })?;
     let mut received_handles = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(handles) = message {
+    for ancillary_message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(handles) = ancillary_message {
             received_handles.extend(handles);
         }
     }
-    Ok(((received.bytes > 0).then_some(word[0]), received_handles))
+    Ok(((message.bytes > 0).then_some(request[0]), received_handles))
 }
 
-fn send_message(massgen: &OwnedFd, what: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+fn send_message(socket: &OwnedFd, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(OVERLAY_HANDLES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !handles.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
         return Err(io::Error::other("too many handles for one message"));
     }
-    let parts = [IoSlice::new(what)];
-    retry_on_intr(|| sendmsg(massgen, &parts, &mut ancillary, SendFlags::NOSIGNAL))?;
+    let parts = [IoSlice::new(bytes)];
+    retry_on_intr(|| sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
 }

@@ -28,7 +28,9 @@ use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, is_directory};
-use crate::world::sys::sandbox::root_builder::{DEVICES, PathIdentities, SHARED, build_root};
+use crate::world::sys::sandbox::root_builder::{
+    DEVICES, PathIdentities, WRITABLE_DIRECTORIES, build_root,
+};
 
 /// What the outer half determined before the namespaces existed.
 #[derive(Debug)]
@@ -38,23 +40,23 @@ pub(crate) struct OuterContext<'a> {
     /// The file at each accessible path.
     pub(crate) identities: PathIdentities,
     /// The settings that are hidden from the program.
-    pub(crate) restricted: RestrictedFiles,
+    pub(crate) restricted_files: RestrictedFiles,
     /// What was prepared before there was a request.
     pub(crate) setup: &'a HelperSetup,
 }
 
-/// Builds the sandbox, runs the program in it to its end, and writes the result to `outcome`.
+/// Builds the sandbox, runs the program in it to its end, and writes the result to `result_pipe`.
 pub(crate) fn run(
     control: &ParentSocket,
     request: HelperRequest,
-    before: &OuterContext<'_>,
-    mut outcome: PipeWriter,
+    context: &OuterContext<'_>,
+    mut result_pipe: PipeWriter,
 ) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    if is_orphaned(&outcome)? {
+    if is_orphaned(&result_pipe)? {
         return Ok(());
     }
-    let report = match build_sandbox(control, &request.policy, before)
+    let report = match build_sandbox(control, &request.policy, context)
         .and_then(|()| start_program(&request.policy, request.input))
     {
         Ok(program) => {
@@ -67,15 +69,15 @@ pub(crate) fn run(
         Err(refusal) => refusal.into(),
     };
     if !reap_all() {
-        outcome.write_all(&encode_report(&HelperReport::LeftBehind)?)?;
+        result_pipe.write_all(&encode_report(&HelperReport::LeftBehind)?)?;
     }
-    outcome.write_all(&encode_report(&report)?)
+    result_pipe.write_all(&encode_report(&report)?)
 }
 
 /// Returns whether the outer half exited before this process could be killed with it.
-fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
+fn is_orphaned(result_pipe: &PipeWriter) -> io::Result<bool> {
     let mut reader = [PollFd::from_borrowed_fd(
-        outcome.as_fd(),
+        result_pipe.as_fd(),
         PollFlags::empty(),
     )];
     poll(&mut reader, Some(&Timespec::default()))?;
@@ -85,19 +87,19 @@ fn is_orphaned(outcome: &PipeWriter) -> io::Result<bool> {
 fn build_sandbox(
     control: &ParentSocket,
     policy: &SandboxPolicy,
-    before: &OuterContext<'_>,
+    context: &OuterContext<'_>,
 ) -> SandboxResult<()> {
     program::prefer_for_oom()?;
-    namespaces::set_up_inner_half(before.owner)?;
+    namespaces::set_up_inner_half(context.owner)?;
     namespaces::set_up_network(policy.network, control)?;
-    build_root(policy, &before.identities, &before.restricted)?.enter()?;
+    build_root(policy, &context.identities, &context.restricted_files)?.enter()?;
     let dir = &policy.dir;
     chdir(dir.as_path()).in_step(format_args!("going to `{dir}`"))?;
     privileges::set_limits(policy.level, &policy.limits)?;
     privileges::set_open_file_limit(&policy.limits)?;
     privileges::drop_privileges()?;
     enter_domain(policy)?;
-    let result = before.setup.filter.install();
+    let result = context.setup.filter.install();
     result.in_step("filtering system calls")?;
     // The program has the same user, but must not read this process's memory or handles.
     let result = set_dumpable_behavior(DumpableBehavior::NotDumpable);
@@ -112,7 +114,7 @@ fn enter_domain(policy: &SandboxPolicy) -> SandboxResult<()> {
     domain
         .open_tree(open_path("/")?, PathRights::Read)
         .in_step(step)?;
-    for path in SHARED {
+    for path in WRITABLE_DIRECTORIES {
         domain
             .open_tree(open_path(path)?, PathRights::Write)
             .in_step(step)?;

@@ -9,13 +9,13 @@ use crate::sandbox_policy::network::NetworkAccess;
 use crate::world::sys::sandbox::bpf::{
     ArgumentCheck, DENIED, SeccompAction, SeccompCase, SeccompRule,
 };
-use crate::world::sys::sandbox::filter::{INTO_TERMINALS, LEASE};
+use crate::world::sys::sandbox::filter::{LEASE_CASE, TERMINAL_INPUT_CASE};
 use crate::world::sys::sandbox::setid_rules::{self, FCHMODAT2};
 
-const MISSING: SeccompAction = SeccompAction::Fail(libc::ENOSYS);
+const NOT_IMPLEMENTED: SeccompAction = SeccompAction::Fail(libc::ENOSYS);
 
 /// Calls that change a file's metadata and not its content. Landlock covers none of them.
-const METADATA: &[c_long] = &[
+const METADATA_CALLS: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,
@@ -30,7 +30,7 @@ const METADATA: &[c_long] = &[
     libc::SYS_fremovexattr,
 ];
 #[cfg(target_arch = "x86_64")]
-const OLD_METADATA: &[c_long] = &[
+const OLD_METADATA_CALLS: &[c_long] = &[
     libc::SYS_chmod,
     libc::SYS_chown,
     libc::SYS_lchown,
@@ -39,15 +39,15 @@ const OLD_METADATA: &[c_long] = &[
     libc::SYS_futimesat,
 ];
 #[cfg(target_arch = "aarch64")]
-const OLD_METADATA: &[c_long] = &[];
+const OLD_METADATA_CALLS: &[c_long] = &[];
 
 /// Newer variants of these calls, with arguments in memory: `setxattrat`, `removexattrat` and
 /// `file_setattr`, which have no names in `libc` yet. Libraries then fall back to older calls.
-const NEW_METADATA: &[c_long] = &[463, 466, 469];
+const NEW_METADATA_CALLS: &[c_long] = &[463, 466, 469];
 
 /// System V shared memory, message queues and semaphores, and POSIX message queues, which all
 /// processes of a user share by number or name.
-const SHARED: &[c_long] = &[
+const SHARED_IPC_CALLS: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -64,10 +64,10 @@ const SHARED: &[c_long] = &[
 ];
 
 /// The byte of an `ioctl` request number (`linux/ioctl.h`) that shows what it is for.
-const PURPOSE: u32 = 0xff00;
+const PURPOSE_MASK: u32 = 0xff00;
 
 /// Requests that only query, or that need the file open for writing.
-const OF_FILES: SeccompCase = SeccompCase {
+const FILE_REQUESTS_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
@@ -81,16 +81,16 @@ const OF_FILES: SeccompCase = SeccompCase {
             0xc018_9436, // FIDEDUPERANGE
         ],
     }],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Requests to file systems. Many change a file or directory that is open only for reading: its
 /// flags, its encryption, or whether it can ever be written again. Some create and remove
 /// subvolumes.
-const OF_FILE_SYSTEMS: SeccompCase = SeccompCase {
+const FILE_SYSTEM_REQUESTS_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
-        mask: PURPOSE,
+        mask: PURPOSE_MASK,
         values: &[
             0x5800, // XFS, and others that adopted its requests
             0x6600, // ext4, and others that adopted its requests
@@ -103,34 +103,34 @@ const OF_FILE_SYSTEMS: SeccompCase = SeccompCase {
             0xf500, // f2fs
         ],
     }],
-    verdict: DENIED,
+    action: DENIED,
 };
 
 /// Opens the other end of a pseudo terminal by its handle (`TIOCGPTPEER`). By name it stays closed,
 /// like all of `/dev/pts`: the user's own terminals are there.
-const PEER_OF_TERMINAL: SeccompCase = SeccompCase {
+const TERMINAL_PEER_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[0x5441],
     }],
-    verdict: SeccompAction::Notify,
+    action: SeccompAction::Notify,
 };
 
 /// Limits and CPU affinity of the process itself; changing those of another could kill it or slow
 /// it down.
-const OWN: SeccompCase = SeccompCase {
+const OWN_PROCESS_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[0],
     }],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Priority of the process itself (0 of `linux/resource.h`, 1 of `linux/ioprio.h`), or of its group
 /// (1 of the former).
-const OWN_PRIORITY: SeccompCase = SeccompCase {
+const OWN_PRIORITY_CASE: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
             index: 0,
@@ -143,12 +143,12 @@ const OWN_PRIORITY: SeccompCase = SeccompCase {
             values: &[0],
         },
     ],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Pairs of stream or seqpacket sockets. A datagram socket could send to any socket that has a
 /// path.
-const PAIRS: SeccompCase = SeccompCase {
+const SOCKET_PAIR_CASE: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
             index: 0,
@@ -161,22 +161,22 @@ const PAIRS: SeccompCase = SeccompCase {
             values: &[1, 5],
         },
     ],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Sockets of the internet and of the kernel. Unix sockets are not among them: Landlock does not
 /// see them before Linux 7.1, and they lead to the user's other programs.
-const INTERNET: SeccompCase = SeccompCase {
+const INTERNET_SOCKET_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 0,
         mask: u32::MAX,
         values: &[2, 10, 16],
     }],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Plain TCP only, whose ports Landlock restricts. It does not see other stream protocols.
-const TCP: SeccompCase = SeccompCase {
+const TCP_SOCKET_CASE: SeccompCase = SeccompCase {
     checks: &[
         ArgumentCheck {
             index: 0,
@@ -194,66 +194,83 @@ const TCP: SeccompCase = SeccompCase {
             values: &[0, 6],
         },
     ],
-    verdict: SeccompAction::Allow,
+    action: SeccompAction::Allow,
 };
 
 /// Sets which process a handle signals (`F_SETOWN`, `F_SETOWN_EX`), which may be any.
-const SIGNALLED_BY_HANDLE: SeccompCase = SeccompCase {
+const SIGNAL_OWNER_CASE: SeccompCase = SeccompCase {
     checks: &[ArgumentCheck {
         index: 1,
         mask: u32::MAX,
         values: &[8, 15],
     }],
-    verdict: DENIED,
+    action: DENIED,
 };
 
 /// The flag of a message that also connects (`MSG_FASTOPEN`), which Landlock does not see.
-const FAST_OPEN: u32 = 0x2000_0000;
+const FAST_OPEN_FLAG: u32 = 0x2000_0000;
 
 /// Flags that open a file read-only and truncate it nevertheless. Landlock covers that from ABI 3
 /// on.
-const EMPTYING: [u32; 2] = [0o1000, 0o1003];
+const READ_ONLY_TRUNCATE_FLAGS: [u32; 2] = [0o1000, 0o1003];
 
 /// Returns the rules that are added to the common ones. `abi` is the kernel's Landlock ABI.
 pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRule)> {
     let mut rules = Vec::new();
-    let mut add_rules = |calls: &[c_long], verdict| {
+    let mut add_rules = |calls: &[c_long], action| {
         rules.extend(
             calls
                 .iter()
-                .map(|call| (*call, SeccompRule::Always(verdict))),
+                .map(|call| (*call, SeccompRule::Always(action))),
         );
     };
-    add_rules(METADATA, SeccompAction::Notify);
-    add_rules(OLD_METADATA, SeccompAction::Notify);
-    add_rules(NEW_METADATA, MISSING);
-    add_rules(SHARED, DENIED);
-    let requests = &[INTO_TERMINALS, OF_FILES, OF_FILE_SYSTEMS, PEER_OF_TERMINAL];
+    add_rules(METADATA_CALLS, SeccompAction::Notify);
+    add_rules(OLD_METADATA_CALLS, SeccompAction::Notify);
+    add_rules(NEW_METADATA_CALLS, NOT_IMPLEMENTED);
+    add_rules(SHARED_IPC_CALLS, DENIED);
+    let requests = &[
+        TERMINAL_INPUT_CASE,
+        FILE_REQUESTS_CASE,
+        FILE_SYSTEM_REQUESTS_CASE,
+        TERMINAL_PEER_CASE,
+    ];
     rules.extend([
         (
             libc::SYS_ioctl,
             SeccompRule::Cases(requests, SeccompAction::Allow),
         ),
-        (libc::SYS_prlimit64, SeccompRule::Cases(&[OWN], DENIED)),
+        (
+            libc::SYS_prlimit64,
+            SeccompRule::Cases(&[OWN_PROCESS_CASE], DENIED),
+        ),
         (
             libc::SYS_sched_setaffinity,
-            SeccompRule::Cases(&[OWN], DENIED),
+            SeccompRule::Cases(&[OWN_PROCESS_CASE], DENIED),
         ),
         (
             libc::SYS_sched_setscheduler,
-            SeccompRule::Cases(&[OWN], DENIED),
+            SeccompRule::Cases(&[OWN_PROCESS_CASE], DENIED),
         ),
-        (libc::SYS_sched_setparam, SeccompRule::Cases(&[OWN], DENIED)),
-        (libc::SYS_sched_setattr, SeccompRule::Cases(&[OWN], DENIED)),
+        (
+            libc::SYS_sched_setparam,
+            SeccompRule::Cases(&[OWN_PROCESS_CASE], DENIED),
+        ),
+        (
+            libc::SYS_sched_setattr,
+            SeccompRule::Cases(&[OWN_PROCESS_CASE], DENIED),
+        ),
         (
             libc::SYS_setpriority,
-            SeccompRule::Cases(&[OWN_PRIORITY], DENIED),
+            SeccompRule::Cases(&[OWN_PRIORITY_CASE], DENIED),
         ),
         (
             libc::SYS_ioprio_set,
-            SeccompRule::Cases(&[OWN_PRIORITY], DENIED),
+            SeccompRule::Cases(&[OWN_PRIORITY_CASE], DENIED),
         ),
-        (libc::SYS_socketpair, SeccompRule::Cases(&[PAIRS], DENIED)),
+        (
+            libc::SYS_socketpair,
+            SeccompRule::Cases(&[SOCKET_PAIR_CASE], DENIED),
+        ),
     ]);
     rules.extend(socket_rules(network));
     if abi < ABI::V6 {
@@ -266,34 +283,40 @@ pub(crate) fn rules(network: NetworkAccess, abi: ABI) -> Vec<(c_long, SeccompRul
 }
 
 fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
-    let closed_rule = SeccompRule::Always(DENIED);
+    let deny_rule = SeccompRule::Always(DENIED);
     match network {
-        NetworkAccess::Host => vec![(libc::SYS_socket, SeccompRule::Cases(&[INTERNET], DENIED))],
+        NetworkAccess::Host => vec![(
+            libc::SYS_socket,
+            SeccompRule::Cases(&[INTERNET_SOCKET_CASE], DENIED),
+        )],
         NetworkAccess::None => vec![
-            (libc::SYS_socket, closed_rule),
-            (libc::SYS_connect, closed_rule),
-            (libc::SYS_bind, closed_rule),
-            (libc::SYS_listen, closed_rule),
+            (libc::SYS_socket, deny_rule),
+            (libc::SYS_connect, deny_rule),
+            (libc::SYS_bind, deny_rule),
+            (libc::SYS_listen, deny_rule),
         ],
         NetworkAccess::Proxy { .. } => {
-            const fn with_flags(index: u8) -> ArgumentCheck {
+            const fn fast_open_check(index: u8) -> ArgumentCheck {
                 ArgumentCheck {
                     index,
-                    mask: FAST_OPEN,
-                    values: &[FAST_OPEN],
+                    mask: FAST_OPEN_FLAG,
+                    values: &[FAST_OPEN_FLAG],
                 }
             }
             const fn connect_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
                 SeccompCase {
                     checks,
-                    verdict: DENIED,
+                    action: DENIED,
                 }
             }
-            const SENDTO: SeccompCase = connect_case(&[with_flags(3)]);
-            const SENDMSG: SeccompCase = connect_case(&[with_flags(2)]);
+            const SENDTO_CASE: SeccompCase = connect_case(&[fast_open_check(3)]);
+            const SENDMSG_CASE: SeccompCase = connect_case(&[fast_open_check(2)]);
             vec![
-                (libc::SYS_socket, SeccompRule::Cases(&[TCP], DENIED)),
-                (libc::SYS_listen, closed_rule),
+                (
+                    libc::SYS_socket,
+                    SeccompRule::Cases(&[TCP_SOCKET_CASE], DENIED),
+                ),
+                (libc::SYS_listen, deny_rule),
                 // Landlock restricts the port, but not the address.
                 (
                     libc::SYS_connect,
@@ -301,15 +324,15 @@ fn socket_rules(network: NetworkAccess) -> Vec<(c_long, SeccompRule)> {
                 ),
                 (
                     libc::SYS_sendto,
-                    SeccompRule::Cases(&[SENDTO], SeccompAction::Allow),
+                    SeccompRule::Cases(&[SENDTO_CASE], SeccompAction::Allow),
                 ),
                 (
                     libc::SYS_sendmsg,
-                    SeccompRule::Cases(&[SENDMSG], SeccompAction::Allow),
+                    SeccompRule::Cases(&[SENDMSG_CASE], SeccompAction::Allow),
                 ),
                 (
                     libc::SYS_sendmmsg,
-                    SeccompRule::Cases(&[SENDTO], SeccompAction::Allow),
+                    SeccompRule::Cases(&[SENDTO_CASE], SeccompAction::Allow),
                 ),
             ]
         }
@@ -326,14 +349,14 @@ fn signal_rules() -> impl Iterator<Item = (c_long, SeccompRule)> {
     ];
     let signal_rules = signal_calls.map(|call| (call, SeccompRule::Always(SeccompAction::Notify)));
     let other_rules = other_calls.map(|call| (call, SeccompRule::Always(DENIED)));
-    let of_handles = (
+    let fcntl_rule = (
         libc::SYS_fcntl,
-        SeccompRule::Cases(&[LEASE, SIGNALLED_BY_HANDLE], SeccompAction::Allow),
+        SeccompRule::Cases(&[LEASE_CASE, SIGNAL_OWNER_CASE], SeccompAction::Allow),
     );
     signal_rules
         .into_iter()
         .chain(other_rules)
-        .chain([of_handles])
+        .chain([fcntl_rule])
 }
 
 /// Returns the substitute for the right to truncate, which Landlock has from ABI 3 on.
@@ -341,14 +364,14 @@ fn truncation_rules() -> Vec<(c_long, SeccompRule)> {
     const fn truncate_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
         SeccompCase {
             checks,
-            verdict: DENIED,
+            action: DENIED,
         }
     }
     const fn flags(index: u8) -> ArgumentCheck {
         ArgumentCheck {
             index,
             mask: 0o1003,
-            values: &EMPTYING,
+            values: &READ_ONLY_TRUNCATE_FLAGS,
         }
     }
     const OPENAT: &[SeccompCase] = &[
@@ -386,12 +409,8 @@ mod tests {
 
     #[test]
     fn calls_that_an_older_landlock_cannot_restrict_are_filtered() {
-        let closed_rule = Some(SeccompRule::Always(DENIED));
-        for (abi, expected) in [
-            (ABI::V1, closed_rule),
-            (ABI::V2, closed_rule),
-            (ABI::V3, None),
-        ] {
+        let deny_rule = Some(SeccompRule::Always(DENIED));
+        for (abi, expected) in [(ABI::V1, deny_rule), (ABI::V2, deny_rule), (ABI::V3, None)] {
             check(NetworkAccess::None, abi, libc::SYS_truncate, expected);
         }
         check(NetworkAccess::None, ABI::V3, libc::SYS_openat, None);
@@ -406,7 +425,7 @@ mod tests {
 
     #[test]
     fn metadata_calls_are_never_continued_in_the_kernel() {
-        for call in METADATA.iter().chain(OLD_METADATA) {
+        for call in METADATA_CALLS.iter().chain(OLD_METADATA_CALLS) {
             check(
                 NetworkAccess::Host,
                 ABI::V7,

@@ -25,7 +25,7 @@ const ENTRIES_MAX: usize = 50_000;
 const PROC: &str = "/proc";
 /// The entries of `/etc` that programs read. The rest of it is closed: it holds keys and passwords,
 /// and a command that root runs owns them.
-const SETTINGS: &[&str] = &[
+const READABLE_SETTINGS: &[&str] = &[
     "alternatives",
     "bash.bashrc",
     "bash_completion.d",
@@ -103,11 +103,11 @@ const PATH_HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// Checks that level `landlock` can enforce a policy; the error names the first path that it
 /// cannot.
 pub(crate) fn check_policy(policy: &SandboxPolicy) -> Result<(), String> {
-    let lowered = policy
+    let read_only_openings = policy
         .open
         .iter()
         .filter(|opening| opening.permission == Permission::Read);
-    let read_only = lowered
+    let read_only = read_only_openings
         .map(|opening| &opening.path)
         .chain(&policy.masked)
         .map(|path| (path, "read-only"));
@@ -193,7 +193,7 @@ impl LandlockWalk<'_> {
             self.open_tree_if_exists(&path)?;
         }
         if let Some(settings) = AbsPath::new("/etc") {
-            for name in SETTINGS {
+            for name in READABLE_SETTINGS {
                 self.open_tree_if_exists(&settings.join(name))?;
             }
             self.open_versioned_settings(&settings)?;
@@ -219,8 +219,8 @@ impl LandlockWalk<'_> {
             return Ok(());
         };
         for name in read_names(&handle)? {
-            let is_wanted = |prefix: &&str| name.starts_with(prefix.as_bytes());
-            if VERSIONED_SETTINGS.iter().any(is_wanted) {
+            let has_prefix = |prefix: &&str| name.starts_with(prefix.as_bytes());
+            if VERSIONED_SETTINGS.iter().any(has_prefix) {
                 self.open_tree_if_exists(&settings.join(OsStr::from_bytes(&name)))?;
             }
         }

@@ -74,10 +74,10 @@ impl WorkerLink {
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut into = [IoSliceMut::new(&mut message)];
-        let received = recvmsg(&self.0, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-        for item in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut handles) = item
+        let mut parts = [IoSliceMut::new(&mut message)];
+        let received = recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        for ancillary_message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut handles) = ancillary_message
                 && let Some(listener) = handles.next()
             {
                 return Ok(WorkerMessage::Listener(listener));

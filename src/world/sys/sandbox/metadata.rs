@@ -32,11 +32,11 @@ pub(crate) struct PreparedChange {
 /// Reads what the caller wants and opens the file. `writable` are the trees that a command may
 /// change; a file outside of them is refused.
 pub(crate) fn prepare_change(
-    notice: &SeccompNotification,
+    notification: &SeccompNotification,
     caller: &NotifyingProcess,
     writable: &[AbsPath],
 ) -> Result<PreparedChange, Errno> {
-    let (target, change) = read_change(notice, caller)?;
+    let (target, change) = read_change(notification, caller)?;
     let file = match target {
         CallTarget::Handle(number) => caller.handle(number)?,
         CallTarget::Path(base, path, last) => caller.follow(base, &path, last)?,

@@ -117,7 +117,7 @@ fn run_helper(mut role: ForkRole, setup: &HelperSetup) -> io::Result<()> {
         match fork_server::wait_for_work()? {
             AssignedWork::Command => return handle_request(setup),
             AssignedWork::Overlay => role = fork_server::run_overlay_fork_server()?,
-            AssignedWork::Nothing => break,
+            AssignedWork::ParentExited => break,
         }
     }
     Ok(())
@@ -137,7 +137,7 @@ fn handle_request(setup: &HelperSetup) -> io::Result<()> {
         }),
     };
     match result {
-        Ok(done) => done,
+        Ok(exit_result) => exit_result,
         Err(refusal) => control.send_report(&refusal.into()),
     }
 }
@@ -161,11 +161,11 @@ fn detach_from_parent() -> io::Result<()> {
 /// Gives up its copies of the program's streams: then readers see the end of the output when the
 /// program is gone. If that fails, they see it when this process is gone, too.
 fn release_streams() {
-    let Ok(nothing) = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else {
+    let Ok(null_device) = open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return;
     };
     let input = stdin();
-    let streams = [input.as_fd(), nothing.as_fd(), nothing.as_fd()];
+    let streams = [input.as_fd(), null_device.as_fd(), null_device.as_fd()];
     raw::set_standard_streams(streams).unwrap_or_default();
 }
 
@@ -175,18 +175,18 @@ fn run_in_namespaces(
     mut request: HelperRequest,
     setup: &HelperSetup,
 ) -> SandboxResult<io::Result<()>> {
-    let restricted = request.restricted.take();
-    let before = OuterContext {
+    let restricted_files = request.restricted_files.take();
+    let context = OuterContext {
         owner: HelperOwner::current(),
         identities: path_identities(&request.policy)?,
-        restricted: restricted.unwrap_or_else(find_restricted_files),
+        restricted_files: restricted_files.unwrap_or_else(find_restricted_files),
         setup,
     };
-    let mut set_aside = Vec::new();
+    let mut set_aside_layers = Vec::new();
     for layer in &request.policy.layers {
         let move_result = work_directories::set_aside(layer);
         if move_result.in_step(format_args!("preparing the layer on `{}`", layer.root))? {
-            set_aside.push(layer.clone());
+            set_aside_layers.push(layer.clone());
         }
     }
     let (reader, writer) = io::pipe().in_step("making a pipe")?;
@@ -194,7 +194,7 @@ fn run_in_namespaces(
         ForkHalf::Outer { pid, handle } => {
             release_streams();
             drop(writer);
-            for layer in &set_aside {
+            for layer in &set_aside_layers {
                 // What could not be removed is removed before the layer is used again.
                 work_directories::remove_set_aside(layer).unwrap_or_default();
             }
@@ -202,7 +202,7 @@ fn run_in_namespaces(
         }
         ForkHalf::Inner => {
             drop(reader);
-            init::run(control, request, &before, writer)
+            init::run(control, request, &context, writer)
         }
     })
 }

@@ -50,9 +50,9 @@ type PathByDepth = (usize, AbsPath);
 
 /// Plans all of the user's paths that go into the root, in mount order.
 pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_>)> {
-    let mut placed: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
+    let mut planned_pieces: BTreeMap<PathByDepth, MountPiece<'_>> = BTreeMap::new();
     for (depth_path, piece) in pieces_by_path(policy) {
-        let above = nearest_above(&placed, &depth_path.1);
+        let above = nearest_above(&planned_pieces, &depth_path.1);
         let surrounding = above.as_ref().map(|(_, piece)| *piece);
         let has_effect = match piece {
             MountPiece::Mask => surrounding.is_some_and(MountPiece::is_writable),
@@ -71,49 +71,53 @@ pub(crate) fn plan_pieces(policy: &SandboxPolicy) -> Vec<(AbsPath, MountPiece<'_
             && above.is_writable()
         {
             let pins = paths_between(&root, &depth_path.1);
-            placed.extend(pins.into_iter().map(|pin| (pin, MountPiece::Pin)));
+            planned_pieces.extend(pins.into_iter().map(|pin| (pin, MountPiece::Pin)));
         }
-        placed.insert(depth_path, piece);
+        planned_pieces.insert(depth_path, piece);
     }
     for path in &policy.hidden {
         let is_below = |(_, other): &&PathByDepth| other != path && other.is_within(path);
-        if placed.keys().any(|depth_path| is_below(&depth_path))
-            && let Some(hide @ MountPiece::Hide(_)) = placed.get_mut(&path_by_depth(path))
+        if planned_pieces
+            .keys()
+            .any(|depth_path| is_below(&depth_path))
+            && let Some(hide @ MountPiece::Hide(_)) = planned_pieces.get_mut(&path_by_depth(path))
         {
             *hide = MountPiece::Hide(HiddenContent::Openings);
         }
     }
-    let pieces = placed.into_iter().map(|((_, path), piece)| (path, piece));
+    let pieces = planned_pieces
+        .into_iter()
+        .map(|((_, path), piece)| (path, piece));
     pieces.collect()
 }
 
 /// Returns the requested pieces, one per path: of several, the most restrictive.
 fn pieces_by_path(policy: &SandboxPolicy) -> BTreeMap<PathByDepth, MountPiece<'_>> {
-    let mut wanted_pieces = BTreeMap::new();
+    let mut requested_pieces = BTreeMap::new();
     for opening in &policy.open {
-        wanted_pieces.insert(
+        requested_pieces.insert(
             path_by_depth(&opening.path),
             MountPiece::Open(opening.permission),
         );
     }
-    let home = wanted_pieces.entry(path_by_depth(&policy.home));
+    let home = requested_pieces.entry(path_by_depth(&policy.home));
     home.or_insert(MountPiece::Open(Permission::Write));
     for layer in &policy.layers {
-        wanted_pieces.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
+        requested_pieces.insert(path_by_depth(&layer.root), MountPiece::Layer(layer));
     }
     for path in &policy.masked {
-        let masked_entry = wanted_pieces.entry(path_by_depth(path));
+        let masked_entry = requested_pieces.entry(path_by_depth(path));
         masked_entry
             .and_modify(|piece| *piece = MountPiece::Open(Permission::Read))
             .or_insert(MountPiece::Mask);
     }
     for path in &policy.hidden {
-        wanted_pieces.insert(
+        requested_pieces.insert(
             path_by_depth(path),
             MountPiece::Hide(HiddenContent::Nothing),
         );
     }
-    wanted_pieces
+    requested_pieces
 }
 
 fn path_by_depth(path: &AbsPath) -> PathByDepth {
@@ -122,13 +126,13 @@ fn path_by_depth(path: &AbsPath) -> PathByDepth {
 
 /// Returns the deepest piece that contains `path`.
 fn nearest_above<'a>(
-    placed: &BTreeMap<PathByDepth, MountPiece<'a>>,
+    planned_pieces: &BTreeMap<PathByDepth, MountPiece<'a>>,
     path: &AbsPath,
 ) -> Option<(AbsPath, MountPiece<'a>)> {
     let mut ancestor = path.parent();
     while let Some(path) = ancestor {
         let depth_path = path_by_depth(&path);
-        if let Some(piece) = placed.get(&depth_path) {
+        if let Some(piece) = planned_pieces.get(&depth_path) {
             return Some((path, *piece));
         }
         ancestor = path.parent();

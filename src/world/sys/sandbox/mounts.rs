@@ -15,11 +15,12 @@ use crate::sandbox_policy::OverlayLayer;
 use crate::world::sys::sandbox::raw::{self, MountAttributes};
 
 /// The attributes of every mount: setuid bits have no effect, and no file is a device.
-pub(crate) const PLAIN: MountAttrFlags =
+pub(crate) const NO_SETID_OR_DEVICES: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 
-/// Like [`PLAIN`], and read-only.
-pub(crate) const READ_ONLY: MountAttrFlags = PLAIN.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
+/// Like [`NO_SETID_OR_DEVICES`], and read-only.
+pub(crate) const READ_ONLY: MountAttrFlags =
+    NO_SETID_OR_DEVICES.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 
 /// A mount.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl MountHandle {
             open_machine_path(&layer.upper)?,
             open_machine_path(&layer.work)?,
         );
-        let by_number = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
+        let handle_path = |handle: BorrowedFd<'_>| format!("/proc/self/fd/{}", handle.as_raw_fd());
         // Without `volatile`, the whole upper file system would be synced when the sandbox ends.
         // Nothing in the layer has to survive a crash of the machine: what matters is copied out of
         // it during the run.
@@ -68,11 +69,11 @@ impl MountHandle {
             ("userxattr", ""),
             ("volatile", ""),
             ("index", "off"),
-            ("lowerdir", &by_number(lower.as_fd())),
-            ("upperdir", &by_number(upper.as_fd())),
-            ("workdir", &by_number(work.as_fd())),
+            ("lowerdir", &handle_path(lower.as_fd())),
+            ("upperdir", &handle_path(upper.as_fd())),
+            ("workdir", &handle_path(work.as_fd())),
         ];
-        Self::new("overlay", &options, PLAIN)
+        Self::new("overlay", &options, NO_SETID_OR_DEVICES)
     }
 
     /// Sets `attributes` on it and on all mounts below it.

@@ -33,7 +33,7 @@ const PRIVATE_MOUNTS_STEP: &str = "parting with the mounts of the machine";
 
 /// Forks the process; the inner half starts in its own namespaces.
 pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<ForkHalf> {
-    let always = libc::CLONE_NEWUSER
+    let always_flags = libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWPID
         | libc::CLONE_NEWIPC
@@ -42,7 +42,7 @@ pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<Fork
         NetworkAccess::Host => 0,
         NetworkAccess::None | NetworkAccess::Proxy { .. } => libc::CLONE_NEWNET,
     };
-    raw::fork_process(always | network).in_step("making namespaces")
+    raw::fork_process(always_flags | network).in_step("making namespaces")
 }
 
 /// The user and group that the helper was started as. In new namespaces it has neither, until
@@ -76,10 +76,10 @@ pub(crate) fn set_up_inner_half(owner: HelperOwner) -> SandboxResult<()> {
 /// user's limits apply, which other processes share.
 fn limit_inotify() {
     fs::write(INOTIFY_INSTANCES_FILE, INOTIFY_INSTANCES_MAX).unwrap_or_default();
-    let of_user = fs::read_to_string(USER_INOTIFY_WATCHES_FILE).unwrap_or_default();
-    let of_user = of_user.trim().parse().unwrap_or(INOTIFY_WATCHES_MAX);
-    let part = of_user.div_euclid(INOTIFY_WATCHES_DIVISOR);
-    let watches = part.clamp(1, INOTIFY_WATCHES_MAX).to_string();
+    let user_watches = fs::read_to_string(USER_INOTIFY_WATCHES_FILE).unwrap_or_default();
+    let user_watches = user_watches.trim().parse().unwrap_or(INOTIFY_WATCHES_MAX);
+    let user_share = user_watches.div_euclid(INOTIFY_WATCHES_DIVISOR);
+    let watches = user_share.clamp(1, INOTIFY_WATCHES_MAX).to_string();
     fs::write(INOTIFY_WATCHES_FILE, watches).unwrap_or_default();
 }
 

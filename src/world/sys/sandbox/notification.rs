@@ -97,24 +97,24 @@ impl NotificationListener {
 
     /// Checks that the caller still waits. If not, another process may have its PID now, and what
     /// was opened or read of it may belong to that process.
-    pub(crate) fn check_pending(&self, notice: &SeccompNotification) -> Result<(), Errno> {
-        raw::check_notification(self.0.as_fd(), notice.id).map_err(|error| errno(&error))
+    pub(crate) fn check_pending(&self, notification: &SeccompNotification) -> Result<(), Errno> {
+        raw::check_notification(self.0.as_fd(), notification.id).map_err(|error| errno(&error))
     }
 
     /// Answers the call with 0 or with an error. A caller that is gone needs no answer.
-    pub(crate) fn answer(&self, notice: &SeccompNotification, result: Result<(), Errno>) {
+    pub(crate) fn answer(&self, notification: &SeccompNotification, result: Result<(), Errno>) {
         let error = result.err().map_or(0, |errno| -errno.raw_os_error());
-        raw::answer_notification(self.0.as_fd(), notice.id, error).unwrap_or_default();
+        raw::answer_notification(self.0.as_fd(), notification.id, error).unwrap_or_default();
     }
 
     /// Answers the call with a new handle for the caller on the same file as `file`.
     pub(crate) fn answer_with(
         &self,
-        notice: &SeccompNotification,
+        notification: &SeccompNotification,
         file: BorrowedFd<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
-        raw::answer_notification_with_handle(self.0.as_fd(), notice.id, file, flags)
+        raw::answer_notification_with_handle(self.0.as_fd(), notification.id, file, flags)
             .map_err(|error| errno(&error))
     }
 }

@@ -20,10 +20,10 @@ pub(crate) fn open_granted_path(policy: &SandboxPolicy, path: &AbsPath) -> io::R
         return open_expected(path, identity);
     }
     let parent = path.parent();
-    let known = parent.and_then(|dir| policy.identities.get_key_value(&dir));
-    match (known, path.as_path().file_name()) {
-        (Some((dir, known)), Some(name)) => {
-            let dir = open_expected(dir, known)?;
+    let known_parent = parent.and_then(|dir| policy.identities.get_key_value(&dir));
+    match (known_parent, path.as_path().file_name()) {
+        (Some((dir, known_parent)), Some(name)) => {
+            let dir = open_expected(dir, known_parent)?;
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             Ok(openat2(dir, name, flags, Mode::empty(), resolve)?)

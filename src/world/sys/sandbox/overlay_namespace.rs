@@ -34,8 +34,8 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
     }
     mounts.sort_by_key(|(path, _)| path.as_path().components().count());
     for (path, mount) in &mounts {
-        let attached = open_machine_path(path).and_then(|point| mount.attach(point));
-        attached.in_step(format_args!("mounting `{path}`"))?;
+        let attach_result = open_machine_path(path).and_then(|point| mount.attach(point));
+        attach_result.in_step(format_args!("mounting `{path}`"))?;
     }
     for root in &request.roots {
         if let OverlaySource::Layered(layer) = &root.source {
@@ -54,9 +54,9 @@ pub(crate) fn enter_overlay(request: &OverlayRequest) -> SandboxResult<Vec<Owned
 
 /// Creates the mount that replaces a directory.
 fn overlay_mount(root: &OverlayRoot) -> io::Result<MountHandle> {
-    let users = open_expected(root.source.root(), &root.identity)?;
+    let user_tree = open_expected(root.source.root(), &root.identity)?;
     Ok(match &root.source {
-        OverlaySource::Layered(layer) => MountHandle::overlay(users, layer)?,
+        OverlaySource::Layered(layer) => MountHandle::overlay(user_tree, layer)?,
         OverlaySource::Copied { copy, .. } => MountHandle::copy_from(open_machine_path(copy)?)?,
     })
 }

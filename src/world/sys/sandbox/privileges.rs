@@ -20,8 +20,8 @@ use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 /// Drops every privilege, and every way to regain one.
 pub(crate) fn drop_privileges() -> SandboxResult<()> {
     set_no_new_privs(true).in_step("giving up new privileges")?;
-    let capabilities_held = capabilities(None).in_step("looking at capabilities")?;
-    if capabilities_held.effective.contains(CapabilitySet::SETPCAP) {
+    let held_capabilities = capabilities(None).in_step("looking at capabilities")?;
+    if held_capabilities.effective.contains(CapabilitySet::SETPCAP) {
         drop_capabilities()?;
     }
     // Without that capability, the bounding set stays but has no use: executing a program grants
@@ -94,7 +94,7 @@ pub(crate) fn set_open_file_limit(limits: &ResourceLimits) -> SandboxResult<()> 
 
 fn lower_limit(resource: Resource, maximum: u64) -> SandboxResult<()> {
     let current_max = getrlimit(resource).maximum.unwrap_or(u64::MAX);
-    let hard = if resource == Resource::Cpu {
+    let hard_limit = if resource == Resource::Cpu {
         // At the soft limit, a signal shows why the process ends; at the hard one it is killed.
         maximum.saturating_add(1)
     } else {
@@ -102,7 +102,7 @@ fn lower_limit(resource: Resource, maximum: u64) -> SandboxResult<()> {
     };
     let limit = Rlimit {
         current: Some(current_max.min(maximum)),
-        maximum: Some(current_max.min(hard)),
+        maximum: Some(current_max.min(hard_limit)),
     };
     setrlimit(resource, limit).in_step(format_args!("setting the limit {resource:?}"))
 }

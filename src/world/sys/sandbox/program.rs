@@ -19,12 +19,12 @@ const OOM_SCORE: &str = "500";
 
 /// Where programs are searched after the environment's `PATH`: a shell is found even if that does
 /// not contain it.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const FALLBACK_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Makes the OOM killer prefer this process, and all that it starts.
 pub(crate) fn prefer_for_oom() -> SandboxResult<()> {
-    let score = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    score.in_step("offering itself when memory is short")
+    let write_result = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    write_result.in_step("offering itself when memory is short")
 }
 
 /// Makes the terminal that the program reads from the controlling terminal of this session, so that
@@ -48,7 +48,7 @@ pub(crate) fn command(policy: &SandboxPolicy, input: Option<OwnedFd>) -> Sandbox
         Some(AbsPath::resolve(&policy.dir, name))
     } else {
         let path = policy.env.get("PATH").map_or("", String::as_str);
-        process::find(name, path).or_else(|| process::find(name, USUAL_PATH))
+        process::find(name, path).or_else(|| process::find(name, FALLBACK_PATH))
     };
     let program = program
         .ok_or(Errno::NOENT)

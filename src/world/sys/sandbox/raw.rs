@@ -268,11 +268,11 @@ pub(crate) fn install_filter_with_listener(program: &[libc::sock_filter]) -> io:
 /// Waits for the next call that is passed on.
 pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<seccomp_notif> {
     // SAFETY: the structure consists of numbers, for which 0 is a value; the kernel asks for zeros.
-    let mut notice: seccomp_notif = unsafe { zeroed() };
+    let mut notification: seccomp_notif = unsafe { zeroed() };
     let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
     // SAFETY: the kernel writes one `seccomp_notif`, and there is room for one.
-    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw mut notice) };
-    check_result(answer.into()).map(|()| notice)
+    let answer = unsafe { libc::ioctl(listener.as_raw_fd(), request, &raw mut notification) };
+    check_result(answer.into()).map(|()| notification)
 }
 
 /// Fails if a call that was passed on no longer waits for an answer.

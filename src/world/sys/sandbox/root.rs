@@ -16,29 +16,29 @@ use rustix::mount::{MountAttrFlags, UnmountFlags, unmount};
 use rustix::process::{chdir, fchdir, pivot_root};
 
 use crate::world::sys::sandbox::mount_plan::HiddenContent;
-use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY};
+use crate::world::sys::sandbox::mounts::{MountHandle, NO_SETID_OR_DEVICES, READ_ONLY};
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 
 /// The capacity of `/dev/shm`, in bytes and in files.
-const OWN_BYTES_MAX: &str = "2g";
-const OWN_FILES_MAX: &str = "500k";
+const MEMORY_BYTES_MAX: &str = "2g";
+const MEMORY_FILES_MAX: &str = "500k";
 
 /// Directories that all users may write to.
-const SHARED: Mode = Mode::from_raw_mode(0o1777);
-const PLAIN_DIRECTORY: Mode = Mode::from_raw_mode(0o755);
-const PLAIN_FILE: Mode = Mode::from_raw_mode(0o444);
+const WORLD_WRITABLE_MODE: Mode = Mode::from_raw_mode(0o1777);
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o755);
+const FILE_MODE: Mode = Mode::from_raw_mode(0o444);
 
 /// The flags that create a new file.
-const NEW_FILE: OFlags = OFlags::CREATE
+const NEW_FILE_FLAGS: OFlags = OFlags::CREATE
     .union(OFlags::EXCL)
     .union(OFlags::WRONLY)
     .union(OFlags::CLOEXEC);
 
 /// Where the directory and the file are that hide others. The kernel mounts only what has a name;
 /// their names are at a place that `/proc` covers later.
-const COVERED: &str = "proc";
-const NO_ENTRIES: &str = "proc/directory";
-const NO_BYTES: &str = "proc/file";
+const MASKS_DIRECTORY: &str = "proc";
+const EMPTY_DIRECTORY: &str = "proc/directory";
+const EMPTY_FILE: &str = "proc/file";
 
 /// An empty directory and an empty file that all users may read.
 #[derive(Debug)]
@@ -49,14 +49,14 @@ struct EmptyMasks {
 
 impl EmptyMasks {
     fn create_in(root: &MountHandle) -> Result<Self, Errno> {
-        mkdirat(root, COVERED, PLAIN_DIRECTORY)?;
-        mkdirat(root, NO_ENTRIES, PLAIN_DIRECTORY)?;
+        mkdirat(root, MASKS_DIRECTORY, DIRECTORY_MODE)?;
+        mkdirat(root, EMPTY_DIRECTORY, DIRECTORY_MODE)?;
         // A writable handle would keep the root from becoming read-only.
-        drop(openat(root, NO_BYTES, NEW_FILE, PLAIN_FILE)?);
+        drop(openat(root, EMPTY_FILE, NEW_FILE_FLAGS, FILE_MODE)?);
         let handle = OFlags::PATH | OFlags::CLOEXEC;
         Ok(Self {
-            directory: openat(root, NO_ENTRIES, handle, Mode::empty())?,
-            file: openat(root, NO_BYTES, handle, Mode::empty())?,
+            directory: openat(root, EMPTY_DIRECTORY, handle, Mode::empty())?,
+            file: openat(root, EMPTY_FILE, handle, Mode::empty())?,
         })
     }
 }
@@ -68,7 +68,7 @@ pub(crate) struct SandboxRoot {
     /// The IDs of the mounts in which mount points may be created.
     own_mounts: Vec<u64>,
     /// The sandbox's own file systems that become read-only at the end.
-    unfinished: Vec<MountHandle>,
+    late_read_only: Vec<MountHandle>,
     /// The empty file and directory that hide others.
     empty_masks: EmptyMasks,
 }
@@ -78,21 +78,23 @@ impl SandboxRoot {
     /// lead.
     pub(crate) fn new() -> SandboxResult<Self> {
         let options = [
-            ("size", OWN_BYTES_MAX),
-            ("nr_inodes", OWN_FILES_MAX),
+            ("size", MEMORY_BYTES_MAX),
+            ("nr_inodes", MEMORY_FILES_MAX),
             ("mode", "755"),
         ];
-        let mount = MountHandle::new("tmpfs", &options, PLAIN).in_step("making a file system")?;
-        let number = mount_id(&mount).in_step("looking at the new file system")?;
+        let mount = MountHandle::new("tmpfs", &options, NO_SETID_OR_DEVICES)
+            .in_step("making a file system")?;
+        let root_mount_id = mount_id(&mount).in_step("looking at the new file system")?;
         let root_handle = openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let attached = root_handle.and_then(|over| mount.attach(over));
-        attached.in_step("attaching the new root")?;
-        let nothing = EmptyMasks::create_in(&mount).in_step("making a place for what is hidden")?;
+        let attach_result = root_handle.and_then(|over| mount.attach(over));
+        attach_result.in_step("attaching the new root")?;
+        let empty_masks =
+            EmptyMasks::create_in(&mount).in_step("making a place for what is hidden")?;
         Ok(Self {
             mount,
-            own_mounts: vec![number],
-            unfinished: Vec::new(),
-            empty_masks: nothing,
+            own_mounts: vec![root_mount_id],
+            late_read_only: Vec::new(),
+            empty_masks,
         })
     }
 
@@ -113,7 +115,7 @@ impl SandboxRoot {
     /// mount points may be created in it.
     pub(crate) fn bind_own(&mut self, path: &Path, source: impl AsFd) -> std::io::Result<()> {
         let copy = MountHandle::copy_from(source)?;
-        copy.restrict(PLAIN)?;
+        copy.restrict(NO_SETID_OR_DEVICES)?;
         self.own_mounts.push(mount_id(&copy)?);
         self.attach_at(path, &copy, IsDirectory::Yes)
     }
@@ -154,39 +156,46 @@ impl SandboxRoot {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let nothing = match (is_directory(&handle)?, below) {
+        let mask = match (is_directory(&handle)?, below) {
             (IsDirectory::No, _) => &self.empty_masks.file,
             (IsDirectory::Yes, HiddenContent::Nothing) => &self.empty_masks.directory,
             (IsDirectory::Yes, HiddenContent::Openings) => {
-                let own_mount =
-                    MountHandle::new("tmpfs", &[("size", "64k"), ("mode", "755")], PLAIN)?;
+                let own_mount = MountHandle::new(
+                    "tmpfs",
+                    &[("size", "64k"), ("mode", "755")],
+                    NO_SETID_OR_DEVICES,
+                )?;
                 own_mount.attach(handle)?;
                 self.own_mounts.push(mount_id(&own_mount)?);
-                self.unfinished.push(own_mount);
+                self.late_read_only.push(own_mount);
                 return Ok(());
             }
         };
-        let copy = MountHandle::copy_from(nothing)?;
+        let copy = MountHandle::copy_from(mask)?;
         copy.restrict(READ_ONLY)?;
         Ok(copy.attach(handle)?)
     }
 
     /// Creates a directory of the sandbox's own at `path`.
-    pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub(crate) fn make_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         self.create_path(path, IsDirectory::Yes)
     }
 
     /// Copies the machine's symlink at `path`. Returns `false` if there is none.
     pub(crate) fn copy_machine_link(&self, path: &Path) -> Result<bool, Errno> {
         match readlinkat(CWD, path, Vec::new()) {
-            Ok(target) => self.link(path, target.as_c_str()).map(|()| true),
+            Ok(target) => self.make_link(path, target.as_c_str()).map(|()| true),
             Err(Errno::INVAL | Errno::NOENT) => Ok(false),
             Err(errno) => Err(errno),
         }
     }
 
     /// Creates a symlink to `target` at `path`, whose directory exists.
-    pub(crate) fn link(&self, path: &Path, target: impl rustix::path::Arg) -> Result<(), Errno> {
+    pub(crate) fn make_link(
+        &self,
+        path: &Path,
+        target: impl rustix::path::Arg,
+    ) -> Result<(), Errno> {
         symlinkat(target, &self.mount, without_leading_slash(path))
     }
 
@@ -196,7 +205,7 @@ impl SandboxRoot {
         chmodat(
             &self.mount,
             without_leading_slash(path),
-            SHARED,
+            WORLD_WRITABLE_MODE,
             AtFlags::empty(),
         )?;
         let copy = MountHandle::copy_from(&handle)?;
@@ -211,7 +220,7 @@ impl SandboxRoot {
         pivot_root(".", ".").in_step("changing the root")?;
         unmount(".", UnmountFlags::DETACH).in_step("letting go of the old root")?;
         chdir("/").in_step("going to the new root")?;
-        for mount in self.unfinished.iter().chain([&self.mount]) {
+        for mount in self.late_read_only.iter().chain([&self.mount]) {
             let result = mount.restrict_alone(READ_ONLY);
             result.in_step("making the new root read-only")?;
         }
@@ -259,8 +268,8 @@ impl SandboxRoot {
             result => return result,
         }
         let creation = match is_directory {
-            IsDirectory::Yes => mkdirat(handle, name, PLAIN_DIRECTORY),
-            IsDirectory::No => openat(handle, name, NEW_FILE, PLAIN_FILE).map(drop),
+            IsDirectory::Yes => mkdirat(handle, name, DIRECTORY_MODE),
+            IsDirectory::No => openat(handle, name, NEW_FILE_FLAGS, FILE_MODE).map(drop),
         };
         match creation {
             // Another command of the agent may create the same name in its `/tmp` at the same time.
@@ -277,7 +286,7 @@ pub(crate) fn show_file(
     source: impl AsFd,
     attributes: MountAttrFlags,
 ) -> std::io::Result<()> {
-    let point = openat(directory, name, NEW_FILE, PLAIN_FILE)?;
+    let point = openat(directory, name, NEW_FILE_FLAGS, FILE_MODE)?;
     let copy = MountHandle::copy_from(source)?;
     copy.restrict(attributes)?;
     Ok(copy.attach(point)?)

@@ -17,7 +17,9 @@ use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::network::NetworkAccess;
 use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
 use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
-use crate::world::sys::sandbox::mounts::{MountHandle, PLAIN, READ_ONLY, open_machine_path};
+use crate::world::sys::sandbox::mounts::{
+    MountHandle, NO_SETID_OR_DEVICES, READ_ONLY, open_machine_path,
+};
 use crate::world::sys::sandbox::open_granted::open_granted_path;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 use crate::world::sys::sandbox::root::{IsDirectory, SandboxRoot, show_file};
@@ -26,7 +28,7 @@ use crate::world::sys::sandbox::work_directories;
 
 /// What else toolchains read of the system. Where the machine has a symlink, the sandbox has the
 /// same one.
-const SYSTEM: &[&str] = &[
+const SYSTEM_PATHS: &[&str] = &[
     "/libx32",
     SETTINGS,
     "/gnu/store",
@@ -54,11 +56,11 @@ const SECRETS: &[&str] = &[
 
 /// Where devices are, and which ones exist: they hold no state of the machine.
 pub(crate) const DEVICES: &str = "/dev";
-const EACH_DEVICE: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+const DEVICE_NAMES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
 /// The attributes of a device mount. A device on a read-only mount can still be written to; its
 /// owner, mode and times are those of the machine and cannot be changed.
-const DEVICE: MountAttrFlags =
+const DEVICE_ATTRIBUTES: MountAttrFlags =
     MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
 
 /// Symlinks in `/dev`, and their targets.
@@ -75,8 +77,8 @@ const TERMINALS_MAX: &str = "64";
 
 /// Where processes are seen, and what is shown there that no program needs: addresses and tables of
 /// the kernel, physical memory, keys, hardware.
-const PROCESSES: &str = "/proc";
-const OF_KERNEL: &[&str] = &[
+const PROC: &str = "/proc";
+const HIDDEN_PROC_ENTRIES: &[&str] = &[
     "acpi",
     "asound",
     "bus",
@@ -105,9 +107,9 @@ const OF_KERNEL: &[&str] = &[
 /// Where the agent's directory for temporary files is, which all its commands share.
 const TEMPORARY: &str = "/tmp";
 /// Where shared memory has names. Each sandbox has its own.
-const MEMORY: &str = "/dev/shm";
+const SHARED_MEMORY: &str = "/dev/shm";
 /// The writable directories of every sandbox.
-pub(crate) const SHARED: &[&str] = &[TEMPORARY, MEMORY];
+pub(crate) const WRITABLE_DIRECTORIES: &[&str] = &[TEMPORARY, SHARED_MEMORY];
 
 /// The file that was at a path: its device and inode number.
 pub(crate) type PathIdentities = BTreeMap<AbsPath, (u64, u64)>;
@@ -129,34 +131,35 @@ pub(crate) fn path_identities(policy: &SandboxPolicy) -> SandboxResult<PathIdent
     Ok(identities)
 }
 
-/// Builds a root that holds what `policy` opens, without the `restricted` settings.
+/// Builds a root that holds what `policy` opens, without the settings in `restricted_files`.
 pub(crate) fn build_root(
     policy: &SandboxPolicy,
-    known: &PathIdentities,
-    restricted: &RestrictedFiles,
+    identities: &PathIdentities,
+    restricted_files: &RestrictedFiles,
 ) -> SandboxResult<SandboxRoot> {
     let mut root = SandboxRoot::new()?;
     mount_system(&root, policy.network)?;
     mount_devices(&root)?;
     hide_kernel(&mut root)?;
-    let memory = root.make_writable_directory(Path::new(MEMORY));
-    memory.in_step(format_args!("making `{MEMORY}`"))?;
+    let memory = root.make_writable_directory(Path::new(SHARED_MEMORY));
+    memory.in_step(format_args!("making `{SHARED_MEMORY}`"))?;
     let temporary = open_machine_path(&policy.scratch)
         .map_err(io::Error::from)
         .and_then(|scratch| root.bind_own(Path::new(TEMPORARY), scratch));
     temporary.in_step(format_args!("mounting `{TEMPORARY}`"))?;
     mount_toolchains(&root, policy)?;
     for (path, piece) in plan_pieces(policy) {
-        mount_piece(&mut root, &path, piece, known).in_step(format_args!("mounting `{path}`"))?;
+        mount_piece(&mut root, &path, piece, identities)
+            .in_step(format_args!("mounting `{path}`"))?;
     }
     if geteuid().is_root() {
         for path in SECRETS {
             let result = root.hide(Path::new(path), HiddenContent::Nothing);
             result.in_step(format_args!("hiding `{path}`"))?;
         }
-        let hidden_paths = restricted.hidden_from(policy);
+        let hidden_paths = restricted_files.hidden_from(policy);
         let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
-        let is_known = |path: &&Path| SECRETS.iter().any(|known| path.starts_with(known));
+        let is_known = |path: &&Path| SECRETS.iter().any(|secret| path.starts_with(secret));
         let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
         for path in hidden_paths.filter(|path| !is_known(path)) {
             let result = root.hide(path, HiddenContent::Nothing);
@@ -167,7 +170,7 @@ pub(crate) fn build_root(
 }
 
 fn mount_system(root: &SandboxRoot, network: NetworkAccess) -> SandboxResult<()> {
-    for path in PROGRAMS.iter().chain(SYSTEM) {
+    for path in PROGRAMS.iter().chain(SYSTEM_PATHS) {
         let path = Path::new(path);
         let step = format_args!("mounting `{}`", path.display());
         let is_link = root.copy_machine_link(path).in_step(step)?;
@@ -176,9 +179,9 @@ fn mount_system(root: &SandboxRoot, network: NetworkAccess) -> SandboxResult<()>
         }
     }
     if network == NetworkAccess::Host {
-        let names = Path::new("/etc/resolv.conf");
-        let elsewhere = std::fs::canonicalize(names).ok();
-        if let Some(path) = elsewhere.filter(|path| !path.starts_with("/etc")) {
+        let resolver_config = Path::new("/etc/resolv.conf");
+        let target = std::fs::canonicalize(resolver_config).ok();
+        if let Some(path) = target.filter(|path| !path.starts_with("/etc")) {
             bind_if_exists(root, &path).in_step("mounting the list of name servers")?;
         }
     }
@@ -196,29 +199,29 @@ fn bind_if_exists(root: &SandboxRoot, path: &Path) -> io::Result<()> {
 
 fn mount_devices(root: &SandboxRoot) -> SandboxResult<()> {
     let devices = Path::new(DEVICES);
-    let directory = root.directory(devices).in_step("making `/dev`")?;
-    for name in EACH_DEVICE {
+    let directory = root.make_directory(devices).in_step("making `/dev`")?;
+    for name in DEVICE_NAMES {
         let step = format_args!("mounting `{DEVICES}/{name}`");
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let source = openat(CWD, devices.join(name), flags, Mode::empty()).in_step(step)?;
-        show_file(&directory, name, source, DEVICE).in_step(step)?;
+        show_file(&directory, name, source, DEVICE_ATTRIBUTES).in_step(step)?;
     }
     for (path, target) in DEVICE_LINKS {
-        let result = root.link(Path::new(path), *target);
+        let result = root.make_link(Path::new(path), *target);
         result.in_step(format_args!("making `{path}`"))?;
     }
-    let quiet = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let terminals = [("ptmxmode", "666"), ("mode", "620"), ("max", TERMINALS_MAX)];
-    mount_new_system(root, "devpts", "/dev/pts", &terminals, quiet)?;
+    mount_new_system(root, "devpts", "/dev/pts", &terminals, attributes)?;
     // Root owns the kernel's settings in there, and needs no capability to change them.
-    mount_new_system(root, "proc", PROCESSES, &[], quiet | READ_ONLY)
+    mount_new_system(root, "proc", PROC, &[], attributes | READ_ONLY)
 }
 
 /// Hides the files of `/proc` that expose the machine's kernel and its other users. Most of them
 /// can be read by root alone, and a command that root starts is root there.
 fn hide_kernel(root: &mut SandboxRoot) -> SandboxResult<()> {
-    for name in OF_KERNEL {
-        let path = Path::new(PROCESSES).join(name);
+    for name in HIDDEN_PROC_ENTRIES {
+        let path = Path::new(PROC).join(name);
         let result = root.hide(&path, HiddenContent::Nothing);
         result.in_step(format_args!("hiding `{}`", path.display()))?;
     }
@@ -234,8 +237,8 @@ fn mount_new_system(
 ) -> SandboxResult<()> {
     let step = format_args!("mounting `{path}`");
     let mount = MountHandle::new(kind, options, attributes).in_step(step)?;
-    let placed = root.attach_at(Path::new(path), &mount, IsDirectory::Yes);
-    placed.in_step(step)
+    let attach_result = root.attach_at(Path::new(path), &mount, IsDirectory::Yes);
+    attach_result.in_step(step)
 }
 
 /// Mounts the toolchains, which lie outside of the accessible paths. A symlink on the way to one is
@@ -248,7 +251,7 @@ fn mount_toolchains(root: &SandboxRoot, policy: &SandboxPolicy) -> SandboxResult
             .any(|opening| path.is_within(&opening.path))
             || PROGRAMS
                 .iter()
-                .chain(SYSTEM)
+                .chain(SYSTEM_PATHS)
                 .any(|system| path.as_path().starts_with(system))
     };
     for path in policy.toolchains.iter().filter(|path| !is_open(path)) {
@@ -262,25 +265,25 @@ fn mount_piece(
     root: &mut SandboxRoot,
     path: &AbsPath,
     piece: MountPiece<'_>,
-    known: &PathIdentities,
+    identities: &PathIdentities,
 ) -> io::Result<()> {
     let target = path.as_path();
     match piece {
         MountPiece::Open(permission) => {
-            let source = open_known_source(path, known)?;
+            let source = open_known_source(path, identities)?;
             let attributes = match permission {
                 Permission::Read => READ_ONLY,
-                Permission::Write => PLAIN,
+                Permission::Write => NO_SETID_OR_DEVICES,
             };
             root.bind(target, source, attributes)
         }
         MountPiece::Layer(layer) => {
-            let source = open_known_source(path, known)?;
+            let source = open_known_source(path, identities)?;
             let overlay = MountHandle::overlay(source, layer)?;
             root.attach_at(target, &overlay, IsDirectory::Yes)?;
             work_directories::restore_owner_access(layer)
         }
-        MountPiece::Pin => root.mount_onto_itself(target, PLAIN),
+        MountPiece::Pin => root.mount_onto_itself(target, NO_SETID_OR_DEVICES),
         MountPiece::Mask => root.mount_onto_itself(target, READ_ONLY),
         MountPiece::Hide(below) => root.hide(target, below),
     }

@@ -37,7 +37,7 @@ const fn without_creation(index: u8) -> ArgumentCheck {
 const fn allow_case(checks: &'static [ArgumentCheck]) -> SeccompCase {
     SeccompCase {
         checks,
-        verdict: SeccompAction::Allow,
+        action: SeccompAction::Allow,
     }
 }
 

@@ -14,11 +14,11 @@ use crate::world::sys::sandbox::raw;
 
 /// Sends the caller's signal, if it may send it.
 pub(crate) fn send_signal(
-    notice: &SeccompNotification,
+    notification: &SeccompNotification,
     caller: &NotifyingProcess,
 ) -> Result<(), Errno> {
-    let [first, second, third] = [0, 1, 2].map(|index| notice.argument_i32(index));
-    match notice.call {
+    let [first, second, third] = [0, 1, 2].map(|index| notification.argument_i32(index));
+    match notification.call {
         libc::SYS_kill => signal_processes(caller, first, second),
         libc::SYS_tkill => {
             let process = NotifyingProcess::new(u32::try_from(first).map_err(|_| Errno::INVAL)?)?
@@ -32,19 +32,19 @@ pub(crate) fn send_signal(
 
 /// Signals the processes that `kill` addresses by a number: a process, or with 0 and below a group
 /// or all.
-fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result<(), Errno> {
+fn signal_processes(caller: &NotifyingProcess, target: i32, signal: i32) -> Result<(), Errno> {
     let descendants = descendants::list_descendants();
     let members = |group: Pid| {
-        let of_group = |process: &i32| {
+        let is_member = |process: &i32| {
             let process = Pid::from_raw(*process);
-            getpgid(process).is_ok_and(|of_process| of_process == group)
+            getpgid(process).is_ok_and(|process_group| process_group == group)
         };
-        descendants.iter().copied().filter(of_group).collect()
+        descendants.iter().copied().filter(is_member).collect()
     };
     let caller = caller.process_id()?;
-    let targets: BTreeSet<i32> = match whom {
-        1.. if descendants.contains(&whom) => BTreeSet::from([whom]),
-        1.. => return Err(foreign_process_error(whom)),
+    let targets: BTreeSet<i32> = match target {
+        1.. if descendants.contains(&target) => BTreeSet::from([target]),
+        1.. => return Err(foreign_process_error(target)),
         0 => members(getpgid(Some(caller))?),
         -1 => {
             let caller = caller.as_raw_nonzero().get();
@@ -54,7 +54,7 @@ fn signal_processes(caller: &NotifyingProcess, whom: i32, signal: i32) -> Result
                 .filter(|process| *process != caller)
                 .collect()
         }
-        _ => members(Pid::from_raw(whom.saturating_neg()).ok_or(Errno::SRCH)?),
+        _ => members(Pid::from_raw(target.saturating_neg()).ok_or(Errno::SRCH)?),
     };
     let results = targets
         .iter()
@@ -107,10 +107,10 @@ mod tests {
     #[track_caller]
     fn check(caller: &Child, call: i64, arguments: [i32; 3], expected: Result<(), Errno>) {
         let words = arguments.map(|argument| u64::from(argument.cast_unsigned()));
-        let notice = SeccompNotification::new(caller.id(), call, &words);
+        let notification = SeccompNotification::new(caller.id(), call, &words);
         let process = NotifyingProcess::new(caller.id()).unwrap();
         assert_eq!(
-            send_signal(&notice, &process),
+            send_signal(&notification, &process),
             expected,
             "{call} {arguments:?}"
         );
@@ -124,12 +124,12 @@ mod tests {
         let parent = getppid().unwrap().as_raw_nonzero().get();
         let (kill, to_one, to_member) = (libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill);
         let [own, sibling] = [number(&one), number(&other)];
-        for whom in [own, sibling, 0, -1, -own, -sibling] {
-            check(&one, kill, [whom, 0, 0], Ok(()));
+        for target in [own, sibling, 0, -1, -own, -sibling] {
+            check(&one, kill, [target, 0, 0], Ok(()));
         }
-        for whom in [own, sibling] {
-            check(&one, to_one, [whom, 0, 0], Ok(()));
-            check(&one, to_member, [whom, whom, 0], Ok(()));
+        for target in [own, sibling] {
+            check(&one, to_one, [target, 0, 0], Ok(()));
+            check(&one, to_member, [target, target, 0], Ok(()));
         }
         check(&one, kill, [parent, 0, 0], Err(Errno::PERM));
         check(&one, to_one, [parent, 0, 0], Err(Errno::PERM));

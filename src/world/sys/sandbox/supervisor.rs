@@ -44,14 +44,14 @@ pub(crate) fn run(control: &ParentSocket, request: HelperRequest) -> SandboxResu
         landlock_paths::check_policy(&request.policy).in_step("compiling the sandbox policy")?;
         privileges::drop_privileges()?;
     }
-    let left_alone = adopt_descendants(level)?;
+    let descendants = adopt_descendants(level)?;
     match raw::fork_process(0).in_step("splitting off the supervisor")? {
         ForkHalf::Inner => supervise(control, request),
         ForkHalf::Outer { pid, .. } => {
             drop(request);
             release_streams();
             let wait_result = waitpid(Some(pid), WaitOptions::empty());
-            left_alone.kill_and_wait();
+            descendants.kill_and_wait();
             Ok(wait_result.map(drop).map_err(io::Error::from))
         }
     }
@@ -59,14 +59,14 @@ pub(crate) fn run(control: &ParentSocket, request: HelperRequest) -> SandboxResu
 
 /// Makes this process the subreaper of all processes that lose their parent from now on.
 fn adopt_descendants(level: SandboxLevel) -> SandboxResult<DescendantProcesses> {
-    let adopted = match level {
-        SandboxLevel::Off => DescendantProcesses::adopt(),
+    let adopt_result = match level {
+        SandboxLevel::Off => DescendantProcesses::become_subreaper(),
         SandboxLevel::Overlay
         | SandboxLevel::Namespaces
         | SandboxLevel::Landlock
-        | SandboxLevel::Unavailable => DescendantProcesses::adopt_with_signal_scope(),
+        | SandboxLevel::Unavailable => DescendantProcesses::become_subreaper_with_signal_scope(),
     };
-    adopted.in_step("becoming the one that adopts")
+    adopt_result.in_step("becoming the one that adopts")
 }
 
 fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io::Result<()>> {
@@ -74,14 +74,14 @@ fn supervise(control: &ParentSocket, request: HelperRequest) -> SandboxResult<io
     let writable_paths = landlock_paths::writable_paths(&request.policy)
         .cloned()
         .collect();
-    let (link, workers_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
+    let (link, worker_link) = WorkerLink::pair().in_step("connecting to the program's process")?;
     match raw::fork_process(0).in_step("splitting off the program's process")? {
         ForkHalf::Inner => {
             drop(link);
-            Ok(worker::run(&workers_link, request))
+            Ok(worker::run(&worker_link, request))
         }
         ForkHalf::Outer { pid, handle } => {
-            drop(workers_link);
+            drop(worker_link);
             release_streams();
             let port = match request.policy.network {
                 NetworkAccess::Proxy { port } => Some(port),
@@ -136,21 +136,21 @@ struct SupervisedAccess {
 impl SupervisedProgram<'_> {
     /// Stays with it until it ends.
     fn run_to_end(&self, link: &WorkerLink) -> SandboxResult<HelperReport> {
-        let mut notices = None;
+        let mut listener = None;
         loop {
             self.wait_for_message(link);
             match link
                 .receive_message()
                 .in_step("listening to the program's process")?
             {
-                WorkerMessage::Listener(listener) => {
-                    notices = Some(NotificationListener::new(listener));
+                WorkerMessage::Listener(handle) => {
+                    listener = Some(NotificationListener::new(handle));
                 }
                 WorkerMessage::Refused(refusal) => return Err(refusal),
                 WorkerMessage::Closed => break,
             }
         }
-        self.start_watching(notices)?;
+        self.start_watching(listener)?;
         // If massgen does not receive it, massgen is gone, which is detected.
         self.control
             .send_report(&HelperReport::Started)
@@ -167,17 +167,17 @@ impl SupervisedProgram<'_> {
 
     /// Watches massgen from now on, and answers the program's calls from the first one on, in
     /// threads: a call that waits for a slow disk must not delay noticing the end.
-    fn start_watching(&self, notices: Option<NotificationListener>) -> SandboxResult<()> {
+    fn start_watching(&self, listener: Option<NotificationListener>) -> SandboxResult<()> {
         let massgen = self.control.try_clone().in_step("watching massgen")?;
         let program = self.handle.try_clone().in_step("watching the program")?;
         let (descendants, access) = (self.descendants, self.access.clone());
         in_thread("massgen", move || {
-            if let Some(notices) = notices
-                && let [false, _] = wait_for_any([massgen.as_fd(), notices.as_fd()])
-                && !notices.has_no_callers()
+            if let Some(listener) = listener
+                && let [false, _] = wait_for_any([massgen.as_fd(), listener.as_fd()])
+                && !listener.has_no_callers()
             {
                 // Without the thread, the program's calls fail.
-                in_thread("answers", move || answer_all(&notices, &access)).unwrap_or_default();
+                in_thread("answers", move || answer_all(&listener, &access)).unwrap_or_default();
             }
             wait_for_any([massgen.as_fd()]);
             pidfd_send_signal(&program, Signal::KILL).unwrap_or_default();
@@ -204,63 +204,63 @@ impl SupervisedProgram<'_> {
 
 /// Waits until one of these is readable or its other end is closed; returns which of them are.
 /// After the request, massgen sends nothing more.
-fn wait_for_any<const N: usize>(watched: [BorrowedFd<'_>; N]) -> [bool; N] {
+fn wait_for_any<const N: usize>(handles: [BorrowedFd<'_>; N]) -> [bool; N] {
     let events = PollFlags::IN | PollFlags::RDHUP;
-    let mut watched = watched.map(|handle| PollFd::from_borrowed_fd(handle, events));
-    while poll(&mut watched, None) == Err(Errno::INTR) {}
-    watched.map(|watched| !watched.revents().is_empty())
+    let mut poll_fds = handles.map(|handle| PollFd::from_borrowed_fd(handle, events));
+    while poll(&mut poll_fds, None) == Err(Errno::INTR) {}
+    poll_fds.map(|poll_fd| !poll_fd.revents().is_empty())
 }
 
 /// Answers calls until there are no more. When it returns, every later call fails.
-fn answer_all(notices: &NotificationListener, access: &SupervisedAccess) {
-    while let Ok(Some(notice)) = notices.receive_next() {
-        if let Err(error) = answer(notices, &notice, access) {
-            notices.answer(&notice, Err(error));
+fn answer_all(listener: &NotificationListener, access: &SupervisedAccess) {
+    while let Ok(Some(notification)) = listener.receive_next() {
+        if let Err(error) = answer(listener, &notification, access) {
+            listener.answer(&notification, Err(error));
         }
     }
 }
 
 fn answer(
-    notices: &NotificationListener,
-    notice: &SeccompNotification,
-    open: &SupervisedAccess,
+    listener: &NotificationListener,
+    notification: &SeccompNotification,
+    access: &SupervisedAccess,
 ) -> Result<(), Errno> {
-    let caller = NotifyingProcess::new(notice.caller)?;
+    let caller = NotifyingProcess::new(notification.caller)?;
     // What was opened belongs to the caller only if it still waits.
-    notices.check_pending(notice)?;
-    match notice.call {
-        libc::SYS_ioctl => return open_terminal(notices, notice, &caller),
+    listener.check_pending(notification)?;
+    match notification.call {
+        libc::SYS_ioctl => return open_terminal(listener, notification, &caller),
         libc::SYS_connect => {
-            let connection = connections::prepare_connection(notice, &caller, open.port)?;
-            notices.check_pending(notice)?;
+            let connection = connections::prepare_connection(notification, &caller, access.port)?;
+            listener.check_pending(notification)?;
             connection.open()?;
-            notices.answer(notice, Ok(()));
+            listener.answer(notification, Ok(()));
             return Ok(());
         }
         libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill => {
-            signals::send_signal(notice, &caller)?;
-            notices.answer(notice, Ok(()));
+            signals::send_signal(notification, &caller)?;
+            listener.answer(notification, Ok(()));
             return Ok(());
         }
         _ => {}
     }
-    let change = metadata::prepare_change(notice, &caller, &open.writable)?;
-    notices.check_pending(notice)?;
+    let change = metadata::prepare_change(notification, &caller, &access.writable)?;
+    listener.check_pending(notification)?;
     change.apply()?;
-    notices.answer(notice, Ok(()));
+    listener.answer(notification, Ok(()));
     Ok(())
 }
 
 /// Opens the other end of a pseudo terminal that the caller created.
 fn open_terminal(
-    notices: &NotificationListener,
-    notice: &SeccompNotification,
+    listener: &NotificationListener,
+    notification: &SeccompNotification,
     caller: &NotifyingProcess,
 ) -> Result<(), Errno> {
-    let terminal = caller.duplicate_handle(notice.argument_i32(0))?;
-    notices.check_pending(notice)?;
+    let terminal = caller.duplicate_handle(notification.argument_i32(0))?;
+    listener.check_pending(notification)?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
     let peer = ioctl_tiocgptpeer(terminal, flags)?;
-    let flags = notice.argument_u32(2) & OpenptFlags::CLOEXEC.bits();
-    notices.answer_with(notice, peer.as_fd(), flags)
+    let flags = notification.argument_u32(2) & OpenptFlags::CLOEXEC.bits();
+    listener.answer_with(notification, peer.as_fd(), flags)
 }

@@ -16,14 +16,14 @@ pub(crate) fn wait_until_gone(
     control: &ParentSocket,
     first: Pid,
     handle: &OwnedFd,
-    mut outcome: PipeReader,
+    mut result_pipe: PipeReader,
 ) -> io::Result<()> {
     if wait(control, handle)? == HelperWakeup::Abandoned {
         pidfd_send_signal(handle, Signal::KILL)?;
     }
     let wait_status = waitpid(Some(first), WaitOptions::empty())?;
     let mut frame = Vec::new();
-    outcome.read_to_end(&mut frame)?;
+    result_pipe.read_to_end(&mut frame)?;
     if !frame.is_empty() {
         return control.send_frame(&frame);
     }
@@ -49,9 +49,9 @@ fn wait(control: &ParentSocket, handle: &OwnedFd) -> io::Result<HelperWakeup> {
         ];
         match poll(&mut poll_fds, None) {
             Err(Errno::INTR) => continue,
-            woken => woken?,
+            poll_result => poll_result?,
         };
-        let [has_ended, is_abandoned] = poll_fds.map(|each| !each.revents().is_empty());
+        let [has_ended, is_abandoned] = poll_fds.map(|poll_fd| !poll_fd.revents().is_empty());
         if has_ended {
             return Ok(HelperWakeup::Ended);
         } else if is_abandoned {

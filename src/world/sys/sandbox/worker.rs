@@ -61,8 +61,8 @@ fn apply_restrictions(link: &WorkerLink, policy: &SandboxPolicy) -> SandboxResul
     let abi = enter_domain(policy)?;
     let mut rules = filter::common_rules();
     rules.extend(landlock_filter::rules(policy.network, abi));
-    let calls = filter::install_and_listen(&rules).in_step("filtering system calls")?;
-    link.send_listener(calls.as_fd())
+    let listener = filter::install_and_listen(&rules).in_step("filtering system calls")?;
+    link.send_listener(listener.as_fd())
         .in_step("handing its calls over")
 }
 
