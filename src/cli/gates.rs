@@ -312,11 +312,11 @@ pub(crate) fn external_caller(
 ) -> Result<(ExternalCaller, Option<AgentTeam>)> {
     let phase = arguments.phase.into();
     let isolation = if arguments.in_sandbox {
-        CallerIsolation::BySandbox
+        CallerIsolation::Sandbox
     } else {
-        CallerIsolation::ByNothing
+        CallerIsolation::Unconfined
     };
-    let may_run = |rules: CommandRules| (isolation == CallerIsolation::BySandbox).then_some(rules);
+    let may_run = |rules: CommandRules| (isolation == CallerIsolation::Sandbox).then_some(rules);
     if let Some(file) = &arguments.source.grants {
         let caller = ExternalCaller {
             gate: grants_file(file, host)?.gate(phase, None, ReadBeforeDelete::Off)?,

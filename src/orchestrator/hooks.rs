@@ -85,11 +85,11 @@ struct EventHookObserver {
 }
 
 impl HookObserver for EventHookObserver {
-    fn on_run(&self, ran: &HookRun<'_>) {
+    fn on_run(&self, run: &HookRun<'_>) {
         if let Some(events) = self.events.upgrade() {
             // A closed channel is not an error.
             events
-                .blocking_send(hook_ran_event(&self.agent, ran))
+                .blocking_send(hook_ran_event(&self.agent, run))
                 .unwrap_or_default();
         }
     }
@@ -100,33 +100,33 @@ impl HookObserver for EventHookObserver {
 pub struct LoggingHookObserver;
 
 impl HookObserver for LoggingHookObserver {
-    fn on_run(&self, ran: &HookRun<'_>) {
-        let (event, command) = (ran.hook.event, &ran.hook.command);
-        if let Err(HookFailure { cause, stderr }) = ran.outcome {
+    fn on_run(&self, run: &HookRun<'_>) {
+        let (event, command) = (run.hook.event, &run.hook.command);
+        if let Err(HookFailure { cause, stderr }) = run.reply {
             tracing::warn!("the hook `{command}` of `{event}` failed: {cause}: {stderr}");
         }
     }
 }
 
-fn hook_ran_event(agent: &AgentId, ran: &HookRun<'_>) -> Event {
-    let call = ran.subject.call();
-    let (decision, reason, updated_input) = describe_outcome(ran.outcome);
+fn hook_ran_event(agent: &AgentId, run: &HookRun<'_>) -> Event {
+    let call = run.subject.call();
+    let (decision, reason, updated_input) = describe_reply(run.reply);
     Event::Tool(ToolEvent::HookRan {
         agent: agent.clone(),
-        event: ran.hook.event.to_string(),
+        event: run.hook.event.to_string(),
         tool: call.map(|call| call.tool.to_owned()),
         call_id: call.and_then(|call| call.id).map(str::to_owned),
-        command: single_line(&ran.hook.command, SHOWN_CHARS_MAX),
+        command: single_line(&run.hook.command, SHOWN_CHARS_MAX),
         decision: decision.to_owned(),
         reason,
         updated_input,
-        elapsed_ms: ran.elapsed_ms,
+        elapsed_ms: run.elapsed_ms,
     })
 }
 
 /// Returns a hook's decision, its reason, and its replacement for the tool's input.
-fn describe_outcome(outcome: &HookReply) -> (&'static str, Option<String>, Option<String>) {
-    match outcome {
+fn describe_reply(reply: &HookReply) -> (&'static str, Option<String>, Option<String>) {
+    match reply {
         Err(HookFailure { cause, stderr }) if stderr.is_empty() => {
             ("failed", Some(cause.clone()), None)
         }

@@ -208,6 +208,6 @@ pub(super) fn external_caller(launcher: &AgentLauncher) -> ExternalCaller {
         gate: launcher.gate.for_external_program(),
         commands: Some(launcher.commands.rules().clone()),
         tools: launcher.tools.clone(),
-        isolation: CallerIsolation::BySandbox,
+        isolation: CallerIsolation::Sandbox,
     }
 }

@@ -137,7 +137,7 @@ impl AccessDecision {
             None => Self {
                 decision: "allow",
                 rule: GRANTED,
-                reason: granted_reason(&grant_name, &verdict.agreeing),
+                reason: granted_reason(&grant_name, &verdict.other_spelling_grants),
                 grant,
                 change: None,
             },
@@ -162,8 +162,8 @@ impl AccessDecision {
 }
 
 /// Returns which grant allows an access, and which others have to.
-fn granted_reason(grant_name: &str, agreeing: &[(RealPath, GrantKind)]) -> String {
-    let other_grants: Vec<String> = agreeing
+fn granted_reason(grant_name: &str, nested_grants: &[(RealPath, GrantKind)]) -> String {
+    let other_grants: Vec<String> = nested_grants
         .iter()
         .map(|(root, kind)| format!("{kind} `{root}`"))
         .collect();

@@ -80,7 +80,7 @@ impl AgentTeam {
     ) -> Result<GatePolicy> {
         let base = grants::real_path(&self.working_directory(member))?;
         Ok(GatePolicy {
-            parents: match member.config.folder_guard {
+            parent_dirs: match member.config.folder_guard {
                 FolderGuard::Off | FolderGuard::Role { .. } => ParentDirPolicy::Followed,
                 FolderGuard::On { .. } => ParentDirPolicy::Refused,
             },
@@ -88,7 +88,7 @@ impl AgentTeam {
             conflicts: self.resources.conflicts.clone(),
             commands: self.command_environment(member).cloned(),
             programs: self.program_environment(member).cloned(),
-            bases: self
+            merge_bases: self
                 .resources
                 .delivery
                 .as_ref()

@@ -1,4 +1,4 @@
-//! Context of one call at a gate: its approval, its cancellation token and the results of the
+//! The context of one call at a gate: its approval, its cancellation token and the results of the
 //! user's hooks. It permits nothing.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::tools::call::ToolCall;
 use crate::tools::parse::parse;
 use crate::tools::served::ToolCatalogue;
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
-use crate::world::access::verdict::{Denial, by_rule};
+use crate::world::access::verdict::{Denial, denial_by_rule};
 use crate::world::mcp::progress::ServerProgressSender;
 
 /// Rule name of a denial by a hook.
@@ -22,7 +22,7 @@ pub(in crate::world) const DENIED_BY_HOOK: &str = "hook";
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct CallContext {
     /// Whether a person has approved it.
-    pub(in crate::world) consent: CallApproval,
+    pub(in crate::world) approval: CallApproval,
     /// Cancelled when the caller no longer waits for the call.
     pub(in crate::world) cancellation: CancellationToken,
     /// Its id in the conversation.
@@ -38,7 +38,7 @@ pub(in crate::world) struct CallContext {
 /// What the hooks returned about a call that they let through.
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct CallHookResult {
-    /// The tool and its input.
+    /// The tool and its input, as the hooks left it; `None` if no hooks were run.
     pub(in crate::world) call: Option<Arc<(String, Value)>>,
     /// Additional context for the model.
     pub(in crate::world) context: Vec<String>,
@@ -73,7 +73,7 @@ impl CallContext {
         let id = self.id.as_deref();
         let subject = HookSubject::Call(HookToolCall { tool, input, id });
         let verdict = hooks.ask(&subject, invocation);
-        let denial = |reason: String| by_rule(DENIED_BY_HOOK, tool.clone(), reason);
+        let denial = |reason: String| denial_by_rule(DENIED_BY_HOOK, tool.clone(), reason);
         if let Some(reason) = verdict.denial() {
             return Err(denial(reason.to_owned()));
         }

@@ -11,11 +11,11 @@ use crate::world::access::gate::Gate;
 use crate::world::access::verdict::Denial;
 
 /// Why a search is denied to a program that has no sandbox to keep it from what it finds.
-const CLOSED_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
+const HIDDEN_BELOW: &str = "denied: something below is closed to you; search a directory that holds \
                             nothing that is closed";
 
 /// Why a command is denied to such a program.
-const UNHELD: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
+const NO_SANDBOX: &str = "denied: you may not run commands here; `--in-sandbox` says that the program that \
                       asks runs in a sandbox with these grants";
 
 /// Another program that works with the grants of an agent.
@@ -35,9 +35,9 @@ pub struct ExternalCaller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallerIsolation {
     /// A sandbox with its grants.
-    BySandbox,
+    Sandbox,
     /// Not at all: only the decisions that it asks for restrict it.
-    ByNothing,
+    Unconfined,
 }
 
 impl ExternalCaller {
@@ -54,21 +54,23 @@ impl ExternalCaller {
             ExternalToolAction::Nothing => check_rules(gate, tool, None),
             ExternalToolAction::Call(call) => {
                 check_rules(gate, tool, None)?;
-                if self.isolation == CallerIsolation::ByNothing && gate.crosses_hidden(&call) {
-                    return Err(CLOSED_BELOW.to_owned());
+                if self.isolation == CallerIsolation::Unconfined
+                    && gate.searches_hidden_paths(&call)
+                {
+                    return Err(HIDDEN_BELOW.to_owned());
                 }
                 discard_permit(gate.check(call))
             }
             ExternalToolAction::Command { line, dir } => {
-                let Some(texts) = &self.commands else {
+                let Some(rules) = &self.commands else {
                     return Err(match self.isolation {
-                        CallerIsolation::ByNothing => UNHELD.to_owned(),
-                        CallerIsolation::BySandbox => {
+                        CallerIsolation::Unconfined => NO_SANDBOX.to_owned(),
+                        CallerIsolation::Sandbox => {
                             "denied: you may not run commands here".to_owned()
                         }
                     });
                 };
-                judge(texts, &line).map_err(|refusal| {
+                judge(rules, &line).map_err(|refusal| {
                     let (command, reason) = (refusal.command, refusal.reason);
                     format!(
                         "denied: command `{command}`: {reason}\n{}",
@@ -81,15 +83,13 @@ impl ExternalCaller {
         }
     }
 
-    /// Decides whether the program may list a directory that one of its calls names in addition to
-    /// what the call is about.
+    /// Decides whether the program may list `dir`, which one of its calls names in addition to its
+    /// target.
     pub fn check_directory(&self, dir: UserPath) -> Result<(), String> {
         let listing = ToolCall::ListDirectory { path: dir };
         discard_permit(self.gate.without_hooks().check(listing))
     }
-}
 
-impl ExternalCaller {
     /// Returns whether the agent is offered a tool that does what `tool` does. A tool without an
     /// equivalent among massgen's is left to the rules.
     fn offers(&self, tool: &str) -> bool {

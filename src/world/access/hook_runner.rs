@@ -40,7 +40,7 @@ pub struct HookRunner(Arc<HookRunnerState>);
 struct HookRunnerState {
     hooks: HookList,
     context: HookContext,
-    /// Their sandbox; without it, all of them fail.
+    /// The sandbox that they run in; without it, all of them fail.
     hook_sandbox: Option<HookSandbox>,
     observer: Arc<dyn HookObserver>,
     /// The round that the agent is in.
@@ -59,10 +59,10 @@ pub struct HookSandbox {
 /// Observer of hook runs.
 pub trait HookObserver: fmt::Debug + Send + Sync {
     /// Called for each hook that has run.
-    fn on_run(&self, ran: &HookRun<'_>);
+    fn on_run(&self, run: &HookRun<'_>);
 }
 
-/// A hook that has run, or failed to.
+/// A hook that has run, or failed to run.
 #[derive(Clone, Copy, Debug)]
 pub struct HookRun<'a> {
     /// The hook.
@@ -70,7 +70,7 @@ pub struct HookRun<'a> {
     /// The event that it was run for.
     pub subject: &'a HookSubject<'a>,
     /// Its answer.
-    pub outcome: &'a HookReply,
+    pub reply: &'a HookReply,
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
 }
@@ -140,13 +140,13 @@ impl HookRunner {
         let replies = match CommandInterrupt::new() {
             Ok(interrupt) => {
                 let _watch = CancellationWatcher::spawn(invocation.cancellation, &interrupt);
-                let question = HookQuery {
+                let query = HookQuery {
                     request: request.as_bytes(),
                     subject,
                     overlay: invocation.overlay,
                     interrupt: &interrupt,
                 };
-                self.ask_all(&hooks, question)
+                self.ask_all(&hooks, query)
             }
             Err(error) => Err(error),
         };
@@ -161,48 +161,52 @@ impl HookRunner {
     fn ask_all<'h>(
         &'h self,
         hooks: &[&'h Hook],
-        question: HookQuery<'h>,
+        query: HookQuery<'h>,
     ) -> io::Result<Vec<HookReply>> {
         thread::scope(|scope| {
-            let ask = |hook: &'h Hook| {
-                let ask_hook = move || self.ask_one(hook, question);
+            let spawn = |hook: &'h Hook| {
+                let ask_hook = move || self.ask_one(hook, query);
                 thread::Builder::new()
                     .name("hook".to_owned())
                     .spawn_scoped(scope, ask_hook)
             };
-            let threads: Vec<_> = hooks.iter().copied().map(ask).collect::<io::Result<_>>()?;
+            let threads: Vec<_> = hooks
+                .iter()
+                .copied()
+                .map(spawn)
+                .collect::<io::Result<_>>()?;
             let join = |thread: thread::ScopedJoinHandle<'_, HookReply>| match thread.join() {
-                Ok(outcome) => outcome,
+                Ok(reply) => reply,
                 Err(panic) => resume_unwind(panic),
             };
             Ok(threads.into_iter().map(join).collect())
         })
     }
 
-    fn ask_one(&self, hook: &Hook, question: HookQuery<'_>) -> HookReply {
+    fn ask_one(&self, hook: &Hook, query: HookQuery<'_>) -> HookReply {
         let start_time = Instant::now();
-        let outcome = match self.run(hook, question) {
-            Ok(output) => parse_outcome(hook, &output),
+        let reply = match self.run(hook, query) {
+            Ok(output) => parse_reply(hook, &output),
             Err(why) => Err(HookFailure::new("it could not be run", &why)),
         };
         self.0.observer.on_run(&HookRun {
             hook,
-            subject: question.subject,
-            outcome: &outcome,
+            subject: query.subject,
+            reply: &reply,
             elapsed_ms: milliseconds(start_time.elapsed()),
         });
-        outcome
+        reply
     }
 
     /// Runs a hook to its end, with the request on its standard input. The error is a message for
     /// the user.
-    fn run(&self, hook: &Hook, question: HookQuery<'_>) -> Result<CommandOutput, String> {
+    fn run(&self, hook: &Hook, query: HookQuery<'_>) -> Result<CommandOutput, String> {
         let HookQuery {
             request,
             overlay,
             interrupt,
             ..
-        } = question;
+        } = query;
         if request.len() > REQUEST_BYTES_MAX {
             return Err(format!(
                 "what it is asked about has more than {REQUEST_BYTES_MAX} bytes"
@@ -219,22 +223,22 @@ impl HookRunner {
             .local_sandbox()
             .map_err(|why| format!("hooks {why}"))?
             .on_overlay(overlay);
-        let failed = |error: io::Error| error.to_string();
+        let message = |error: io::Error| error.to_string();
         let (network, proxy) = hook_sandbox
             .commands
             .network_under(&hook.network)
-            .map_err(failed)?;
+            .map_err(message)?;
         let spec = CommandSpec {
             program: ["bash", "-c", &hook.command].map(str::to_owned).to_vec(),
             dir: self.0.context.project.clone(),
             venv: None,
         };
-        let mut facts = hook_sandbox.commands.command_context(spec, network);
-        facts.env.extend(self.variables(hook));
+        let mut command_context = hook_sandbox.commands.command_context(spec, network);
+        command_context.env.extend(self.environment_variables(hook));
         let policy = compile(
             &hook_sandbox.readable,
             hook_sandbox.commands.sandbox_level(),
-            facts,
+            command_context,
         )
         .map_err(|why| why.to_string())?;
         let wait = CommandWaitLimits {
@@ -244,11 +248,11 @@ impl HookRunner {
             network: proxy.as_deref(),
         };
         let output = sandbox.run_with_bytes(&policy, request, wait);
-        output.map_err(failed)
+        output.map_err(message)
     }
 
     /// Returns the environment variables that the hook contract defines.
-    fn variables(&self, hook: &Hook) -> Vec<(String, String)> {
+    fn environment_variables(&self, hook: &Hook) -> Vec<(String, String)> {
         let HookContext {
             session_id,
             project,
@@ -272,7 +276,7 @@ impl HookRunner {
 }
 
 /// Parses the answer of a hook that has run.
-fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookReply {
+fn parse_reply(hook: &Hook, output: &CommandOutput) -> HookReply {
     let (stdout, stderr) = (&output.stdout, &output.stderr.text);
     match &output.exit_reason {
         ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
@@ -301,7 +305,7 @@ fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookReply {
 struct CancellationWatcher(Option<tokio::task::JoinHandle<()>>);
 
 impl CancellationWatcher {
-    /// Outside a runtime nothing is watched, because the caller always waits there.
+    /// Starts watching. Outside a runtime nothing is watched, because the caller always waits there.
     fn spawn(cancellation: &CancellationToken, interrupt: &CommandInterrupt) -> Self {
         let (cancellation, interrupt) = (cancellation.clone(), interrupt.clone());
         let runtime = Handle::try_current().ok();

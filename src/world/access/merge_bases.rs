@@ -28,13 +28,14 @@ pub struct MergeBases(Arc<Mutex<MergeBaseStore>>);
 #[derive(Debug)]
 struct MergeBaseStore {
     dir: AbsPath,
-    bytes: u64,
+    /// The total size of the contents that are kept.
+    total_bytes: u64,
     by_path: BTreeMap<RealPath, MergeBase>,
     /// A file that changed after this time, in nanoseconds since 1970, does not count as read.
     until_ns: Option<i128>,
 }
 
-/// The version of one file that was read.
+/// The version of a file that was read.
 #[derive(Clone, Debug)]
 pub(in crate::world) struct MergeBase {
     /// Its fingerprint.
@@ -59,26 +60,26 @@ impl MergeBases {
     pub fn new(dir: AbsPath, until_ns: Option<i128>) -> Self {
         Self(Arc::new(Mutex::new(MergeBaseStore {
             dir,
-            bytes: 0,
+            total_bytes: 0,
             by_path: BTreeMap::new(),
             until_ns,
         })))
     }
 
-    /// Records that the agent has seen `path` in this version, and keeps its content if there is
-    /// room. Only the user's own file counts, not what the agent itself created there. A content
-    /// that cannot be kept is missed only if the user changes the same file.
+    /// Records that the agent has read the version of `path` with this fingerprint, and keeps its
+    /// content if there is room. Only the user's own file counts, not what the agent itself created
+    /// there. A content that cannot be kept is missed only if the user changes the same file.
     pub(in crate::world) fn record(
         &self,
         path: &RealPath,
-        seen: &FileFingerprint,
-        occasion: FileAccessReason,
+        fingerprint: &FileFingerprint,
+        reason: FileAccessReason,
     ) {
         let mut bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let stored_base = bases.by_path.get(path);
-        if stored_base
-            .is_some_and(|base| occasion == FileAccessReason::Change || base.matches_version(seen))
-        {
+        if stored_base.is_some_and(|base| {
+            reason == FileAccessReason::Change || base.matches_version(fingerprint)
+        }) {
             return;
         }
         let Ok((content, version)) = open_user_file(path) else {
@@ -90,8 +91,8 @@ impl MergeBases {
         {
             return;
         }
-        let state = |version: &FileFingerprint| (version.size_bytes, version.modified_ns);
-        if state(&version) == state(seen) {
+        let size_and_time = |version: &FileFingerprint| (version.size_bytes, version.modified_ns);
+        if size_and_time(&version) == size_and_time(fingerprint) {
             let content = bases.store(version.size_bytes, content);
             bases
                 .by_path
@@ -99,7 +100,7 @@ impl MergeBases {
         }
     }
 
-    /// Returns what was last read of `path`.
+    /// Returns the version of `path` that was read last.
     pub(in crate::world) fn get(&self, path: &RealPath) -> Option<MergeBase> {
         let bases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bases.by_path.get(path).cloned()
@@ -136,21 +137,21 @@ impl MergeBase {
 
 impl MergeBaseStore {
     fn store(&mut self, size_bytes: u64, mut content: FileContent) -> Option<AbsPath> {
-        let bytes = self.bytes.checked_add(size_bytes)?;
+        let total_bytes = self.total_bytes.checked_add(size_bytes)?;
         let fits = usize::try_from(size_bytes).is_ok_and(|size| size <= MERGE_BYTES_MAX);
-        if !fits || bytes > BASES_BYTES_MAX {
+        if !fits || total_bytes > BASES_BYTES_MAX {
             return None;
         }
-        let mut text = Vec::new();
+        let mut bytes_read = Vec::new();
         content
             .by_ref()
             .take(size_bytes)
-            .read_to_end(&mut text)
+            .read_to_end(&mut bytes_read)
             .ok()?;
-        let path = self.dir.join(to_hex(&Sha256::digest(&text)));
+        let path = self.dir.join(to_hex(&Sha256::digest(&bytes_read)));
         dir::create_all(&self.dir, DirectoryAudience::User).ok()?;
-        file::replace(&path, &text, FileDurability::Process).ok()?;
-        self.bytes = bytes;
+        file::replace(&path, &bytes_read, FileDurability::Process).ok()?;
+        self.total_bytes = total_bytes;
         Some(path)
     }
 }

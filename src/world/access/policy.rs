@@ -31,7 +31,7 @@ pub struct GatePolicy {
     /// The directory that relative paths start from: the agent's workspace.
     pub base: RealPath,
     /// Whether `..` may occur in a path.
-    pub parents: ParentDirPolicy,
+    pub parent_dirs: ParentDirPolicy,
     /// Whether files have to be read before they are deleted or overwritten.
     pub read_before_delete: ReadBeforeDelete,
     /// How the user's own edits during the run are protected; `None` where there is no run.
@@ -57,7 +57,7 @@ pub struct GatePolicy {
     /// The file to which its plan is written, if it is.
     pub plan_file: Option<AbsPath>,
     /// Merge bases of the user's files that the agent reads and may write to.
-    pub bases: Option<MergeBases>,
+    pub merge_bases: Option<MergeBases>,
     /// The overlay that replaces the write paths; without it, they are changed directly.
     pub overlay: Option<WriteOverlay>,
     /// What `permissions` of the config says about commands and tools; what it says about paths is
@@ -76,14 +76,14 @@ impl GatePolicy {
         grant: &Grant,
     ) -> std::result::Result<OpenGrant, FileSystemError> {
         let path = grant_directory(grant)?;
-        let overlaid = self.overlay.as_ref();
-        match overlaid.and_then(|overlay| overlay.directory(&path, grant.scope)) {
+        let overlay = self.overlay.as_ref();
+        match overlay.and_then(|overlay| overlay.directory(&path, grant.scope)) {
             Some(directory) => OpenGrant::with_directory(grant.clone(), directory?),
             None => OpenGrant::open(grant.clone()),
         }
     }
 
-    /// Opens the place where the agent's paths are resolved.
+    /// Opens the directory that the agent's relative paths are resolved from.
     pub(in crate::world) fn open_follow_base(
         &self,
     ) -> std::result::Result<FollowBase, FileSystemError> {
@@ -122,7 +122,7 @@ impl GatePolicy {
     ) -> Self {
         Self {
             base,
-            parents: self.parents,
+            parent_dirs: self.parent_dirs,
             read_before_delete: self.read_before_delete,
             conflicts: self.conflicts.clone(),
             commands,
@@ -139,7 +139,7 @@ impl GatePolicy {
             media: Vec::new(),
             plan_entries_max: None,
             plan_file: None,
-            bases: None,
+            merge_bases: None,
         }
     }
 
@@ -147,7 +147,7 @@ impl GatePolicy {
     pub fn single_call(base: RealPath) -> Self {
         Self {
             base,
-            parents: ParentDirPolicy::Followed,
+            parent_dirs: ParentDirPolicy::Followed,
             read_before_delete: ReadBeforeDelete::Off,
             conflicts: None,
             history: Arc::default(),
@@ -160,7 +160,7 @@ impl GatePolicy {
             media: Vec::new(),
             plan_entries_max: None,
             plan_file: None,
-            bases: None,
+            merge_bases: None,
             overlay: None,
             rules: Arc::default(),
             hooks: None,

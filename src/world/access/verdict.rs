@@ -7,7 +7,7 @@ use crate::path::RealPath;
 use crate::permissions::grant::{GrantKind, GrantScope, Permission};
 use crate::tools::call::UserPath;
 
-/// A refused call, as the model reads it. It names no place that no grant covers.
+/// A refused call, as the model reads it. It names no path outside the grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// What was refused.
@@ -99,7 +99,7 @@ pub struct GrantedRoot {
     pub permission: Permission,
 }
 
-/// The decision about one path of a call, for people; it may name places that no grant covers.
+/// The decision about one path of a call, for people; it may name paths outside the grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathVerdict {
     /// The path as written.
@@ -110,9 +110,9 @@ pub struct PathVerdict {
     pub real: Option<RealPath>,
     /// Root and kind of the grant that decides.
     pub grant: Option<(RealPath, GrantKind)>,
-    /// Root and kind of each nested grant that has to allow an allowed access too, because the path
-    /// belongs to it in another spelling.
-    pub agreeing: Vec<(RealPath, GrantKind)>,
+    /// Root and kind of each nested grant that covers the path only in another spelling, and has to
+    /// allow the access too.
+    pub other_spelling_grants: Vec<(RealPath, GrantKind)>,
     /// The rule that denies it and the reason; `None` if the access is allowed.
     pub refusal: Option<AccessRefusal>,
 }
@@ -134,15 +134,19 @@ impl AccessRefusal {
         }
     }
 
-    /// Returns the same words whether nothing exists or no grant covers it, and wherever a symlink
-    /// leads.
+    /// The refusal of a path outside the grants. Its text is the same whether something exists
+    /// there or not, so that a model learns nothing from it.
     pub(in crate::world) fn outside() -> Self {
         Self::new("outside-grants", "it does not lead into your directories")
     }
 }
 
 /// Denial of a call by a rule of the config.
-pub(in crate::world) fn by_rule(rule: &'static str, subject: String, reason: String) -> Denial {
+pub(in crate::world) fn denial_by_rule(
+    rule: &'static str,
+    subject: String,
+    reason: String,
+) -> Denial {
     Denial {
         refused: DeniedSubject::Call {
             subject,

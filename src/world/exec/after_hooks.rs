@@ -9,15 +9,15 @@ use crate::world::exec::Observation;
 /// Asks the hooks about a call that was carried out, and appends the context that they and the
 /// hooks before the call want the model to read.
 pub(super) fn run_after_hooks(gate: &Gate, mut observation: Observation) -> Observation {
-    let Some((hooks, hooked)) = gate.hook_result() else {
+    let Some((hooks, hook_result)) = gate.hook_result() else {
         return observation;
     };
-    let mut notes: Vec<String> = hooked
+    let mut notes: Vec<String> = hook_result
         .context
         .iter()
         .map(|text| marked_context(text))
         .collect();
-    if let Some(call) = &hooked.call {
+    if let Some(call) = &hook_result.call {
         let (tool, input) = (&call.0, &call.1);
         let id = gate.call_id();
         let hook_call = HookToolCall { tool, input, id };

@@ -141,7 +141,7 @@ fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
         base: gate.policy().base.to_string(),
         read: allowed_roots(Permission::Read),
         write: allowed_roots(Permission::Write),
-        parents: match gate.policy().parents {
+        parents: match gate.policy().parent_dirs {
             ParentDirPolicy::Followed => ParentPaths::Allowed,
             ParentDirPolicy::Refused => ParentPaths::Refused,
         },

@@ -1,24 +1,27 @@
-//! Explains what a gate would decide, without making a permit.
+//! Explains what a gate decides, or would decide, without making a permit.
 
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::folded;
 use crate::permissions::grant::{Grant, Permission};
-use crate::permissions::path_rules::{CallApproval, PathRule};
-use crate::tools::call::{RequestedAccess, ToolCall};
+use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matching_rule};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, PermissionRule};
+use crate::tools::call::{RequestedAccess, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
-use crate::world::access::verdict::{GrantedRoot, PathVerdict};
+use crate::world::access::verdict::{
+    AccessRefusal, Denial, DeniedSubject, GrantedRoot, PathVerdict,
+};
 
 impl Gate {
     /// Returns whether `call` searches a directory in which something may not be read. massgen's
     /// own tools leave that out of their results.
-    pub fn crosses_hidden(&self, call: &ToolCall) -> bool {
-        let searches = matches!(
+    pub fn searches_hidden_paths(&self, call: &ToolCall) -> bool {
+        let is_search = matches!(
             call,
             ToolCall::GrepFiles { .. }
                 | ToolCall::SearchFiles { .. }
                 | ToolCall::DirectoryTree { .. }
         );
-        let from: Vec<RealPath> = call
+        let search_roots: Vec<RealPath> = call
             .accesses()
             .into_iter()
             .filter_map(|access| {
@@ -31,20 +34,20 @@ impl Gate {
                 .0
             })
             .collect();
-        let is_below = |path: &AbsPath| folded::is_within_any(path, &from);
-        let grants = self.0.manager.grants().iter();
+        let is_below = |path: &AbsPath| folded::is_within_any(path, &search_roots);
+        let grants = self.state.manager.grants().iter();
         let mut hidden_paths =
             grants.flat_map(|grant| grant.hidden.iter().map(|rel| grant.root.join(rel).to_abs()));
-        let closes = |rule: &PathRule| {
+        let hides = |rule: &PathRule| {
             rule.blocks(Permission::Read) && rule.single_path().is_none_or(|path| is_below(&path))
         };
-        searches
-            && (hidden_paths.any(|path| is_below(&path)) || self.path_rules().iter().any(closes))
+        is_search
+            && (hidden_paths.any(|path| is_below(&path)) || self.path_rules().iter().any(hides))
     }
 
     /// Returns what [`Gate::check`] would decide about each path of `call`, with the reasons.
     pub fn explain(&self, call: &ToolCall) -> Vec<PathVerdict> {
-        let call = self.with_open_start_dir(call.clone());
+        let call = self.with_adapted_paths(call.clone());
         let accesses = call.accesses().into_iter();
         accesses.map(|access| self.verdict(&access)).collect()
     }
@@ -64,21 +67,26 @@ impl Gate {
             decision.grant().map(root_and_kind)
         });
         let allowed_path = real.as_ref().filter(|_| outcome.is_ok());
-        let agreeing = allowed_path.map(|real| manager.grants_in_other_spelling(real));
+        let nested_grants = allowed_path.map(|real| manager.grants_in_other_spelling(real));
         PathVerdict {
             path: access.path.clone(),
             wanted: access.wanted,
             grant,
-            agreeing: agreeing.into_iter().flatten().map(root_and_kind).collect(),
+            other_spelling_grants: nested_grants
+                .into_iter()
+                .flatten()
+                .map(root_and_kind)
+                .collect(),
             real,
             refusal: outcome.err(),
         }
     }
 
-    /// Returns what the agent was given, most specific first, with its permissions in this phase.
+    /// Returns the roots of the agent's grants, most specific first, with its permissions in this
+    /// phase.
     pub fn roots(&self) -> Vec<GrantedRoot> {
-        let current_grant = |grant: &Grant| {
-            let allows = |wanted| self.0.manager.allows(&grant.root, wanted);
+        let granted_root = |grant: &Grant| {
+            let allows = |wanted| self.state.manager.allows(&grant.root, wanted);
             let permission = [Permission::Write, Permission::Read]
                 .into_iter()
                 .find(|wanted| allows(*wanted))?;
@@ -89,11 +97,58 @@ impl Gate {
                 permission,
             })
         };
-        self.0
+        self.state
             .manager
             .grants()
             .iter()
-            .filter_map(current_grant)
+            .filter_map(granted_root)
             .collect()
     }
+
+    /// Returns the refusal by a rule that lowers what a grant gives. It quotes the rule if that is
+    /// one of the config.
+    pub(super) fn lowering_refusal(
+        &self,
+        rule: &PermissionRule,
+        path: &RealPath,
+        wanted: Permission,
+    ) -> AccessRefusal {
+        let rule_action = match rule.name {
+            DENIED_BY_CONFIG => RuleAction::Deny,
+            ASKED_BY_CONFIG => RuleAction::Ask,
+            _ => return AccessRefusal::new(rule.name, rule.because),
+        };
+        let reason = match matching_rule(self.path_rules(), rule_action, path, wanted) {
+            Some(config_rule) => format!("{}: `{config_rule}`", rule.because),
+            None => rule.because.to_owned(),
+        };
+        AccessRefusal::new(rule.name, reason)
+    }
+
+    /// Returns the denial of an access to `path`, with the roots where such an access is allowed.
+    pub(super) fn deny(
+        &self,
+        path: &UserPath,
+        wanted: Permission,
+        refusal: AccessRefusal,
+    ) -> Denial {
+        let roots = self.roots().into_iter();
+        Denial {
+            refused: DeniedSubject::Access {
+                path: path.as_str().to_owned(),
+                wanted,
+                roots: roots
+                    .filter(|root| root.permission >= wanted)
+                    .map(|root| root.path)
+                    .collect(),
+            },
+            rule: refusal.rule,
+            reason: refusal.reason,
+        }
+    }
+}
+
+/// States why approval is needed for a path.
+pub(super) fn approval_reason(rule: &PathRule) -> String {
+    format!("`permissions` has a person asked first: `{rule}`")
 }

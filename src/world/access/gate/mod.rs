@@ -1,7 +1,7 @@
 //! The one gate between a model's tool calls and the disk. A [`ToolCall`] goes in; out comes a
 //! [`Permitted`] action, which only `world` can open, or a [`Denial`], which the model reads. It
 //! must never act: it resolves paths, asks the pure rules and, where the config says so, a person.
-//! It has no child modules, because they could reach the private fields.
+//! Child modules can reach the private fields: the only one, `explanation`, makes no permits.
 //!
 //! An action is carried out only if it was permitted:
 //!
@@ -49,7 +49,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::history::{AccessHistory, FileFingerprint};
 use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matching_rule};
-use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG, PermissionRule};
+use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::sandbox_policy::FileIdentity;
 use crate::tools::call::{FinalLink, ToolCall, UserPath, WORKSPACE};
@@ -62,7 +62,7 @@ use crate::world::access::call_context::{
 use crate::world::access::hook_runner::{HookInvocation, HookRunner};
 use crate::world::access::merge_bases::FileAccessReason;
 use crate::world::access::policy::{GatePolicy, ParentDirPolicy, cannot_open};
-use crate::world::access::verdict::{AccessRefusal, Denial, DeniedSubject, by_rule};
+use crate::world::access::verdict::{AccessRefusal, Denial, denial_by_rule};
 use crate::world::approval::{ApprovalDecision, ApprovalRequest, canonical_input, describe_path};
 use crate::world::mcp::McpServers;
 use crate::world::mcp::progress::ServerProgressSender;
@@ -78,7 +78,10 @@ mod explanation;
 
 /// The gate of one agent in one phase. A clone is the same gate.
 #[derive(Clone, Debug)]
-pub struct Gate(Arc<GateState>, CallContext);
+pub struct Gate {
+    state: Arc<GateState>,
+    call_context: CallContext,
+}
 
 #[derive(Debug)]
 struct GateState {
@@ -94,7 +97,7 @@ struct GateState {
     shared_servers: Option<Gate>,
 }
 
-/// A permitted call: every path is resolved to a place beneath an open grant.
+/// A call whose every path is resolved beneath an open grant.
 pub type Action = ToolCall<ResolvedPath>;
 
 /// Resolved path of an action. It is never resolved again from a string.
@@ -106,12 +109,21 @@ pub struct ResolvedPath {
 }
 
 impl ResolvedPath {
-    /// Returns the directory handle beneath which the place is opened.
+    /// Returns the root of a grant.
+    fn root_of(open_grant: &Arc<OpenGrant>) -> Self {
+        Self {
+            grant: Arc::clone(open_grant),
+            rel: RelPath::default(),
+            real: open_grant.grant().root.clone(),
+        }
+    }
+
+    /// Returns the directory handle beneath which the path is opened.
     pub(in crate::world) fn dir(&self) -> &DirectoryHandle {
         self.grant.directory()
     }
 
-    /// Returns the path from [`ResolvedPath::dir`] to the place.
+    /// Returns the path below [`ResolvedPath::dir`].
     pub(in crate::world) fn below(&self) -> RelPath {
         self.grant.below_dir(&self.rel)
     }
@@ -121,12 +133,12 @@ impl ResolvedPath {
         &self.real
     }
 
-    /// Returns the grant that covers the place.
+    /// Returns the grant that covers the path.
     pub(in crate::world) fn grant(&self) -> &Grant {
         self.grant.grant()
     }
 
-    /// Resolves a name that was found below the place, beneath the same handle. It may be accessed
+    /// Resolves a name that was found below the path, beneath the same handle. It may be accessed
     /// only if the gate allows it, which is not checked here.
     pub(in crate::world) fn join(&self, rel: &RelPath) -> Self {
         Self {
@@ -145,7 +157,7 @@ struct ResolvedCall {
     /// Effects of the call, for the approval request.
     effects: Vec<String>,
     /// The paths that an approval would cover.
-    to_agree: Vec<RealPath>,
+    paths_to_approve: Vec<RealPath>,
 }
 
 /// An action that the gate permits. Only the gate creates one, only `world` can open it, and it can
@@ -180,8 +192,8 @@ impl Gate {
         Self::open_with_shared_servers(manager, policy, None)
     }
 
-    /// The same, with the gate of the servers that agents share, which allows what all of them may
-    /// do.
+    /// Like [`Gate::open`], with the gate of the servers that agents share, which allows what all
+    /// of them may do.
     pub fn open_with_shared_servers(
         manager: PathPermissionManager,
         policy: GatePolicy,
@@ -208,7 +220,10 @@ impl Gate {
             policy,
             shared_servers,
         };
-        Ok(Self(Arc::new(state), CallContext::default()))
+        Ok(Self {
+            state: Arc::new(state),
+            call_context: CallContext::default(),
+        })
     }
 
     /// Returns the same gate for the call `id` of a conversation. Requests about it end when
@@ -218,7 +233,7 @@ impl Gate {
         self.with_context(CallContext {
             cancellation,
             id: Some(id),
-            executor: self.1.executor,
+            executor: self.call_context.executor,
             ..CallContext::default()
         })
     }
@@ -228,13 +243,13 @@ impl Gate {
     pub fn with_progress(&self, progress: ServerProgressSender) -> Self {
         self.with_context(CallContext {
             progress: Some(progress),
-            ..self.1.clone()
+            ..self.call_context.clone()
         })
     }
 
     /// Returns the receiver of the progress that servers report.
     pub(in crate::world) fn progress(&self) -> Option<&ServerProgressSender> {
-        self.1.progress.as_ref()
+        self.call_context.progress.as_ref()
     }
 
     /// Returns the same gate for calls within this one, until `cancellation` is cancelled.
@@ -242,7 +257,7 @@ impl Gate {
         self.with_context(CallContext {
             cancellation,
             hook_result: None,
-            ..self.1.clone()
+            ..self.call_context.clone()
         })
     }
 
@@ -251,7 +266,7 @@ impl Gate {
     pub fn for_external_program(&self) -> Self {
         self.with_context(CallContext {
             executor: CallExecutor::External,
-            ..self.1.clone()
+            ..self.call_context.clone()
         })
     }
 
@@ -264,61 +279,67 @@ impl Gate {
     fn with_hook_result(&self, hook_result: CallHookResult) -> Self {
         self.with_context(CallContext {
             hook_result: Some(hook_result),
-            ..self.1.clone()
+            ..self.call_context.clone()
         })
     }
 
-    fn with_context(&self, calling: CallContext) -> Self {
-        Self(Arc::clone(&self.0), calling)
+    fn with_context(&self, call_context: CallContext) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            call_context,
+        }
     }
 
     /// Resolves every path in `call`, checks permissions, runs the hooks, then asks for approval if
     /// required. Consumes the call.
     pub fn check(&self, call: ToolCall) -> std::result::Result<Permitted<Action>, Denial> {
-        check_capabilities(&self.0.policy, &self.0.manager, &call)?;
+        check_capabilities(&self.state.policy, &self.state.manager, &call)?;
         let ask_reason = self.check_rules(&call)?;
-        let call = self.with_open_start_dir(call);
+        let call = self.with_adapted_paths(call);
         let described_call = self
             .needs_description()
             .then(|| (call.name().to_owned(), call.input()));
         let effects = call.command().map(str::to_owned).into_iter().collect();
-        let placed = self.resolve_call(call, ask_reason, effects)?;
+        let resolved_call = self.resolve_call(call, ask_reason, effects)?;
         let (hook_result, changed_call) = self.run_hooks(described_call.as_ref())?;
         if let Some(changed_call) = changed_call {
             return self.with_hook_result(hook_result).check(changed_call);
         }
-        if let Some(reason) = placed.ask_reason.or_else(|| hook_result.ask_reason.clone()) {
+        if let Some(reason) = resolved_call
+            .ask_reason
+            .or_else(|| hook_result.ask_reason.clone())
+        {
             let (tool, input) = described_call.unwrap_or_default();
-            let mut effects = placed.effects;
+            let mut effects = resolved_call.effects;
             // The effects of a server call are unknown, so the whole input stands for them.
-            if effects.is_empty() || matches!(placed.action, ToolCall::CallServer(_)) {
+            if effects.is_empty() || matches!(resolved_call.action, ToolCall::CallServer(_)) {
                 effects.push(canonical_input(&input));
             }
-            let question = ApprovalRequest {
+            let request = ApprovalRequest {
                 tool,
                 input,
                 effects,
                 reason,
                 phase: self.phase(),
-                call_id: self.1.id.clone(),
+                call_id: self.call_context.id.clone(),
             };
-            self.request_approval(question)?;
+            self.request_approval(request)?;
         }
-        let consent = match placed.to_agree.as_slice() {
+        let approval = match resolved_call.paths_to_approve.as_slice() {
             [] => CallApproval::Missing,
             [_, ..] => CallApproval::Given,
         };
-        for path in placed.to_agree {
+        for path in resolved_call.paths_to_approve {
             self.history().record_approval(path);
         }
-        let calling = CallContext {
-            consent,
+        let call_context = CallContext {
+            approval,
             hook_result: Some(hook_result),
-            ..self.1.clone()
+            ..self.call_context.clone()
         };
         Ok(Permitted {
-            action: placed.action,
-            gate: self.with_context(calling),
+            action: resolved_call.action,
+            gate: self.with_context(call_context),
         })
     }
 
@@ -332,12 +353,12 @@ impl Gate {
     ) -> std::result::Result<ResolvedCall, Denial> {
         let is_described = self.needs_description();
         // A command's changes are unknown before it runs: paths with an `ask` rule stay closed.
-        let consent = if call.is_about_commands() {
+        let assumed_approval = if call.is_about_commands() {
             CallApproval::Missing
         } else {
             CallApproval::Given
         };
-        let mut to_agree = Vec::new();
+        let mut paths_to_approve = Vec::new();
         let accesses: Vec<_> = call
             .accesses()
             .into_iter()
@@ -346,7 +367,7 @@ impl Gate {
         let mut accesses_left = accesses.into_iter();
         let action = call.try_map(|path| match accesses_left.next() {
             Some((declared_path, wanted, link)) if declared_path == path => {
-                let (_, outcome) = self.resolve_path(&path, wanted, link, consent);
+                let (_, outcome) = self.resolve_path(&path, wanted, link, assumed_approval);
                 let resolved_path = outcome.map_err(|refusal| self.deny(&path, wanted, refusal))?;
                 if is_described {
                     effects.push(format!(
@@ -355,12 +376,12 @@ impl Gate {
                     ));
                 }
                 let rules = self.path_rules();
-                if consent == CallApproval::Given
+                if assumed_approval == CallApproval::Given
                     && let Some(rule) =
                         matching_rule(rules, RuleAction::Ask, resolved_path.real(), wanted)
                 {
-                    to_agree.push(resolved_path.real().clone());
-                    ask_reason.get_or_insert_with(|| approval_reason(rule));
+                    paths_to_approve.push(resolved_path.real().clone());
+                    ask_reason.get_or_insert_with(|| explanation::approval_reason(rule));
                 }
                 Ok(resolved_path)
             }
@@ -370,7 +391,7 @@ impl Gate {
             action,
             ask_reason,
             effects,
-            to_agree,
+            paths_to_approve,
         })
     }
 
@@ -386,7 +407,7 @@ impl Gate {
             CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
             CallJudgement::Asked(rule) => Ok(Some(rule.reason)),
             CallJudgement::Denied(rule) => {
-                Err(by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason))
+                Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason))
             }
         }
     }
@@ -398,22 +419,22 @@ impl Gate {
         tool: &str,
         command: Option<&str>,
     ) -> std::result::Result<(), Denial> {
-        let reason = match self.0.policy.rules.judge(tool, command) {
+        let reason = match self.state.policy.rules.judge(tool, command) {
             CallJudgement::Silent | CallJudgement::Allowed => None,
-            CallJudgement::Asked(rule) if self.0.policy.approver.is_none() => {
-                return Err(by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
+            CallJudgement::Asked(rule) if self.state.policy.approver.is_none() => {
+                return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
             }
             CallJudgement::Asked(rule) => Some(rule.reason),
             CallJudgement::Denied(rule) => {
-                return Err(by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
+                return Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason));
             }
         };
         // A call without a command reaches the hooks as the massgen call that it is translated to.
         let described_call = command.map(|line| (tool.to_owned(), json!({ "command": line })));
         let (hook_result, _) = self.run_hooks(described_call.as_ref())?;
         let reason = match (reason, hook_result.ask_reason) {
-            (_, Some(hook_reason)) if self.0.policy.approver.is_none() => {
-                return Err(by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
+            (_, Some(hook_reason)) if self.state.policy.approver.is_none() => {
+                return Err(denial_by_rule(DENIED_BY_HOOK, tool.to_owned(), hook_reason));
             }
             (reason, hook_reason) => reason.or(hook_reason),
         };
@@ -426,28 +447,28 @@ impl Gate {
             effects: vec![command.unwrap_or(tool).to_owned()],
             reason,
             phase: self.phase(),
-            call_id: self.1.id.clone(),
+            call_id: self.call_context.id.clone(),
         })
     }
 
     /// Judges the tool, the command and the page of `call` by `permissions` of the config.
     pub fn judge_rules(&self, call: &ToolCall) -> CallJudgement {
-        let rules = &self.0.policy.rules;
-        let judged = rules.judge(call.name(), call.command());
+        let rules = &self.state.policy.rules;
+        let judgement = rules.judge(call.name(), call.command());
         match call.page() {
-            Some(page) => judged.stricter(rules.judge_page(page)),
-            None => judged,
+            Some(page) => judgement.stricter(rules.judge_page(page)),
+            None => judgement,
         }
     }
 
     /// Returns the user's hooks, if there are any.
     pub fn hooks(&self) -> Option<&HookRunner> {
-        self.0.policy.hooks.as_ref()
+        self.state.policy.hooks.as_ref()
     }
 
     /// Returns the decisions of the hooks about the call that this gate has allowed.
     pub(in crate::world) fn hook_result(&self) -> Option<(&HookRunner, &CallHookResult)> {
-        Some((self.hooks()?, self.1.hook_result.as_ref()?))
+        Some((self.hooks()?, self.call_context.hook_result.as_ref()?))
     }
 
     /// Returns the context in which hooks are run on a call.
@@ -455,13 +476,13 @@ impl Gate {
         HookInvocation {
             phase: self.phase(),
             overlay: self.overlay(),
-            cancellation: &self.1.cancellation,
+            cancellation: &self.call_context.cancellation,
         }
     }
 
     /// Returns the id of the call in its conversation.
     pub(in crate::world) fn call_id(&self) -> Option<&str> {
-        self.1.id.as_deref()
+        self.call_context.id.as_deref()
     }
 
     /// Runs the user's hooks on a call that rules and grants allow.
@@ -469,7 +490,7 @@ impl Gate {
         &self,
         described_call: Option<&(String, Value)>,
     ) -> std::result::Result<(CallHookResult, Option<ToolCall>), Denial> {
-        self.1.run_hooks(
+        self.call_context.run_hooks(
             self.hooks(),
             self.hook_invocation(),
             described_call,
@@ -478,16 +499,16 @@ impl Gate {
     }
 
     /// Asks for approval. Unless it is given, the call is denied.
-    fn request_approval(&self, question: ApprovalRequest) -> std::result::Result<(), Denial> {
-        let subject = question.tool.clone();
-        let reason = question.reason.clone();
-        let answer = match &self.0.policy.approver {
-            Some(consult) => consult.request_approval(question, &self.1.cancellation),
+    fn request_approval(&self, request: ApprovalRequest) -> std::result::Result<(), Denial> {
+        let subject = request.tool.clone();
+        let reason = request.reason.clone();
+        let decision = match &self.state.policy.approver {
+            Some(approver) => approver.request_approval(request, &self.call_context.cancellation),
             None => ApprovalDecision::Denied("no user can be asked here".to_owned()),
         };
-        match answer {
+        match decision {
             ApprovalDecision::Approved => Ok(()),
-            ApprovalDecision::Denied(why) => Err(by_rule(
+            ApprovalDecision::Denied(why) => Err(denial_by_rule(
                 ASKED_BY_CONFIG,
                 subject,
                 format!("{reason}; {why}"),
@@ -495,9 +516,10 @@ impl Gate {
         }
     }
 
-    /// Starts a command in the first directory that the agent may read, if its workspace is closed
-    /// to it. Without any grants, paths in a server call count as plain strings.
-    fn with_open_start_dir(&self, mut call: ToolCall) -> ToolCall {
+    /// Adapts the paths of `call` to what is open to the agent. A command starts in the first
+    /// directory that the agent may read if its workspace is closed to it. Without any grants,
+    /// paths in a server call count as plain strings.
+    fn with_adapted_paths(&self, mut call: ToolCall) -> ToolCall {
         if let ToolCall::ExecuteCommand { dir, .. } | ToolCall::StartBackgroundCommand { dir, .. } =
             &mut call
             && dir.as_str() == WORKSPACE
@@ -505,7 +527,7 @@ impl Gate {
         {
             *dir = start_dir;
         }
-        if let (ToolCall::CallServer(call), []) = (&mut call, self.0.manager.grants()) {
+        if let (ToolCall::CallServer(call), []) = (&mut call, self.state.manager.grants()) {
             call.drop_relative_paths();
         }
         call
@@ -513,17 +535,17 @@ impl Gate {
 
     /// Returns the directory that relative paths start from.
     pub(in crate::world) fn base(&self) -> &RealPath {
-        &self.0.policy.base
+        &self.state.policy.base
     }
 
     /// Returns whether the agent is restricted to the directories of a folder guard.
     pub fn is_guarded(&self) -> bool {
-        self.0.policy.parents == ParentDirPolicy::Refused
+        self.state.policy.parent_dirs == ParentDirPolicy::Refused
     }
 
     /// Returns the directory that commands start in, if relative paths start elsewhere.
     pub(in crate::world) fn command_start_dir(&self) -> Option<UserPath> {
-        let is_open = self.allows(&self.0.policy.base, Permission::Read);
+        let is_open = self.allows(&self.state.policy.base, Permission::Read);
         (!is_open).then(|| self.first_directory()).flatten()
     }
 
@@ -539,51 +561,56 @@ impl Gate {
 
     /// Returns whether `permissions` of the config has rules for this agent's calls.
     fn has_call_rules(&self) -> bool {
-        !self.0.policy.rules.is_empty() || !self.path_rules().is_empty()
+        !self.state.policy.rules.is_empty() || !self.path_rules().is_empty()
     }
 
     /// Returns whether the agent may use servers.
     pub fn has_servers(&self) -> bool {
-        self.0.policy.servers.is_some()
+        self.state.policy.servers.is_some()
     }
 
     /// Returns the server tools that the agent may use, as far as they are known.
     pub fn catalogue(&self) -> Arc<ToolCatalogue> {
-        let servers = self.0.policy.servers.as_ref();
+        let servers = self.state.policy.servers.as_ref();
         servers.map(McpServers::catalogue).unwrap_or_default()
     }
 
     /// Returns the environment of the agent's commands; `None` if it may run none.
     pub fn commands(&self) -> Option<&ExecEnvironment> {
-        self.0.policy.commands.as_ref()
+        self.state.policy.commands.as_ref()
     }
 
     /// Returns the phase that the gate decides for.
     pub fn phase(&self) -> Phase {
-        self.0.manager.phase()
+        self.state.manager.phase()
     }
 
-    /// Returns whether the pure rules allow an access to a name that was found below a place.
+    /// Returns whether the pure rules allow an access to a name that was found below a resolved
+    /// path.
     pub(in crate::world) fn allows(&self, path: &RealPath, wanted: Permission) -> bool {
         self.check_access(path, wanted).is_ok()
     }
 
-    /// Like [`Gate::allows`], but returns the grant that allows the access or the denying rule.
+    /// Like [`Gate::allows`], but returns the grant that allows the access, or why it is refused.
     pub(in crate::world) fn check_access(
         &self,
         path: &RealPath,
         wanted: Permission,
     ) -> std::result::Result<&Grant, AccessRefusal> {
-        self.check_access_with(path, wanted, self.1.consent)
+        self.check_access_with(path, wanted, self.call_context.approval)
     }
 
     fn check_access_with(
         &self,
         path: &RealPath,
         wanted: Permission,
-        consent: CallApproval,
+        approval: CallApproval,
     ) -> std::result::Result<&Grant, AccessRefusal> {
-        match self.0.manager.decide_with_approval(path, wanted, consent) {
+        match self
+            .state
+            .manager
+            .decide_with_approval(path, wanted, approval)
+        {
             PermissionDecision::Allow { grant } => Ok(grant),
             PermissionDecision::Deny(DenyReason::OutsideGrants) => Err(AccessRefusal::outside()),
             PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => {
@@ -592,35 +619,15 @@ impl Gate {
         }
     }
 
-    /// Refusal because a rule lowers what a grant gives; names the rule if it is one of the config.
-    fn lowering_refusal(
-        &self,
-        rule: &PermissionRule,
-        path: &RealPath,
-        wanted: Permission,
-    ) -> AccessRefusal {
-        let ruling = match rule.name {
-            DENIED_BY_CONFIG => RuleAction::Deny,
-            ASKED_BY_CONFIG => RuleAction::Ask,
-            _ => return AccessRefusal::new(rule.name, rule.because),
-        };
-        match matching_rule(self.path_rules(), ruling, path, wanted) {
-            Some(config_rule) => {
-                AccessRefusal::new(rule.name, format!("{}: `{config_rule}`", rule.because))
-            }
-            None => AccessRefusal::new(rule.name, rule.because),
-        }
-    }
-
     /// Returns the most specific grant that covers `path`.
     pub(in crate::world) fn most_specific_grant(&self, path: &RealPath) -> Option<&Grant> {
-        let mut grants = self.0.manager.grants().iter();
+        let mut grants = self.state.manager.grants().iter();
         grants.find(|grant| grant.relative_path(path).is_some())
     }
 
     /// Returns the pure rules.
     pub fn manager(&self) -> &PathPermissionManager {
-        &self.0.manager
+        &self.state.manager
     }
 
     /// Returns the identities of the grants' roots, by the path that each had when it was opened.
@@ -628,113 +635,107 @@ impl Gate {
         &self,
     ) -> std::result::Result<BTreeMap<AbsPath, FileIdentity>, FileSystemError> {
         let identity = |grant: &Arc<OpenGrant>| {
-            let stage = self.overlay();
-            let meta = match stage.and_then(|stage| stage.hidden_metadata(grant.root())) {
-                Some(users) => users,
+            let overlay = self.overlay();
+            let meta = match overlay.and_then(|overlay| overlay.hidden_metadata(grant.root())) {
+                Some(hidden_meta) => hidden_meta,
                 None => FileMetadata::from_handle(grant.directory())?,
             };
             let FileFingerprint { device, inode, .. } = meta.version;
             Ok((grant.root().to_abs(), FileIdentity { device, inode }))
         };
-        self.0.grants.iter().map(identity).collect()
+        self.state.grants.iter().map(identity).collect()
     }
 
     /// Returns the overlay that replaces the write paths, if there is one.
     pub(in crate::world) fn overlay(&self) -> Option<&WriteOverlay> {
-        self.0.policy.overlay.as_ref()
+        self.state.policy.overlay.as_ref()
     }
 
     /// Returns the root of the grant of the whole tree `root`, if it may be written to.
     pub(in crate::world) fn writable_tree(&self, root: &AbsPath) -> Option<ResolvedPath> {
-        let is_meant = |open_grant: &&Arc<OpenGrant>| {
+        let is_whole_tree = |open_grant: &&Arc<OpenGrant>| {
             let grant = open_grant.grant();
             grant.scope == GrantScope::Tree && grant.root.as_path() == root.as_path()
         };
-        let grant = self.0.grants.iter().find(is_meant)?;
-        let real = grant.grant().root.clone();
-        self.allows(&real, Permission::Write).then(|| ResolvedPath {
-            grant: Arc::clone(grant),
-            rel: RelPath::default(),
-            real,
-        })
+        let open_grant = self.state.grants.iter().find(is_whole_tree)?;
+        let is_writable = self.allows(&open_grant.grant().root, Permission::Write);
+        is_writable.then(|| ResolvedPath::root_of(open_grant))
     }
 
     /// Returns the rules about paths in `permissions` of the config.
     pub(in crate::world) fn path_rules(&self) -> &[PathRule] {
-        let first_grant = self.0.manager.grants().first();
+        let first_grant = self.state.manager.grants().first();
         first_grant.map_or(&[], |grant| &grant.ruled)
     }
 
     /// Returns the roots of the trees that may be read.
     pub(in crate::world) fn trees(&self) -> Vec<ResolvedPath> {
-        let readable_trees = self.0.grants.iter().filter(|open| {
+        let readable_trees = self.state.grants.iter().filter(|open| {
             let grant = open.grant();
             grant.scope == GrantScope::Tree && self.allows(&grant.root, Permission::Read)
         });
-        let root_of = |open_grant: &Arc<OpenGrant>| ResolvedPath {
-            grant: Arc::clone(open_grant),
-            rel: RelPath::default(),
-            real: open_grant.grant().root.clone(),
-        };
-        readable_trees.map(root_of).collect()
+        readable_trees.map(ResolvedPath::root_of).collect()
     }
 
     /// Returns a directory of massgen's for staging files, so that a process that is killed leaves
     /// nothing in the user's tree.
     pub(in crate::world) fn staging_dir(&self) -> Option<&DirectoryHandle> {
-        self.0.staging_dir.as_ref()
+        self.state.staging_dir.as_ref()
     }
 
     /// Returns the gate of the servers that agents share, if there are any.
     pub(in crate::world) fn shared_servers(&self) -> Option<&Self> {
-        self.0.shared_servers.as_ref()
+        self.state.shared_servers.as_ref()
     }
 
     /// Returns the restrictions on the agent in addition to its grants.
     pub(in crate::world) fn policy(&self) -> &GatePolicy {
-        &self.0.policy
+        &self.state.policy
     }
 
     /// Returns what the agent has read and created.
     pub(in crate::world) fn history(&self) -> MutexGuard<'_, AccessHistory> {
-        let history = &self.0.policy.history;
+        let history = &self.state.policy.history;
         history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the merge base of `resolved`, if the file is the user's and the agent may write to
-    /// it.
+    /// Records the version of `resolved` with this fingerprint as its merge base, if the file is
+    /// the user's and the agent may write to it.
     pub(in crate::world) fn record_base(
         &self,
         resolved: &ResolvedPath,
-        seen: &FileFingerprint,
-        occasion: FileAccessReason,
+        fingerprint: &FileFingerprint,
+        reason: FileAccessReason,
     ) {
         let grant = resolved.grant();
-        if let Some(bases) = &self.0.policy.bases
+        if let Some(bases) = &self.state.policy.merge_bases
             && (grant.kind, grant.permission) == (GrantKind::Context, Permission::Write)
         {
-            bases.record(resolved.real(), seen, occasion);
+            bases.record(resolved.real(), fingerprint, reason);
         }
     }
 
-    /// Resolves `path` as far as possible, and returns the place if the access is allowed.
+    /// Resolves `path` as far as possible. Returns the real path so far, and the resolved path if
+    /// the access is allowed.
     fn resolve_path(
         &self,
         path: &UserPath,
         wanted: Permission,
         link: FinalLink,
-        consent: CallApproval,
+        approval: CallApproval,
     ) -> (
         Option<RealPath>,
         std::result::Result<ResolvedPath, AccessRefusal>,
     ) {
         let mut names = path.as_str().split(['/', '\\']);
         let path = Path::new(path.as_str());
-        if names.any(|name| name == "..") && self.0.policy.parents == ParentDirPolicy::Refused {
+        if names.any(|name| name == "..")
+            && self.state.policy.parent_dirs == ParentDirPolicy::Refused
+        {
             let refusal = AccessRefusal::new("parent-names", "`..` is not allowed in a path");
             return (None, Err(refusal));
         }
-        let (real, obstacle) = match follow_path(&self.0.follow_base, path, link) {
+        let (real, obstacle) = match follow_path(&self.state.follow_base, path, link) {
             Ok(FollowedPath::Place(real)) => (real, None),
             Ok(FollowedPath::Blocked(real, obstacle)) => (real, Some(obstacle)),
             Ok(FollowedPath::Broken) => return (None, Err(AccessRefusal::outside())),
@@ -743,7 +744,7 @@ impl Gate {
                 return (None, Err(refusal));
             }
         };
-        let mut outcome = self.decide(&real, wanted, link, consent);
+        let mut outcome = self.decide(&real, wanted, link, approval);
         if let (Ok(_), Some(obstacle)) = (&outcome, obstacle) {
             outcome = Err(AccessRefusal::new("not-followed", obstacle.to_string()));
         }
@@ -755,16 +756,16 @@ impl Gate {
         real: &RealPath,
         wanted: Permission,
         link: FinalLink,
-        consent: CallApproval,
+        approval: CallApproval,
     ) -> std::result::Result<ResolvedPath, AccessRefusal> {
-        let manager = &self.0.manager;
-        let grant = self.check_access_with(real, wanted, consent)?;
+        let manager = &self.state.manager;
+        let grant = self.check_access_with(real, wanted, approval)?;
         let is_root = manager.is_a_root(real) || manager.contains_grant_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
             return Err(AccessRefusal::new("grant-root", reason));
         }
-        let pairs = manager.grants().iter().zip(&self.0.grants);
+        let pairs = manager.grants().iter().zip(&self.state.grants);
         let mut open_grants = pairs.filter(|(listed, _)| std::ptr::eq(*listed, grant));
         match (open_grants.next(), grant.relative_path(real)) {
             (Some((_, open_grant)), Some(below)) => Ok(ResolvedPath {
@@ -775,25 +776,4 @@ impl Gate {
             _ => Err(AccessRefusal::outside()),
         }
     }
-
-    fn deny(&self, path: &UserPath, wanted: Permission, refusal: AccessRefusal) -> Denial {
-        let roots = self.roots().into_iter();
-        Denial {
-            refused: DeniedSubject::Access {
-                path: path.as_str().to_owned(),
-                wanted,
-                roots: roots
-                    .filter(|root| root.permission >= wanted)
-                    .map(|root| root.path)
-                    .collect(),
-            },
-            rule: refusal.rule,
-            reason: refusal.reason,
-        }
-    }
-}
-
-/// States why approval is needed for a path.
-fn approval_reason(rule: &PathRule) -> String {
-    format!("`permissions` has a person asked first: `{rule}`")
 }
