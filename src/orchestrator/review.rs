@@ -216,19 +216,19 @@ pub async fn deliver(
     state: PresentationState,
     hooks: Option<DeliveryHooks>,
 ) -> Result<DeliveryResult> {
-    let bases = Some(deliveries.merge_bases.clone());
+    let merge_bases = Some(deliveries.merge_bases.clone());
     let delivery = Arc::clone(delivery);
     let make_plan = {
         let delivery = Arc::clone(&delivery);
         move || {
-            let since = ConflictBaseline {
+            let baseline = ConflictBaseline {
                 began_ns: i128::from(source.began_ns),
-                bases,
+                merge_bases,
                 partial: PartialFiles::default(),
                 earlier: EarlierFiles::default(),
             };
-            let mut planned = plan(&delivery, &source, Some(&since))?;
-            merge(&delivery, &mut planned, &since)?;
+            let mut planned = plan(&delivery, &source, Some(&baseline))?;
+            merge(&delivery, &mut planned, &baseline)?;
             if !planned.is_empty() {
                 delivery.write_source(&source)?;
             }
@@ -301,7 +301,7 @@ pub async fn recover_delivery(
 /// Returns the changes of a delivery that are still as it delivered them.
 fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
     let names = delivered
-        .names()
+        .listed_paths()
         .filter(|(_, _, now)| *now == DeliveredState::Applied);
     let change = |(path, action, _): (AbsPath, EntryAction, DeliveredState)| {
         let kind = match action {
@@ -331,7 +331,7 @@ pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<Abs
         let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
+        let rows = delivered.undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
         let is_reverted =
             |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
         let reverted = rows.into_iter().filter(is_reverted);

@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
 use crate::pipeline::repository::{PipelineRepository, supervisor_author};
 use crate::text::{count_noun, list_first, single_line};
+use crate::world::delivery::git_layer::{layer_created_ns, remove_from_layer};
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::delivery::tree::{made_ns, remove_from_layer};
 use crate::world::git::hub::{MergeResult, NewCommit};
 use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};
 use crate::world::git::object::ObjectId;
@@ -130,7 +130,7 @@ impl PipelineDelivery {
             .map(|(path, _)| path.clone())
             .collect();
         remove_from_layer(&upper, &removed_paths)?;
-        made_ns(&upper)
+        layer_created_ns(&upper)
     }
 
     /// Commits for the user what was delivered. Returns the commit and the branch that it is on.

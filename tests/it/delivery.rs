@@ -265,12 +265,12 @@ fn an_undo_restores_every_byte_and_can_be_repeated() {
     for _ in 0..2 {
         fixture
             .reopen()
-            .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+            .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(fixture.state("rw"), before);
         fixture
             .reopen()
-            .move_steps(UndoDirection::Redo, &[], ChangedFilePolicy::Kept)
+            .undo_or_redo(UndoDirection::Redo, &[], ChangedFilePolicy::Kept)
             .unwrap();
         assert_eq!(fixture.state("rw"), after);
     }
@@ -283,7 +283,7 @@ fn a_part_is_undone_alone() {
     fixture.deliver();
     let rows = fixture
         .reopen()
-        .move_steps(
+        .undo_or_redo(
             UndoDirection::Undo,
             &[
                 fixture.abs("rw/plain/deep/one"),
@@ -309,7 +309,7 @@ fn later_changes_stay_unless_forced() {
     fixture.write("rw/d/mine", "mine\n");
     let rows = fixture
         .reopen()
-        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+        .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     let left: Vec<String> = rows
         .iter()
@@ -323,7 +323,7 @@ fn later_changes_stay_unless_forced() {
     assert_eq!(fixture.text("rw/d/mine"), "mine\n");
     fixture
         .reopen()
-        .move_steps(
+        .undo_or_redo(
             UndoDirection::Undo,
             &[fixture.abs("rw/README.md")],
             ChangedFilePolicy::Replaced,
@@ -332,7 +332,7 @@ fn later_changes_stay_unless_forced() {
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
     fixture
         .reopen()
-        .move_steps(
+        .undo_or_redo(
             UndoDirection::Redo,
             &[fixture.abs("rw/README.md")],
             ChangedFilePolicy::Kept,
@@ -376,13 +376,13 @@ fn planned_since(
     let began_ns = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
     thread::sleep(TICK);
     meanwhile();
-    let since = ConflictBaseline {
+    let baseline = ConflictBaseline {
         began_ns,
-        bases: None,
+        merge_bases: None,
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    plan(delivery, &fixture.source(), Some(&since)).unwrap()
+    plan(delivery, &fixture.source(), Some(&baseline)).unwrap()
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+        .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(fixture.text("rw/plain/deep/one"), "1\n");
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
@@ -520,7 +520,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
     delivered
-        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+        .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert!(!fixture.has("rw/d"));
     assert_eq!(
@@ -602,11 +602,11 @@ fn records_that_came_with_a_copy_are_ignored() {
     let mut delivered = fixture.reopen();
     assert!(
         delivered
-            .names()
+            .listed_paths()
             .all(|(_, _, now)| now == DeliveredState::Applied)
     );
     delivered
-        .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+        .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
         .unwrap();
     assert_eq!(fixture.text("rw/README.md"), "readme\n");
 }
@@ -645,7 +645,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let bases = MergeBases::new(fixture.abs("bases"), None);
     let root = fixture.source().grants[0].root.clone();
     let policy = GatePolicy {
-        bases: Some(bases.clone()),
+        merge_bases: Some(bases.clone()),
         ..GatePolicy::single_call(root)
     };
     let gate = Gate::open(fixture.source().manager(), policy).unwrap();
@@ -654,19 +654,19 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     let delivery = fixture.delivery();
     thread::sleep(TICK);
     fixture.write("rw/text", theirs);
-    let since = ConflictBaseline {
+    let baseline = ConflictBaseline {
         began_ns: 0,
-        bases: Some(bases),
+        merge_bases: Some(bases),
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    let mut plan = plan(&delivery, &fixture.source(), Some(&since)).unwrap();
-    merge(&delivery, &mut plan, &since).unwrap();
+    let mut plan = plan(&delivery, &fixture.source(), Some(&baseline)).unwrap();
+    merge(&delivery, &mut plan, &baseline).unwrap();
     apply(&delivery, &plan, &plan.everything(), None).unwrap();
     assert_eq!(fixture.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
-            .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+            .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
             .unwrap();
     }
     assert_eq!(fixture.text("rw/text"), theirs);

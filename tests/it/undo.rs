@@ -374,7 +374,7 @@ fn any_history_of_commands_is_undone_byte_for_byte() {
         if fixture.has(".massgen/deliveries/log_1/journal.jsonl") {
             fixture
                 .reopen()
-                .move_steps(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
+                .undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)
                 .unwrap();
         }
         prop_assert_eq!(fixture.state("rw"), before);

@@ -40,7 +40,11 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
         let Some(mut delivery) = AppliedDelivery::open(open_delivery)? else {
             continue;
         };
-        paths.extend(delivery.names().filter_map(|(path, ..)| path.below(&work)));
+        paths.extend(
+            delivery
+                .listed_paths()
+                .filter_map(|(path, ..)| path.below(&work)),
+        );
         for difference in delivery.differences() {
             let difference = difference?;
             if let Some(path) = difference.path.below(&work) {

@@ -115,7 +115,7 @@ fn reapply(
             return Ok(Some(ExitStatus::Interrupted));
         }
         Some(ReappliedSelection::All) => {
-            delivered.move_steps(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
+            delivered.undo_or_redo(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
         }
         Some(ReappliedSelection::Chosen(files)) => files.apply(&mut delivered)?,
     };
@@ -237,7 +237,7 @@ pub(crate) fn plan_answer(
     delivery: &OpenDelivery,
     source: &DeliverySource,
 ) -> Result<DeliveryPlan> {
-    let target = source.tree();
+    let target = source.first_tree();
     let mut plan = plan(delivery, source, None)?;
     plan.entries.retain(|entry| Some(entry.root) == target);
     Ok(plan)
@@ -289,7 +289,7 @@ fn answer_source(
         return Err(Error::new(ErrorKind::Usage, message)
             .with_hint(format!("`massgen logs show {name}` shows its text")));
     };
-    let target = source.tree().ok_or_else(|| {
+    let target = source.first_tree().ok_or_else(|| {
         let message = format!("`{name}` had no write path");
         Error::new(ErrorKind::Usage, message)
     })?;
@@ -321,7 +321,7 @@ impl EarlierParts {
     pub(crate) fn read(delivery: &Arc<OpenDelivery>) -> Result<Self> {
         let delivered = AppliedDelivery::open(Arc::clone(delivery))?;
         Ok(delivered.map_or_else(Self::default, |delivered| Self {
-            paths: delivered.names().map(|(path, ..)| path).collect(),
+            paths: delivered.listed_paths().map(|(path, ..)| path).collect(),
             partial: delivered.partial_files(),
             files: EarlierFiles::default(),
         }))
@@ -339,13 +339,13 @@ pub(crate) fn apply_delivery(
 ) -> Result<ExitStatus> {
     let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&source.roots(), &host.project, &paths)?;
-    let since = ConflictBaseline {
+    let baseline = ConflictBaseline {
         began_ns: i128::from(source.began_ns),
-        bases: None,
+        merge_bases: None,
         partial: earlier.partial,
         earlier: earlier.files,
     };
-    let mut plan = plan(delivery, source, Some(&since))?;
+    let mut plan = plan(delivery, source, Some(&baseline))?;
     let mut known_paths = plan.paths();
     known_paths.extend(earlier.paths);
     require_known_path(&paths, delivery.name(), &known_paths, &host.cwd)?;

@@ -82,7 +82,7 @@ fn show_delivery(
     let paths = resolve_paths(&arguments.path, host);
     if delivery.is_applied() {
         if let Some(mut delivered) = AppliedDelivery::open(delivery)? {
-            let known_paths = delivered.names().map(|(path, ..)| path).collect();
+            let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
             require_known_path(&paths, name, &known_paths, &host.cwd)?;
             note_undone(&delivered, known_paths.len(), output);
             let differences = delivered.differences();
@@ -117,13 +117,13 @@ fn note_undone(delivered: &AppliedDelivery, count: usize, output: &mut CliOutput
 /// Returns what `delivery` would change now.
 fn plan_pending(delivery: &OpenDelivery) -> Result<DeliveryPlan> {
     let source = delivery.read_source()?;
-    let since = ConflictBaseline {
+    let baseline = ConflictBaseline {
         began_ns: i128::from(source.began_ns),
-        bases: None,
+        merge_bases: None,
         partial: PartialFiles::default(),
         earlier: EarlierFiles::default(),
     };
-    plan(delivery, &source, Some(&since))
+    plan(delivery, &source, Some(&baseline))
 }
 
 /// Shows what `delivery` would change.

@@ -68,7 +68,7 @@ pub(crate) fn earlier_files(delivery: &str, deliveries: &AbsPath) -> Result<Earl
         let Ok(Some(delivered)) = open_applied(&part, deliveries) else {
             continue;
         };
-        for (path, _, state) in delivered.names() {
+        for (path, _, state) in delivered.listed_paths() {
             match state {
                 DeliveredState::Applied => files.applied.insert(path),
                 DeliveredState::Reverted => files.restored.insert(path),

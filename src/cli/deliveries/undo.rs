@@ -35,15 +35,15 @@ pub(crate) fn run(
     };
     let paths = resolve_paths(&arguments.path, host);
     refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known_paths = delivered.names().map(|(path, ..)| path).collect();
+    let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
     require_known_path(&paths, &name, &known_paths, &host.cwd)?;
-    let since = if arguments.force {
+    let changed_files = if arguments.force {
         ChangedFilePolicy::Replaced
     } else {
         ChangedFilePolicy::Kept
     };
-    let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
-    let reported_move = match since {
+    let rows = delivered.undo_or_redo(UndoDirection::Undo, &paths, changed_files)?;
+    let reported_move = match changed_files {
         ChangedFilePolicy::Kept => ReportedMove::Undo,
         ChangedFilePolicy::Replaced => ReportedMove::ForcedUndo,
     };

@@ -229,13 +229,13 @@ fn plan_of(
     partial: PartialFiles,
     earlier: EarlierFiles,
 ) -> Result<DeliveryPlan> {
-    let since = ConflictBaseline {
+    let baseline = ConflictBaseline {
         began_ns: i128::from(source.began_ns),
-        bases: None,
+        merge_bases: None,
         partial,
         earlier,
     };
-    plan(delivery, source, Some(&since))
+    plan(delivery, source, Some(&baseline))
 }
 
 /// Returns all changes of `plan`, each with the conflict that there is by now.
@@ -348,7 +348,7 @@ impl AppliedChanges {
         let partial = delivered.partial_files();
         let reverted = reverted_json(&mut delivered, &host.cwd)?;
         let states: BTreeMap<AbsPath, DeliveredState> = delivered
-            .names()
+            .listed_paths()
             .map(|(path, _, state)| (path, state))
             .collect();
         for file_diff in delivered.differences() {
@@ -611,14 +611,14 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let paths = resolve_paths(&request.paths, host);
     refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known_paths = delivered.names().map(|(path, ..)| path).collect();
+    let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
     require_known_path(&paths, delivered.name(), &known_paths, &host.cwd)?;
-    let since = if request.force {
+    let changed_files = if request.force {
         ChangedFilePolicy::Replaced
     } else {
         ChangedFilePolicy::Kept
     };
-    let rows = delivered.move_steps(UndoDirection::Undo, &paths, since)?;
+    let rows = delivered.undo_or_redo(UndoDirection::Undo, &paths, changed_files)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
     // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its
     // name.

@@ -1,5 +1,5 @@
-//! Reads both sides of a change, as far as a person or a merge can use them, and whether the user
-//! has changed theirs since it was planned.
+//! Reads both sides of a change for a person or a merge, and checks whether the user has changed
+//! theirs since the change was planned.
 
 use std::ffi::OsStr;
 use std::io::Read as _;
@@ -60,7 +60,8 @@ pub struct DeliveryDifference {
     pub before: DiffSide,
     /// The state after the change.
     pub after: DiffSide,
-    /// The permission bits before and after, of a file or a directory that remains one.
+    /// The permission bits before and after, if they differ, of a file or a directory that remains
+    /// one.
     pub modes: Option<(u32, u32)>,
 }
 
@@ -76,7 +77,7 @@ pub fn difference(
         path: plan.path(entry),
         before,
         after,
-        modes: modes(&entry.theirs, &entry.ours),
+        modes: changed_modes(&entry.theirs, &entry.ours),
     })
 }
 
@@ -95,7 +96,7 @@ pub fn change_since_plan(
         .parent_of(&entry.rel)
         .and_then(|(parent, name)| read_state(&parent, name));
     let current_state = match state_result {
-        Ok((now, _)) => now,
+        Ok((state, _)) => state,
         Err(
             FileSystemError::Missing | FileSystemError::NotDirectory | FileSystemError::Replaced,
         ) => PathState::Nothing,
@@ -205,7 +206,7 @@ pub(super) fn diff_side(
 }
 
 /// Returns the permission bits on both sides if they differ.
-pub(super) fn modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> {
+pub(super) fn changed_modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> {
     let modes = match (theirs, ours) {
         (PathState::File(theirs), PathState::File(ours)) => (theirs.mode, ours.mode),
         (PathState::Directory { mode: theirs }, PathState::Directory { mode: ours }) => {
@@ -213,5 +214,6 @@ pub(super) fn modes(theirs: &PathState, ours: &PathState) -> Option<(u32, u32)> 
         }
         _ => return None,
     };
-    (modes.0 != modes.1).then_some(modes)
+    let (before, after) = modes;
+    (before != after).then_some(modes)
 }

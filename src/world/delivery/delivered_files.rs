@@ -29,7 +29,7 @@ pub struct DeliveriesByRun {
 /// The files that a run delivered, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveredFiles {
-    /// Those that are delivered, and whether only some of their hunks are.
+    /// Those that are delivered, each with whether only some of its hunks are.
     applied: BTreeMap<AbsPath, bool>,
     /// Those that were reverted.
     reverted: BTreeSet<AbsPath>,
@@ -40,8 +40,8 @@ impl DeliveriesByRun {
     pub fn list(deliveries: &AbsPath) -> Result<Self> {
         let mut dirs: BTreeMap<String, Vec<AbsPath>> = BTreeMap::new();
         for name in names(deliveries)?.into_iter().rev() {
-            let of_run = dirs.entry(run_of(&name).to_owned()).or_default();
-            of_run.push(deliveries.join(&name));
+            let run_dirs = dirs.entry(run_of(&name).to_owned()).or_default();
+            run_dirs.push(deliveries.join(&name));
         }
         Ok(Self { dirs })
     }
@@ -51,19 +51,19 @@ impl DeliveriesByRun {
     pub fn delivered_files(&self, run: &str) -> DeliveredFiles {
         let mut files = DeliveredFiles::default();
         for dir in self.dirs.get(run).into_iter().flatten() {
-            files.read(&DeliveryDir(dir.clone()));
+            files.add_delivery(&DeliveryDir(dir.clone()));
         }
         files
     }
 
-    /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline whose
-    /// name ends in `short` delivered.
-    pub fn files_of_pipeline(&self, short: &str) -> DeliveredFiles {
+    /// Reads, like [`Self::delivered_files`], what happened to the files that the pipeline with
+    /// this short name delivered.
+    pub fn files_of_pipeline(&self, short_name: &str) -> DeliveredFiles {
         let mut files = DeliveredFiles::default();
         let runs = self.dirs.iter();
-        let runs_of_pipeline = runs.filter(|(name, _)| pipeline_of(name) == Some(short));
+        let runs_of_pipeline = runs.filter(|(name, _)| pipeline_of(name) == Some(short_name));
         for dir in runs_of_pipeline.flat_map(|(_, dirs)| dirs) {
-            files.read(&DeliveryDir(dir.clone()));
+            files.add_delivery(&DeliveryDir(dir.clone()));
         }
         files
     }
@@ -91,8 +91,8 @@ impl DeliveredFiles {
         path.is_some_and(|path| self.applied.contains_key(&path))
     }
 
-    /// Adds a later delivery.
-    fn read(&mut self, delivery_dir: &DeliveryDir) {
+    /// Adds the files of a delivery that is later than those read so far.
+    fn add_delivery(&mut self, delivery_dir: &DeliveryDir) {
         let journal = delivery_dir.journal();
         if !file::size(&journal).is_ok_and(|size| size <= JOURNAL_BYTES_MAX) {
             return;
@@ -100,12 +100,12 @@ impl DeliveredFiles {
         let Ok(Some(state)) = journal::read(&journal) else {
             return;
         };
-        let is_settled = state.state == DeliveryProgress::Closed;
+        let is_closed = state.progress == DeliveryProgress::Closed;
         let is_own = delivery_dir.seal().is_ok_and(|seal| seal == state.seal);
         let Ok(slots) = open_root(&delivery_dir.slots()) else {
             return;
         };
-        if !is_settled || !is_own {
+        if !is_closed || !is_own {
             return;
         }
         let session_steps = state.steps.iter().take(state.session_steps);

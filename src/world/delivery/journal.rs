@@ -18,12 +18,13 @@ use crate::world::sys::state_files::{self, file};
 const VERSION: u32 = 1;
 
 /// The size at which buffered lines are written, in bytes.
-const GATHERED_BYTES: usize = 256 * 1024;
+const BUFFER_BYTES_MAX: usize = 256 * 1024;
 
 /// The longest line, in bytes: it can hold the numbers of all steps of a large delivery.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// More bytes than the last line of a finished journal has.
+/// How much of the end of a journal is read to find its last line, in bytes; that of a finished
+/// journal is shorter.
 const END_BYTES_MAX: u64 = 256;
 
 /// One line of the journal.
@@ -57,8 +58,8 @@ pub(super) enum JournalRecord {
         #[serde(rename = "way")]
         direction: StepDirection,
         /// The numbers of the steps that are applied; all if absent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        only: Option<Vec<u32>>,
+        #[serde(rename = "only", default, skip_serializing_if = "Option::is_none")]
+        selected_steps: Option<Vec<u32>>,
     },
     /// Something failed: the session is being rolled back.
     #[serde(rename = "turned")]
@@ -149,7 +150,8 @@ impl DeliveryStep {
 #[derive(Debug)]
 pub(super) struct Journal {
     file: file::Appender,
-    gathered: String,
+    /// Lines that are not written yet.
+    buffer: String,
 }
 
 impl Journal {
@@ -161,7 +163,7 @@ impl Journal {
     ) -> Result<Self> {
         let mut journal = Self {
             file: file::Appender::create(path)?,
-            gathered: String::new(),
+            buffer: String::new(),
         };
         journal.add(&JournalRecord::Opened {
             version: VERSION,
@@ -176,30 +178,30 @@ impl Journal {
     pub(super) fn reopen(path: AbsPath, state: &JournalState) -> Result<Self> {
         Ok(Self {
             file: file::Appender::reopen(path, state.len)?,
-            gathered: String::new(),
+            buffer: String::new(),
         })
     }
 
     /// Adds a line, which may stay buffered until [`Journal::sync`].
     pub(super) fn add(&mut self, record: &JournalRecord) -> Result<()> {
-        let text = serde_json::to_string(record)
+        let json = serde_json::to_string(record)
             .map_err(|error| Error::bug("a step has no JSON form").with_source(error))?;
-        let line = format!("{} {text}\n", checksum(&text));
-        self.gathered.push_str(&line);
-        if self.gathered.len() >= GATHERED_BYTES {
+        let line = format!("{} {json}\n", checksum(&json));
+        self.buffer.push_str(&line);
+        if self.buffer.len() >= BUFFER_BYTES_MAX {
             self.write()?;
         }
         Ok(())
     }
 
-    /// Returns the length in bytes, without gathered lines.
+    /// Returns the length in bytes, without buffered lines.
     pub(super) fn len(&self) -> u64 {
         self.file.len()
     }
 
     /// Truncates the journal to its first `len` bytes, which needs no disk space, and syncs it.
     pub(super) fn truncate(&mut self, len: u64) -> Result<()> {
-        self.gathered.clear();
+        self.buffer.clear();
         self.file.truncate(len)?;
         self.file.sync()
     }
@@ -211,7 +213,7 @@ impl Journal {
     }
 
     fn write(&mut self) -> Result<()> {
-        let lines = std::mem::take(&mut self.gathered);
+        let lines = std::mem::take(&mut self.buffer);
         self.file.append(lines.as_bytes())
     }
 }
@@ -232,7 +234,7 @@ pub(super) struct JournalState {
     /// The hidden directories of the last session, each with the number of its root.
     pub(super) slot_directories: Vec<(usize, String)>,
     /// The progress of the delivery.
-    pub(super) state: DeliveryProgress,
+    pub(super) progress: DeliveryProgress,
     /// The length of the complete lines, in bytes.
     len: u64,
 }
@@ -247,7 +249,7 @@ pub(super) enum DeliveryProgress {
         /// Its direction.
         direction: StepDirection,
         /// The numbers of the steps that are applied; `None` means all.
-        only: Option<Vec<u32>>,
+        selected_steps: Option<Vec<u32>>,
         /// Whether it was being rolled back.
         is_rolling_back: bool,
     },
@@ -257,10 +259,12 @@ pub(super) enum DeliveryProgress {
 
 /// Returns whether the last line of the journal at `path` records that nothing is left to do.
 pub(super) fn is_cleared(path: &AbsPath) -> bool {
-    let end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
-    let line = end.split_inclusive(|byte| *byte == b'\n').next_back();
+    let journal_end = file::read_end(path, END_BYTES_MAX).unwrap_or_default();
+    let last_line = journal_end
+        .split_inclusive(|byte| *byte == b'\n')
+        .next_back();
     matches!(
-        line.and_then(parse_record),
+        last_line.and_then(parse_record),
         Some(JournalRecord::SlotDirectoriesRemoved)
     )
 }
@@ -300,7 +304,7 @@ pub(super) fn read(path: &AbsPath) -> Result<Option<JournalState>> {
                     session_steps: 0,
                     session_start: 0,
                     slot_directories: Vec::new(),
-                    state: DeliveryProgress::Prepared,
+                    progress: DeliveryProgress::Prepared,
                     len,
                 });
             }
@@ -328,23 +332,26 @@ impl JournalState {
                 }
             }
             JournalRecord::SlotDirectory { root, name } => self.slot_directories.push((root, name)),
-            JournalRecord::SessionBegun { direction, only } => {
+            JournalRecord::SessionBegun {
+                direction,
+                selected_steps,
+            } => {
                 self.session_steps = self.steps.len();
-                self.state = DeliveryProgress::Open {
+                self.progress = DeliveryProgress::Open {
                     direction,
-                    only,
+                    selected_steps,
                     is_rolling_back: false,
                 };
             }
             JournalRecord::RollbackBegun => {
                 if let DeliveryProgress::Open {
                     is_rolling_back, ..
-                } = &mut self.state
+                } = &mut self.progress
                 {
                     *is_rolling_back = true;
                 }
             }
-            JournalRecord::SessionEnded => self.state = DeliveryProgress::Closed,
+            JournalRecord::SessionEnded => self.progress = DeliveryProgress::Closed,
             JournalRecord::SlotDirectoriesRemoved => self.slot_directories.clear(),
         }
     }
@@ -360,11 +367,11 @@ fn unknown_record(path: &AbsPath) -> Error {
 
 fn parse_record(line: &[u8]) -> Option<JournalRecord> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-    let (sum, text) = text.split_once(' ')?;
-    if checksum(text) != sum {
+    let (expected_checksum, json) = text.split_once(' ')?;
+    if checksum(json) != expected_checksum {
         return None;
     }
-    serde_json::from_str(text).ok()
+    serde_json::from_str(json).ok()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Puts the agents' version of a file back into the layer of a delivery. The layer is removed once all
-//! of it was delivered; with its file, what is left of that can be offered like the rest of any other.
+//! Puts the agents' version of a file back into the layer of a delivery. The layer is removed once
+//! all of it was delivered; with its file, the hunks that were not applied can be offered again.
 
 use std::os::fd::AsFd as _;
 
@@ -17,8 +17,9 @@ use crate::world::sys::staged_file::{PlacementDurability, ReplacePolicy, StagedF
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::upper_layer::{make_parents_over, mark_copied_up};
 
-/// Puts `text` into its layer over `tree` as the agents' version of the file that `step` changes, unless
-/// something is there. What is delivered from a directory outside of `delivery` is no layer, and stays as it is.
+/// Puts `text` into its layer over `tree` as the agents' version of the file that `step` changes,
+/// unless the layer has the file. A directory outside of `delivery` is no layer, and stays as it
+/// is.
 pub(super) fn restore_layer_file(
     delivery: &OpenDelivery,
     tree: &DirectoryHandle,
@@ -39,13 +40,13 @@ pub(super) fn restore_layer_file(
     match layer.meta(&step.rel) {
         Err(FileSystemError::Missing) => {
             make_parents_over(tree, &layer, &step.rel).map_err(write_error)?;
-            write(&layer, &step.rel, text, state).map_err(write_error)
+            write_file(&layer, &step.rel, text, state).map_err(write_error)
         }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn write(
+fn write_file(
     layer: &DirectoryHandle,
     rel: &RelPath,
     text: &str,
@@ -58,7 +59,7 @@ fn write(
     mark_copied_up(staged_file.as_fd())?;
     let plain_bits = Mode::RWXU | Mode::RWXG | Mode::RWXO;
     staged_file.set_mode(Mode::from_raw_mode(state.mode) & plain_bits)?;
-    // The step that the journal gets next relies on it, also after a crash of the machine.
+    // The step that the journal gets next relies on the file, also after a crash of the machine.
     staged_file
         .place_at(name, ReplacePolicy::Nothing, PlacementDurability::Synced)
         .map(drop)
@@ -97,7 +98,7 @@ mod tests {
                 modified_ns: 0,
                 mode,
             };
-            write(&layer, &rel, "a\n", &state).unwrap();
+            write_file(&layer, &rel, "a\n", &state).unwrap();
             let meta = fs::metadata(at.join(name)).unwrap();
             assert_eq!(meta.permissions().mode() & 0o7777, mode & 0o777, "{name}");
             assert_eq!(fs::read_to_string(at.join(name)).unwrap(), "a\n");
@@ -110,7 +111,7 @@ mod tests {
             modified_ns: 0,
             mode: 0o644,
         };
-        assert!(write(&layer, &again, "b\n", &state).is_err());
+        assert!(write_file(&layer, &again, "b\n", &state).is_err());
         assert_eq!(fs::read_to_string(at.join("setuid")).unwrap(), "a\n");
     }
 

@@ -8,25 +8,25 @@ use crate::error::Result;
 use crate::world::delivery::contents::{self, FileContents};
 use crate::world::delivery::planning::ConflictBaseline;
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::delivery::transaction::write_made;
+use crate::world::delivery::transaction::write_made_content;
 use crate::world::sys::dir::DirectoryHandle;
 
 /// Resolves the conflicts in `plan` that can be merged.
 pub fn merge(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
-    since: &ConflictBaseline,
+    baseline: &ConflictBaseline,
 ) -> Result<()> {
-    let Some(bases) = &since.bases else {
+    let Some(bases) = &baseline.merge_bases else {
         return Ok(());
     };
     let mut merged_files = Vec::new();
     for (index, entry) in plan.entries.iter().enumerate() {
-        let both_files = matches!(
+        let are_files = matches!(
             (&entry.theirs, &entry.ours),
             (PathState::File(_), PathState::File(_))
         );
-        if !both_files || entry.conflict != Some(DeliveryConflict::Changed) {
+        if !are_files || entry.conflict != Some(DeliveryConflict::Changed) {
             continue;
         }
         let root = plan
@@ -52,7 +52,7 @@ pub fn merge(
     }
     for (index, text) in merged_files {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
-        write_made(delivery, number, &text)?;
+        write_made_content(delivery, number, &text)?;
         if let Some(entry) = plan.entries.get_mut(index) {
             entry.conflict = None;
             entry.source = ContentSource::Made {

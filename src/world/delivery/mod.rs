@@ -11,7 +11,7 @@ mod read_state;
 mod delivery_dir;
 mod journal;
 pub mod store;
-pub mod tree;
+pub mod git_layer;
 mod swap;
 mod session;
 pub mod recovery;

@@ -29,7 +29,7 @@ use crate::world::sys::tree_listing::{EntrySelection, ListedEntry, TreeListing};
 use crate::world::sys::upper_layer::{UpperEntry, is_copied_up, make_readable, read_upper_entry};
 
 /// The permission bits for reading, writing and executing.
-const PLAIN_BITS: u32 = 0o777;
+const RWX_BITS: u32 = 0o777;
 
 /// The most names that a refusal gives as examples.
 const EXAMPLES_MAX: usize = 3;
@@ -40,7 +40,7 @@ pub struct ConflictBaseline {
     /// When the run began, by the clock of file timestamps, in nanoseconds since 1970.
     pub began_ns: i128,
     /// The versions of files that the agent has read since.
-    pub bases: Option<MergeBases>,
+    pub merge_bases: Option<MergeBases>,
     /// Files that are unchanged since an earlier part of the same delivery wrote them.
     pub partial: PartialFiles,
     /// Files that other deliveries of the same run changed.
@@ -76,15 +76,15 @@ pub(super) type RootedFile = (usize, RelPath);
 pub fn plan(
     delivery: &OpenDelivery,
     source: &DeliverySource,
-    since: Option<&ConflictBaseline>,
+    baseline: Option<&ConflictBaseline>,
 ) -> Result<DeliveryPlan> {
     let mut plan = DeliveryPlan {
         roots: source.roots(),
         ..DeliveryPlan::default()
     };
     let manager = source.manager();
-    for (number, root) in source.roots().iter().enumerate() {
-        let origin = delivery.source_dir(source, number);
+    for (root_number, root) in source.roots().iter().enumerate() {
+        let origin = delivery.source_dir(source, root_number);
         plan.origins
             .push(origin.as_ref().map(|origin| origin.path.clone()));
         let Some(SourceDirectory {
@@ -95,27 +95,27 @@ pub fn plan(
         else {
             continue;
         };
-        let upper = DirectoryHandle::open_own(&path)
+        let layer = DirectoryHandle::open_own(&path)
             .map_err(|fault| delivery_error("open", &path, fault))?;
         let tree =
             DirectoryHandle::open_own(root).map_err(|fault| delivery_error("open", root, fault))?;
-        let real = tree
+        let tree_path = tree
             .real_path()
             .map_err(|fault| delivery_error("open", root, fault))?;
-        let reading = LayerPlanner {
+        let planner = LayerPlanner {
             manager: &manager,
-            since,
+            baseline,
             layout,
             left_out,
-            number,
-            real,
+            root_number,
+            tree_path,
             tree,
-            upper,
-            hiding: BTreeSet::new(),
-            closed: BTreeSet::new(),
+            layer,
+            opaque_dirs: BTreeSet::new(),
+            closed_paths: BTreeSet::new(),
             plan: &mut plan,
         };
-        reading.read()?;
+        planner.plan_layer()?;
     }
     plan.entries
         .sort_by(|a, b| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
@@ -124,26 +124,25 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Plans the changes of one layer.
+/// Plans the changes that one layer makes to its tree.
 struct LayerPlanner<'a> {
     manager: &'a PathPermissionManager,
-    since: Option<&'a ConflictBaseline>,
+    baseline: Option<&'a ConflictBaseline>,
     layout: SourceLayout,
     /// The subdirectories of the layer that are not delivered.
     left_out: Vec<RelPath>,
     /// The number of the root.
-    number: usize,
+    root_number: usize,
     /// The path of the user's tree.
-    real: RealPath,
+    tree_path: RealPath,
     /// The user's tree.
     tree: DirectoryHandle,
     /// The layer.
-    upper: DirectoryHandle,
-    /// Opaque directories of the layer, which hide what is below them.
-    hiding: BTreeSet<RelPath>,
-    /// Names below which nothing can be changed, because they are not directories in the user's
-    /// tree.
-    closed: BTreeSet<RelPath>,
+    layer: DirectoryHandle,
+    /// The opaque directories of the layer, which hide what the user has below them.
+    opaque_dirs: BTreeSet<RelPath>,
+    /// Paths below which nothing is changed, because they were refused.
+    closed_paths: BTreeSet<RelPath>,
     plan: &'a mut DeliveryPlan,
 }
 
@@ -162,10 +161,10 @@ impl From<FileSystemError> for EntryRejection {
 type PlanningResult = std::result::Result<(), EntryRejection>;
 
 impl LayerPlanner<'_> {
-    fn read(mut self) -> Result<()> {
+    fn plan_layer(mut self) -> Result<()> {
         let listing = self.list_layer();
         if let Some(limit) = listing.reached_limit {
-            let path = self.real.to_abs();
+            let path = self.tree_path.to_abs();
             return Err(delivery_error(
                 "plan the delivery to",
                 &path,
@@ -181,8 +180,8 @@ impl LayerPlanner<'_> {
         }
         for entry in &listing.entries {
             let parent = entry.rel.parent().unwrap_or_default();
-            if self.closed.contains(&parent) {
-                self.closed.insert(entry.rel.clone());
+            if self.closed_paths.contains(&parent) {
+                self.closed_paths.insert(entry.rel.clone());
                 continue;
             }
             match self.plan_name(&entry.rel) {
@@ -196,10 +195,10 @@ impl LayerPlanner<'_> {
     /// Lists all names of the layer that may be changed, parents first. The others are recorded,
     /// once.
     fn list_layer(&mut self) -> TreeListing {
-        let Ok(upper) = self.upper.try_clone() else {
+        let Ok(layer) = self.layer.try_clone() else {
             return TreeListing::default();
         };
-        TreeListing::list(&upper, &mut |entry: &ListedEntry| {
+        TreeListing::list(&layer, &mut |entry: &ListedEntry| {
             let is_left_out = self.left_out.contains(&entry.rel);
             if is_left_out && entry.kind == FileKind::Directory {
                 return EntrySelection::Excluded;
@@ -210,20 +209,23 @@ impl LayerPlanner<'_> {
             }
             if entry.kind == FileKind::Directory {
                 // If this fails, the listing reports the directory as unreadable.
-                let _opened = make_readable(&upper, &entry.rel);
+                let _opened = make_readable(&layer, &entry.rel);
             }
             EntrySelection::Deep
         })
     }
 
-    /// Returns why nothing may be changed at `rel`, if so.
+    /// Returns why nothing may be changed at `rel`; `None` if it may.
     fn forbidden_reason(&self, rel: &RelPath) -> Option<String> {
-        let is_own = |grant: &Grant| {
-            let is_granted_root = grant.root == self.real || grant.scope == GrantScope::File;
+        let is_of_this_root = |grant: &Grant| {
+            let is_granted_root = grant.root == self.tree_path || grant.scope == GrantScope::File;
             grant.kind == GrantKind::Context && is_granted_root
         };
-        match self.manager.decide(&self.real.join(rel), Permission::Write) {
-            PermissionDecision::Allow { grant } if is_own(grant) => None,
+        match self
+            .manager
+            .decide(&self.tree_path.join(rel), Permission::Write)
+        {
+            PermissionDecision::Allow { grant } if is_of_this_root(grant) => None,
             PermissionDecision::Allow { .. } => {
                 Some("it lies in another directory that was opened".to_owned())
             }
@@ -236,9 +238,13 @@ impl LayerPlanner<'_> {
         }
     }
 
-    fn record_refusal(&mut self, rel: &RelPath, by: RefusalSource, reason: String) {
-        let path = self.real.join(rel);
-        let refusal = DeliveryRefusal { path, reason, by };
+    fn record_refusal(&mut self, rel: &RelPath, source: RefusalSource, reason: String) {
+        let path = self.tree_path.join(rel);
+        let refusal = DeliveryRefusal {
+            path,
+            reason,
+            by: source,
+        };
         if is_generated(rel) {
             self.plan.left_out.push(refusal);
         } else {
@@ -248,7 +254,7 @@ impl LayerPlanner<'_> {
 
     /// Refuses a name and everything below it.
     fn refuse_all(&mut self, rel: &RelPath, rejection: EntryRejection) {
-        self.closed.insert(rel.clone());
+        self.closed_paths.insert(rel.clone());
         match rejection {
             EntryRejection::Refused(reason) => {
                 self.record_refusal(rel, RefusalSource::Rule, reason);
@@ -260,20 +266,20 @@ impl LayerPlanner<'_> {
     }
 
     fn plan_name(&mut self, rel: &RelPath) -> PlanningResult {
-        make_readable(&self.upper, rel)?;
+        make_readable(&self.layer, rel)?;
         let hides_parent = rel
             .parent()
-            .is_some_and(|parent| self.hiding.contains(&parent));
-        match read_upper_entry(&self.upper, rel)? {
+            .is_some_and(|parent| self.opaque_dirs.contains(&parent));
+        match read_upper_entry(&self.layer, rel)? {
             UpperEntry::Removed => self.remove(rel),
             UpperEntry::MergedDirectory(meta) => self.merge_dir(rel, &meta),
             UpperEntry::NewDirectory(meta) if hides_parent => self.replace_dir(rel, &meta),
             UpperEntry::NewDirectory(meta) => self.make_dir(rel, &meta),
             UpperEntry::OpaqueDirectory(meta) => self.replace_dir(rel, &meta),
-            UpperEntry::File(meta) => self.put_file(rel, &meta),
+            UpperEntry::File(meta) => self.plan_file(rel, &meta),
             UpperEntry::Link => {
-                let target = self.upper.link_target(rel)?;
-                self.put(rel, PathState::Link { target })
+                let target = self.layer.link_target(rel)?;
+                self.plan_link(rel, PathState::Link { target })
             }
             UpperEntry::Special(kind) => {
                 self.record_refusal(rel, RefusalSource::Rule, format!("it is {kind}"));
@@ -306,7 +312,7 @@ impl LayerPlanner<'_> {
             Err(FileSystemError::Missing) => Ok((PathState::Nothing, None)),
             // What exists there is replaced by the new directory.
             Err(FileSystemError::NotDirectory | FileSystemError::Replaced)
-                if self.hiding.contains(&parent) =>
+                if self.opaque_dirs.contains(&parent) =>
             {
                 Ok((PathState::Nothing, None))
             }
@@ -323,7 +329,7 @@ impl LayerPlanner<'_> {
                     mode: mode_bits(meta),
                 };
                 if self.layout == SourceLayout::OverlayLayer && mode != mode_bits(meta) {
-                    self.add(rel, theirs, ours, None);
+                    self.add_entry(rel, theirs, ours, None);
                 }
                 Ok(())
             }
@@ -332,7 +338,7 @@ impl LayerPlanner<'_> {
                 let ours = PathState::Directory {
                     mode: mode_bits(meta),
                 };
-                self.add(rel, theirs, ours, Some(DeliveryConflict::Removed));
+                self.add_entry(rel, theirs, ours, Some(DeliveryConflict::Removed));
                 Ok(())
             }
             PathState::File(_) | PathState::Link { .. } => Err(not_a_directory(&theirs)),
@@ -347,7 +353,7 @@ impl LayerPlanner<'_> {
                 let ours = PathState::Directory {
                     mode: mode_bits(meta) | Mode::RWXU.as_raw_mode(),
                 };
-                self.add(rel, theirs, ours, None);
+                self.add_entry(rel, theirs, ours, None);
                 Ok(())
             }
             PathState::File(_) | PathState::Link { .. } => Err(not_a_directory(&theirs)),
@@ -356,22 +362,22 @@ impl LayerPlanner<'_> {
 
     /// Plans a directory that replaces what existed: everything that is not in it is removed.
     fn replace_dir(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
-        self.hiding.insert(rel.clone());
+        self.opaque_dirs.insert(rel.clone());
         let (theirs, user_meta) = self.user_state(rel)?;
         let ours = PathState::Directory {
             mode: mode_bits(meta) | Mode::RWXU.as_raw_mode(),
         };
         match theirs {
-            PathState::Nothing => self.add(rel, theirs, ours, None),
+            PathState::Nothing => self.add_entry(rel, theirs, ours, None),
             PathState::Directory { .. } => {
                 if theirs != ours {
-                    self.add(rel, theirs, ours, None);
+                    self.add_entry(rel, theirs, ours, None);
                 }
                 self.remove_hidden(rel)?;
             }
             PathState::File(_) | PathState::Link { .. } => {
                 let conflict = self.conflict(rel, user_meta.as_ref());
-                self.add(rel, theirs, ours, conflict);
+                self.add_entry(rel, theirs, ours, conflict);
             }
         }
         Ok(())
@@ -379,13 +385,13 @@ impl LayerPlanner<'_> {
 
     /// Plans the removal of what is in the user's directory and not in the one that hides it.
     fn remove_hidden(&mut self, rel: &RelPath) -> PlanningResult {
-        let upper_entries = self.upper.dir(rel).and_then(|dir| dir.entries())?;
-        let upper_names: BTreeSet<_> = upper_entries.into_iter().map(|entry| entry.name).collect();
+        let layer_entries = self.layer.dir(rel).and_then(|dir| dir.entries())?;
+        let layer_names: BTreeSet<_> = layer_entries.into_iter().map(|entry| entry.name).collect();
         for entry in self.tree.dir(rel).and_then(|dir| dir.entries())? {
             let Some(rel) = rel.child(&entry.name) else {
                 continue;
             };
-            if upper_names.contains(&entry.name) {
+            if layer_names.contains(&entry.name) {
                 continue;
             }
             if let Some(reason) = self.forbidden_reason(&rel) {
@@ -397,20 +403,20 @@ impl LayerPlanner<'_> {
         Ok(())
     }
 
-    fn put_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
+    fn plan_file(&mut self, rel: &RelPath, meta: &FileMetadata) -> PlanningResult {
         let (theirs, user_meta) = self.user_state(rel)?;
         let new_bits = (meta.bits_without_setid() | Mode::WUSR).as_raw_mode();
         let kept_mode = match (&theirs, self.layout) {
             (PathState::File(old), SourceLayout::SeparateDirectory) => Some(old.mode),
             (PathState::File(old), SourceLayout::OverlayLayer)
-                if old.mode & PLAIN_BITS | 0o200 == new_bits =>
+                if old.mode & RWX_BITS | 0o200 == new_bits =>
             {
                 Some(old.mode)
             }
             _ => None,
         };
         // Setuid and setgid bits are never kept on a file with content from an agent.
-        let mode = kept_mode.map_or(new_bits, |mode| mode & PLAIN_BITS);
+        let mode = kept_mode.map_or(new_bits, |mode| mode & RWX_BITS);
         let ours = PathState::File(RegularFileState {
             inode: None,
             size_bytes: meta.version.size_bytes,
@@ -418,7 +424,7 @@ impl LayerPlanner<'_> {
             mode,
         });
         if let (PathState::File(old), Some(old_meta)) = (&theirs, &user_meta) {
-            if kept_mode == Some(old.mode) && self.is_same(rel, old_meta)? {
+            if kept_mode == Some(old.mode) && self.has_same_content(rel, old_meta)? {
                 return Ok(());
             }
             if old_meta.link_count > 1 {
@@ -430,40 +436,40 @@ impl LayerPlanner<'_> {
                 return Err(EntryRejection::Refused(why.to_owned()));
             }
         }
-        self.put_over(rel, theirs, user_meta.as_ref(), ours)
+        self.replace_file(rel, theirs, user_meta.as_ref(), ours)
     }
 
     /// Returns whether the layer's file has the same content as the user's, as when a command only
     /// opened or touched it.
-    fn is_same(
+    fn has_same_content(
         &self,
         rel: &RelPath,
-        their: &FileMetadata,
+        user_meta: &FileMetadata,
     ) -> std::result::Result<bool, FileSystemError> {
-        let (ours, our) = self.upper.open_file(rel)?;
-        let size_bytes = our.version.size_bytes;
-        if size_bytes != their.version.size_bytes {
+        let (ours, layer_meta) = self.layer.open_file(rel)?;
+        let size_bytes = layer_meta.version.size_bytes;
+        if size_bytes != user_meta.version.size_bytes {
             return Ok(false);
         }
         let (theirs, _) = self.tree.open_file(rel)?;
         same_bytes(ours, theirs, size_bytes)
     }
 
-    fn put(&mut self, rel: &RelPath, ours: PathState) -> PlanningResult {
+    fn plan_link(&mut self, rel: &RelPath, ours: PathState) -> PlanningResult {
         let (theirs, user_meta) = self.user_state(rel)?;
         if theirs == ours {
             return Ok(());
         }
-        self.put_over(rel, theirs, user_meta.as_ref(), ours)
+        self.replace_file(rel, theirs, user_meta.as_ref(), ours)
     }
 
     /// Plans a file or a symlink in place of `theirs`; a directory there is removed first, with all
     /// its contents, or the name is refused.
-    fn put_over(
+    fn replace_file(
         &mut self,
         rel: &RelPath,
         theirs: PathState,
-        found: Option<&FileMetadata>,
+        user_meta: Option<&FileMetadata>,
         ours: PathState,
     ) -> PlanningResult {
         if theirs.is_directory() {
@@ -472,11 +478,11 @@ impl LayerPlanner<'_> {
             }
             self.remove_below(rel)?;
         }
-        let conflict = match found {
-            Some(_) => self.conflict(rel, found),
+        let conflict = match user_meta {
+            Some(_) => self.conflict(rel, user_meta),
             None => self.removed_by_user(rel),
         };
-        self.add(rel, theirs, ours, conflict);
+        self.add_entry(rel, theirs, ours, conflict);
         Ok(())
     }
 
@@ -489,7 +495,7 @@ impl LayerPlanner<'_> {
         }
         if theirs.is_directory() {
             self.remove_below(rel)?;
-            self.add(rel, theirs, PathState::Nothing, None);
+            self.add_entry(rel, theirs, PathState::Nothing, None);
             return Ok(());
         }
         if user_meta
@@ -500,14 +506,14 @@ impl LayerPlanner<'_> {
             return Err(EntryRejection::Refused(why.to_owned()));
         }
         let conflict = self.conflict(rel, user_meta.as_ref());
-        self.add(rel, theirs, PathState::Nothing, conflict);
+        self.add_entry(rel, theirs, PathState::Nothing, conflict);
         Ok(())
     }
 
     /// Plans the removal of everything below the user's directory `rel`, if all of it may be
     /// removed.
     fn remove_below(&mut self, rel: &RelPath) -> PlanningResult {
-        if self.manager.contains_grant_root(&self.real.join(rel)) {
+        if self.manager.contains_grant_root(&self.tree_path.join(rel)) {
             let why = "it holds a directory that was opened as a whole";
             return Err(EntryRejection::Refused(why.to_owned()));
         }
@@ -549,12 +555,12 @@ impl LayerPlanner<'_> {
                     self.conflict(&rel, user_meta.as_ref())
                 }
             };
-            self.add(&rel, theirs, PathState::Nothing, conflict);
+            self.add_entry(&rel, theirs, PathState::Nothing, conflict);
         }
         Ok(())
     }
 
-    fn add(
+    fn add_entry(
         &mut self,
         rel: &RelPath,
         theirs: PathState,
@@ -562,7 +568,7 @@ impl LayerPlanner<'_> {
         conflict: Option<DeliveryConflict>,
     ) {
         self.plan.entries.push(DeliveryEntry {
-            root: self.number,
+            root: self.root_number,
             rel: rel.clone(),
             theirs,
             ours,
@@ -571,32 +577,37 @@ impl LayerPlanner<'_> {
         });
     }
 
-    /// Returns the conflict if the user, or another delivery, has changed `rel` since the run began,
-    /// unless the agent has read its current version.
+    /// Returns the conflict if the user, or another delivery, has changed `rel` since the run
+    /// began, unless the agent has read its current version.
     fn conflict(
         &self,
         rel: &RelPath,
         user_meta: Option<&FileMetadata>,
     ) -> Option<DeliveryConflict> {
-        let (since, user_meta) = (self.since?, user_meta?);
-        let is_partial = || since.partial.0.contains(&(self.number, rel.clone()));
-        if user_meta.version.changed_ns < since.began_ns || is_partial() {
+        let (baseline, user_meta) = (self.baseline?, user_meta?);
+        let is_partial = || {
+            baseline
+                .partial
+                .0
+                .contains(&(self.root_number, rel.clone()))
+        };
+        if user_meta.version.changed_ns < baseline.began_ns || is_partial() {
             return None;
         }
-        let root = self.plan.roots.get(self.number);
+        let root = self.plan.roots.get(self.root_number);
         let path = root.map(|root| root.join(rel.as_path()));
         let is_in = |files: &BTreeSet<AbsPath>| path.as_ref().is_some_and(|p| files.contains(p));
         // The undo moved the user's file back, which changes no more than the time of its status.
-        if user_meta.version.modified_ns < since.began_ns && is_in(&since.earlier.restored) {
+        if user_meta.version.modified_ns < baseline.began_ns && is_in(&baseline.earlier.restored) {
             return None;
         }
-        let base = since
-            .bases
+        let base = baseline
+            .merge_bases
             .as_ref()
-            .and_then(|bases| bases.get(&self.real.join(rel)));
+            .and_then(|bases| bases.get(&self.tree_path.join(rel)));
         match base {
             Some(base) if base.matches_version(&user_meta.version) => None,
-            Some(_) | None if is_in(&since.earlier.applied) => Some(DeliveryConflict::Delivered),
+            Some(_) | None if is_in(&baseline.earlier.applied) => Some(DeliveryConflict::Delivered),
             Some(_) | None => Some(DeliveryConflict::Changed),
         }
     }
@@ -605,15 +616,15 @@ impl LayerPlanner<'_> {
     /// was copied up from the tree proves this only if its directory has changed since the run
     /// began, because an agent can also have moved the file here.
     fn removed_by_user(&self, rel: &RelPath) -> Option<DeliveryConflict> {
-        let since = self.since?;
-        let bases = since.bases.as_ref();
-        let was_read = bases.is_some_and(|bases| bases.get(&self.real.join(rel)).is_some());
-        let may_be_missed = || {
+        let baseline = self.baseline?;
+        let bases = baseline.merge_bases.as_ref();
+        let was_read = bases.is_some_and(|bases| bases.get(&self.tree_path.join(rel)).is_some());
+        let has_dir_changed = || {
             let parent = self.tree.meta(&rel.parent().unwrap_or_default());
-            parent.is_ok_and(|meta| meta.version.changed_ns >= since.began_ns)
+            parent.is_ok_and(|meta| meta.version.changed_ns >= baseline.began_ns)
         };
-        let is_missed = was_read || (is_copied_up(&self.upper, rel) && may_be_missed());
-        is_missed.then_some(DeliveryConflict::Removed)
+        let is_removed = was_read || (is_copied_up(&self.layer, rel) && has_dir_changed());
+        is_removed.then_some(DeliveryConflict::Removed)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::upper_layer::create_whiteout;
 
 /// Creates the layer `to` with `paths` as they are in the tree `root` now; what is missing there is
-/// removed by the layer. An earlier layer is replaced. Returns the number of paths.
+/// marked as deleted. An earlier layer is replaced. Returns the number of paths.
 pub fn create_portable_layer(
     root: &AbsPath,
     paths: &BTreeSet<RelPath>,
@@ -43,7 +43,7 @@ fn copy_path(
 ) -> std::result::Result<(), FileSystemError> {
     let meta = match tree.meta(path) {
         Err(FileSystemError::Missing | FileSystemError::NotDirectory) => {
-            return remove_path(path, layer);
+            return add_whiteout(path, layer);
         }
         meta => meta?,
     };
@@ -67,13 +67,13 @@ fn copy_path(
     }
 }
 
-/// Removes a path by the layer.
-fn remove_path(
+/// Marks a path as deleted in the layer.
+fn add_whiteout(
     path: &RelPath,
     layer: &DirectoryHandle,
 ) -> std::result::Result<(), FileSystemError> {
     let (parent, name): (DirectoryHandle, &OsStr) = match layer.make_parent_of(path) {
-        // A parent is removed already, and the path with it.
+        // A parent is marked as deleted already, and the path with it.
         Err(FileSystemError::NotDirectory) => return Ok(()),
         result => result?,
     };

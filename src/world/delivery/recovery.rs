@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress};
 use crate::world::delivery::session::{DeliverySession, JournalSession};
 use crate::world::delivery::store::OpenDelivery;
@@ -16,13 +17,12 @@ pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     for name in names(deliveries)? {
         let path = deliveries.join(&name);
-        let delivery_journal = path.join("journal.jsonl");
-        if journal::is_cleared(&delivery_journal) || !is_unlocked(&path) {
+        if journal::is_cleared(&DeliveryDir(path.clone()).journal()) || !is_unlocked(&path) {
             continue;
         }
-        let recovered =
+        let recovery =
             OpenDelivery::open(deliveries, &name).and_then(|delivery| recover_delivery(&delivery));
-        match recovered {
+        match recovery {
             Ok(None) => {}
             Ok(Some(note)) => {
                 notes.push(format!("the delivery of `{name}` was interrupted: {note}"));
@@ -44,12 +44,12 @@ fn is_unlocked(path: &AbsPath) -> bool {
 /// Completes or rolls back what `delivery` left open.
 pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>> {
     let Some(journal) = delivery.read_journal()? else {
-        // Not even its first line is complete.
+        // The journal does not exist, or not even its first line is complete.
         return clear::remove(&delivery.delivery_dir.journal()).map(|()| None);
     };
-    let (state, start) = (journal.state.clone(), journal.session_start);
+    let (progress, start) = (journal.progress.clone(), journal.session_start);
     let mut session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
-    match state {
+    match progress {
         DeliveryProgress::Closed => {
             session.clear_slot_dirs()?;
             Ok(None)
@@ -60,11 +60,11 @@ pub(super) fn recover_delivery(delivery: &OpenDelivery) -> Result<Option<String>
         }
         DeliveryProgress::Open {
             direction,
-            only,
+            selected_steps,
             is_rolling_back,
         } => {
             let journal_session = JournalSession { direction, start };
-            session.resume(journal_session, only.as_ref(), is_rolling_back)?;
+            session.resume(journal_session, selected_steps.as_ref(), is_rolling_back)?;
             let note = if is_rolling_back {
                 "it was rolled back"
             } else {

@@ -64,7 +64,9 @@ pub(super) struct DeliverySession {
     roots: Vec<JournalRoot>,
     /// All steps, by number.
     pub(super) steps: Vec<DeliveryStep>,
+    /// The tree of each root; `None` until it is opened.
     trees: Vec<Option<DeliveryTree>>,
+    /// The hidden directories for slots, each with the number of its root.
     slot_directories: Vec<(usize, String)>,
 }
 
@@ -150,14 +152,14 @@ impl DeliverySession {
     }
 
     /// Adds a step whose slot has been filled.
-    pub(super) fn add(&mut self, step: DeliveryStep) -> Result<()> {
+    pub(super) fn add_step(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         self.steps.push(step);
         Ok(())
     }
 
-    /// Replaces a step with a new version.
-    pub(super) fn amend(&mut self, step: DeliveryStep) -> Result<()> {
+    /// Replaces the step that has the same number.
+    pub(super) fn replace_step(&mut self, step: DeliveryStep) -> Result<()> {
         self.journal.add(&JournalRecord::Step(step.clone()))?;
         let number = usize::try_from(step.number).ok();
         if let Some(earlier_step) = number.and_then(|number| self.steps.get_mut(number)) {
@@ -166,50 +168,51 @@ impl DeliverySession {
         Ok(())
     }
 
-    /// Returns the tree with this number, with its slots.
+    /// Returns the tree of the root with this number, with its slots. Opens it if it is not open.
     pub(super) fn delivery_tree(&mut self, root: usize) -> Result<&mut DeliveryTree> {
-        let known = self
+        let journal_root = self
             .roots
             .get(root)
             .cloned()
             .ok_or_else(|| Error::bug(format!("a step names no root: {root}")))?;
         if self.trees.get(root).is_none_or(Option::is_none) {
-            let tree = open_root(&known.path)?;
-            let hidden = self
+            let tree = open_root(&journal_root.path)?;
+            let slot_directory = self
                 .slot_directories
                 .iter()
                 .rev()
-                .find(|(of, _)| *of == root);
-            let slots = match (known.slots, hidden) {
-                (SlotLocation::Root, Some((_, name))) => known.path.join(name),
+                .find(|(root_number, _)| *root_number == root);
+            let slots = match (journal_root.slots, slot_directory) {
+                (SlotLocation::Root, Some((_, name))) => journal_root.path.join(name),
                 (SlotLocation::Root | SlotLocation::Delivery, _) => self.delivery_dir.slots(),
             };
             let slots = open_root(&slots)?;
             if let Some(delivery_tree) = self.trees.get_mut(root) {
-                *delivery_tree = Some(DeliveryTree::new(known.path, tree, slots));
+                *delivery_tree = Some(DeliveryTree::new(journal_root.path, tree, slots));
             }
         }
         let delivery_tree = self.trees.get_mut(root).and_then(Option::as_mut);
         delivery_tree.ok_or_else(|| Error::bug(format!("a step names no root: {root}")))
     }
 
-    /// Applies the steps with these numbers in this direction, or none of them. Steps whose paths
-    /// hold someone else's changes are skipped and returned.
+    /// Applies the selected steps, or all if none are selected, in this direction. If one fails,
+    /// none is applied. Steps whose paths hold someone else's changes are skipped and returned.
     pub(super) fn run_session(
         &mut self,
         direction: StepDirection,
-        only: Option<Vec<u32>>,
+        selected_steps: Option<Vec<u32>>,
     ) -> Result<SkippedSteps> {
         self.sync_slots()?;
-        let step_numbers = self.selected_steps(only.as_ref());
+        let step_numbers = self.step_numbers(selected_steps.as_ref());
         self.journal.sync()?;
         let session = JournalSession {
             direction,
             start: self.journal.len(),
         };
-        let begin_result = self
-            .journal
-            .add(&JournalRecord::SessionBegun { direction, only });
+        let begin_result = self.journal.add(&JournalRecord::SessionBegun {
+            direction,
+            selected_steps,
+        });
         match begin_result.and_then(|()| self.journal.sync()) {
             Ok(()) => self.run_steps(session, &step_numbers),
             Err(error) => {
@@ -226,22 +229,23 @@ impl DeliverySession {
     pub(super) fn resume(
         &mut self,
         session: JournalSession,
-        only: Option<&Vec<u32>>,
+        selected_steps: Option<&Vec<u32>>,
         is_rolling_back: bool,
     ) -> Result<()> {
-        let step_numbers = self.selected_steps(only);
+        let step_numbers = self.step_numbers(selected_steps);
         if is_rolling_back {
             self.apply_steps(session.direction.reversed(), &step_numbers)?;
-            self.settle(&step_numbers)?;
-            self.end()?;
+            self.sync_trees(&step_numbers)?;
+            self.record_end()?;
             return self.clear_slot_dirs();
         }
         self.run_steps(session, &step_numbers).map(drop)
     }
 
-    fn selected_steps(&self, only: Option<&Vec<u32>>) -> BTreeSet<u32> {
-        match only {
-            Some(only) => only.iter().copied().collect(),
+    /// Returns the numbers of the steps of a session; all of them if none are selected.
+    fn step_numbers(&self, selected_steps: Option<&Vec<u32>>) -> BTreeSet<u32> {
+        match selected_steps {
+            Some(numbers) => numbers.iter().copied().collect(),
             None => self.steps.iter().map(|step| step.number).collect(),
         }
     }
@@ -253,14 +257,14 @@ impl DeliverySession {
         step_numbers: &BTreeSet<u32>,
     ) -> Result<SkippedSteps> {
         let journal_length = self.journal.len();
-        let applied = self
+        let apply_result = self
             .apply_steps(session.direction, step_numbers)
             .and_then(|skipped| {
-                self.settle(step_numbers)?;
-                self.end()?;
+                self.sync_trees(step_numbers)?;
+                self.record_end()?;
                 Ok(skipped)
             });
-        let result = match &applied {
+        let result = match &apply_result {
             Ok(_) => RollbackResult::Done,
             // The session is open again, even if a part of its end was written.
             Err(_) => match self.journal.truncate(journal_length) {
@@ -272,7 +276,7 @@ impl DeliverySession {
             // The next start removes what cannot be removed now.
             drop(self.clear_slot_dirs());
         }
-        applied.map_err(|error| rollback_error(&error, result))
+        apply_result.map_err(|error| rollback_error(&error, result))
     }
 
     /// Rolls back the steps of a session. If the journal cannot be written, as on a full disk, it
@@ -282,15 +286,18 @@ impl DeliverySession {
         session: JournalSession,
         step_numbers: &BTreeSet<u32>,
     ) -> RollbackResult {
-        let noted = self
+        let record_result = self
             .journal
             .add(&JournalRecord::RollbackBegun)
             .and_then(|()| self.journal.sync());
-        let rolled_back = self
+        let rollback_result = self
             .apply_steps(session.direction.reversed(), step_numbers)
-            .and_then(|_| self.settle(step_numbers))
-            .and_then(|()| self.end().or_else(|_| self.journal.truncate(session.start)));
-        match (rolled_back, noted) {
+            .and_then(|_| self.sync_trees(step_numbers))
+            .and_then(|()| {
+                self.record_end()
+                    .or_else(|_| self.journal.truncate(session.start))
+            });
+        match (rollback_result, record_result) {
             (Ok(()), _) => RollbackResult::Done,
             (Err(_), Ok(())) => RollbackResult::NextStartRollsBack,
             (Err(_), Err(_)) => RollbackResult::NextStartCompletes,
@@ -316,12 +323,12 @@ impl DeliverySession {
                 continue;
             }
             let delivery_tree = self.delivery_tree(step.root)?;
-            let swapped = delivery_tree.swap(&step, direction);
+            let swap_result = delivery_tree.swap(&step, direction);
             let path = delivery_tree.path.join(step.rel.as_path());
-            match swapped.map_err(|fault| delivery_error("deliver", &path, fault))? {
+            match swap_result.map_err(|fault| delivery_error("deliver", &path, fault))? {
                 SwapOutcome::Done => {}
-                other @ (SwapOutcome::Foreign | SwapOutcome::NotEmpty) => {
-                    skipped.insert(step.number, other);
+                outcome @ (SwapOutcome::Changed | SwapOutcome::NotEmpty) => {
+                    skipped.insert(step.number, outcome);
                 }
             }
         }
@@ -329,13 +336,13 @@ impl DeliverySession {
     }
 
     /// Syncs everything to disk, including the slots of roots on other file systems.
-    fn settle(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
-        self.close_slot_dirs(step_numbers)?;
+    fn sync_trees(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
+        self.copy_back_slots(step_numbers)?;
         for root in 0..self.roots.len() {
             if self.steps.iter().any(|step| step.root == root) {
                 let delivery_tree = self.delivery_tree(root)?;
-                let synced = delivery_tree.root.sync_file_system();
-                synced
+                let sync_result = delivery_tree.root.sync_file_system();
+                sync_result
                     .map_err(|fault| delivery_error("write", &delivery_tree.path.clone(), fault))?;
             }
         }
@@ -343,7 +350,7 @@ impl DeliverySession {
     }
 
     /// Records the end of a session whose files are on disk.
-    fn end(&mut self) -> Result<()> {
+    fn record_end(&mut self) -> Result<()> {
         self.journal.add(&JournalRecord::SessionEnded)?;
         if self.slot_directories.is_empty() {
             self.journal.add(&JournalRecord::SlotDirectoriesRemoved)?;
@@ -385,15 +392,19 @@ impl DeliverySession {
                 .roots
                 .get(root)
                 .map(|root| root.path.join(&name))
-                .ok_or_else(|| Error::bug("a root has no place"))?;
+                .ok_or_else(|| Error::bug("a slot directory has no root"))?;
             dir::create(&path)?;
             self.slot_directories.push((root, name));
         }
-        // The slots have moved.
+        self.close_trees();
+        Ok(())
+    }
+
+    /// Closes the trees, because the directories of their slots have changed.
+    fn close_trees(&mut self) {
         self.trees
             .iter_mut()
             .for_each(|delivery_tree| *delivery_tree = None);
-        Ok(())
     }
 
     /// Copies the slots of these steps to the file system where they can be swapped.
@@ -413,7 +424,7 @@ impl DeliverySession {
     }
 
     /// Copies slots on other file systems back to the delivery's directory, where they are kept.
-    fn close_slot_dirs(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
+    fn copy_back_slots(&mut self, step_numbers: &BTreeSet<u32>) -> Result<()> {
         let steps = self.separate_steps(step_numbers);
         if steps.is_empty() {
             return Ok(());
@@ -429,18 +440,23 @@ impl DeliverySession {
                 Err(fault) => return Err(delivery_error("write", &path, fault)),
             }
         }
-        let synced = kept_slots.sync_file_system();
-        synced.map_err(|fault| delivery_error("write", &path, fault))
+        let sync_result = kept_slots.sync_file_system();
+        sync_result.map_err(|fault| delivery_error("write", &path, fault))
     }
 
+    /// Returns those of the steps whose slots are on another file system than the delivery.
     fn separate_steps(&self, step_numbers: &BTreeSet<u32>) -> Vec<DeliveryStep> {
-        let is_meant = |step: &&DeliveryStep| {
+        let has_separate_slot = |step: &&DeliveryStep| {
             let are_directories = step.theirs.is_directory() && step.ours.is_directory();
             step_numbers.contains(&step.number)
                 && self.has_separate_slots(step.root)
                 && !are_directories
         };
-        self.steps.iter().filter(is_meant).cloned().collect()
+        self.steps
+            .iter()
+            .filter(has_separate_slot)
+            .cloned()
+            .collect()
     }
 
     /// Removes the hidden directories of a session that has ended.
@@ -459,9 +475,7 @@ impl DeliverySession {
                 clear::remove(&root.path.join(name))?;
             }
         }
-        self.trees
-            .iter_mut()
-            .for_each(|delivery_tree| *delivery_tree = None);
+        self.close_trees();
         Ok(())
     }
 

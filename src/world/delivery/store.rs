@@ -1,7 +1,6 @@
 //! The deliveries of a project: lists and looks them up, and opens the directory of one, which is
 //! locked while it is open.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -31,15 +30,15 @@ pub const BASES: &str = "bases";
 /// The longest commit name that is read, in bytes.
 const COMMIT_BYTES_MAX: u64 = 100;
 /// The largest `delivery.json` that is read, in bytes.
-const OFFER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const SOURCE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The hint of an error about a run that has no delivery.
 pub const NO_DELIVERY_HINT: &str = "only runs that change files in a write path have deliveries";
 
-/// How often locking a directory is retried, and the wait between tries: a command that only shows
-/// a delivery locks it too, for a moment.
-const HOLD_TRIES_MAX: u32 = 250;
-const HOLD_WAIT: Duration = Duration::from_millis(20);
+/// How often locking a directory is tried, and the delay between tries: a command that only shows a
+/// delivery locks it too, for a moment.
+const LOCK_TRIES_MAX: u32 = 250;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// A delivery that this process has locked.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ pub struct OpenDelivery {
     pub(super) delivery_dir: DeliveryDir,
     name: String,
     /// The lock, if the file system supports locks.
-    #[expect(dead_code, reason = "it holds the directory as long as it lives")]
+    #[expect(dead_code, reason = "the directory is locked as long as it lives")]
     lock: Option<DirLock>,
 }
 
@@ -131,7 +130,7 @@ struct WritePathRecord {
 struct DeliveryFile {
     seal: DirectorySeal,
     began_ns: i64,
-    #[serde(default = "first")]
+    #[serde(default = "first_attempt")]
     attempt: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out_of_answers: Vec<RelPath>,
@@ -139,7 +138,7 @@ struct DeliveryFile {
 }
 
 /// The attempt of a run that does not restart.
-fn first() -> u32 {
+fn first_attempt() -> u32 {
     1
 }
 
@@ -152,23 +151,21 @@ pub enum DeliveryUse {
     Revert,
 }
 
-/// Returns the delivery that `wanted` names: a run's name, a prefix of it, or `last`, the newest
-/// one created here that can be used for this purpose. If none was created here, `last` is the
+/// Returns the name of the delivery that `given_name` selects: a run's name, a prefix of it, or
+/// `last`, the newest one created here that can be used for this purpose. If none was created here, `last` is the
 /// newest of all, so that an error can report why it is not trusted.
-pub fn find(given_name: &str, deliveries: &AbsPath, usage: DeliveryUse) -> Result<String> {
+pub fn find(given_name: &str, deliveries: &AbsPath, purpose: DeliveryUse) -> Result<String> {
     let names = names(deliveries)?;
     let name = if given_name == LAST {
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
             let delivery_dir = DeliveryDir(deliveries.join(name));
             is_there(delivery_dir.journal())
-                || (usage == DeliveryUse::Apply && is_there(delivery_dir.source_file()))
+                || (purpose == DeliveryUse::Apply && is_there(delivery_dir.source_file()))
         };
         let is_own = |name: &&String| can_be_used(name) && !is_foreign(&deliveries.join(name));
-        let mut all_names = names.iter();
-        all_names
-            .find(is_own)
-            .or_else(|| names.iter().find(can_be_used))
+        let newest_own = names.iter().find(is_own);
+        newest_own.or_else(|| names.iter().find(can_be_used))
     } else {
         DELIVERY_NAME_SCHEME.resolve(given_name, &names, String::clone)?
     };
@@ -198,7 +195,7 @@ impl OpenDelivery {
         loop {
             let name = match number {
                 1 => run.to_owned(),
-                further => format!("{run}{FURTHER}{further}"),
+                number => format!("{run}{FURTHER}{number}"),
             };
             let delivery_dir = DeliveryDir(deliveries.join(&name));
             let is_new = dir::create(&delivery_dir.0)? == DirectoryCreation::Created;
@@ -264,14 +261,14 @@ impl OpenDelivery {
         Some(self.source_location(source, number)).filter(is_there)
     }
 
-    /// Returns the same whether it exists or not.
+    /// Like [`Self::source_dir`], whether the directory exists or not.
     pub(super) fn source_location(
         &self,
         source: &DeliverySource,
         number: usize,
     ) -> SourceDirectory {
-        let other = source.origins.get(number).cloned().flatten();
-        other.unwrap_or_else(|| SourceDirectory {
+        let origin = source.origins.get(number).cloned().flatten();
+        origin.unwrap_or_else(|| SourceDirectory {
             path: self.layer(number).join("upper"),
             layout: SourceLayout::OverlayLayer,
             left_out: Vec::new(),
@@ -294,9 +291,9 @@ impl OpenDelivery {
 
     /// Returns the commit that was made from it, if there is one.
     pub fn commit(&self) -> Result<Option<String>> {
-        let noted = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?
+        let commit = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?
             .and_then(|bytes| String::from_utf8(bytes).ok());
-        Ok(noted.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
+        Ok(commit.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }
 
     /// Writes what can be delivered, so that it can also be applied later.
@@ -335,7 +332,7 @@ impl OpenDelivery {
             return Err(Error::new(ErrorKind::Usage, message).with_hint(NO_DELIVERY_HINT));
         }
         let path = self.delivery_dir.source_file();
-        let bytes = file::read_regular_capped(&path, OFFER_BYTES_MAX)
+        let bytes = file::read_regular_capped(&path, SOURCE_BYTES_MAX)
             .map_err(|error| state_files::file_error("read", path.as_path(), error))?;
         let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
         let bytes = bytes.ok_or_else(damaged)?;
@@ -389,7 +386,7 @@ impl DeliverySource {
     }
 
     /// Returns the number of the first write path that is a directory.
-    pub fn tree(&self) -> Option<usize> {
+    pub fn first_tree(&self) -> Option<usize> {
         self.grants
             .iter()
             .position(|grant| grant.scope == GrantScope::Tree)
@@ -404,12 +401,6 @@ impl DeliverySource {
         };
         self.grants.iter().map(root).collect()
     }
-
-    /// Returns those of the directories that are not inside `cwd`.
-    pub fn outside(&self, cwd: &AbsPath) -> BTreeSet<AbsPath> {
-        let roots = self.roots().into_iter();
-        roots.filter(|root| !root.is_within(cwd)).collect()
-    }
 }
 
 /// Returns whether a delivery's directory contains files that were written for another directory.
@@ -417,7 +408,7 @@ fn is_foreign(dir: &AbsPath) -> bool {
     let delivery_dir = DeliveryDir(dir.clone());
     let delivery_file = || {
         let bytes =
-            file::read_regular_capped(&delivery_dir.source_file(), OFFER_BYTES_MAX).ok()??;
+            file::read_regular_capped(&delivery_dir.source_file(), SOURCE_BYTES_MAX).ok()??;
         serde_json::from_slice::<DeliveryFile>(&bytes).ok()
     };
     let state = journal::read(&delivery_dir.journal()).ok().flatten();
@@ -433,11 +424,11 @@ fn is_foreign(dir: &AbsPath) -> bool {
 /// Locks the directory of a delivery, retrying for a while; `None` if the file system does not
 /// support locks.
 fn lock_delivery(path: &AbsPath, name: &str) -> Result<Option<DirLock>> {
-    for _ in 0..HOLD_TRIES_MAX {
+    for _ in 0..LOCK_TRIES_MAX {
         match dir::try_lock(path)? {
             DirLockAttempt::Acquired(lock) => return Ok(Some(lock)),
             DirLockAttempt::Unsupported => return Ok(None),
-            DirLockAttempt::Taken => std::thread::sleep(HOLD_WAIT),
+            DirLockAttempt::Taken => std::thread::sleep(LOCK_RETRY_DELAY),
         }
     }
     Err(Error::new(

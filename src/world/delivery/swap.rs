@@ -17,7 +17,7 @@ use crate::world::sys::slot;
 
 /// The suffix of the slot that temporarily holds a file which has been moved away before its
 /// replacement is in place; only used if the file system cannot exchange two names atomically.
-const LEAVING: &str = ".leaving";
+const DISPLACED_SUFFIX: &str = ".leaving";
 
 /// One of the user's trees, with the slots of its steps.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) enum SwapOutcome {
     /// It was applied.
     Done,
     /// It was not applied, because the existing file is not the one that was inspected.
-    Foreign,
+    Changed,
     /// It was not applied, because the directory contains names that are not part of the delivery.
     NotEmpty,
 }
@@ -107,7 +107,7 @@ impl DeliveryTree {
                 | FileSystemError::NotDirectory
                 | FileSystemError::Replaced,
             ) => {
-                return Ok(SwapOutcome::Foreign);
+                return Ok(SwapOutcome::Changed);
             }
             Err(fault) => return Err(fault),
         };
@@ -138,7 +138,7 @@ impl DeliveryTree {
             (Some(parent_rel), Some(name)) => (parent_rel, name.to_owned()),
             _ => return Err(FileSystemError::IsDirectory),
         };
-        let is_open = matches!(&self.parent, Some((open, _)) if *open == parent_rel);
+        let is_open = matches!(&self.parent, Some((open_rel, _)) if *open_rel == parent_rel);
         if !is_open {
             let dir = self.root.dir(&parent_rel)?;
             self.parent = Some((parent_rel, dir));
@@ -153,7 +153,7 @@ impl DeliveryTree {
 fn state_at(dir: &DirectoryHandle, name: &OsStr) -> Result<PathState, FileSystemError> {
     match read_state(dir, name) {
         Ok((state, _)) => Ok(state),
-        // Whatever it is, it is not what was inspected.
+        // A pipe, a socket or a device is never what was inspected.
         Err(FileSystemError::NotRegular(_)) => Ok(PathState::Link { target: "/".into() }),
         Err(fault) => Err(fault),
     }
@@ -171,19 +171,20 @@ fn change_mode(
         return Ok(SwapOutcome::Done);
     }
     if !from.is_unchanged(&current_state) {
-        return Ok(SwapOutcome::Foreign);
+        return Ok(SwapOutcome::Changed);
     }
     slot::set_dir_mode(parent, name, Mode::from_raw_mode(mode))?;
     Ok(SwapOutcome::Done)
 }
 
-/// Returns whether removing it loses nothing that is not part of the delivery.
+/// Returns whether removing `name`, which is in this state, loses nothing that is not part of the
+/// delivery.
 fn may_remove(
     dir: &DirectoryHandle,
     name: &OsStr,
-    what: &PathState,
+    state: &PathState,
 ) -> Result<bool, FileSystemError> {
-    if !what.is_directory() {
+    if !state.is_directory() {
         return Ok(true);
     }
     let rel = RelPath::default()
@@ -201,8 +202,10 @@ struct SlotExchange<'a> {
 }
 
 impl SlotExchange<'_> {
+    /// Exchanges the path, which is expected to be in the state `from`, with its slot, which is
+    /// expected to be in the state `to`.
     fn carry_out(&self, from: &PathState, to: &PathState) -> Result<SwapOutcome, FileSystemError> {
-        self.finish_leaving()?;
+        self.finish_exchange()?;
         let (current_state, slot_state) = (
             state_at(self.parent, self.name)?,
             state_at(self.slots, self.slot)?,
@@ -211,13 +214,13 @@ impl SlotExchange<'_> {
             return Ok(SwapOutcome::Done);
         }
         if !from.is_unchanged(&current_state) || !to.is_unchanged(&slot_state) {
-            return Ok(SwapOutcome::Foreign);
+            return Ok(SwapOutcome::Changed);
         }
         match (from.is_absent(), to.is_absent()) {
             (true, true) => Ok(SwapOutcome::Done),
             (true, false) => match self.slots.rename_new(self.slot, self.parent, self.name) {
                 Ok(()) => Ok(SwapOutcome::Done),
-                Err(FileSystemError::Exists) => Ok(SwapOutcome::Foreign),
+                Err(FileSystemError::Exists) => Ok(SwapOutcome::Changed),
                 Err(fault) => Err(fault),
             },
             (false, true) => {
@@ -226,7 +229,7 @@ impl SlotExchange<'_> {
                 }
                 match self.parent.rename_new(self.name, self.slots, self.slot) {
                     Ok(()) => {}
-                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Foreign),
+                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
                     Err(fault) => return Err(fault),
                 }
                 self.verify_slot(from, |this| {
@@ -239,13 +242,13 @@ impl SlotExchange<'_> {
                 }
                 match self.slots.exchange_names(self.slot, self.parent, self.name) {
                     Ok(()) => {}
-                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Foreign),
+                    Err(FileSystemError::Missing) => return Ok(SwapOutcome::Changed),
                     Err(FileSystemError::System(
                         Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP,
                     )) => {
-                        let leaving = self.leaving_name();
-                        self.parent.rename_new(self.name, self.slots, &leaving)?;
-                        self.finish_leaving()?;
+                        let displaced = self.displaced_name();
+                        self.parent.rename_new(self.name, self.slots, &displaced)?;
+                        self.finish_exchange()?;
                     }
                     Err(fault) => return Err(fault),
                 }
@@ -256,7 +259,8 @@ impl SlotExchange<'_> {
         }
     }
 
-    /// Checks that what was moved to the slot is what was inspected; otherwise puts it back.
+    /// Checks that what was moved to the slot is what was inspected; otherwise `put_back` moves it
+    /// back.
     fn verify_slot(
         &self,
         expected: &PathState,
@@ -264,7 +268,7 @@ impl SlotExchange<'_> {
     ) -> Result<SwapOutcome, FileSystemError> {
         if !expected.is_unchanged(&state_at(self.slots, self.slot)?) {
             put_back(self)?;
-            return Ok(SwapOutcome::Foreign);
+            return Ok(SwapOutcome::Changed);
         }
         if !may_remove(self.slots, self.slot, expected)? {
             put_back(self)?;
@@ -274,20 +278,20 @@ impl SlotExchange<'_> {
     }
 
     /// Completes an exchange that was interrupted on a file system without atomic exchange.
-    fn finish_leaving(&self) -> Result<(), FileSystemError> {
-        let leaving = self.leaving_name();
-        if state_at(self.slots, &leaving)?.is_absent() {
+    fn finish_exchange(&self) -> Result<(), FileSystemError> {
+        let displaced = self.displaced_name();
+        if state_at(self.slots, &displaced)?.is_absent() {
             return Ok(());
         }
         if state_at(self.parent, self.name)?.is_absent() {
             self.slots.rename_new(self.slot, self.parent, self.name)?;
         }
-        self.slots.rename_new(&leaving, self.slots, self.slot)
+        self.slots.rename_new(&displaced, self.slots, self.slot)
     }
 
-    fn leaving_name(&self) -> OsString {
+    fn displaced_name(&self) -> OsString {
         let mut name = self.slot.to_owned();
-        name.push(LEAVING);
+        name.push(DISPLACED_SUFFIX);
         name
     }
 }

@@ -33,10 +33,10 @@ use crate::world::sys::file_system_error::FileSystemError;
 use crate::world::sys::meta::FileMetadata;
 use crate::world::sys::slot::{self, FileAttributes};
 use crate::world::sys::state_files::clear;
-use crate::world::sys::state_files::dir as own_dir;
+use crate::world::sys::state_files::dir as state_dir;
 
 /// The reason for a change that was not applied because the user did not accept it.
-const NOT_TAKEN: &str = "you did not take it";
+const DECLINED_REASON: &str = "you did not take it";
 
 /// Applies the accepted changes of `plan`. The agent's versions of files that the user has changed
 /// in the meantime are written to `conflicts_dir`. Returns what happened to every path.
@@ -52,22 +52,22 @@ pub fn apply(
     let choices = resolve_choices(plan, choices);
     let mut outcomes: Vec<Option<SwapOutcome>> = vec![None; plan.entries.len()];
     if choices.contains(&DeliveryChoice::Apply) {
-        let mut applying = ApplyTransaction {
+        let mut transaction = ApplyTransaction {
             delivery,
             plan,
             session: open_session(delivery, plan)?,
         };
-        let first_number = applying.session.steps.len();
-        let preparation = applying.prepare(&choices);
+        let first_number = transaction.session.steps.len();
+        let preparation = transaction.prepare(&choices);
         let indices = match preparation {
             Ok(indices) => indices,
             Err(error) => {
-                applying.session.discard_from(first_number)?;
+                transaction.session.discard_from(first_number)?;
                 return Err(error);
             }
         };
-        let numbers = numbers(first_number, indices.len());
-        let skipped = applying
+        let numbers = step_numbers(first_number, indices.len());
+        let skipped = transaction
             .session
             .run_session(StepDirection::Forward, Some(numbers.clone()))?;
         for (index, number) in indices.into_iter().zip(numbers) {
@@ -79,7 +79,8 @@ pub fn apply(
     report_changes(plan, &outcomes, conflicts_dir)
 }
 
-fn numbers(first_number: usize, count: usize) -> Vec<u32> {
+/// Returns the numbers of `count` steps from `first_number` on.
+fn step_numbers(first_number: usize, count: usize) -> Vec<u32> {
     let range = first_number..first_number.saturating_add(count);
     range
         .filter_map(|number| u32::try_from(number).ok())
@@ -100,6 +101,7 @@ fn open_session(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Delivery
     }
 }
 
+/// The accepted changes of a plan, while they are prepared and applied.
 struct ApplyTransaction<'a> {
     delivery: &'a OpenDelivery,
     plan: &'a DeliveryPlan,
@@ -109,11 +111,11 @@ struct ApplyTransaction<'a> {
 impl ApplyTransaction<'_> {
     /// Fills the slots of the accepted changes. Returns the index of the entry for each step.
     fn prepare(&mut self, choices: &[DeliveryChoice]) -> Result<Vec<usize>> {
-        let mut uppers: Vec<Option<DirectoryHandle>> = Vec::new();
+        let mut layers: Vec<Option<DirectoryHandle>> = Vec::new();
         for number in 0..self.plan.roots.len() {
             let origin = self.plan.origins.get(number).cloned().flatten();
-            let upper = origin.map(|path| open_root(&path));
-            uppers.push(upper.transpose()?);
+            let layer = origin.map(|path| open_root(&path));
+            layers.push(layer.transpose()?);
         }
         let mut indices = Vec::new();
         for index in self.plan.order() {
@@ -123,18 +125,19 @@ impl ApplyTransaction<'_> {
             if choices.get(index) != Some(&DeliveryChoice::Apply) {
                 continue;
             }
-            let upper = uppers.get(entry.root).and_then(Option::as_ref);
-            self.add(entry, upper)
+            let layer = layers.get(entry.root).and_then(Option::as_ref);
+            self.add_step(entry, layer)
                 .map_err(|fault| delivery_error("prepare", &self.plan.path(entry), fault))??;
             indices.push(index);
         }
         Ok(indices)
     }
 
-    fn add(
+    /// Fills the slot of the step for `entry`, and adds the step to the session.
+    fn add_step(
         &mut self,
         entry: &DeliveryEntry,
-        upper: Option<&DirectoryHandle>,
+        layer: Option<&DirectoryHandle>,
     ) -> std::result::Result<Result<()>, FileSystemError> {
         let Ok(number) = u32::try_from(self.session.steps.len()) else {
             return Err(FileSystemError::Limit("it has too many steps"));
@@ -152,22 +155,22 @@ impl ApplyTransaction<'_> {
             Err(error) => return Ok(Err(error)),
         };
         if !(entry.theirs.is_directory() && entry.ours.is_directory()) {
-            step.ours = self.fill(&slots, &step, entry, upper)?;
+            step.ours = self.fill_slot(&slots, &step, entry, layer)?;
         }
         if self.session.has_separate_slots(entry.root) {
             step.theirs = step.theirs.without_inode();
             step.ours = step.ours.without_inode();
         }
-        Ok(self.session.add(step))
+        Ok(self.session.add_step(step))
     }
 
-    /// Fills the slot with the new content of the path.
-    fn fill(
+    /// Fills the slot with the new content of the path. Returns the state of the slot.
+    fn fill_slot(
         &self,
         slots: &DirectoryHandle,
         step: &DeliveryStep,
         entry: &DeliveryEntry,
-        upper: Option<&DirectoryHandle>,
+        layer: Option<&DirectoryHandle>,
     ) -> std::result::Result<PathState, FileSystemError> {
         let name = OsString::from(step.slot());
         match &entry.ours {
@@ -181,7 +184,7 @@ impl ApplyTransaction<'_> {
                 Ok(entry.ours.clone())
             }
             PathState::File(file) => {
-                let (content, meta) = self.content(entry, upper)?;
+                let (content, meta) = self.open_content(entry, layer)?;
                 let attributes = FileAttributes {
                     mode: Mode::from_raw_mode(file.mode),
                     modified_ns: match entry.source {
@@ -192,18 +195,19 @@ impl ApplyTransaction<'_> {
                 };
                 let size_bytes = meta.version.size_bytes;
                 slot::create_from_content(slots, &name, &content, size_bytes, &attributes)
-                    .map(|filled| file_state(&filled))
+                    .map(|meta| file_state(&meta))
             }
         }
     }
 
-    fn content(
+    /// Opens the new content of the path.
+    fn open_content(
         &self,
         entry: &DeliveryEntry,
-        upper: Option<&DirectoryHandle>,
+        layer: Option<&DirectoryHandle>,
     ) -> std::result::Result<(FileContent, FileMetadata), FileSystemError> {
         match entry.source {
-            ContentSource::Layer => upper.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
+            ContentSource::Layer => layer.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
             ContentSource::Made { number, .. } => {
                 let contents =
                     DirectoryHandle::open_own(&self.delivery.delivery_dir.made_contents())?;
@@ -244,8 +248,7 @@ fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
     }
 }
 
-/// Returns what happened to every path; the agent's versions of files that the user changed are
-/// kept.
+/// Returns what happened to every path. Keeps the agent's versions of files that the user changed.
 fn report_changes(
     plan: &DeliveryPlan,
     outcomes: &[Option<SwapOutcome>],
@@ -269,35 +272,37 @@ fn report_changes(
     }
     for (entry, outcome) in plan.entries.iter().zip(outcomes) {
         let path = plan.path(entry);
-        let because = match (outcome, entry.conflict) {
+        let reason = match (outcome, entry.conflict) {
             (Some(SwapOutcome::Done), _) => None,
-            (Some(SwapOutcome::Foreign), _) => Some(DeliveryConflict::Changed.reason()),
+            (Some(SwapOutcome::Changed), _) => Some(DeliveryConflict::Changed.reason()),
             (Some(SwapOutcome::NotEmpty), _) => {
                 Some("it holds files that you made since the run began")
             }
             (None, Some(conflict)) => Some(conflict.reason()),
-            (None, None) => Some(NOT_TAKEN),
+            (None, None) => Some(DECLINED_REASON),
         };
-        let mode = mode_change(entry);
-        if !entry.is_file() && mode.is_none() {
+        let mode_change = mode_change(entry);
+        if !entry.is_file() && mode_change.is_none() {
             continue;
         }
-        let is_clash = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Foreign));
+        let is_conflict = entry.conflict.is_some() || matches!(outcome, Some(SwapOutcome::Changed));
         let kept_file = match conflicts_dir {
-            Some(conflicts_dir) if is_clash => keep_ours(plan, entry, &path, conflicts_dir)?,
+            Some(conflicts_dir) if is_conflict => {
+                keep_agents_version(plan, entry, &path, conflicts_dir)?
+            }
             _ => None,
         };
-        let kind = match (because, kept_file) {
-            (None, _) => mode.unwrap_or_else(|| match (entry.action(), entry.hunks()) {
+        let kind = match (reason, kept_file) {
+            (None, _) => mode_change.unwrap_or_else(|| match (entry.action(), entry.hunks()) {
                 (EntryAction::Create, _) => ChangeKind::Created,
                 (EntryAction::Change, None) => ChangeKind::Changed,
                 (EntryAction::Change, Some(hunks)) => ChangeKind::PartlyChanged { hunks },
                 (EntryAction::Delete, _) => ChangeKind::Deleted,
             }),
             (Some(_), Some(kept_file)) => ChangeKind::Conflict { kept: kept_file },
-            (Some(NOT_TAKEN), None) => ChangeKind::Declined,
-            (Some(because), None) => ChangeKind::Denied {
-                reason: because.to_owned(),
+            (Some(DECLINED_REASON), None) => ChangeKind::Declined,
+            (Some(reason), None) => ChangeKind::Denied {
+                reason: reason.to_owned(),
             },
         };
         if let Some(root) = roots.get(entry.root) {
@@ -330,7 +335,7 @@ fn mode_change(entry: &DeliveryEntry) -> Option<ChangeKind> {
 }
 
 /// Keeps the agent's version of a file under its full path below `conflicts_dir`.
-fn keep_ours(
+fn keep_agents_version(
     plan: &DeliveryPlan,
     entry: &DeliveryEntry,
     path: &AbsPath,
@@ -339,14 +344,14 @@ fn keep_ours(
     let PathState::File(file) = &entry.ours else {
         return Ok(None);
     };
-    let Some(upper) = plan.origins.get(entry.root).cloned().flatten() else {
+    let Some(layer) = plan.origins.get(entry.root).cloned().flatten() else {
         return Ok(None);
     };
     let parsed_rel = RelPath::new(path.as_path().strip_prefix("/").unwrap_or(path.as_path()));
     let rel = parsed_rel.ok_or_else(|| Error::bug(format!("`{path}` is not a path")))?;
     let kept_file = conflicts_dir.join(&rel);
     let copy_file = || {
-        let (content, meta) = DirectoryHandle::open_own(&upper)?.open_file(&entry.rel)?;
+        let (content, meta) = DirectoryHandle::open_own(&layer)?.open_file(&entry.rel)?;
         let (dir, name): (DirectoryHandle, &OsStr) =
             DirectoryHandle::open(conflicts_dir)?.make_parent_of(&rel)?;
         let attributes = FileAttributes {
@@ -368,20 +373,20 @@ fn keep_ours(
     Ok(Some(kept_file))
 }
 
-/// Replaces some files of `plan` by versions with only the chosen hunks, and accepts these. A file
-/// with no chosen hunk is not accepted.
+/// Replaces the files of `plan` with these indices by versions with only the chosen hunks, and
+/// accepts these. A file with no chosen hunk is not accepted. Returns the choices about all files.
 pub fn select_hunks(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
     mut choices: Vec<DeliveryChoice>,
-    parts: &BTreeMap<usize, Vec<HunkChoice>>,
+    hunk_choices: &BTreeMap<usize, Vec<HunkChoice>>,
 ) -> Result<Vec<DeliveryChoice>> {
-    for (index, hunk_choices) in parts {
+    for (index, file_choices) in hunk_choices {
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let decisions: Vec<bool> = hunk_choices.iter().map(|hunk| hunk.is_taken).collect();
-        let Some(hunks) = HunkCount::of(&decisions) else {
+        let taken_flags: Vec<bool> = file_choices.iter().map(|hunk| hunk.is_taken).collect();
+        let Some(hunks) = HunkCount::of(&taken_flags) else {
             if let Some(choice) = choices.get_mut(*index) {
                 *choice = DeliveryChoice::Apply;
             }
@@ -392,15 +397,15 @@ pub fn select_hunks(
                 before: DiffSide::Text(old),
                 after: DiffSide::Text(new),
                 ..
-            } if decisions.contains(&true) => {
+            } if taken_flags.contains(&true) => {
                 // A file that the user has changed since stays: applying it finds that out.
-                Some(apply_hunks(&old, &new, hunk_choices).unwrap_or(old))
+                Some(apply_hunks(&old, &new, file_choices).unwrap_or(old))
             }
             _ => None,
         };
         if let Some(text) = &text {
             let number = u32::try_from(*index).unwrap_or(u32::MAX);
-            write_made(delivery, number, text.as_bytes())?;
+            write_made_content(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
                 let origin = match entry.source {
                     ContentSource::Layer => ContentOrigin::Chosen(hunks),
@@ -421,9 +426,9 @@ pub fn select_hunks(
 }
 
 /// Writes content that was made from the user's and the agent's versions, for an entry of a plan.
-pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
+pub(super) fn write_made_content(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> Result<()> {
     let contents = delivery.delivery_dir.made_contents();
-    own_dir::create_all(&contents, own_dir::DirectoryAudience::User)?;
+    state_dir::create_all(&contents, state_dir::DirectoryAudience::User)?;
     let name = number.to_string();
     clear::remove(&contents.join(&name))?;
     let attributes = FileAttributes {
@@ -431,13 +436,13 @@ pub(super) fn write_made(delivery: &OpenDelivery, number: u32, bytes: &[u8]) -> 
         modified_ns: None,
         owner: None,
     };
-    let filled = slot::create_from_bytes(
+    let write_result = slot::create_from_bytes(
         &open_root(&contents)?,
         OsStr::new(&name),
         bytes,
         &attributes,
     );
-    filled
+    write_result
         .map(drop)
         .map_err(|fault| delivery_error("write", &contents.join(&name), fault))
 }

@@ -92,7 +92,7 @@ pub struct RevertedChange {
     last_step: usize,
 }
 
-/// What of a reverted file is applied again.
+/// Which part of a reverted file is applied again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReappliedPart {
     /// What was applied of it before.
@@ -120,7 +120,7 @@ pub struct AppliedDelivery {
     /// The state of each step's path.
     states: Vec<DeliveredState>,
     /// Whether each step is currently applied.
-    applied: Vec<bool>,
+    applied_flags: Vec<bool>,
 }
 
 impl AppliedDelivery {
@@ -133,14 +133,14 @@ impl AppliedDelivery {
             return Ok(None);
         };
         let session = DeliverySession::from_journal(delivery.delivery_dir.clone(), journal)?;
-        let mut delivery_view = Self {
+        let mut applied_delivery = Self {
             delivery,
             session,
             states: Vec::new(),
-            applied: Vec::new(),
+            applied_flags: Vec::new(),
         };
-        delivery_view.inspect()?;
-        Ok(Some(delivery_view))
+        applied_delivery.inspect()?;
+        Ok(Some(applied_delivery))
     }
 
     /// Returns the name of the delivery.
@@ -155,10 +155,10 @@ impl AppliedDelivery {
 
     /// Returns every file, symlink and directory with a changed mode, with what was done there and
     /// its current state.
-    pub fn names(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
+    pub fn listed_paths(&self) -> impl Iterator<Item = (AbsPath, EntryAction, DeliveredState)> {
         let pairs = self.session.steps.iter().zip(&self.states);
         pairs.filter_map(|(step, state)| {
-            let entry = entry(step, StepDirection::Forward);
+            let entry = plan_entry(step, StepDirection::Forward);
             let path = self.session.path(step);
             entry.is_listed().then(|| (path, entry.action(), *state))
         })
@@ -168,7 +168,7 @@ impl AppliedDelivery {
     pub fn reverted_changes(&self) -> Vec<RevertedChange> {
         let mut reverted: BTreeMap<AbsPath, RevertedChange> = BTreeMap::new();
         for (index, (step, state)) in self.session.steps.iter().zip(&self.states).enumerate() {
-            let entry = entry(step, StepDirection::Forward);
+            let entry = plan_entry(step, StepDirection::Forward);
             if *state != DeliveredState::Reverted || !entry.is_listed() {
                 continue;
             }
@@ -178,8 +178,8 @@ impl AppliedDelivery {
                 action: entry.action(),
                 last_step: index,
             };
-            let entry = reverted.entry(path);
-            entry
+            reverted
+                .entry(path)
                 .and_modify(|known| known.last_step = index)
                 .or_insert(change);
         }
@@ -204,7 +204,7 @@ impl AppliedDelivery {
         step.ok_or_else(|| Error::bug("a change that was reverted has no step"))
     }
 
-    /// Returns both sides of what can be applied of the file of `last`, which was reverted.
+    /// Returns both sides of what can be applied of the file of `last_step`, which was reverted.
     fn offered_sides(&mut self, last_step: &DeliveryStep) -> Result<DeliveryDifference> {
         let mut sides = self.difference(last_step, DeliveredState::Reverted)?;
         if last_step.hunks.is_none() {
@@ -225,8 +225,8 @@ impl AppliedDelivery {
         Ok(sides)
     }
 
-    /// Returns the first step of the file of `last`, if it delivered the file as a whole and is
-    /// reverted too.
+    /// Returns the first step of the file of `last_step`, if it delivered the file as a whole and
+    /// is reverted too.
     fn first_whole_step(&self, last_step: &DeliveryStep) -> Option<DeliveryStep> {
         let mut steps = self.session.steps.iter().zip(&self.states);
         let (first_step, state) =
@@ -237,15 +237,15 @@ impl AppliedDelivery {
 
     /// Returns whether some path is as it was delivered.
     pub fn is_applied(&self) -> bool {
-        self.names()
+        self.listed_paths()
             .any(|(.., state)| state == DeliveredState::Applied)
     }
 
     /// Returns whether some path was not reverted, even if it has been changed since.
     pub fn is_in_effect(&self) -> bool {
-        let mut steps = self.session.steps.iter().zip(&self.applied);
+        let mut steps = self.session.steps.iter().zip(&self.applied_flags);
         steps.any(|(step, is_applied)| {
-            *is_applied && entry(step, StepDirection::Forward).is_listed()
+            *is_applied && plan_entry(step, StepDirection::Forward).is_listed()
         })
     }
 
@@ -268,14 +268,13 @@ impl AppliedDelivery {
 
     /// Returns both sides of every change, sorted by path.
     pub fn differences(&mut self) -> impl Iterator<Item = Result<DeliveryDifference>> + '_ {
-        let steps: Vec<(DeliveryStep, DeliveredState)> = self
+        let mut steps: Vec<(DeliveryStep, DeliveredState)> = self
             .session
             .steps
             .iter()
             .cloned()
             .zip(self.states.clone())
             .collect();
-        let mut steps = steps;
         steps.sort_by(|(a, _), (b, _)| (a.root, &a.rel).cmp(&(b.root, &b.rel)));
         // Of a path that was applied in several parts, one step has both sides of the whole change.
         steps.dedup_by(|later, earlier| {
@@ -290,23 +289,23 @@ impl AppliedDelivery {
             .map(|(step, state)| self.difference(&step, state))
     }
 
-    /// Undoes or reapplies all paths within `paths`, or all if that is empty.
+    /// Undoes or reapplies all paths within `paths`, or all paths if that is empty.
     ///
     /// # Errors
     /// Nothing is changed in that case; what had been done is rolled back.
-    pub fn move_steps(
+    pub fn undo_or_redo(
         &mut self,
         direction: UndoDirection,
         paths: &[AbsPath],
-        since: ChangedFilePolicy,
+        changed_files: ChangedFilePolicy,
     ) -> Result<Vec<UndoRow>> {
-        let order = self.movable_steps(direction);
-        if since == ChangedFilePolicy::Replaced {
+        let order = self.applicable_steps(direction);
+        if changed_files == ChangedFilePolicy::Replaced {
             self.refuse_special(&order, paths)?;
-            self.adopt(&order, paths, direction.of_steps())?;
+            self.accept_current_versions(&order, paths, direction.of_steps())?;
         }
         let is_wanted = |path: &AbsPath, _: &DeliveryEntry| is_selected(path, paths);
-        self.move_wanted(direction, &order, &is_wanted, &BTreeMap::new())
+        self.run_wanted_steps(direction, &order, &is_wanted, &BTreeMap::new())
     }
 
     /// Applies these parts of files that were reverted.
@@ -320,12 +319,12 @@ impl AppliedDelivery {
             let holds_one = || parts.keys().any(|selected| selected.is_within(path));
             parts.contains_key(path) || (is_removal && holds_one())
         };
-        let order = self.movable_steps(UndoDirection::Redo);
-        self.move_wanted(UndoDirection::Redo, &order, &is_wanted, parts)
+        let order = self.applicable_steps(UndoDirection::Redo);
+        self.run_wanted_steps(UndoDirection::Redo, &order, &is_wanted, parts)
     }
 
     /// Returns the indices of the steps that can be taken in this direction, sorted by path.
-    fn movable_steps(&self, direction: UndoDirection) -> Vec<usize> {
+    fn applicable_steps(&self, direction: UndoDirection) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.session.steps.len()).collect();
         order.sort_by_key(|index| {
             self.session
@@ -333,14 +332,15 @@ impl AppliedDelivery {
                 .get(*index)
                 .map(|s| (s.root, s.rel.clone()))
         });
-        let is_back = direction == UndoDirection::Undo;
-        order.retain(|index| self.applied.get(*index) == Some(&is_back));
+        // Only what is applied can be undone, and only what is not can be applied again.
+        let must_be_applied = direction == UndoDirection::Undo;
+        order.retain(|index| self.applied_flags.get(*index) == Some(&must_be_applied));
         order
     }
 
     /// Takes those of the steps in `order` whose entries are wanted. Of a file that is applied
     /// again, only its part in `parts` remains.
-    fn move_wanted(
+    fn run_wanted_steps(
         &mut self,
         direction: UndoDirection,
         order: &[usize],
@@ -351,37 +351,40 @@ impl AppliedDelivery {
             roots: self.session.root_paths(),
             ..DeliveryPlan::default()
         };
-        let mut step_choices = Vec::new();
+        let mut wanted_choices = Vec::new();
         for index in order {
             let Some(step) = self.session.steps.get(*index) else {
                 continue;
             };
-            let mut entry = entry(step, direction.of_steps());
+            let mut entry = plan_entry(step, direction.of_steps());
             if self.states.get(*index) == Some(&DeliveredState::Changed) {
                 entry.conflict = Some(DeliveryConflict::Changed);
             }
-            step_choices.push(is_wanted(&self.session.path(step), &entry));
+            wanted_choices.push(if is_wanted(&self.session.path(step), &entry) {
+                DeliveryChoice::Apply
+            } else {
+                DeliveryChoice::Leave
+            });
             plan.entries.push(entry);
         }
-        let choices: Vec<DeliveryChoice> = step_choices.iter().copied().map(choice).collect();
-        let choices = resolve_choices(&plan, &choices);
+        let choices = resolve_choices(&plan, &wanted_choices);
         let numbers: Vec<u32> = order
             .iter()
             .zip(&choices)
             .filter(|(_, choice)| **choice == DeliveryChoice::Apply)
             .filter_map(|(index, _)| self.session.steps.get(*index).map(|step| step.number))
             .collect();
-        let (skipped, hunk_steps) = self.run_moves(direction, numbers, parts)?;
+        let (skipped, hunk_steps) = self.run_steps(direction, numbers, parts)?;
         let mut rows = Vec::new();
-        for (((index, entry), choice), step_choice) in order
+        for (((index, entry), choice), wanted_choice) in order
             .iter()
             .zip(&plan.entries)
             .zip(&choices)
-            .zip(&step_choices)
+            .zip(&wanted_choices)
         {
             let number = self.session.steps.get(*index).map(|step| step.number);
-            let skipped_as = number.and_then(|number| skipped.get(&number).copied());
-            let Some(outcome) = move_outcome(entry, *choice, skipped_as, *step_choice) else {
+            let skip_reason = number.and_then(|number| skipped.get(&number).copied());
+            let Some(outcome) = step_outcome(entry, *choice, skip_reason, *wanted_choice) else {
                 continue;
             };
             if entry.is_listed() || matches!(outcome, UndoOutcome::Left(_)) {
@@ -404,7 +407,7 @@ impl AppliedDelivery {
 
     /// Takes the steps with these numbers, and in the same session new ones that leave only `parts`
     /// of the files. Returns the steps that were skipped, and the new ones by path.
-    fn run_moves(
+    fn run_steps(
         &mut self,
         direction: UndoDirection,
         mut numbers: Vec<u32>,
@@ -417,7 +420,7 @@ impl AppliedDelivery {
         self.session.fill_slot_dirs(&numbers)?;
         let first_number = self.session.steps.len();
         let added_steps = match self.add_hunk_steps(&numbers, parts) {
-            Ok(added) => added,
+            Ok(added_steps) => added_steps,
             Err(error) => {
                 self.session.discard_from(first_number)?;
                 return Err(error);
@@ -451,10 +454,11 @@ impl AppliedDelivery {
         Ok(added_steps)
     }
 
-    /// Adds a step from the version that `last` delivers to `part`; `None` if that is this version.
+    /// Adds a step from the version that `last_step` delivers to `part`; `None` if that is this
+    /// version.
     fn add_hunk_step(
         &mut self,
-        last: &DeliveryStep,
+        last_step: &DeliveryStep,
         part: &ReappliedPart,
     ) -> Result<Option<HunkStep>> {
         let choices = match part {
@@ -463,23 +467,23 @@ impl AppliedDelivery {
             ReappliedPart::Hunks(choices) => Some(choices),
         };
         let hunks = choices.and_then(|choices| {
-            let decisions: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
-            HunkCount::of(&decisions)
+            let taken_flags: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+            HunkCount::of(&taken_flags)
         });
-        let sides = self.offered_sides(last)?;
+        let sides = self.offered_sides(last_step)?;
         if hunks.is_none()
-            && last.hunks.is_none()
-            && sides.after == self.difference(last, DeliveredState::Reverted)?.after
+            && last_step.hunks.is_none()
+            && sides.after == self.difference(last_step, DeliveredState::Reverted)?.after
         {
             return Ok(None);
         }
-        let path = self.session.path(last);
+        let path = self.session.path(last_step);
         let changed_error = || {
             let message = format!("`{path}` was changed while you chose its hunks");
             Error::new(ErrorKind::Usage, message).with_hint("nothing was applied")
         };
         let (DiffSide::Text(old), DiffSide::Text(new), PathState::File(file)) =
-            (sides.before, sides.after, &last.ours)
+            (sides.before, sides.after, &last_step.ours)
         else {
             return Err(changed_error());
         };
@@ -488,23 +492,23 @@ impl AppliedDelivery {
             None => new.clone(),
         };
         if hunks.is_some() {
-            let tree = &self.session.delivery_tree(last.root)?.root;
-            restore_layer_file(&self.delivery, tree, last, &new)?;
+            let tree = &self.session.delivery_tree(last_step.root)?.root;
+            restore_layer_file(&self.delivery, tree, last_step, &new)?;
         }
         // The rest of a merged text cannot be offered later: its plan would not merge.
-        let layer = self.layer_contents(last);
-        let is_of_agents = layer == Some(FileContents::Whole(new.into_bytes()));
+        let layer_contents = self.layer_contents(last_step);
+        let is_agents_version = layer_contents == Some(FileContents::Whole(new.into_bytes()));
         let number = u32::try_from(self.session.steps.len())
             .ok()
             .ok_or_else(|| Error::bug("a delivery has too many steps"))?;
         let mut step = DeliveryStep {
             number,
-            theirs: last.ours.clone(),
-            hunks: hunks.filter(|_| is_of_agents),
-            ..last.clone()
+            theirs: last_step.ours.clone(),
+            hunks: hunks.filter(|_| is_agents_version),
+            ..last_step.clone()
         };
-        let tree = self.session.delivery_tree(last.root)?;
-        let owner = tree.root.meta(&last.rel).ok();
+        let tree = self.session.delivery_tree(last_step.root)?;
+        let owner = tree.root.meta(&last_step.rel).ok();
         let attributes = FileAttributes {
             mode: Mode::from_raw_mode(file.mode),
             modified_ns: None,
@@ -514,10 +518,10 @@ impl AppliedDelivery {
         let fill_result = slot::create_from_bytes(&tree.slots, &name, text.as_bytes(), &attributes);
         let slot = fill_result.map_err(|fault| delivery_error("prepare", &path, fault))?;
         step.ours = file_state(&slot);
-        if self.session.has_separate_slots(last.root) {
+        if self.session.has_separate_slots(last_step.root) {
             step.ours = step.ours.without_inode();
         }
-        self.session.add(step)?;
+        self.session.add_step(step)?;
         Ok(Some(HunkStep { number, hunks }))
     }
 
@@ -525,7 +529,7 @@ impl AppliedDelivery {
     fn layer_contents(&self, step: &DeliveryStep) -> Option<FileContents> {
         let source = self.delivery.read_source().ok()?;
         let origin = self.delivery.source_dir(&source, step.root)?;
-        read(&origin.path, &step.rel).ok()
+        read_file(&origin.path, &step.rel).ok()
     }
 
     /// Refuses to replace pipes, sockets and devices, because they could not be restored.
@@ -540,8 +544,10 @@ impl AppliedDelivery {
                 continue;
             }
             let path = self.session.path(&step);
-            let special = self.session.delivery_tree(step.root)?.special_file(&step);
-            if let Some(kind) = special.map_err(|fault| delivery_error("look at", &path, fault))? {
+            let kind_result = self.session.delivery_tree(step.root)?.special_file(&step);
+            if let Some(kind) =
+                kind_result.map_err(|fault| delivery_error("look at", &path, fault))?
+            {
                 let message = format!("`{path}` is now {kind}, which could not be kept");
                 return Err(Error::new(ErrorKind::Usage, message)
                     .with_hint("move it away first; nothing was changed"));
@@ -552,7 +558,7 @@ impl AppliedDelivery {
 
     /// Treats the current versions at changed paths as the delivered ones, so that they are moved
     /// to the slots.
-    fn adopt(
+    fn accept_current_versions(
         &mut self,
         order: &[usize],
         paths: &[AbsPath],
@@ -563,7 +569,7 @@ impl AppliedDelivery {
         if step_direction == StepDirection::Back {
             order.reverse();
         }
-        let mut adopted = BTreeSet::new();
+        let mut accepted_files = BTreeSet::new();
         for index in order {
             let Some(step) = self.session.steps.get(index).cloned() else {
                 continue;
@@ -576,14 +582,14 @@ impl AppliedDelivery {
             if let Some(state) = self.states.get_mut(index) {
                 *state = DeliveredState::Applied;
             }
-            if !adopted.insert((step.root, step.rel.clone())) {
+            if !accepted_files.insert((step.root, step.rel.clone())) {
                 continue;
             }
             let mut current = self.current_state(&step)?;
             if self.session.has_separate_slots(step.root) {
                 current = current.without_inode();
             }
-            self.session.amend(match step_direction {
+            self.session.replace_step(match step_direction {
                 StepDirection::Back => DeliveryStep {
                     ours: current,
                     hunks: None,
@@ -611,26 +617,26 @@ impl AppliedDelivery {
     fn inspect(&mut self) -> Result<()> {
         let slots = open_root(&self.delivery.delivery_dir.slots())?;
         let steps = self.session.steps.clone();
-        let mut applied_steps = Vec::new();
+        let mut applied_flags = Vec::new();
         let mut expected = BTreeMap::new();
         for step in &steps {
             let is_applied = self.is_step_applied(step, &slots)?;
-            let location = (step.root, step.rel.clone());
+            let file_key = (step.root, step.rel.clone());
             if is_applied {
-                expected.insert(location, step.ours.clone());
+                expected.insert(file_key, step.ours.clone());
             } else {
                 expected
-                    .entry(location)
+                    .entry(file_key)
                     .or_insert_with(|| step.theirs.clone());
             }
-            applied_steps.push(is_applied);
+            applied_flags.push(is_applied);
         }
         let mut states = Vec::new();
-        for (step, is_applied) in steps.iter().zip(&applied_steps) {
+        for (step, is_applied) in steps.iter().zip(&applied_flags) {
             let current = self.current_state(step)?;
-            let location = (step.root, step.rel.clone());
+            let file_key = (step.root, step.rel.clone());
             let is_unchanged = expected
-                .get(&location)
+                .get(&file_key)
                 .is_some_and(|state| state.is_unchanged(&current));
             states.push(match (is_unchanged, is_applied) {
                 (true, true) => DeliveredState::Applied,
@@ -638,7 +644,7 @@ impl AppliedDelivery {
                 (false, _) => DeliveredState::Changed,
             });
         }
-        self.applied = applied_steps;
+        self.applied_flags = applied_flags;
         self.states = states;
         Ok(())
     }
@@ -647,9 +653,9 @@ impl AppliedDelivery {
         if step.theirs.is_directory() && step.ours.is_directory() {
             return Ok(!step.theirs.is_unchanged(&self.current_state(step)?));
         }
-        let in_slot = read_state(slots, OsStr::new(&step.slot()))
+        let slot_state = read_state(slots, OsStr::new(&step.slot()))
             .map_or(PathState::Nothing, |(state, _)| state);
-        Ok(!step.ours.is_unchanged(&in_slot))
+        Ok(!step.ours.is_unchanged(&slot_state))
     }
 
     fn difference(
@@ -668,8 +674,8 @@ impl AppliedDelivery {
         let slot = RelPath::default()
             .child(OsStr::new(&step.slot()))
             .unwrap_or_default();
-        let from_tree = || read(&root, &step.rel);
-        let from_slot = || read(&slots, &slot);
+        let from_tree = || read_file(&root, &step.rel);
+        let from_slot = || read_file(&slots, &slot);
         let no_contents = || Ok(FileContents::None);
         let (before, after): (DiffSide, DiffSide) = match state {
             DeliveredState::Applied => (
@@ -689,7 +695,7 @@ impl AppliedDelivery {
             path,
             before,
             after,
-            modes: contents::modes(&step.theirs, &step.ours),
+            modes: contents::changed_modes(&step.theirs, &step.ours),
         })
     }
 }
@@ -706,29 +712,29 @@ impl UndoDirection {
 
 /// Returns whether `path` is within one of `paths`; an empty list selects everything.
 pub fn is_selected(path: &AbsPath, paths: &[AbsPath]) -> bool {
-    paths.is_empty() || paths.iter().any(|meant| path.is_within(meant))
+    paths.is_empty() || paths.iter().any(|selected| path.is_within(selected))
 }
 
 /// Returns what was done at the path of `entry`, whose step may have been skipped; `None` if it was
-/// not wanted and nothing was done.
-fn move_outcome(
+/// not wanted and nothing was done there.
+fn step_outcome(
     entry: &DeliveryEntry,
-    take: DeliveryChoice,
-    skipped: Option<SwapOutcome>,
-    is_wanted: bool,
+    choice: DeliveryChoice,
+    skip_reason: Option<SwapOutcome>,
+    wanted_choice: DeliveryChoice,
 ) -> Option<UndoOutcome> {
-    Some(match (take, skipped) {
+    Some(match (choice, skip_reason) {
         (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) if entry.ours.is_absent() => {
             UndoOutcome::Removed
         }
         (DeliveryChoice::Apply, None | Some(SwapOutcome::Done)) => UndoOutcome::Restored,
-        (DeliveryChoice::Apply, Some(SwapOutcome::Foreign)) => {
+        (DeliveryChoice::Apply, Some(SwapOutcome::Changed)) => {
             UndoOutcome::Left("it was changed since")
         }
         (DeliveryChoice::Apply, Some(SwapOutcome::NotEmpty)) => {
             UndoOutcome::Left("it holds other files")
         }
-        (DeliveryChoice::Leave, _) if !is_wanted => return None,
+        (DeliveryChoice::Leave, _) if wanted_choice == DeliveryChoice::Leave => return None,
         (DeliveryChoice::Leave, _) if entry.conflict.is_some() => {
             UndoOutcome::Left("it was changed since")
         }
@@ -751,22 +757,13 @@ fn add_row(rows: &mut Vec<UndoRow>, row: UndoRow, direction: UndoDirection) {
     }
 }
 
-fn read(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
+fn read_file(dir: &AbsPath, rel: &RelPath) -> Result<FileContents> {
     let contents = contents::read_contents(&open_root(dir)?, rel);
     contents.map_err(|fault| delivery_error("read", &dir.join(rel.as_path()), fault))
 }
 
-/// Returns the choice about a path that is within the wanted ones or not.
-fn choice(is_wanted: bool) -> DeliveryChoice {
-    if is_wanted {
-        DeliveryChoice::Apply
-    } else {
-        DeliveryChoice::Leave
-    }
-}
-
 /// Returns the plan entry that takes `step` in this direction.
-fn entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
+fn plan_entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
     let (from, to) = step.before_and_after(step_direction);
     DeliveryEntry {
         root: step.root,
@@ -778,10 +775,11 @@ fn entry(step: &DeliveryStep, step_direction: StepDirection) -> DeliveryEntry {
     }
 }
 
-/// Refuses trees of `roots` that are neither inside `cwd` nor named in `named`.
-pub fn refuse_outside(roots: &[AbsPath], cwd: &AbsPath, named: &[AbsPath]) -> Result<()> {
+/// Refuses roots that are neither inside `cwd` nor related to one of `named_paths`: inside it or
+/// around it.
+pub fn refuse_outside(roots: &[AbsPath], cwd: &AbsPath, named_paths: &[AbsPath]) -> Result<()> {
     let is_named = |root: &AbsPath| {
-        named
+        named_paths
             .iter()
             .any(|path| path.is_within(root) || root.is_within(path))
     };

@@ -1,4 +1,5 @@
-//! Marks deleted files in the layer of a delivery that comes from a git tree.
+//! The layer of a delivery that comes from a git tree: when it was created, and the files that it
+//! marks as deleted.
 
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
@@ -12,7 +13,7 @@ use crate::world::sys::upper_layer::{create_whiteout, mark_opaque};
 
 /// Returns when the layer `upper` was created, by the clock of file timestamps, in nanoseconds
 /// since 1970.
-pub fn made_ns(upper: &AbsPath) -> Result<i64> {
+pub fn layer_created_ns(upper: &AbsPath) -> Result<i64> {
     let metadata = DirectoryHandle::open_own(upper).and_then(FileMetadata::from_handle);
     let metadata = metadata.map_err(|fault| delivery_error("open", upper, fault))?;
     Ok(i64::try_from(metadata.version.changed_ns).unwrap_or_default())
@@ -24,7 +25,7 @@ pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
         DirectoryHandle::open_own(upper).map_err(|fault| delivery_error("open", upper, fault))?;
     for path in paths {
         let result = match layer_replacement(upper, path) {
-            LayerReplacement::Nothing => remove(&layer, upper, path)?,
+            LayerReplacement::Nothing => add_whiteout(&layer, upper, path)?,
             LayerReplacement::Directory => mark_opaque(&layer, path),
             LayerReplacement::File => Ok(()),
         };
@@ -33,7 +34,7 @@ pub fn remove_from_layer(upper: &AbsPath, paths: &[RelPath]) -> Result<()> {
     Ok(())
 }
 
-fn remove(
+fn add_whiteout(
     layer: &DirectoryHandle,
     upper: &AbsPath,
     path: &RelPath,
@@ -55,12 +56,11 @@ enum LayerReplacement {
 }
 
 fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
-    let mut at = Some(path.clone());
-    while let Some(ancestor) = at.filter(|ancestor| !ancestor.is_root()) {
+    let mut next_path = Some(path.clone());
+    while let Some(ancestor) = next_path.filter(|ancestor| !ancestor.is_root()) {
         let layer_path = upper.join(ancestor.as_path());
         if file::is_directory(&layer_path) {
-            let is_its = ancestor == *path;
-            return if is_its {
+            return if ancestor == *path {
                 LayerReplacement::Directory
             } else {
                 LayerReplacement::Nothing
@@ -69,7 +69,7 @@ fn layer_replacement(upper: &AbsPath, path: &RelPath) -> LayerReplacement {
         if file::exists(&layer_path) {
             return LayerReplacement::File;
         }
-        at = ancestor.parent();
+        next_path = ancestor.parent();
     }
     LayerReplacement::Nothing
 }
