@@ -30,7 +30,7 @@ use crate::tools::pre_tool_use::{PreToolUseRequest, encode_response};
 use crate::tools::spec::ToolOffer;
 use crate::world::access::external_call::ExternalCaller;
 use crate::world::exec::agent_socket::{AgentSocket, ConnectionPurpose};
-use crate::world::mcp::tool_content::content;
+use crate::world::mcp::tool_content::content_blocks;
 use crate::world::mcp::tool_server::{ToolProvider, ToolServer};
 
 /// Maximum number of connections at the same time; further ones are closed.
@@ -318,7 +318,9 @@ impl ToolProvider for AgentSocketHandler {
         _context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         Ok(match self.call(request).await {
-            Ok(ToolCallAnswer { text, images }) => CallToolResult::success(content(text, &images)),
+            Ok(ToolCallAnswer { text, images }) => {
+                CallToolResult::success(content_blocks(text, &images))
+            }
             Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
         })
     }

@@ -28,7 +28,7 @@ use crate::world::access::gate::Gate;
 use crate::world::exec::{self, ActionOutcome, Observation, program, server_calls};
 use crate::world::io::file_change::FileChange;
 use crate::world::mcp::progress::{ServerProgressSender, ServerProgressStep};
-use crate::world::mcp::tool_content::content;
+use crate::world::mcp::tool_content::content_blocks;
 use crate::world::mcp::tool_server::ToolProvider;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
@@ -267,7 +267,7 @@ fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
     let structured = is_json
         .then(|| serde_json::from_str::<Value>(&observation.content).ok())
         .flatten();
-    let content = content(tool_result(observation.content), &observation.images);
+    let content = content_blocks(tool_result(observation.content), &observation.images);
     let mut result = match observation.outcome {
         ActionOutcome::Done => CallToolResult::success(content),
         ActionOutcome::Failed | ActionOutcome::Denied => CallToolResult::error(content),

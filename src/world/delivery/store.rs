@@ -152,8 +152,8 @@ pub enum DeliveryUse {
 }
 
 /// Returns the name of the delivery that `given_name` selects: a run's name, a prefix of it, or
-/// `last`, the newest one created here that can be used for this purpose. If none was created here, `last` is the
-/// newest of all, so that an error can report why it is not trusted.
+/// `last`, the newest one created here that can be used for this purpose. If none was created here,
+/// `last` is the newest of all, so that an error can report why it is not trusted.
 pub fn find(given_name: &str, deliveries: &AbsPath, purpose: DeliveryUse) -> Result<String> {
     let names = names(deliveries)?;
     let name = if given_name == LAST {

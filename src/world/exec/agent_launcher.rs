@@ -14,7 +14,7 @@ use crate::sandbox_policy::{AccessiblePath, SandboxPolicy};
 use crate::world::access::gate::Gate;
 use crate::world::exec::agent_socket::AgentSocket;
 use crate::world::exec::command::compile_policy;
-use crate::world::mcp::log_to;
+use crate::world::mcp::log_filter;
 use crate::world::sandbox::exec_environment::{CommandSpec, ExecEnvironment};
 use crate::world::sandbox::stdio_process::{StdioPipes, StdioProcess};
 use crate::world::store::redact::Redactor;
@@ -154,7 +154,7 @@ impl AgentLauncher {
         for (path, scope) in required_paths {
             open_for_reading(&mut policy, path, scope);
         }
-        let log = log_to(self.log.clone(), self.redactor.clone());
+        let log = log_filter(self.log.clone(), self.redactor.clone());
         let sandbox = sandbox.on_overlay(self.gate.overlay());
         let network = network.as_ref().map(Arc::clone);
         let start_result = StdioProcess::start(&sandbox, &policy, network, log);

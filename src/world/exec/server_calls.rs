@@ -96,12 +96,12 @@ pub(super) fn call(
     let answer = wait_for(connection.call(call, gate.progress()), interrupt);
     let remarks = copies.fetch();
     let ServerReply {
-        success,
+        status,
         mut text,
         images,
     } = answer.map_err(|why| ToolError::failed(with_remarks(why, &remarks)))?;
     text = with_remarks(text, &remarks);
-    let outcome = match success {
+    let outcome = match status {
         ReplyStatus::Done => ActionOutcome::Done,
         ReplyStatus::Failed => ActionOutcome::Failed,
     };

@@ -58,8 +58,8 @@ const PAGES_MAX: usize = 32;
 const LIST_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 /// Largest log of what one instance of a program writes to its standard error, in bytes.
 const LOG_BYTES_MAX: usize = 1024 * 1024;
-/// Longest part of its end that is included in an error, in characters.
-const LAST_WORDS_CHARS_MAX: usize = 600;
+/// Longest text of a server that an error quotes, in characters; of a log, its end.
+const QUOTE_CHARS_MAX: usize = 600;
 /// Largest number of lines of instructions that are shown.
 const INSTRUCTION_LINES_MAX: usize = 32;
 
@@ -72,10 +72,11 @@ pub(super) struct McpClient {
     container: Option<Arc<ServerContainer>>,
     /// The credentials that were sent to the server.
     credentials: Credentials,
+    /// How often the server has reported that its tools have changed.
     changes: Arc<AtomicUsize>,
     /// The stream on which a remote server sends its own requests.
     stream: EventStreamState,
-    _listening: Option<ListeningTask>,
+    _listening_task: Option<ListeningTask>,
 }
 
 /// Why a program cannot be used.
@@ -85,7 +86,7 @@ pub(super) struct ProgramConnectError {
     pub(super) why: String,
     /// Whether it may know only the older handshake, with which it is tried again.
     pub(super) may_be_older: bool,
-    /// Whether massgen refused to start it.
+    /// Whose fault it is.
     pub(super) cause: FailureCause,
 }
 
@@ -94,8 +95,8 @@ pub(super) struct ProgramConnectError {
 pub(super) enum McpClientError {
     /// The server has gone away.
     Gone,
-    /// The server requires the user to sign in, perhaps for more scopes.
-    Closed(Option<String>),
+    /// The server requires the user to sign in, perhaps for these scopes.
+    SignInRequired(Option<String>),
     /// massgen refused to send the request, for this reason.
     Refused(String),
     /// For another reason.
@@ -104,20 +105,22 @@ pub(super) enum McpClientError {
 
 impl McpClientError {
     /// Redacts these credentials from the error.
-    fn without(self, credentials: &Credentials) -> Self {
+    fn redact(self, credentials: &Credentials) -> Self {
         match self {
             Self::Gone => Self::Gone,
-            Self::Closed(missing) => Self::Closed(missing.map(|text| credentials.hide(&text))),
-            Self::Refused(why) => Self::Refused(credentials.hide(&why)),
-            Self::Failed(why) => Self::Failed(credentials.hide(&why)),
+            Self::SignInRequired(missing) => {
+                Self::SignInRequired(missing.map(|text| credentials.redact(&text)))
+            }
+            Self::Refused(why) => Self::Refused(credentials.redact(&why)),
+            Self::Failed(why) => Self::Failed(credentials.redact(&why)),
         }
     }
 
-    /// Returns whether massgen refuses to use the server, or must have the user's consent first.
+    /// Returns whose fault it is.
     pub(super) fn cause(&self) -> FailureCause {
         match self {
             Self::Gone | Self::Failed(_) => FailureCause::Server,
-            Self::Closed(_) | Self::Refused(_) => FailureCause::Refusal,
+            Self::SignInRequired(_) | Self::Refused(_) => FailureCause::Refusal,
         }
     }
 }
@@ -134,9 +137,9 @@ impl From<ServiceError> for McpClientError {
             (None, None)
         };
         if missing.is_some() {
-            McpClientError::Closed(missing)
+            McpClientError::SignInRequired(missing)
         } else if error.is_authorization_required() {
-            McpClientError::Closed(None)
+            McpClientError::SignInRequired(None)
         } else if let Some(why) = refusal {
             McpClientError::Refused(quote_server(&why))
         } else if is_gone {
@@ -180,11 +183,11 @@ impl McpClient {
                 cause: FailureCause::Server,
             },
         };
-        // A program that is started again need not have ended: nothing reports how it did.
+        // A program that is tried again need not have ended, so how it ended is not reported.
         if !fault.may_be_older {
             let (exit_reason, report) = exit_report(&program).await;
             fault.why.push_str(&report);
-            if exit_reason.is_some_and(|ended| !ended.is_failure_of_program()) {
+            if exit_reason.is_some_and(|reason| !reason.is_failure_of_program()) {
                 fault.cause = FailureCause::Refusal;
             }
         }
@@ -196,7 +199,7 @@ impl McpClient {
         changes: Arc<AtomicUsize>,
     ) -> Self {
         Self {
-            _listening: listen_for_changes(service.peer()),
+            _listening_task: listen_for_changes(service.peer()),
             service,
             program: None,
             container: None,
@@ -215,9 +218,8 @@ impl McpClient {
         let source = CredentialSource::for_server(remote);
         let tokens = tokens.filter(|_| source == CredentialSource::SignIn);
         let credentials = Credentials::new(remote, tokens.clone());
-        let connected = Self::connect_with_credentials(remote, tokens, listener, &credentials);
-        let connected = connected.await;
-        connected.map_err(|fault| fault.without(&credentials))
+        let connection = Self::connect_with_credentials(remote, tokens, listener, &credentials);
+        connection.await.map_err(|fault| fault.redact(&credentials))
     }
 
     async fn connect_with_credentials(
@@ -227,17 +229,17 @@ impl McpClient {
         credentials: &Credentials,
     ) -> Result<Self, McpClientError> {
         let client = guarded_client(remote).map_err(McpClientError::Refused)?;
-        let signed_in = match &tokens {
+        let user_manager = match &tokens {
             Some(tokens) => authorized_manager(remote, tokens).await,
             None => Ok(None),
         };
         let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
-            let sent_secrets = credentials.of_client();
+            let sent_secrets = credentials.client_secrets();
             let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
-            let no_token = |why: String| McpClientError::Refused(quote_server(&why));
-            source.token().await.map_err(no_token)?;
+            let refuse = |why: String| McpClientError::Refused(quote_server(&why));
+            source.token().await.map_err(refuse)?;
             RequestAuthorization::Client(client, source)
-        } else if let Some(manager) = signed_in.map_err(McpClientError::Refused)? {
+        } else if let Some(manager) = user_manager.map_err(McpClientError::Refused)? {
             RequestAuthorization::User(AuthClient::new(client, manager))
         } else {
             RequestAuthorization::Headers(client)
@@ -246,9 +248,9 @@ impl McpClient {
         let changes = Arc::default();
         let stream = client.stream.clone();
         let listener = listener.as_ref();
-        let opening = remote::initialize_remote(remote, client, listener, &changes, credentials);
-        let service = Box::pin(opening).await.map_err(|refusal| match refusal {
-            RemoteConnectError::SignIn { missing, .. } => McpClientError::Closed(missing),
+        let handshake = remote::initialize_remote(remote, client, listener, &changes, credentials);
+        let service = Box::pin(handshake).await.map_err(|refusal| match refusal {
+            RemoteConnectError::SignIn { missing, .. } => McpClientError::SignInRequired(missing),
             RemoteConnectError::Refused(why) => McpClientError::Refused(quote_server(&why)),
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
         })?;
@@ -260,8 +262,8 @@ impl McpClient {
     }
 
     /// Redacts the credentials that were sent to the server from `fault`.
-    pub(super) fn without_credentials(&self, fault: McpClientError) -> McpClientError {
-        fault.without(&self.credentials)
+    pub(super) fn redact_credentials(&self, fault: McpClientError) -> McpClientError {
+        fault.redact(&self.credentials)
     }
 
     /// Returns the container of its program, if it runs in one.
@@ -287,15 +289,15 @@ impl McpClient {
         reply: impl Future<Output = T>,
     ) -> Option<T> {
         let mut reply = pin!(reply);
-        let host = self.service.service();
-        let mut forms = host.forms();
+        let handler = self.service.service();
+        let mut forms = handler.form_count();
         loop {
             if let Ok(answer) = timeout(time_max, &mut reply).await {
                 return Some(answer);
             }
-            host.wait_until_idle().await;
-            let before = std::mem::replace(&mut forms, host.forms());
-            if forms == before {
+            handler.wait_until_idle().await;
+            let earlier_forms = std::mem::replace(&mut forms, handler.form_count());
+            if forms == earlier_forms {
                 return None;
             }
         }
@@ -327,9 +329,10 @@ impl McpClient {
         let peer = self.service.peer();
         let info = peer.peer_info();
         let capabilities = info.as_ref().map(|info| &info.capabilities);
-        let has_resources = capabilities.is_some_and(|can| can.resources.is_some());
-        let has_prompts = capabilities.is_some_and(|can| can.prompts.is_some());
-        let mut described = list_tools(peer).await?;
+        let has_resources =
+            capabilities.is_some_and(|capabilities| capabilities.resources.is_some());
+        let has_prompts = capabilities.is_some_and(|capabilities| capabilities.prompts.is_some());
+        let mut descriptions = list_tools(peer).await?;
         let features = [
             has_resources.then_some(ServerFeature::Resources),
             has_prompts.then_some(ServerFeature::Prompts),
@@ -339,23 +342,23 @@ impl McpClient {
             .flatten()
             .flat_map(ServerFeature::tool_descriptions)
         {
-            if !described.iter().any(|added| added.name == tool.name) {
-                described.push(tool);
+            if !descriptions.iter().any(|added| added.name == tool.name) {
+                descriptions.push(tool);
             }
         }
-        Ok(described)
+        Ok(descriptions)
     }
 
     /// Sends one request. If the caller stops waiting, the server is notified of the cancellation.
-    pub(super) async fn ask(
+    pub(super) async fn send_request(
         &self,
-        asks: ServerOperation,
+        operation: ServerOperation,
         tool: &str,
         arguments: JsonObject,
     ) -> Result<ServerReply, McpClientError> {
         self.stream.wait_until_answered().await;
         let (service, peer) = (&self.service, self.service.peer());
-        match asks {
+        match operation {
             ServerOperation::Tool => {
                 let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
                 let result = service.call_tool(call).await?;
@@ -366,7 +369,7 @@ impl McpClient {
                 Ok(server_reply::resources_reply(&page.resources))
             }
             ServerOperation::ReadResource => {
-                let parameters = ReadResourceRequestParams::new(text(&arguments, "uri"));
+                let parameters = ReadResourceRequestParams::new(string_argument(&arguments, "uri"));
                 let result = service.read_resource(parameters).await?;
                 Ok(server_reply::contents_reply(&result))
             }
@@ -375,7 +378,8 @@ impl McpClient {
                 Ok(server_reply::prompts_reply(&page.prompts))
             }
             ServerOperation::GetPrompt => {
-                let mut parameters = GetPromptRequestParams::new(text(&arguments, "name"));
+                let mut parameters =
+                    GetPromptRequestParams::new(string_argument(&arguments, "name"));
                 if let Some(Value::Object(prompt_arguments)) = arguments.get("arguments") {
                     parameters = parameters.with_arguments(prompt_arguments.clone());
                 }
@@ -399,7 +403,7 @@ async fn begin_with_program(
         pipe::Receiver::from_owned_fd(pipes.output).map_err(|error| start_error(&error))?;
     let mut writer =
         pipe::Sender::from_owned_fd(pipes.input).map_err(|error| start_error(&error))?;
-    // A program that does not read it has ended, which the session reports.
+    // If the program does not read it, it has ended, which the handshake reports.
     writer.write_all(first_input).await.unwrap_or_default();
     let transport = AsyncRwTransport::new_client(BoundedLines::new(reader), writer)
         .with_max_line_length(MESSAGE_BYTES_MAX);
@@ -416,24 +420,24 @@ async fn begin_with_program(
 
 /// Lists all tools of a server, up to a limit on the number of pages and the size.
 async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription>, McpClientError> {
-    let mut described = Vec::new();
-    let (mut cursor, mut bytes) = (None, 0_usize);
+    let mut descriptions = Vec::new();
+    let (mut cursor, mut total_bytes) = (None, 0_usize);
     for _ in 0..PAGES_MAX {
         let parameters = PaginatedRequestParams::default().with_cursor(cursor);
-        let (tools, next_cursor) = page(peer, parameters).await?;
-        let bytes_read = tools.iter().map(|tool| {
+        let (tools, next_cursor) = list_page(peer, parameters).await?;
+        let tool_bytes = tools.iter().map(|tool| {
             let texts = tool.name.len().saturating_add(tool.description.len());
             texts.saturating_add(tool.schema.to_string().len())
         });
-        bytes = bytes_read.fold(bytes, usize::saturating_add);
-        if bytes > LIST_BYTES_MAX {
+        total_bytes = tool_bytes.fold(total_bytes, usize::saturating_add);
+        if total_bytes > LIST_BYTES_MAX {
             let why = format!("its list of tools is longer than {LIST_BYTES_MAX} bytes");
             return Err(McpClientError::Failed(why));
         }
-        described.extend(tools);
+        descriptions.extend(tools);
         cursor = next_cursor;
         if cursor.is_none() {
-            return Ok(described);
+            return Ok(descriptions);
         }
     }
     Err(McpClientError::Failed(format!(
@@ -443,13 +447,13 @@ async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ServerToolDescription
 
 /// Requests one page of a server's tools; returns them and the cursor of the next page. An invalid
 /// tool does not make the others unavailable.
-async fn page(
+async fn list_page(
     peer: &Peer<RoleClient>,
     parameters: PaginatedRequestParams,
 ) -> Result<(Vec<ServerToolDescription>, Option<Cursor>), McpClientError> {
     let request = ListToolsRequest::with_param(parameters);
-    let answer = peer.send_request(ClientRequest::ListToolsRequest(request));
-    let answer = answer.await?;
+    let request = peer.send_request(ClientRequest::ListToolsRequest(request));
+    let answer = request.await?;
     if let ServerResult::ListToolsResult(page) = answer {
         let tools = page.tools.into_iter().map(describe_server_tool);
         return Ok((tools.collect(), page.next_cursor));
@@ -489,14 +493,15 @@ fn invalid_tool(tool: &Value) -> Option<ServerToolDescription> {
     })
 }
 
-fn text(arguments: &JsonObject, name: &str) -> String {
+/// Returns a string among the arguments of a call; empty if there is none.
+fn string_argument(arguments: &JsonObject, name: &str) -> String {
     let text = arguments.get(name).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
 }
 
 /// Quotes untrusted text in a single line.
 fn quote_server(text: &str) -> String {
-    escape_line(&single_line(text, LAST_WORDS_CHARS_MAX))
+    escape_line(&single_line(text, QUOTE_CHARS_MAX))
 }
 
 /// Converts the error of a program that did not start. Unless it says how the program failed,
@@ -516,34 +521,34 @@ fn start_error(error: &io::Error) -> ProgramConnectError {
     }
 }
 
-/// Returns how a program ended, and the same with what it wrote last as the end of a sentence.
+/// Returns how a program ended; and the same as the end of a sentence, with what it wrote last.
 async fn exit_report(program: &StdioProcess) -> (Option<ExitReason>, String) {
-    let (exit_reason, errors) = program.exit_and_stderr().await;
-    let exit_text = exit_reason.as_ref().map(|ended| format!("; {ended}"));
-    let chars = errors.chars().count();
-    let end: String = errors
+    let (exit_reason, stderr) = program.exit_and_stderr().await;
+    let exit_text = exit_reason.as_ref().map(|reason| format!("; {reason}"));
+    let char_count = stderr.chars().count();
+    let stderr_end: String = stderr
         .chars()
-        .skip(chars.saturating_sub(LAST_WORDS_CHARS_MAX))
+        .skip(char_count.saturating_sub(QUOTE_CHARS_MAX))
         .collect();
-    let shown_errors = quote_server(&end);
-    let shown_errors = (!shown_errors.is_empty()).then(|| format!("; it wrote: {shown_errors}"));
-    let report = [exit_text, shown_errors].into_iter().flatten().collect();
+    let quote = quote_server(&stderr_end);
+    let stderr_text = (!quote.is_empty()).then(|| format!("; it wrote: {quote}"));
+    let report = [exit_text, stderr_text].into_iter().flatten().collect();
     (exit_reason, report)
 }
 
-/// Appends what a program writes to its standard error to the file `path`, up to a limit and with
-/// secrets redacted. A failure to write does not affect the server.
-pub(in crate::world) fn log_to(path: AbsPath, redactor: Redactor) -> StderrFilter {
+/// Returns a filter that appends what a program writes to its standard error to the file `path`, up
+/// to a limit and with secrets redacted. A failure to write does not affect the server.
+pub(in crate::world) fn log_filter(path: AbsPath, redactor: Redactor) -> StderrFilter {
     let mut bytes_left = LOG_BYTES_MAX;
-    let mut clean = RedactedStream::default();
-    let mut is_made = false;
+    let mut redacted_stream = RedactedStream::default();
+    let mut has_dir = false;
     Box::new(move |bytes| {
-        let text = clean.push(&redactor, &String::from_utf8_lossy(bytes));
+        let text = redacted_stream.push(&redactor, &String::from_utf8_lossy(bytes));
         let bytes_after = bytes_left.checked_sub(text.len());
         bytes_left = bytes_after.unwrap_or_default();
-        let make = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
-        is_made = is_made || path.parent().is_some_and(make);
-        if is_made && bytes_after.is_some() {
+        let create_dir = |dir| dir::create_all(&dir, DirectoryAudience::User).is_ok();
+        has_dir = has_dir || path.parent().is_some_and(create_dir);
+        if has_dir && bytes_after.is_some() {
             file::append(&path, text.as_bytes()).unwrap_or_default();
         }
         text

@@ -18,7 +18,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::{Map, Value};
-use tokio::sync::Mutex as Turns;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::sync::mpsc::WeakSender;
 use tokio::time::Instant;
 use url::Url;
@@ -32,14 +32,14 @@ use crate::world::approval::ElicitationResponder;
 use crate::world::mcp::progress::ProgressRoutes;
 
 /// Shortest interval between two progress messages of a server that are passed on.
-const WORDS_APART_MIN: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest progress message that is passed on, in characters.
-const WORDS_CHARS_MAX: usize = 200;
+const PROGRESS_CHARS_MAX: usize = 200;
 
 /// Largest number of forms of one connection that a person is asked to fill in.
 const FORMS_MAX: u32 = 16;
 /// Number of retries for an answer that is not valid for its field.
-const TRIES_MAX: u32 = 2;
+const RETRIES_MAX: u32 = 2;
 /// Longest part of a question that is shown, in characters.
 const QUESTION_CHARS_MAX: usize = 1000;
 
@@ -50,12 +50,14 @@ pub(super) struct McpClientHandler {
     /// The protocol extension that the client announces to the server.
     extension: Option<&'static str>,
     listener: Option<ServerListener>,
+    /// The calls in progress, with the receivers of their progress.
     routes: Arc<ProgressRoutes>,
-    spoke_last: Mutex<Option<Instant>>,
+    /// When the last progress message was passed on.
+    last_progress: Mutex<Option<Instant>>,
     /// Number of forms that a person was asked to fill in.
-    forms: AtomicU32,
+    form_count: AtomicU32,
     /// Locked while a person fills in a form.
-    turn: Turns<()>,
+    form_lock: AsyncMutex<()>,
 }
 
 /// Receiver of progress messages and forms of a server.
@@ -75,7 +77,7 @@ impl ServerListener {
         if let Some(events) = self.events.upgrade() {
             let progress = Event::Tool(ToolEvent::ServerProgress {
                 server: self.server.to_string(),
-                text: escape_line(&single_line(text, WORDS_CHARS_MAX)),
+                text: escape_line(&single_line(text, PROGRESS_CHARS_MAX)),
             });
             drop(events.try_send(progress));
         }
@@ -91,9 +93,9 @@ impl McpClientHandler {
             extension: None,
             listener,
             routes: Arc::default(),
-            spoke_last: Mutex::default(),
-            forms: AtomicU32::default(),
-            turn: Turns::default(),
+            last_progress: Mutex::default(),
+            form_count: AtomicU32::default(),
+            form_lock: AsyncMutex::default(),
         }
     }
 
@@ -111,28 +113,28 @@ impl McpClientHandler {
     }
 
     /// Returns the number of forms that a person was asked to fill in.
-    pub(super) fn forms(&self) -> u32 {
-        self.forms.load(Ordering::Relaxed)
+    pub(super) fn form_count(&self) -> u32 {
+        self.form_count.load(Ordering::Relaxed)
     }
 
     /// Waits until no form is being filled in.
     pub(super) async fn wait_until_idle(&self) {
-        drop(self.turn.lock().await);
+        drop(self.form_lock.lock().await);
     }
 
     /// Lets a person fill in a form; `None` if there is no person, or they give no valid answer.
     async fn fill_form(&self, message: &str, form: &ElicitationForm) -> Option<Map<String, Value>> {
         let ServerListener { server, person, .. } = self.listener.as_ref()?;
         let person = person.as_ref()?;
-        let _turn = self.turn.lock().await;
-        if self.forms.fetch_add(1, Ordering::Relaxed) >= FORMS_MAX {
+        let _lock = self.form_lock.lock().await;
+        if self.form_count.fetch_add(1, Ordering::Relaxed) >= FORMS_MAX {
             return None;
         }
         let message = escape_line(&single_line(message, QUESTION_CHARS_MAX));
         let mut answers = Map::new();
         for field in form.fields() {
             let mut requirement = String::new();
-            let mut tries = 0;
+            let mut retries = 0;
             loop {
                 let question = field.question();
                 let question =
@@ -140,10 +142,12 @@ impl McpClientHandler {
                 let reply = person.elicit(question, field.describe_default()).await;
                 match field.fill(reply.as_deref(), &mut answers) {
                     Ok(()) => break,
-                    Err(Some(what)) if tries < TRIES_MAX => requirement = format!("; write {what}"),
+                    Err(Some(expected)) if retries < RETRIES_MAX => {
+                        requirement = format!("; write {expected}");
+                    }
                     Err(_) => return None,
                 }
-                tries += 1;
+                retries += 1;
             }
         }
         Some(answers)
@@ -153,14 +157,14 @@ impl McpClientHandler {
     fn allow_message(&self) -> bool {
         let now = Instant::now();
         let mut last_time = self
-            .spoke_last
+            .last_progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_its_turn = last_time.is_none_or(|last| now.duration_since(last) >= WORDS_APART_MIN);
-        if is_its_turn {
+        let is_due = last_time.is_none_or(|last| now.duration_since(last) >= PROGRESS_INTERVAL_MIN);
+        if is_due {
             *last_time = Some(now);
         }
-        is_its_turn
+        is_due
     }
 }
 
@@ -186,10 +190,10 @@ impl ClientHandler for McpClientHandler {
     ) {
         self.routes.report(&params);
         if let Some(listener) = self.listener.as_ref().filter(|_| self.allow_message()) {
-            let of_total = params.total.map(|total| format!(" of {total}"));
+            let total = params.total.map(|total| format!(" of {total}"));
             let message = params.message.map(|message| format!(": {message}"));
-            let (of_total, message) = (of_total.unwrap_or_default(), message.unwrap_or_default());
-            listener.report_progress(&format!("{}{of_total}{message}", params.progress));
+            let (total, message) = (total.unwrap_or_default(), message.unwrap_or_default());
+            listener.report_progress(&format!("{}{total}{message}", params.progress));
         }
     }
 
@@ -213,11 +217,11 @@ impl ClientHandler for McpClientHandler {
         let Some(form) = ElicitationForm::parse(&schema, &order) else {
             return Ok(declined);
         };
-        let filled_in = tokio::select! {
-            filled_in = self.fill_form(&message, &form) => filled_in,
+        let answers = tokio::select! {
+            answers = self.fill_form(&message, &form) => answers,
             () = context.ct.cancelled() => None,
         };
-        Ok(match filled_in {
+        Ok(match answers {
             Some(answers) => {
                 ElicitResult::new(ElicitationAction::Accept).with_content(Value::Object(answers))
             }

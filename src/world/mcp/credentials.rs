@@ -15,32 +15,32 @@ pub(super) struct Credentials {
     headers: Redactor,
     tokens: Option<ServerTokens>,
     /// The secrets of massgen itself as a client, and its own tokens.
-    of_client: SentSecrets,
+    client_secrets: SentSecrets,
 }
 
 impl Credentials {
     /// Returns the credentials for a remote server: those in `headers`, the user's tokens, and the
     /// secret of the client with which they are refreshed.
     pub(super) fn new(remote: &RemoteServer, tokens: Option<ServerTokens>) -> Self {
-        let of_client = SentSecrets::default();
+        let client_secrets = SentSecrets::default();
         let client = remote.oauth.client.as_ref();
         if let Some(secret) = client.and_then(|client| client.secret.as_ref()) {
-            of_client.insert(secret.expose_secret());
+            client_secrets.insert(secret.expose_secret());
         }
         Self {
             headers: Redactor::new(remote.credentials()),
             tokens,
-            of_client,
+            client_secrets,
         }
     }
 
     /// Returns the secrets of a client that acts for itself, to which its tokens are added.
-    pub(super) fn of_client(&self) -> &SentSecrets {
-        &self.of_client
+    pub(super) fn client_secrets(&self) -> &SentSecrets {
+        &self.client_secrets
     }
 
     /// Redacts the credentials from `text`.
-    pub(super) fn hide(&self, text: &str) -> String {
+    pub(super) fn redact(&self, text: &str) -> String {
         let redactors = self.redactors();
         redactors
             .iter()
@@ -48,7 +48,7 @@ impl Credentials {
     }
 
     /// Redacts the credentials from a message; `None` if the result is not a valid message.
-    pub(super) fn hide_in(
+    pub(super) fn redact_message(
         &self,
         message: RxJsonRpcMessage<RoleClient>,
     ) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -57,22 +57,22 @@ impl Credentials {
             return Some(message);
         }
         let mut value = serde_json::to_value(&message).ok()?;
-        let before = value.clone();
+        let original = value.clone();
         for redactor in redactors {
             value = redactor.json(value);
         }
-        if value == before {
+        if value == original {
             return Some(message);
         }
         serde_json::from_value(value).ok()
     }
 
     fn redactors(&self) -> [Redactor; 3] {
-        let of_tokens = self.tokens.as_ref().map(ServerTokens::redactor);
+        let token_redactor = self.tokens.as_ref().map(ServerTokens::redactor);
         [
             self.headers.clone(),
-            of_tokens.unwrap_or_default(),
-            self.of_client.redactor(),
+            token_redactor.unwrap_or_default(),
+            self.client_secrets.redactor(),
         ]
     }
 }
@@ -104,7 +104,7 @@ mod tests {
             },
         };
         let credentials = Credentials::new(&server, None);
-        let message = credentials.hide(&format!("invalid_client: known, {secret}"));
+        let message = credentials.redact(&format!("invalid_client: known, {secret}"));
         assert!(message.starts_with("invalid_client: known, "), "{message}");
         assert!(!message.contains(secret), "{message}");
     }

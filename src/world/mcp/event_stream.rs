@@ -1,5 +1,5 @@
-//! Whether the stream is open on which a server of an older protocol sends its own requests: they
-//! would be lost if a call reached the server before that stream does.
+//! Waits for the event stream on which a server of an older protocol sends its own requests: they
+//! would be lost if a call reached the server before the request for that stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) struct EventStreamState(Arc<watch::Sender<EventStreamPhase>>);
 /// Phase of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventStreamPhase {
-    /// None is expected.
+    /// No stream is expected.
     Unexpected,
     /// It was requested, or will be.
     Opening,

@@ -22,7 +22,7 @@ use crate::world::mcp::guarded_resolver::guarded_client;
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Largest response that is read, in bytes.
-const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Sends requests only to allowed addresses. A clone has the same connections.
 #[derive(Clone, Debug)]
@@ -65,24 +65,24 @@ impl GuardedHttpClient {
         if let Some(why) = address_fault(self.addresses, request.url()) {
             return Err(why.into());
         }
-        let answer = tokio::time::timeout(REQUEST_TIME_MAX, self.answer(request)).await;
-        answer.unwrap_or_else(|_| Err("no answer".into()))
+        let response = tokio::time::timeout(REQUEST_TIME_MAX, self.exchange(request)).await;
+        response.unwrap_or_else(|_| Err("no answer".into()))
     }
 
-    async fn answer(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
+    async fn exchange(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let shown_url = display_url(request.url());
         let request_error =
             |error: reqwest::Error| format!("`{shown_url}`: {}", root_cause(&error));
-        let mut answer = self.client.execute(request).await.map_err(request_error)?;
-        let mut response = Response::builder().status(answer.status());
-        for (name, value) in answer.headers() {
+        let mut received = self.client.execute(request).await.map_err(request_error)?;
+        let mut response = Response::builder().status(received.status());
+        for (name, value) in received.headers() {
             response = response.header(name, value);
         }
         let mut body = Vec::new();
-        while let Some(bytes) = answer.chunk().await.map_err(request_error)? {
-            if body.len().saturating_add(bytes.len()) > ANSWER_BYTES_MAX {
+        while let Some(bytes) = received.chunk().await.map_err(request_error)? {
+            if body.len().saturating_add(bytes.len()) > RESPONSE_BYTES_MAX {
                 return Err(
-                    format!("`{shown_url}` sent more than {ANSWER_BYTES_MAX} bytes").into(),
+                    format!("`{shown_url}` sent more than {RESPONSE_BYTES_MAX} bytes").into(),
                 );
             }
             body.extend_from_slice(&bytes);
@@ -93,13 +93,13 @@ impl GuardedHttpClient {
 
 /// Returns why no sign-in request may be sent to `url`; `None` if it may.
 pub(super) fn address_fault(addresses: AddressPolicy, url: &Url) -> Option<String> {
-    let is_closed = match url.scheme() {
+    let is_unencrypted = match url.scheme() {
         "https" => false,
         "http" => !is_this_machine(url),
         _ => true,
     };
     let shown_url = display_url(url);
-    if is_closed {
+    if is_unencrypted {
         return Some(format!(
             "`{shown_url}` would receive secrets unencrypted: signing in requires `https`"
         ));

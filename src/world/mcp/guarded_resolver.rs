@@ -43,8 +43,8 @@ impl Resolve for GuardedResolver {
             let resolved_addresses: Vec<SocketAddr> = if is_local_name(name.as_str()) {
                 loopback().collect()
             } else {
-                let looked_up = tokio::net::lookup_host((name.as_str(), 0)).await?;
-                looked_up.collect()
+                let addresses_of_name = tokio::net::lookup_host((name.as_str(), 0)).await?;
+                addresses_of_name.collect()
             };
             let mut fault = None;
             let mut allowed_addresses = Vec::new();

@@ -1,6 +1,6 @@
-//! The authorization server that a server names: whether it is the one that the config means, and
-//! its metadata, which are read from the issuer's own address. What the server says about them is
-//! not trusted: it could name the right issuer, and endpoints of its own.
+//! The authorization server that an MCP server names: whether it is the one that the config means,
+//! and its metadata, which are read from the issuer's own address. What the MCP server says about
+//! them is not trusted: it could name the right issuer, and endpoints of its own.
 
 use reqwest::{Method, Request};
 use rmcp::transport::auth::{AuthorizationMetadata, AuthorizationMetadataResolution};
@@ -9,8 +9,8 @@ use url::Url;
 use crate::config::servers::{RemoteServer, is_issuer};
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 
-/// Returns the metadata of the authorization server at which the user signs in; `resolution` are
-/// those that were discovered.
+/// Returns the metadata of the authorization server at which the user signs in; `resolution` is the
+/// metadata that was discovered.
 pub(super) async fn sign_in_metadata(
     server: &RemoteServer,
     http: &GuardedHttpClient,
@@ -56,11 +56,11 @@ pub(super) async fn issuer_metadata(
 /// the config names, or else has the origin of the server at `url`.
 pub(super) fn checked_issuer(
     url: &Url,
-    named: Option<&Url>,
+    configured_issuer: Option<&Url>,
     discovered: Option<&str>,
 ) -> Result<Url, String> {
     let discovered = parse_issuer(discovered)?;
-    match named {
+    match configured_issuer {
         Some(issuer) if *issuer == discovered => Ok(discovered),
         Some(issuer) => Err(format!(
             "it uses the authorization server `{discovered}`, but `issuer` in its `oauth` is \
@@ -77,7 +77,7 @@ pub(super) fn checked_issuer(
 /// Parses the issuer that was discovered.
 fn parse_issuer(discovered: Option<&str>) -> Result<Url, String> {
     let issuer = discovered
-        .and_then(|written| Url::parse(written).ok())
+        .and_then(|text| Url::parse(text).ok())
         .filter(is_issuer);
     issuer.ok_or_else(|| "it announces no authorization server with a valid `issuer`".to_owned())
 }
@@ -95,19 +95,19 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
         paths.push(format!("{path}/.well-known/oauth-authorization-server"));
         paths.push("/.well-known/oauth-authorization-server".to_owned());
     }
-    let at = |path: String| {
+    let url_with_path = |path: String| {
         let mut url = issuer.clone();
         url.set_path(&path);
         url
     };
-    paths.into_iter().map(at).collect()
+    paths.into_iter().map(url_with_path).collect()
 }
 
 /// Reads the metadata of an authorization server; `None` if it is not that of `issuer`.
 fn parse_metadata(issuer: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
     let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
-    let written_issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
-    (written_issuer == *issuer).then_some(metadata)
+    let published_issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
+    (published_issuer == *issuer).then_some(metadata)
 }
 
 #[cfg(test)]

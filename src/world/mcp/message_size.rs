@@ -1,4 +1,4 @@
-//! Skips messages with too many JSON values before they are parsed, like those that are too long.
+//! Skips messages with too many JSON values before they are parsed.
 
 use std::io;
 use std::pin::Pin;
@@ -28,11 +28,11 @@ impl<R> BoundedLines<R> {
         }
     }
 
-    /// Moves the bytes to keep to the beginning of `piece`, and returns their number.
-    fn retain(&mut self, piece: &mut [u8]) -> usize {
+    /// Moves the bytes to keep to the beginning of `chunk`, and returns their number.
+    fn retain(&mut self, chunk: &mut [u8]) -> usize {
         let mut kept_bytes = 0;
-        for at in 0..piece.len() {
-            let byte = piece.get(at).copied().unwrap_or_default();
+        for index in 0..chunk.len() {
+            let byte = chunk.get(index).copied().unwrap_or_default();
             let was_over = self.counter.is_over();
             if byte == b'\n' {
                 self.counter = JsonValueCounter::default();
@@ -43,7 +43,7 @@ impl<R> BoundedLines<R> {
                 }
             }
             if (byte == b'\n' || !self.counter.is_over())
-                && let Some(slot) = piece.get_mut(kept_bytes)
+                && let Some(slot) = chunk.get_mut(kept_bytes)
             {
                 *slot = byte;
                 kept_bytes += 1;
@@ -59,15 +59,15 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let start = buffer.filled().len();
         loop {
             ready!(Pin::new(&mut self.source).poll_read(context, buffer))?;
-            let Some(piece) = buffer.filled_mut().get_mut(before..) else {
+            let Some(chunk) = buffer.filled_mut().get_mut(start..) else {
                 return Poll::Ready(Ok(()));
             };
-            let bytes_read = piece.len();
-            let kept_bytes = self.retain(piece);
-            buffer.set_filled(before.saturating_add(kept_bytes));
+            let bytes_read = chunk.len();
+            let kept_bytes = self.retain(chunk);
+            buffer.set_filled(start.saturating_add(kept_bytes));
             // No byte would mean the end of the stream.
             if kept_bytes > 0 || bytes_read == 0 {
                 return Poll::Ready(Ok(()));
@@ -80,7 +80,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
 pub(super) fn bounded_events(
     events: BoxStream<'static, Result<Sse, SseError>>,
 ) -> BoxStream<'static, Result<Sse, SseError>> {
-    let is_small = |event: &Result<Sse, SseError>| {
+    let is_accepted = |event: &Result<Sse, SseError>| {
         let data = event.as_ref().ok().and_then(|event| event.data.as_ref());
         let is_large = data.is_some_and(|data| has_too_many_values(data.as_bytes()));
         if is_large {
@@ -88,7 +88,7 @@ pub(super) fn bounded_events(
         }
         future::ready(!is_large)
     };
-    events.filter(is_small).boxed()
+    events.filter(is_accepted).boxed()
 }
 
 #[cfg(test)]

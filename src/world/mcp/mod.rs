@@ -68,7 +68,7 @@ use crate::world::store::redact::Redactor;
 
 pub use crate::world::mcp::client_handler::ServerListener;
 
-pub(in crate::world) use crate::world::mcp::client::log_to;
+pub(in crate::world) use crate::world::mcp::client::log_filter;
 pub(in crate::world) use crate::world::mcp::server_reply::{ReplyStatus, ServerReply};
 
 /// Largest message of a server that is read, in bytes.
@@ -80,8 +80,8 @@ const START_TIME_MAX: Duration = Duration::from_mins(1);
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 /// Delay after which the user is informed that a server is being started.
 const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
-/// Replaces the count of changes of a server that is not asked about them any more.
-const UNHEARD: usize = usize::MAX;
+/// Replaces the number of changes of a server that is not asked for its tools any more.
+const IGNORED_CHANGES: usize = usize::MAX;
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
 /// often is not started again.
 const STARTS_MAX: u32 = 3;
@@ -98,7 +98,7 @@ pub struct McpServers(Arc<McpServersState>);
 struct McpServersState {
     handles: Vec<ServerHandle>,
     filter: ToolFilter,
-    outside: SideEffectPolicy,
+    side_effects: SideEffectPolicy,
     tool_lists: ToolListCache,
     catalogue: Mutex<Arc<ToolCatalogue>>,
 }
@@ -143,12 +143,12 @@ struct UnusableServer {
     cause: FailureCause,
 }
 
-/// Who is the cause if a server cannot be used.
+/// Whose fault it is that a server cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FailureCause {
     /// The program, the server or the network has failed.
     Server,
-    /// massgen refuses to use the server, or needs something of the user first.
+    /// massgen refuses to use the server, or the user has to do something first.
     Refusal,
 }
 
@@ -157,7 +157,7 @@ enum FailureCause {
 struct ServerHandle {
     slot: Arc<ConnectionSlot>,
     /// The number of changes that the server had reported when its tools were last listed.
-    seen: AtomicUsize,
+    seen_changes: AtomicUsize,
 }
 
 /// The connections that agents of a run share. Clones share them; they are closed when the last
@@ -166,7 +166,7 @@ struct ServerHandle {
 pub struct ConnectionPool(Arc<Mutex<Vec<Arc<ConnectionSlot>>>>);
 
 impl ConnectionPool {
-    /// Returns the slot of a server, which is a common one if the server is shared.
+    /// Returns the slot of a server: the common one, if the server is shared.
     fn slot(&self, setup: ServerSetup) -> Arc<ConnectionSlot> {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let config = &setup.config;
@@ -195,7 +195,7 @@ struct ConnectionSlot {
 
 #[derive(Debug, Default)]
 struct ConnectionState {
-    link: Option<Arc<McpClient>>,
+    client: Option<Arc<McpClient>>,
     starts: u32,
     last_failure: Option<FailureCause>,
 }
@@ -235,18 +235,18 @@ impl McpServers {
     pub fn new(
         setups: Vec<ServerSetup>,
         filter: &ToolFilter,
-        outside: SideEffectPolicy,
+        side_effects: SideEffectPolicy,
         tool_lists: &ToolListCache,
         pool: &ConnectionPool,
     ) -> Self {
         let handle = |setup| ServerHandle {
             slot: pool.slot(setup),
-            seen: AtomicUsize::new(0),
+            seen_changes: AtomicUsize::new(0),
         };
         Self(Arc::new(McpServersState {
             handles: setups.into_iter().map(handle).collect(),
             filter: filter.clone(),
-            outside,
+            side_effects,
             tool_lists: tool_lists.clone(),
             catalogue: Mutex::default(),
         }))
@@ -259,12 +259,12 @@ impl McpServers {
 
     /// Returns whether calls that change something outside may be made.
     pub(in crate::world) fn side_effect_policy(&self) -> SideEffectPolicy {
-        self.0.outside
+        self.0.side_effects
     }
 
     /// Determines the available tools, and returns notes for the user. A server whose tools no
-    /// agent has listed yet is started. If it fails, it is left out unless it is required; a refusal
-    /// of massgen is an error, except for Python tools that the config does not name.
+    /// agent has listed yet is started. If it fails, it is left out unless it is required; a
+    /// refusal of massgen is an error, except for Python tools that the config does not name.
     pub(in crate::world) async fn connect(
         &self,
         launcher: ServerLauncher<'_>,
@@ -278,14 +278,14 @@ impl McpServers {
         Ok(notes)
     }
 
-    /// Lists the tools of a server for the first time in a run, and returns its notes for the user.
+    /// Lists the tools of a server for the first time in a run, and returns notes for the user.
     async fn list_first(
         &self,
         handle: &ServerHandle,
         launcher: ServerLauncher<'_>,
     ) -> Result<Vec<String>, String> {
         let config = &handle.slot.setup.config;
-        let python = match config.program_interface() {
+        let python_functions = match config.program_interface() {
             None | Some(ProgramInterface::Mcp) => None,
             Some(ProgramInterface::SingleTool(tool)) => {
                 self.0
@@ -293,18 +293,18 @@ impl McpServers {
                     .insert(config, &[describe_tool(tool)].into());
                 return Ok(missing_program_note(tool).into_iter().collect());
             }
-            Some(ProgramInterface::PythonFunctions(python)) => Some(python),
+            Some(ProgramInterface::PythonFunctions(functions)) => Some(functions),
         };
         let listing = async {
-            let link = handle.slot.connection(launcher).await?;
-            self.ask_for_tools(handle, &link, START_TIME_MAX).await?;
-            Ok::<_, UnusableServer>(link)
+            let client = handle.slot.connection(launcher).await?;
+            self.list_tools(handle, &client, START_TIME_MAX).await?;
+            Ok::<_, UnusableServer>(client)
         };
-        match (listing.await, python) {
+        match (listing.await, python_functions) {
             (Ok(_), None) => Ok(Vec::new()),
-            (Ok(link), Some(_)) => Ok(link.instructions()),
+            (Ok(client), Some(_)) => Ok(client.instructions()),
             // The config does not say that there have to be any.
-            (Err(unusable), Some(python)) if python.is_discovery_only() => {
+            (Err(unusable), Some(functions)) if functions.is_discovery_only() => {
                 self.0.tool_lists.insert(config, &Arc::default());
                 Ok(vec![unusable.why])
             }
@@ -327,31 +327,35 @@ impl McpServers {
     ) -> Option<(&ServerConfig, &ExecEnvironment)> {
         let setup = &self.slot(server)?.setup;
         let interface = setup.config.program_interface()?;
-        let is_one = matches!(interface, ProgramInterface::SingleTool(_));
+        let is_single_tool = matches!(interface, ProgramInterface::SingleTool(_));
         setup
             .commands
             .as_ref()
-            .filter(|_| is_one)
+            .filter(|_| is_single_tool)
             .map(|commands| (setup.config.as_ref(), commands))
     }
 
     /// Lists the tools of those servers again that have reported changes. `None` if none has.
     pub(in crate::world) async fn refresh_tools(&self) -> Option<Vec<String>> {
         let mut notes = Vec::new();
-        let mut is_new = false;
+        let mut has_changed = false;
         for handle in &self.0.handles {
-            let link = handle.slot.state.lock().await.link.clone();
-            let seen = handle.seen.load(Ordering::Relaxed);
-            if let Some(link) = link.filter(|link| link.changes() != seen && seen != UNHEARD) {
-                is_new = true;
-                let listing = self.ask_for_tools(handle, &link, LIST_TIME_MAX).await;
+            let client = handle.slot.state.lock().await.client.clone();
+            let seen_changes = handle.seen_changes.load(Ordering::Relaxed);
+            if let Some(client) = client.filter(|client| {
+                client.changes() != seen_changes && seen_changes != IGNORED_CHANGES
+            }) {
+                has_changed = true;
+                let listing = self.list_tools(handle, &client, LIST_TIME_MAX).await;
                 notes.extend(listing.err().map(|unusable| {
-                    handle.seen.store(UNHEARD, Ordering::Relaxed);
+                    handle
+                        .seen_changes
+                        .store(IGNORED_CHANGES, Ordering::Relaxed);
                     format!("{}; its list of tools is unchanged", unusable.why)
                 }));
             }
         }
-        is_new.then(|| {
+        has_changed.then(|| {
             notes.extend(self.rebuild_catalogue());
             notes
         })
@@ -366,8 +370,8 @@ impl McpServers {
         let slot = self.slot(server);
         let slot = slot.ok_or_else(|| format!("no server `{server}`"))?;
         let connection = slot.connection(launcher).await;
-        let link = connection.map_err(|unusable| unusable.why)?;
-        Ok(ServerConnection { slot, link })
+        let client = connection.map_err(|unusable| unusable.why)?;
+        Ok(ServerConnection { slot, client })
     }
 
     fn slot(&self, server: &ServerName) -> Option<&ConnectionSlot> {
@@ -375,23 +379,26 @@ impl McpServers {
         slots.find(|slot| slot.setup.config.name() == server)
     }
 
-    async fn ask_for_tools(
+    async fn list_tools(
         &self,
         handle: &ServerHandle,
-        link: &McpClient,
+        client: &McpClient,
         time_max: Duration,
     ) -> Result<(), UnusableServer> {
         let slot = &handle.slot;
-        handle.seen.store(link.changes(), Ordering::Relaxed);
-        let tools_answer = timeout(time_max, link.tools()).await;
+        handle
+            .seen_changes
+            .store(client.changes(), Ordering::Relaxed);
+        let list_result = timeout(time_max, client.tools()).await;
         let seconds = time_max.as_secs();
-        let late = || McpClientError::Failed(format!("no list of tools within {seconds} s"));
-        let tools = tools_answer.unwrap_or_else(|_| Err(late()));
+        let timeout_error =
+            || McpClientError::Failed(format!("no list of tools within {seconds} s"));
+        let tools = list_result.unwrap_or_else(|_| Err(timeout_error()));
         let tools: Arc<[ServerToolDescription]> = match tools {
             Ok(tools) => tools.into(),
             Err(fault) => {
                 let cause = fault.cause();
-                let why = slot.describe_fault(link, fault).await;
+                let why = slot.describe_fault(client, fault).await;
                 return Err(UnusableServer { why, cause });
             }
         };
@@ -404,8 +411,8 @@ impl McpServers {
         let (mut catalogue, mut notes) = (ToolCatalogue::default(), Vec::new());
         for handle in &self.0.handles {
             let config = &handle.slot.setup.config;
-            let described = self.0.tool_lists.get(config).unwrap_or_default();
-            let (mut tools, tool_notes) = offer_tools(&config.rules, &described);
+            let descriptions = self.0.tool_lists.get(config).unwrap_or_default();
+            let (mut tools, tool_notes) = offer_tools(&config.rules, &descriptions);
             tools.retain(|tool| self.is_selected(tool));
             notes.extend(tool_notes);
             notes.extend(catalogue.add(tools));
@@ -418,9 +425,9 @@ impl McpServers {
     /// the server. The name of a tool of massgen's allows no other one.
     fn is_selected(&self, tool: &ServedTool) -> bool {
         let ToolFilter { allowed, excluded } = &self.0.filter;
-        let is_massgens = is_own_tool(&tool.name);
+        let is_massgen_tool = is_own_tool(&tool.name);
         let allows =
-            |entry: &String| *entry == tool.offer.name || (*entry == tool.name && !is_massgens);
+            |entry: &String| *entry == tool.offer.name || (*entry == tool.name && !is_massgen_tool);
         let excludes = |entry: &String| *entry == tool.offer.name || *entry == tool.name;
         let is_allowed = allowed.as_ref().is_none_or(|list| list.iter().any(allows));
         is_allowed && !excluded.iter().any(excludes)
@@ -436,7 +443,7 @@ impl McpServers {
 #[derive(Debug)]
 pub(in crate::world) struct ServerConnection<'s> {
     slot: &'s ConnectionSlot,
-    link: Arc<McpClient>,
+    client: Arc<McpClient>,
 }
 
 impl ServerConnection<'_> {
@@ -446,25 +453,26 @@ impl ServerConnection<'_> {
         call: &ServerCall<P>,
         progress: Option<&ServerProgressSender>,
     ) -> Result<ServerReply, String> {
-        let Self { slot, link } = self;
+        let Self { slot, client } = self;
         let config = &slot.setup.config;
-        let _in_progress = link.register_call(progress);
-        let request = link.ask(call.operation, &call.tool, call.arguments.clone());
+        let _in_progress = client.register_call(progress);
+        let request = client.send_request(call.operation, &call.tool, call.arguments.clone());
         let time_max = Duration::from_secs(config.call_seconds);
-        let fault = match link.with_timeout(time_max, request).await {
+        let fault = match client.with_timeout(time_max, request).await {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(fault)) => fault,
             None => McpClientError::Failed(format!("no answer within {} s", config.call_seconds)),
         };
-        Err(slot.describe_fault(link, fault).await)
+        Err(slot.describe_fault(client, fault).await)
     }
 
-    /// Returns the container of its program if that works on copies, with what the program may access now.
+    /// Returns the container of its program, if that works on copies of files, and what the program
+    /// may access now.
     pub(in crate::world) fn container_with_copies(
         &self,
         launcher: ServerLauncher<'_>,
     ) -> Result<Option<(&ServerContainer, ReachablePaths)>, String> {
-        let container = self.link.container();
+        let container = self.client.container();
         let container = container.filter(|container| container.has_copies());
         let Some((container, launch_request)) = container.zip(self.slot.launch_request(None))
         else {
@@ -478,7 +486,8 @@ impl ServerConnection<'_> {
 }
 
 impl ConnectionSlot {
-    /// Returns the request to start its program; `None` if it is none, or has no environment.
+    /// Returns the request to start the server's program; `None` if it is no program, or has no
+    /// environment.
     fn launch_request<'s>(
         &'s self,
         installed: Option<&'s InstalledProgram>,
@@ -507,14 +516,14 @@ impl ConnectionSlot {
         launcher: ServerLauncher<'_>,
     ) -> Result<Arc<McpClient>, UnusableServer> {
         let mut state = self.state.lock().await;
-        if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
-            return Ok(Arc::clone(link));
+        if let Some(client) = state.client.as_ref().filter(|client| client.is_open()) {
+            return Ok(Arc::clone(client));
         }
         let name = self.setup.config.name();
-        let before = state.link.take();
+        let closed_client = state.client.take();
         if state.starts >= STARTS_MAX {
-            let exit_report = match before {
-                Some(link) => link.exit_report().await,
+            let exit_report = match closed_client {
+                Some(client) => client.exit_report().await,
                 None => String::new(),
             };
             let why = format!(
@@ -524,26 +533,28 @@ impl ConnectionSlot {
             let cause = state.last_failure.unwrap_or(FailureCause::Server);
             return Err(UnusableServer { why, cause });
         }
-        drop(before);
+        drop(closed_client);
         state.starts = state.starts.saturating_add(1);
-        let mut opening = pin!(self.open(launcher));
-        let connection = if let Ok(opened) = timeout(START_NOTICE_DELAY, &mut opening).await {
-            opened
+        let mut open_future = pin!(self.open(launcher));
+        let open_result = if let Ok(open_result) =
+            timeout(START_NOTICE_DELAY, &mut open_future).await
+        {
+            open_result
         } else {
             let listener = self.setup.listener.as_ref();
             listener.inspect(|listener| listener.report_progress("is starting, within a minute"));
-            opening.await
+            open_future.await
         };
-        state.last_failure = connection.as_ref().err().map(|unusable| unusable.cause);
-        let link = Arc::new(connection?);
-        state.link = Some(Arc::clone(&link));
-        Ok(link)
+        state.last_failure = open_result.as_ref().err().map(|unusable| unusable.cause);
+        let client = Arc::new(open_result?);
+        state.client = Some(Arc::clone(&client));
+        Ok(client)
     }
 
     /// Closes the connection. A program ends.
     async fn close(&self) {
-        let closed_link = self.state.lock().await.link.take();
-        drop(closed_link);
+        let client = self.state.lock().await.client.take();
+        drop(client);
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
@@ -583,7 +594,7 @@ impl ConnectionSlot {
                 let launch = launcher(launch_request).map_err(refusal)?;
                 let host = launch.target.prepare().await.map_err(refusal)?;
                 let connect = |choice| {
-                    let log = client::log_to(log.clone(), redactor.clone());
+                    let log = client::log_filter(log.clone(), redactor.clone());
                     let listener = listener.clone();
                     McpClient::connect_program(&launch, &host, choice, log, listener)
                 };
@@ -591,7 +602,7 @@ impl ConnectionSlot {
                 if client.as_ref().is_err_and(|fault| fault.may_be_older) {
                     client = connect(HandshakeChoice::Initialize).await;
                 }
-                let install_hint = missing_package(program).filter(|_| package.is_none());
+                let install_hint = missing_package_hint(program).filter(|_| package.is_none());
                 client.map_err(|fault| {
                     let hint_prefix = install_hint.map(|hint| format!("{hint}; "));
                     let why = format!("{}{}", hint_prefix.unwrap_or_default(), fault.why);
@@ -605,19 +616,19 @@ impl ConnectionSlot {
     }
 
     /// Describes a failed call for a model.
-    async fn describe_fault(&self, link: &McpClient, fault: McpClientError) -> String {
+    async fn describe_fault(&self, client: &McpClient, fault: McpClientError) -> String {
         let name = self.setup.config.name();
         match fault {
             McpClientError::Gone => {
-                let exit_report = link.exit_report().await;
+                let exit_report = client.exit_report().await;
                 format!(
                     "the server `{name}` has ended, and the outcome of the call is unknown{exit_report}"
                 )
             }
-            fault @ (McpClientError::Closed(_)
+            fault @ (McpClientError::SignInRequired(_)
             | McpClientError::Refused(_)
             | McpClientError::Failed(_)) => {
-                let why = self.fault_reason(link.without_credentials(fault));
+                let why = self.fault_reason(client.redact_credentials(fault));
                 format!("the server `{name}`: {why}")
             }
         }
@@ -628,7 +639,7 @@ impl ConnectionSlot {
         let scopes = match fault {
             McpClientError::Refused(why) | McpClientError::Failed(why) => return why,
             McpClientError::Gone => return "it has ended".to_owned(),
-            McpClientError::Closed(scopes) => scopes,
+            McpClientError::SignInRequired(scopes) => scopes,
         };
         match (self.credential_source(), scopes) {
             (CredentialSource::Headers, _) => "it rejects the credentials in `headers`".to_owned(),
@@ -646,7 +657,7 @@ impl ConnectionSlot {
             ),
             (CredentialSource::SignIn, Some(scopes)) => format!(
                 "it requires more scopes: sign in again with `massgen mcp login {name}{}`",
-                sign_in_command(&scopes)
+                scope_options(&scopes)
             ),
         }
     }
@@ -673,12 +684,12 @@ fn unusable_sentence(config: &ServerConfig, why: &str) -> String {
 /// Returns the warning that agents work without a server. What the server wrote is at its end.
 fn left_out_note(setup: &ServerSetup, why: &str) -> String {
     let agents: Vec<&str> = setup.agents.iter().map(AgentId::as_str).collect();
-    let works = if agents.len() == 1 { "works" } else { "work" };
+    let verb = if agents.len() == 1 { "works" } else { "work" };
     let (name, agents) = (setup.config.name(), list_names(&agents, "and"));
     let sentence = unusable_sentence(&setup.config, "");
     let why = why.strip_prefix(sentence.as_str()).unwrap_or(why);
     format!(
-        "the server `{name}` cannot be used, so {agents} {works} without its tools (`required: true` \
+        "the server `{name}` cannot be used, so {agents} {verb} without its tools (`required: true` \
          would end the run instead): {why}"
     )
 }
@@ -697,7 +708,7 @@ fn installed_program(
 
 /// Returns what the user can do about a program whose package is not installed and that has no
 /// network to download it.
-fn missing_package(program: &ServerProgram) -> Option<String> {
+fn missing_package_hint(program: &ServerProgram) -> Option<String> {
     let request = program.package.as_ref();
     let request = request.filter(|_| program.network == NetworkPolicy::Off)?;
     Some(format!(
@@ -708,13 +719,13 @@ fn missing_package(program: &ServerProgram) -> Option<String> {
 }
 
 /// Builds the command-line options that request these scopes.
-fn sign_in_command(scopes: &str) -> String {
+fn scope_options(scopes: &str) -> String {
     let scopes = plain_scopes(scopes).into_iter();
     let options: Vec<&str> = scopes.flat_map(|scope| [" --scope ", scope]).collect();
     options.concat()
 }
 
-/// Splits scopes. A server names them and is not trusted, and the user may copy them into a
+/// Splits scopes. They come from a server, which is not trusted, and the user may copy them into a
 /// command: scopes that a shell would not read as a single word are left out.
 fn plain_scopes(scopes: &str) -> Vec<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);

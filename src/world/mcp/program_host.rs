@@ -46,7 +46,7 @@ pub(in crate::world) struct ContainerLaunch {
     pub(in crate::world) program: ContainerProgram,
 }
 
-/// A place in which a program can be started, several times in turn.
+/// A place in which a program can be started several times, one after the other.
 #[derive(Debug)]
 pub(super) enum ProgramHost<'l> {
     /// A sandbox is built for each start.
@@ -106,13 +106,13 @@ impl ProgramHost<'_> {
     }
 }
 
-/// Runs what waits for an engine on a thread that may block. If the caller stops waiting, its
-/// interrupt is raised.
+/// Runs `work`, which waits for a container engine, on a thread that may block. If the caller stops
+/// waiting, the interrupt is raised.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce(&CommandInterrupt) -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let interrupt = CommandInterrupt::new()?;
-    let _raised = interrupt.on_drop();
+    let _raise_on_drop = interrupt.on_drop();
     let result = spawn_blocking(move || work(&interrupt)).await;
     result.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

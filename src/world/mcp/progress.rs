@@ -29,7 +29,7 @@ pub struct ServerProgressStep {
 pub struct ServerProgressSender(mpsc::Sender<ServerProgressStep>);
 
 impl ServerProgressSender {
-    /// Creates a sender and the end at which the steps arrive.
+    /// Creates a sender, and the receiver of the steps.
     pub fn channel() -> (Self, mpsc::Receiver<ServerProgressStep>) {
         let (sender, steps) = mpsc::channel(STEPS_MAX);
         (Self(sender), steps)
@@ -43,8 +43,9 @@ pub(super) struct ProgressRoutes(Mutex<CallsInProgress>);
 #[derive(Debug, Default)]
 struct CallsInProgress {
     count: usize,
+    /// The senders of calls whose callers want to know the steps, by the numbers of the calls.
     senders: Vec<(usize, ServerProgressSender)>,
-    next: usize,
+    next_number: usize,
 }
 
 /// One call in progress, which ends on drop.
@@ -61,8 +62,8 @@ impl ProgressRoutes {
         sender: Option<&ServerProgressSender>,
     ) -> CallInProgress {
         let mut calls = self.lock();
-        let number = calls.next;
-        calls.next = number.wrapping_add(1);
+        let number = calls.next_number;
+        calls.next_number = number.wrapping_add(1);
         calls.count = calls.count.saturating_add(1);
         calls
             .senders

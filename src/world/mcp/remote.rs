@@ -25,7 +25,7 @@ use crate::world::mcp::sse::{SseTransport, SseTransportError};
 use crate::world::mcp::watched_transport::WatchedTransport;
 
 /// Status codes with which a server reports that it does not support Streamable HTTP.
-const UNKNOWN_THERE: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
+const UNSUPPORTED_STATUSES: [&str; 3] = ["HTTP 400 ", "HTTP 404 ", "HTTP 405 "];
 
 /// Begins a connection with a server through `client`, in the protocol that the config names. If
 /// the server does not support Streamable HTTP, the older protocol is used. `changes` counts how
@@ -37,22 +37,22 @@ pub(super) async fn initialize_remote(
     changes: &Arc<AtomicUsize>,
     credentials: &Credentials,
 ) -> Result<RunningService<RoleClient, McpClientHandler>, RemoteConnectError> {
-    let host = || {
-        let host = McpClientHandler::new(&[], listener.cloned());
+    let new_handler = || {
+        let handler = McpClientHandler::new(&[], listener.cloned());
         match &remote.oauth.client_credentials {
             Some(ClientAuthentication::Secret { .. } | ClientAuthentication::PrivateKey { .. }) => {
-                host.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS)
+                handler.with_extension(EXTENSION_OAUTH_CLIENT_CREDENTIALS)
             }
             // The extension for workloads is a draft.
-            Some(ClientAuthentication::Workload { .. }) | None => host,
+            Some(ClientAuthentication::Workload { .. }) | None => handler,
         }
     };
-    let mut before = None;
+    let mut http_status = None;
     if remote.protocol == RemoteProtocol::Streamable {
         let begin_with = |choice| {
             let connection = streamable_transport(remote, client.clone());
             let transport = WatchedTransport::new(connection, changes, credentials);
-            begin(host(), transport, choice)
+            begin(new_handler(), transport, choice)
         };
         let mut handshake = begin_with(HandshakeChoice::Newest).await;
         if handshake.as_ref().is_err_and(may_be_older) {
@@ -61,16 +61,17 @@ pub(super) async fn initialize_remote(
         match handshake {
             Ok(service) => return Ok(service),
             Err(error) => {
-                before = Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
+                http_status =
+                    Some(unsupported_status(&error).ok_or_else(|| connect_error(&error))?);
             }
         }
     }
     let events = SseTransport::open(remote, client).await.map_err(|error| {
         let error = ClientInitializeError::transport::<WatchedTransport>(error.into(), "sse");
-        connect_error(&error).without_sse(before)
+        connect_error(&error).add_missing_sse(http_status)
     })?;
     let transport = WatchedTransport::new(ClientTransport::Sse(events), changes, credentials);
-    begin(host(), transport, HandshakeChoice::Initialize)
+    begin(new_handler(), transport, HandshakeChoice::Initialize)
         .await
         .map_err(|error| connect_error(&error))
 }
@@ -90,8 +91,10 @@ fn unsupported_status(error: &ClientInitializeError) -> Option<String> {
     else {
         return None;
     };
-    let is_unknown = UNKNOWN_THERE.iter().any(|known| message.starts_with(known));
-    let status = message.split(':').next().filter(|_| is_unknown);
+    let is_unsupported = UNSUPPORTED_STATUSES
+        .iter()
+        .any(|status| message.starts_with(status));
+    let status = message.split(':').next().filter(|_| is_unsupported);
     status.map(str::to_owned)
 }
 
@@ -187,18 +190,19 @@ pub(super) enum RemoteConnectError {
 }
 
 impl RemoteConnectError {
-    /// Adds that there is no event stream either; `before` is the reply to the newer protocol.
-    fn without_sse(self, before: Option<String>) -> Self {
-        let explained = |why: String| match before {
-            Some(before) => {
-                format!("it supports neither streamable HTTP nor SSE: {before}; {why}")
+    /// Adds that there is no event stream; `http_status` is the reply to Streamable HTTP, if that
+    /// was tried before.
+    fn add_missing_sse(self, http_status: Option<String>) -> Self {
+        let explain = |why: String| match http_status {
+            Some(http_status) => {
+                format!("it supports neither streamable HTTP nor SSE: {http_status}; {why}")
             }
             None => format!("it does not support SSE: {why}"),
         };
         match self {
-            Self::Failed(why) => Self::Failed(explained(why)),
-            Self::Refused(why) => Self::Refused(explained(why)),
-            refusal @ Self::SignIn { .. } => refusal,
+            Self::Failed(why) => Self::Failed(explain(why)),
+            Self::Refused(why) => Self::Refused(explain(why)),
+            sign_in @ Self::SignIn { .. } => sign_in,
         }
     }
 }

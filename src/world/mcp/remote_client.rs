@@ -57,7 +57,8 @@ impl RemoteHttpClient {
     }
 }
 
-/// Sends a request, as it is authorized, through the client of `$authorization`.
+/// Sends `$request` through `$client`, the client of `$authorization`, with its `$token` if massgen
+/// has one of its own.
 macro_rules! send_authorized {
     ($authorization:expr, |$client:ident, $token:ident| $request:expr) => {
         match $authorization {
@@ -102,18 +103,18 @@ impl StreamableHttpClient for RemoteHttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, RemoteHttpError> {
-        let answer = send_authorized!(&self.authorization, |client, token| {
+        let reply = send_authorized!(&self.authorization, |client, token| {
             let (uri, message) = (Arc::clone(&uri), message.clone());
             let (session, headers) = (session.clone(), headers.clone());
             client.post_message_with_response_limits(uri, message, session, token, headers, limits)
         })?;
         if let StreamableHttpPostResponse::Json(_, Some(_))
-        | StreamableHttpPostResponse::Sse(_, Some(_)) = &answer
+        | StreamableHttpPostResponse::Sse(_, Some(_)) = &reply
         {
             self.stream.expect();
         }
-        let StreamableHttpPostResponse::Sse(events, session) = answer else {
-            return Ok(answer);
+        let StreamableHttpPostResponse::Sse(events, session) = reply else {
+            return Ok(reply);
         };
         let events = bounded_events(events);
         Ok(StreamableHttpPostResponse::Sse(events, session))
@@ -136,12 +137,12 @@ impl StreamableHttpClient for RemoteHttpClient {
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
-        last: Option<String>,
+        last_event: Option<String>,
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RemoteHttpError> {
         let bytes_max = MESSAGE_BYTES_MAX;
-        self.get_stream_with_max_sse_event_size(uri, session, last, token, headers, bytes_max)
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, bytes_max)
             .await
     }
 
@@ -149,15 +150,17 @@ impl StreamableHttpClient for RemoteHttpClient {
         &self,
         uri: Arc<str>,
         session: Option<Arc<str>>,
-        last: Option<String>,
+        last_event: Option<String>,
         _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
         bytes_max: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, RemoteHttpError> {
         let events = send_authorized!(&self.authorization, |client, token| {
             let (uri, session) = (Arc::clone(&uri), session.clone());
-            let (last, headers) = (last.clone(), headers.clone());
-            client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, bytes_max)
+            let (last_event, headers) = (last_event.clone(), headers.clone());
+            client.get_stream_with_max_sse_event_size(
+                uri, session, last_event, token, headers, bytes_max,
+            )
         });
         self.stream.set_answered();
         events.map(bounded_events)

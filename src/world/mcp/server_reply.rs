@@ -13,17 +13,17 @@ use crate::text::{escape_text, single_line};
 use crate::tools::image::{ImageCollector, ImageRejection, ModelImage};
 
 /// Largest reply that is passed on, in bytes.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
+const REPLY_BYTES_MAX: usize = 256 * 1024;
 /// Largest number of parts of one reply, and of rows of one list.
 const PARTS_MAX: usize = 500;
 /// Longest name or description that is shown in a list, in characters.
-const ROW_CHARS_MAX: usize = 300;
+const CELL_CHARS_MAX: usize = 300;
 
 /// A server's reply, as a model reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::world) struct ServerReply {
     /// Whether the server reports success.
-    pub(in crate::world) success: ReplyStatus,
+    pub(in crate::world) status: ReplyStatus,
     /// The text, with a note instead of each image.
     pub(in crate::world) text: String,
     /// The images.
@@ -45,28 +45,28 @@ pub(super) fn tool_reply(result: &CallToolResult) -> ServerReply {
     let mut parts: Vec<String> = result
         .content
         .iter()
-        .map(|one| part(one, &mut images))
+        .map(|block| describe_block(block, &mut images))
         .collect();
     let has_text = result
         .content
         .iter()
-        .any(|part| matches!(part, ContentBlock::Text(_)));
-    // The protocol requires the same as text too, so this is read only if there is no text.
+        .any(|block| matches!(block, ContentBlock::Text(_)));
+    // The protocol requires structured content as text too, so it is read only without text.
     if let (Some(structured), false) = (&result.structured_content, has_text) {
         parts.push(sanitize(&structured.to_string()));
     }
-    let success = match result.is_error {
+    let status = match result.is_error {
         Some(true) => ReplyStatus::Failed,
         Some(false) | None => ReplyStatus::Done,
     };
-    build_reply(success, &parts, images)
+    build_reply(status, &parts, images)
 }
 
 /// Converts a list of resources.
 pub(super) fn resources_reply(resources: &[Resource]) -> ServerReply {
     let rows = resources.iter().map(|resource| {
-        let about = resource.description.as_ref().unwrap_or(&resource.name);
-        format!("{}  {}", row(&resource.uri), row(about))
+        let description = resource.description.as_ref().unwrap_or(&resource.name);
+        format!("{}  {}", list_cell(&resource.uri), list_cell(description))
     });
     list_reply(&rows.collect::<Vec<_>>())
 }
@@ -77,7 +77,7 @@ pub(super) fn contents_reply(result: &ReadResourceResult) -> ServerReply {
     let parts: Vec<String> = result
         .contents
         .iter()
-        .map(|one| contents(one, &mut images))
+        .map(|contents| describe_contents(contents, &mut images))
         .collect();
     build_reply(ReplyStatus::Done, &parts, images)
 }
@@ -91,9 +91,9 @@ pub(super) fn prompts_reply(prompts: &[Prompt]) -> ServerReply {
             .flatten()
             .map(|argument| argument.name.as_str())
             .collect();
-        let about = prompt.description.as_deref().unwrap_or_default();
-        row(&format!(
-            "{}({})  {about}",
+        let description = prompt.description.as_deref().unwrap_or_default();
+        list_cell(&format!(
+            "{}({})  {description}",
             prompt.name,
             arguments.join(", ")
         ))
@@ -106,13 +106,14 @@ pub(super) fn prompt_reply(result: &GetPromptResult) -> ServerReply {
     let mut images = ImageCollector::default();
     let messages = result.messages.iter();
     let parts: Vec<String> = messages
-        .map(|message| part(&message.content, &mut images))
+        .map(|message| describe_block(&message.content, &mut images))
         .collect();
     build_reply(ReplyStatus::Done, &parts, images)
 }
 
-fn part(part: &ContentBlock, images: &mut ImageCollector) -> String {
-    match part {
+/// Returns what a model reads of a content block.
+fn describe_block(block: &ContentBlock, images: &mut ImageCollector) -> String {
+    match block {
         ContentBlock::Text(text) => sanitize(&text.text),
         ContentBlock::Image(image) => image_note(&image.data, images)
             .unwrap_or_else(|why| unsupported_note("image", &image.mime_type, &image.data, &why)),
@@ -122,13 +123,14 @@ fn part(part: &ContentBlock, images: &mut ImageCollector) -> String {
             &audio.data,
             &"models are given none",
         ),
-        ContentBlock::Resource(resource) => contents(&resource.resource, images),
-        ContentBlock::ResourceLink(link) => note(format_args!("link to {}", row(&link.uri))),
+        ContentBlock::Resource(resource) => describe_contents(&resource.resource, images),
+        ContentBlock::ResourceLink(link) => note(format_args!("link to {}", list_cell(&link.uri))),
         _ => note("a part of a kind that is not known"),
     }
 }
 
-fn contents(contents: &ResourceContents, images: &mut ImageCollector) -> String {
+/// Returns what a model reads of the contents of a resource.
+fn describe_contents(contents: &ResourceContents, images: &mut ImageCollector) -> String {
     match contents {
         ResourceContents::TextResourceContents { text, .. } => sanitize(text),
         ResourceContents::BlobResourceContents {
@@ -151,14 +153,15 @@ fn image_note(base64: &str, images: &mut ImageCollector) -> Result<String, Image
 /// Describes content that is neither text nor an accepted image, by its type and its data.
 fn unsupported_note(what: &str, mime_type: &str, base64: &str, why: &dyn Display) -> String {
     let bytes = base64.trim_end_matches('=').len().saturating_mul(3) / 4;
-    let mime_type = row(mime_type);
+    let mime_type = list_cell(mime_type);
     note(format_args!(
         "{what} {mime_type}, {bytes} bytes, not shown: {why}"
     ))
 }
 
-fn row(text: &str) -> String {
-    sanitize(&single_line(text, ROW_CHARS_MAX))
+/// Sanitizes a name or description, and shortens it to one line.
+fn list_cell(text: &str) -> String {
+    sanitize(&single_line(text, CELL_CHARS_MAX))
 }
 
 /// Escapes invisible characters in a server's text, and anything that looks like a note of
@@ -178,14 +181,14 @@ fn list_reply(rows: &[String]) -> ServerReply {
     build_reply(ReplyStatus::Done, rows, ImageCollector::default())
 }
 
-fn build_reply(success: ReplyStatus, parts: &[String], images: ImageCollector) -> ServerReply {
-    let parts_left_out = parts.len().saturating_sub(PARTS_MAX);
+fn build_reply(status: ReplyStatus, parts: &[String], images: ImageCollector) -> ServerReply {
+    let skipped_parts = parts.len().saturating_sub(PARTS_MAX);
     let mut text = String::new();
     let mut is_cut = false;
     for line in parts.iter().take(PARTS_MAX).flat_map(|part| part.lines()) {
-        if text.len().saturating_add(line.len()) > ANSWER_BYTES_MAX {
+        if text.len().saturating_add(line.len()) > REPLY_BYTES_MAX {
             is_cut = true;
-            let bytes_left = ANSWER_BYTES_MAX.saturating_sub(text.len());
+            let bytes_left = REPLY_BYTES_MAX.saturating_sub(text.len());
             text.extend(
                 line.char_indices()
                     .take_while(|(at, _)| *at < bytes_left)
@@ -199,15 +202,15 @@ fn build_reply(success: ReplyStatus, parts: &[String], images: ImageCollector) -
     if text.ends_with('\n') {
         text.pop();
     }
-    let cut_note = is_cut.then(|| note(format_args!("cut: more than {ANSWER_BYTES_MAX} bytes")));
-    let left_out =
-        (parts_left_out > 0).then(|| note(format_args!("{parts_left_out} more parts left out")));
-    for note in [cut_note, left_out].into_iter().flatten() {
+    let cut_note = is_cut.then(|| note(format_args!("cut: more than {REPLY_BYTES_MAX} bytes")));
+    let skip_note =
+        (skipped_parts > 0).then(|| note(format_args!("{skipped_parts} more parts left out")));
+    for note in [cut_note, skip_note].into_iter().flatten() {
         text.push('\n');
         text.push_str(&note);
     }
     ServerReply {
-        success,
+        status,
         text,
         images: images.into_images(),
     }

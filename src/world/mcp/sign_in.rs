@@ -28,9 +28,9 @@ use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
 /// Client name under which massgen registers itself.
 const CLIENT_NAME: &str = "massgen";
 /// Timeout for the server's reply to an unauthenticated client.
-const GREETING_TIME_MAX: Duration = Duration::from_secs(30);
-/// Longest message of a server that is shown, in characters.
-const SAID_CHARS_MAX: usize = 600;
+const CHALLENGE_TIME_MAX: Duration = Duration::from_secs(30);
+/// Longest message of a server that an error quotes, in characters.
+const QUOTE_CHARS_MAX: usize = 600;
 
 /// A sign-in that waits for the user's authorization.
 pub struct PendingSignIn {
@@ -44,7 +44,7 @@ pub struct PendingSignIn {
 /// Shows no secrets.
 impl std::fmt::Debug for PendingSignIn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SigningIn").finish_non_exhaustive()
+        f.debug_struct("PendingSignIn").finish_non_exhaustive()
     }
 }
 
@@ -63,7 +63,7 @@ impl PendingSignIn {
         let refused = |error: AuthError| sign_in_error(&error);
         let http_client = GuardedHttpClient::with_manager(server).await;
         let (http, mut manager) = http_client.map_err(refused)?;
-        let challenge = Box::pin(challenge(server)).await?;
+        let challenge = Box::pin(request_challenge(server)).await?;
         let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref());
         let resolution = resolution.await.map_err(refused)?;
         let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
@@ -81,7 +81,7 @@ impl PendingSignIn {
         manager.set_metadata(metadata);
         let scopes = match (scopes, server.oauth.scopes.as_slice()) {
             ([], []) => manager.select_initial_scopes(&[]).await,
-            ([], written) => written.to_vec(),
+            ([], configured) => configured.to_vec(),
             (requested, _) => requested.to_vec(),
         };
         // A new token replaces the old one, so it must cover what was granted before.
@@ -115,7 +115,7 @@ impl PendingSignIn {
                 token_endpoint,
             });
         manager.set_credential_store(tokens.clone());
-        let state = parameter(&address, "state").unwrap_or_default();
+        let state = query_parameter(&address, "state").unwrap_or_default();
         Ok(Self {
             manager,
             tokens,
@@ -131,7 +131,7 @@ impl PendingSignIn {
 
     /// Returns whether `redirected` is the answer to this sign-in.
     pub fn is_answer(&self, redirected: &Url) -> bool {
-        parameter(redirected, "state").as_ref() == Some(&self.state)
+        query_parameter(redirected, "state").as_ref() == Some(&self.state)
     }
 
     /// Exchanges the user's authorization for tokens and stores them. `redirected` is the URL that
@@ -140,16 +140,16 @@ impl PendingSignIn {
     /// # Errors
     /// The user declined, or no token was issued.
     pub async fn finish(self, redirected: &Url) -> Result<()> {
-        if let Some(why) = parameter(redirected, "error") {
-            let description = parameter(redirected, "error_description");
-            let about = description
-                .map(|about| format!(": {about}"))
+        if let Some(why) = query_parameter(redirected, "error") {
+            let description = query_parameter(redirected, "error_description");
+            let detail = description
+                .map(|description| format!(": {description}"))
                 .unwrap_or_default();
-            return Err(refusal(&format!("it was refused ({why}{about})")));
+            return Err(refusal(&format!("it was refused ({why}{detail})")));
         }
         let answer = AuthorizationCallback::from_redirect_url(redirected.as_str())
             .map_err(|error| sign_in_error(&error))?;
-        let _turn = self.tokens.lock().await?;
+        let _lock = self.tokens.lock().await?;
         let AuthorizationCallback {
             code,
             csrf_token,
@@ -172,16 +172,18 @@ pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
 ) -> std::result::Result<Option<AuthorizationManager>, String> {
-    let registration = tokens.client().map_err(|error| error.to_string())?;
+    let registration = tokens
+        .registered_client()
+        .map_err(|error| error.to_string())?;
     let Some(registration) = registration else {
         return Ok(None);
     };
-    let configured = server
+    let configured_client = server
         .oauth
         .client
         .as_ref()
         .filter(|client| client.id == registration.id);
-    let secret = configured.and_then(|client| client.secret.as_ref());
+    let secret = configured_client.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
     let refusal = |error: AuthError| quote_server(&root_cause(&error).to_string());
     let http_client = GuardedHttpClient::with_manager(server).await;
@@ -191,7 +193,7 @@ pub(super) async fn authorized_manager(
     let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
         .await
         .map_err(|why| quote_server(&why))?;
-    // A different endpoint that the server names now must not get tokens that this one issued.
+    // If the server names another endpoint now, that must not get the tokens of the earlier one.
     if metadata.token_endpoint != registration.token_endpoint {
         return Ok(None);
     }
@@ -211,10 +213,10 @@ pub(super) async fn authorized_manager(
 
 /// Returns the authentication challenge with which the server rejects an unauthenticated client, if
 /// it does: during the handshake, or when the client lists its tools.
-async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
+async fn request_challenge(server: &RemoteServer) -> Result<Option<String>> {
     let client = guarded_client(server).map_err(|why| refusal(&why))?;
     let client = RemoteHttpClient::new(RequestAuthorization::Headers(client));
-    let asking = async {
+    let exchange = async {
         let (changes, credentials) = (Arc::default(), Credentials::default());
         match remote::initialize_remote(server, client, None, &changes, &credentials).await {
             Ok(service) => {
@@ -231,14 +233,14 @@ async fn challenge(server: &RemoteServer) -> Result<Option<String>> {
             }
         }
     };
-    let outcome = timeout(GREETING_TIME_MAX, Box::pin(asking)).await;
+    let outcome = timeout(CHALLENGE_TIME_MAX, Box::pin(exchange)).await;
     outcome.unwrap_or_else(|_| Err(refusal("the server does not answer")))
 }
 
 /// Parses the URL `address`, which comes from the server or a third party, if the config allows it.
 fn check_address(server: &RemoteServer, address: &str) -> Result<Url> {
-    let no_address = |_| refusal(&format!("{} is not a URL", escape_name(address)));
-    let url = Url::parse(address).map_err(no_address)?;
+    let invalid = |_| refusal(&format!("{} is not a URL", escape_name(address)));
+    let url = Url::parse(address).map_err(invalid)?;
     match address_fault(server.addresses, &url) {
         Some(why) => Err(refusal(&why)),
         None => Ok(url),
@@ -254,7 +256,7 @@ fn client_config(id: &str, secret: Option<String>, redirect: &str) -> OAuthClien
 }
 
 /// Returns the value of a query parameter of a URL.
-fn parameter(url: &Url, key: &str) -> Option<String> {
+fn query_parameter(url: &Url, key: &str) -> Option<String> {
     let mut pairs = url.query_pairs();
     let pair = pairs.find(|(name, _)| name == key);
     pair.map(|(_, value)| value.into_owned())
@@ -262,11 +264,11 @@ fn parameter(url: &Url, key: &str) -> Option<String> {
 
 fn sign_in_error(error: &AuthError) -> Error {
     let why = error.to_string();
-    let bottom = root_cause(error).to_string();
-    if why.contains(&bottom) {
+    let cause = root_cause(error).to_string();
+    if why.contains(&cause) {
         return refusal(&why);
     }
-    refusal(&format!("{why}: {bottom}"))
+    refusal(&format!("{why}: {cause}"))
 }
 
 /// Error for a failed sign-in; the reason may come from an untrusted server.
@@ -276,5 +278,5 @@ fn refusal(why: &str) -> Error {
 }
 
 fn quote_server(text: &str) -> String {
-    escape_line(&single_line(text, SAID_CHARS_MAX))
+    escape_line(&single_line(text, QUOTE_CHARS_MAX))
 }

@@ -73,26 +73,26 @@ impl SseTransport {
         remote: &RemoteServer,
         client: RemoteHttpClient,
     ) -> Result<Self, SseTransportError> {
-        let stream = timeout(ENDPOINT_TIME_MAX, Self::begin(remote, client)).await;
-        stream.unwrap_or_else(|_| {
+        let transport = timeout(ENDPOINT_TIME_MAX, Self::open_stream(remote, client)).await;
+        transport.unwrap_or_else(|_| {
             let seconds = ENDPOINT_TIME_MAX.as_secs();
             let why = format!("no `endpoint` event within {seconds} s");
             Err(SseTransportError::Message(why))
         })
     }
 
-    async fn begin(
+    async fn open_stream(
         remote: &RemoteServer,
         client: RemoteHttpClient,
     ) -> Result<Self, SseTransportError> {
         let (url, bytes_max) = (remote.url.as_str().into(), MESSAGE_BYTES_MAX);
-        let sent_headers = headers(remote);
+        let stream_headers = headers(remote);
         let stream = client.get_stream_with_max_sse_event_size(
             url,
             None,
             None,
             None,
-            sent_headers,
+            stream_headers,
             bytes_max,
         );
         let events = stream
@@ -131,8 +131,8 @@ impl Transport<RoleClient> for SseTransport {
         let (endpoint, post_slots) = (Arc::clone(&self.endpoint), Arc::clone(&self.post_slots));
         async move {
             let _slot = post_slots.acquire().await;
-            let posted = client.post_message(endpoint, message, None, None, headers);
-            check_posted(posted.await)
+            let post = client.post_message(endpoint, message, None, None, headers);
+            check_post_result(post.await)
         }
     }
 
@@ -181,10 +181,10 @@ fn open_error(error: RemoteHttpError) -> SseTransportError {
 
 /// Checks that a message was accepted. Anything else in the reply is ignored: the server answers
 /// with events.
-fn check_posted(
-    posted: Result<StreamableHttpPostResponse, RemoteHttpError>,
+fn check_post_result(
+    post_result: Result<StreamableHttpPostResponse, RemoteHttpError>,
 ) -> Result<(), SseTransportError> {
-    match posted {
+    match post_result {
         Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), _)) => {
             Err(SseTransportError::Message(error.error.message.into_owned()))
         }
@@ -198,7 +198,7 @@ fn check_posted(
     }
 }
 
-/// Resolves the endpoint for messages to the server at `url` from its `first` event.
+/// Resolves the endpoint for messages to the server at `url` from its first event.
 fn endpoint_url(url: &Url, first_event: Option<&McpSseEvent>) -> Result<Url, SseTransportError> {
     let invalid = |why: &str| SseTransportError::Message(why.to_owned());
     let Some(McpSseEvent { name, data }) = first_event else {
@@ -209,8 +209,8 @@ fn endpoint_url(url: &Url, first_event: Option<&McpSseEvent>) -> Result<Url, Sse
         let why = format!("its first event is `{name}`, not `endpoint`");
         return Err(invalid(&why));
     }
-    let endpoint_text = Some(data.trim()).filter(|named| named.len() <= ENDPOINT_BYTES_MAX);
-    let endpoint_url = endpoint_text.and_then(|named| url.join(named).ok());
+    let endpoint_text = Some(data.trim()).filter(|text| text.len() <= ENDPOINT_BYTES_MAX);
+    let endpoint_url = endpoint_text.and_then(|text| url.join(text).ok());
     let endpoint = endpoint_url.ok_or_else(|| invalid("its `endpoint` event contains no URL"))?;
     let (origin, server_origin) = (
         &endpoint[..Position::BeforePath],

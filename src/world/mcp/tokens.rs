@@ -21,10 +21,10 @@ use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirLock, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
-/// Path below the user's home directory.
-const PLACE: &str = ".massgen/mcp/credentials.json";
+/// Path of the file below the user's home directory.
+const FILE_PATH: &str = ".massgen/mcp/credentials.json";
 /// Largest file, in bytes.
-const BYTES_MAX: u64 = 4 * 1024 * 1024;
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// The token file, which is indexed by server URL.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(super) struct RegisteredClient {
 impl TokenFile {
     /// Returns the file of the user with this home directory.
     pub fn in_home(home: &AbsPath) -> Self {
-        Self(home.join(PLACE))
+        Self(home.join(FILE_PATH))
     }
 
     /// Returns its path.
@@ -75,7 +75,7 @@ impl TokenFile {
     /// # Errors
     /// The file cannot be read or written.
     pub fn remove(&self, url: &Url) -> Result<TokenRemoval> {
-        let _turn = self.lock()?;
+        let _lock = self.lock()?;
         let mut entries = self.read()?;
         if entries.remove(url.as_str()).is_none() {
             return Ok(TokenRemoval::Nothing);
@@ -104,7 +104,7 @@ impl TokenFile {
     }
 
     fn read(&self) -> Result<BTreeMap<String, TokenFileEntry>> {
-        let Some(bytes) = read_own(&self.0, BYTES_MAX)? else {
+        let Some(bytes) = read_own(&self.0, FILE_BYTES_MAX)? else {
             return Ok(BTreeMap::new());
         };
         let damaged = || {
@@ -172,7 +172,7 @@ impl ServerTokens {
     }
 
     /// Returns the client registration, if the user has signed in.
-    pub(super) fn client(&self) -> Result<Option<RegisteredClient>> {
+    pub(super) fn registered_client(&self) -> Result<Option<RegisteredClient>> {
         let entry = self.entry()?;
         Ok(entry.map(|entry| RegisteredClient {
             id: entry.credentials.client_id,
@@ -194,8 +194,8 @@ impl ServerTokens {
     /// Locks the file for changes.
     pub(super) async fn lock(&self) -> Result<Option<DirLock>> {
         let file = self.file.clone();
-        let turn = tokio::task::spawn_blocking(move || file.lock()).await;
-        turn.map_err(|_| Error::bug("cannot lock the token file"))?
+        let lock_result = tokio::task::spawn_blocking(move || file.lock()).await;
+        lock_result.map_err(|_| Error::bug("cannot lock the token file"))?
     }
 
     /// Returns a redactor for all secrets that were sent to the server or its authorization server.
@@ -213,8 +213,8 @@ impl ServerTokens {
 
     fn remember_secrets(&self, entry: &TokenFileEntry) {
         let response = serde_json::to_value(&entry.credentials.token_response).unwrap_or_default();
-        let tokens = ["access_token", "refresh_token", "id_token"];
-        let tokens = tokens
+        let token_names = ["access_token", "refresh_token", "id_token"];
+        let tokens = token_names
             .iter()
             .filter_map(|name| response.get(name)?.as_str());
         for secret in tokens.chain(entry.client_secret.as_deref()) {
@@ -222,11 +222,12 @@ impl ServerTokens {
         }
     }
 
-    fn replace(&self, credentials: Option<StoredCredentials>) -> Result<()> {
+    /// Replaces the entry of the server, or removes it if there are no credentials.
+    fn replace_entry(&self, credentials: Option<StoredCredentials>) -> Result<()> {
         let mut entries = self.file.read()?;
-        let before = entries.remove(&self.server);
+        let old_entry = entries.remove(&self.server);
         if let Some(credentials) = credentials {
-            let entry = match (&self.registration, before) {
+            let entry = match (&self.registration, old_entry) {
                 (Some(registration), _) => {
                     let secret = registration.client_secret.as_ref();
                     TokenFileEntry {
@@ -236,9 +237,9 @@ impl ServerTokens {
                         credentials,
                     }
                 }
-                (None, Some(before)) => TokenFileEntry {
+                (None, Some(old_entry)) => TokenFileEntry {
                     credentials,
-                    ..before
+                    ..old_entry
                 },
                 (None, None) => TokenFileEntry {
                     client_secret: None,
@@ -262,19 +263,19 @@ impl CredentialStore for ServerTokens {
     }
 
     async fn save(&self, credentials: StoredCredentials) -> std::result::Result<(), AuthError> {
-        self.replace(Some(credentials))
+        self.replace_entry(Some(credentials))
             .map_err(|error| auth_error(&error))
     }
 
     async fn clear(&self) -> std::result::Result<(), AuthError> {
-        self.replace(None).map_err(|error| auth_error(&error))
+        self.replace_entry(None).map_err(|error| auth_error(&error))
     }
 
     async fn acquire_refresh_guard(
         &self,
     ) -> std::result::Result<Option<CredentialRefreshGuard>, AuthError> {
-        let turn = self.lock().await.map_err(|error| auth_error(&error))?;
-        Ok(turn.map(CredentialRefreshGuard::new))
+        let lock = self.lock().await.map_err(|error| auth_error(&error))?;
+        Ok(lock.map(CredentialRefreshGuard::new))
     }
 }
 

@@ -29,8 +29,8 @@ impl ToolListCache {
             .any(|cached| cached.is_left_out && Arc::ptr_eq(&cached.config, config))
     }
 
-    /// Returns the tools that a server last listed, which are none if it is left out of the run; `None` if
-    /// it has not listed any yet.
+    /// Returns the tools that a server last listed, which are none if it is left out of the run;
+    /// `None` if it has not listed any yet.
     pub(super) fn get(&self, config: &Arc<ServerConfig>) -> Option<Arc<[ServerToolDescription]>> {
         let lists = self.lock();
         let mut same_config = lists

@@ -24,7 +24,7 @@ pub(super) struct WatchedTransport {
     connection: ClientTransport,
     changes: Arc<AtomicUsize>,
     credentials: Credentials,
-    pending: Arc<PendingReplies>,
+    pending_replies: Arc<PendingReplies>,
 }
 
 /// Replies that a server has not received yet.
@@ -38,9 +38,9 @@ struct PendingReplies {
 #[derive(Default)]
 struct PendingReplyState {
     /// Requests without a reply so far.
-    awaited: Vec<RequestId>,
+    unanswered: Vec<RequestId>,
     /// Number of replies that are being sent and that the server has not read.
-    sent: usize,
+    in_transit: usize,
 }
 
 impl PendingReplies {
@@ -49,30 +49,30 @@ impl PendingReplies {
     }
 
     fn record_request(&self, id: RequestId) {
-        self.lock().awaited.push(id);
+        self.lock().unanswered.push(id);
     }
 
     /// Records that a request was cancelled: no reply will follow, unless it is being sent already.
     fn record_cancellation(&self, id: &RequestId) {
-        self.lock().take(id);
+        self.lock().remove_request(id);
         self.changed.notify_one();
     }
 
     /// Records that a reply is being sent.
     fn record_sending(&self, id: &RequestId) {
         let mut state = self.lock();
-        state.take(id);
-        state.sent = state.sent.saturating_add(1);
+        state.remove_request(id);
+        state.in_transit = state.in_transit.saturating_add(1);
     }
 
     fn record_sent(&self) {
         let mut state = self.lock();
-        state.sent = state.sent.saturating_sub(1);
+        state.in_transit = state.in_transit.saturating_sub(1);
         self.changed.notify_one();
     }
 
     /// Waits until the number of pending replies is below the limit.
-    async fn wait_until_few(&self) {
+    async fn wait_until_below_limit(&self) {
         loop {
             let change = self.changed.notified();
             let count = self.lock().count();
@@ -85,13 +85,17 @@ impl PendingReplies {
 }
 
 impl PendingReplyState {
-    fn take(&mut self, id: &RequestId) {
-        let position = self.awaited.iter().position(|awaited| awaited == id);
-        position.map(|position| self.awaited.swap_remove(position));
+    /// Removes a request from those without a reply.
+    fn remove_request(&mut self, id: &RequestId) {
+        let position = self
+            .unanswered
+            .iter()
+            .position(|unanswered| unanswered == id);
+        position.map(|position| self.unanswered.swap_remove(position));
     }
 
     fn count(&self) -> usize {
-        self.awaited.len().saturating_add(self.sent)
+        self.unanswered.len().saturating_add(self.in_transit)
     }
 }
 
@@ -107,13 +111,15 @@ impl WatchedTransport {
             connection,
             changes: Arc::clone(changes),
             credentials: credentials.clone(),
-            pending: Arc::default(),
+            pending_replies: Arc::default(),
         }
     }
 
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
-            JsonRpcMessage::Request(request) => self.pending.record_request(request.id.clone()),
+            JsonRpcMessage::Request(request) => {
+                self.pending_replies.record_request(request.id.clone())
+            }
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;
                 if let ServerNotification::ToolListChangedNotification(_) = notification {
@@ -121,7 +127,7 @@ impl WatchedTransport {
                 }
                 if let ServerNotification::CancelledNotification(cancelled) = notification {
                     let id = cancelled.params.request_id.as_ref();
-                    id.inspect(|id| self.pending.record_cancellation(id));
+                    id.inspect(|id| self.pending_replies.record_cancellation(id));
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
@@ -146,24 +152,24 @@ impl Transport<RoleClient> for WatchedTransport {
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         let pending_replies = answered_id.map(|id| {
-            self.pending.record_sending(id);
-            Arc::clone(&self.pending)
+            self.pending_replies.record_sending(id);
+            Arc::clone(&self.pending_replies)
         });
         let sending = self.connection.send(item);
         async move {
             let result = sending.await;
-            pending_replies.inspect(|pending| pending.record_sent());
+            pending_replies.inspect(|replies| replies.record_sent());
             result
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            self.pending.wait_until_few().await;
+            self.pending_replies.wait_until_below_limit().await;
             let message = self.connection.receive().await?;
             self.inspect(&message);
-            if let Some(clean) = self.credentials.hide_in(message) {
-                return Some(clean);
+            if let Some(redacted_message) = self.credentials.redact_message(message) {
+                return Some(redacted_message);
             }
             tracing::debug!("dropped a message that contains nothing but credentials");
         }

@@ -45,7 +45,7 @@ struct AccessTokenSourceState {
     server: RemoteServer,
     credentials: ClientAuthentication,
     /// Receives every secret that is sent, to be redacted from what the servers send back.
-    sent: SentSecrets,
+    sent_secrets: SentSecrets,
     cached_token: Mutex<Option<CachedToken>>,
 }
 
@@ -68,21 +68,23 @@ impl CachedToken {
 }
 
 impl AccessTokenSource {
-    /// Creates a source of tokens for `server`; `sent` receives every secret that is sent.
+    /// Creates a source of tokens for `server`; `sent_secrets` receives every secret that is sent.
     pub(super) fn new(
         server: &RemoteServer,
         credentials: &ClientAuthentication,
-        sent: &SentSecrets,
+        sent_secrets: &SentSecrets,
     ) -> Self {
         match credentials {
-            ClientAuthentication::Secret { secret, .. } => sent.insert(secret.expose_secret()),
-            // A key is never sent; an assertion is read or signed when it is.
+            ClientAuthentication::Secret { secret, .. } => {
+                sent_secrets.insert(secret.expose_secret())
+            }
+            // A key is never sent; an assertion is read or signed when it is needed.
             ClientAuthentication::PrivateKey { .. } | ClientAuthentication::Workload { .. } => {}
         }
         Self(Arc::new(AccessTokenSourceState {
             server: server.clone(),
             credentials: credentials.clone(),
-            sent: sent.clone(),
+            sent_secrets: sent_secrets.clone(),
             cached_token: Mutex::default(),
         }))
     }
@@ -97,25 +99,25 @@ impl AccessTokenSource {
     }
 
     /// Sends a request with a token, and once more with another one if the server rejects it.
-    pub(super) async fn authorize<T, Sending>(
+    pub(super) async fn authorize<T, Reply>(
         &self,
-        send: impl Fn(Option<String>) -> Sending,
+        send: impl Fn(Option<String>) -> Reply,
     ) -> Result<T, StreamableHttpError<reqwest::Error>>
     where
-        Sending: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
+        Reply: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
     {
-        let no_token = |why| StreamableHttpError::Auth(AuthError::ClientCredentialsError(why));
-        let token = self.token().await.map_err(no_token)?;
+        let token_error = |why| StreamableHttpError::Auth(AuthError::ClientCredentialsError(why));
+        let token = self.token().await.map_err(token_error)?;
         match send(Some(token.clone())).await {
             Err(StreamableHttpError::AuthRequired(_)) => {}
-            answer => return answer,
+            reply => return reply,
         }
-        let token = self.replace(&token).await.map_err(no_token)?;
+        let token = self.replace_token(&token).await.map_err(token_error)?;
         send(Some(token)).await
     }
 
     /// Returns another token than `rejected`, which the server does not accept.
-    async fn replace(&self, rejected: &str) -> Result<String, String> {
+    async fn replace_token(&self, rejected: &str) -> Result<String, String> {
         let mut cached_token = self.0.cached_token.lock().await;
         if let Some(cached) = cached_token
             .as_ref()
@@ -130,7 +132,7 @@ impl AccessTokenSource {
         *cached_token = None;
         let age = Stopwatch::start();
         let token = Box::pin(self.request_token()).await?;
-        self.0.sent.insert(token.value.expose_secret());
+        self.0.sent_secrets.insert(token.value.expose_secret());
         let cached = cached_token.insert(CachedToken { token, age });
         Ok(cached.value().to_owned())
     }
@@ -141,23 +143,23 @@ impl AccessTokenSource {
         let cause_text = |error: AuthError| root_cause(&error).to_string();
         let http_client = GuardedHttpClient::with_manager(server).await;
         let (http, manager) = http_client.map_err(cause_text)?;
-        let discovered = manager.resolve_metadata_from_challenge(None);
-        let discovered = discovered.await.map_err(cause_text)?.metadata.issuer;
+        let resolution = manager.resolve_metadata_from_challenge(None);
+        let discovered_issuer = resolution.await.map_err(cause_text)?.metadata.issuer;
         let issuer = checked_issuer(
             &server.url,
             server.oauth.issuer.as_ref(),
-            discovered.as_deref(),
+            discovered_issuer.as_deref(),
         )?;
         let metadata = issuer_metadata(&http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;
         let scopes = match server.oauth.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
-            written => written.to_vec(),
+            configured => configured.to_vec(),
         };
         let proof = self.proof(&metadata).await?;
         if let Some(assertion) = proof.assertion() {
-            self.0.sent.insert(assertion);
+            self.0.sent_secrets.insert(assertion);
         }
         let request = token_request(&server.url, &scopes, proof);
         let reply = http

@@ -1,5 +1,5 @@
 //! The request for a token of a client that acts for itself (RFC 6749, section 4.4, and RFC 7523,
-//! section 2.1), and the reply: how the client proves who it is.
+//! section 2.1), with what proves who the client is, and the reply.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::world::mcp::client_credentials::assertion::AssertionKey;
 
 /// Largest token, in bytes: it has to fit into a header.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
-/// Time before its end at which a token is replaced, unless it lives shorter than twice that.
-const REPLACED_BEFORE_END: Duration = Duration::from_secs(30);
+/// How long before its end a token is replaced; at most half of its lifetime.
+const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
 /// The type of assertions of a client (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
@@ -92,8 +92,8 @@ pub(super) fn secret_proof(
 ) -> Result<ClientProof, String> {
     let methods = announced_names(metadata, "token_endpoint_auth_methods_supported");
     // Without a list, the authorization server accepts the header (RFC 8414, section 2).
-    let has = |method| methods.as_ref().is_none_or(|all| all.contains(&method));
-    if has("client_secret_basic") {
+    let accepts = |method| methods.as_ref().is_none_or(|all| all.contains(&method));
+    if accepts("client_secret_basic") {
         let encode =
             |text: &str| -> String { form_urlencoded::byte_serialize(text.as_bytes()).collect() };
         let pair = format!("{}:{}", encode(id), encode(secret));
@@ -103,7 +103,7 @@ pub(super) fn secret_proof(
             authorization: Some(format!("Basic {}", STANDARD.encode(pair))),
         });
     }
-    if has("client_secret_post") {
+    if accepts("client_secret_post") {
         return Ok(ClientProof::in_form(vec![
             ("client_id", id.to_owned()),
             ("client_secret", secret.to_owned()),
@@ -182,13 +182,15 @@ fn describe_unsupported(what: &str, supported: Option<Vec<&str>>) -> String {
 /// Reads the reply with a token.
 pub(super) fn parse_token(body: &[u8]) -> Result<IssuedToken, String> {
     let reply: Value = serde_json::from_slice(body).map_err(|_| "its reply is not JSON")?;
-    let kind = reply.get("token_type").and_then(Value::as_str);
-    if let Some(kind) = kind.filter(|kind| !kind.eq_ignore_ascii_case("bearer")) {
-        return Err(format!("its token is of the type `{kind}`, not `Bearer`"));
+    let token_type = reply.get("token_type").and_then(Value::as_str);
+    if let Some(token_type) = token_type.filter(|name| !name.eq_ignore_ascii_case("bearer")) {
+        return Err(format!(
+            "its token is of the type `{token_type}`, not `Bearer`"
+        ));
     }
     let is_token = |text: &&str| {
-        let is_sent_whole = text.bytes().all(|byte| byte.is_ascii_graphic());
-        !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && is_sent_whole
+        let is_graphic = text.bytes().all(|byte| byte.is_ascii_graphic());
+        !text.is_empty() && text.len() <= TOKEN_BYTES_MAX && is_graphic
     };
     let value = reply
         .get("access_token")
@@ -210,7 +212,7 @@ fn seconds(value: &Value) -> Option<Duration> {
 
 /// Returns for how long a token with this lifetime is used.
 fn usable_part(lifetime: Duration) -> Duration {
-    lifetime.saturating_sub(REPLACED_BEFORE_END.min(lifetime / 2))
+    lifetime.saturating_sub(RENEWAL_MARGIN.min(lifetime / 2))
 }
 
 /// Returns why an authorization server issues no token, from its reply.

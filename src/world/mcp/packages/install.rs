@@ -30,16 +30,18 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 const STEP_TIME_MAX: Duration = Duration::from_mins(15);
 /// Largest output of a step that is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// Longest part of its end that an error shows, in characters.
-const LAST_WORDS_CHARS_MAX: usize = 600;
+/// Longest end of the output that an error quotes, in characters.
+const QUOTE_CHARS_MAX: usize = 600;
+/// Largest number of lines in that end.
+const QUOTE_LINES_MAX: usize = 8;
 /// Largest file that says what was installed, in bytes.
 const REPORT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Largest local package, in bytes.
 const LOCAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// The report of `pip`, in the new directory.
-const REPORT: &str = "report.json";
+const REPORT_FILE: &str = "report.json";
 /// Directory of copies of local packages, in the new directory.
-const LOCAL: &str = "local";
+const LOCAL_DIR: &str = "local";
 /// Variables of the user's that say which certificates are trusted.
 pub const CERTIFICATE_VARIABLES: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
@@ -73,16 +75,16 @@ impl PackageInstaller<'_> {
         dir::create_all(self.store.path(), DirectoryAudience::User)?;
         let root = dir::resolve(self.store.path())?.to_abs();
         let staging = StagingDirectory::new(&root)?;
-        let at = staging.path();
-        let packages = copy_local_packages(package, at)?;
+        let directory = staging.path();
+        let packages = copy_local_packages(package, directory)?;
         let installed = match package.registry {
-            PackageRegistry::Npm => self.install_npm(package, &packages, at)?,
-            PackageRegistry::Python => self.install_python(package, &packages, at)?,
+            PackageRegistry::Npm => self.install_npm(package, &packages, directory)?,
+            PackageRegistry::Python => self.install_python(package, &packages, directory)?,
         };
-        clear::remove(&at.join(LOCAL))?;
-        clear::remove(&at.join(REPORT))?;
+        clear::remove(&directory.join(LOCAL_DIR))?;
+        clear::remove(&directory.join(REPORT_FILE))?;
         let program = package.program.as_ref().or(installed.program.as_ref());
-        if program.is_none_or(|name| program_words(&installed, at, name).is_none()) {
+        if program.is_none_or(|name| program_words(&installed, directory, name).is_none()) {
             let which = program.map_or("single program".to_owned(), |name| {
                 format!("program `{name}`")
             });
@@ -98,7 +100,7 @@ impl PackageInstaller<'_> {
         &self,
         package: &ServerPackage,
         packages: &[String],
-        at: &AbsPath,
+        directory: &AbsPath,
     ) -> Result<InstalledPackage> {
         let mut command = vec![
             "npm".to_owned(),
@@ -109,22 +111,22 @@ impl PackageInstaller<'_> {
             "--no-update-notifier".to_owned(),
             "--save-exact".to_owned(),
             "--prefix".to_owned(),
-            at.to_string(),
+            directory.to_string(),
         ];
         command.extend(self.registry.map(|url| format!("--registry={url}")));
         command.push("--".to_owned());
         command.extend(packages.iter().cloned());
-        self.step(package, command, at)?;
-        let manifest: NpmManifest = read_json(&at.join("package.json"))?;
-        let lock: NpmLock = read_json(&at.join("node_modules/.package-lock.json"))?;
+        self.run_step(package, command, directory)?;
+        let manifest: NpmManifest = read_json(&directory.join("package.json"))?;
+        let lock: NpmLock = read_json(&directory.join("node_modules/.package-lock.json"))?;
         let name = manifest
             .dependencies
             .keys()
             .find(|name| {
-                let written = package.packages.first();
-                written.is_some_and(|written| {
-                    written == *name
-                        || written
+                let requested = package.packages.first();
+                requested.is_some_and(|requested| {
+                    requested == *name
+                        || requested
                             .strip_prefix(name.as_str())
                             .is_some_and(|rest| rest.starts_with('@'))
                 })
@@ -134,12 +136,12 @@ impl PackageInstaller<'_> {
         let (Some(name), Some(entry)) = (name, entry) else {
             return Err(install_error(package, "npm reports no package"));
         };
-        let short = name.rsplit('/').next().unwrap_or(name);
+        let short_name = name.rsplit('/').next().unwrap_or(name);
         let program = match entry.bin.keys().collect::<Vec<_>>().as_slice() {
-            [only] => Some((*only).clone()),
-            all => all
+            [bin] => Some((*bin).clone()),
+            bins => bins
                 .iter()
-                .find(|bin| **bin == short)
+                .find(|bin| **bin == short_name)
                 .map(|bin| (*bin).clone()),
         };
         Ok(InstalledPackage {
@@ -147,7 +149,7 @@ impl PackageInstaller<'_> {
             version: entry.version.clone(),
             integrity: entry.integrity.clone(),
             program,
-            ..unfinished_package(package)
+            ..requested_package(package)
         })
     }
 
@@ -155,14 +157,20 @@ impl PackageInstaller<'_> {
         &self,
         package: &ServerPackage,
         packages: &[String],
-        at: &AbsPath,
+        directory: &AbsPath,
     ) -> Result<InstalledPackage> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-        let venv = ["python3", "-m", "venv", "--without-pip", &at.to_string()];
-        self.step(package, words(&venv), at)?;
+        let venv = [
+            "python3",
+            "-m",
+            "venv",
+            "--without-pip",
+            &directory.to_string(),
+        ];
+        self.run_step(package, words(&venv), directory)?;
         let (python, report) = (
-            at.join("bin/python").to_string(),
-            at.join(REPORT).to_string(),
+            directory.join("bin/python").to_string(),
+            directory.join(REPORT_FILE).to_string(),
         );
         let mut pip: Vec<String> = words(&[
             "python3",
@@ -181,40 +189,49 @@ impl PackageInstaller<'_> {
             pip.push(format!("--index-url={url}"));
         }
         pip.extend(packages.iter().map(|package| requirement(package)));
-        self.step(package, pip, at)?;
-        let report: PipReport = read_json(&at.join(REPORT))?;
-        let main = report.install.into_iter().find(|one| one.requested);
-        let Some(main) = main else {
+        self.run_step(package, pip, directory)?;
+        let report: PipReport = read_json(&directory.join(REPORT_FILE))?;
+        let main_entry = report.install.into_iter().find(|entry| entry.requested);
+        let Some(main_entry) = main_entry else {
             return Err(install_error(package, "pip reports no package"));
         };
-        let sha256 = main.download_info.archive_info.hashes.get("sha256");
+        let sha256 = main_entry.download_info.archive_info.hashes.get("sha256");
         Ok(InstalledPackage {
             integrity: sha256.map(|digits| format!("sha256={digits}")),
-            name: main.metadata.name,
-            version: main.metadata.version,
+            name: main_entry.metadata.name,
+            version: main_entry.metadata.version,
             program: None,
-            ..unfinished_package(package)
+            ..requested_package(package)
         })
     }
 
     /// Runs one program in the sandbox.
-    fn step(&self, package: &ServerPackage, program: Vec<String>, at: &AbsPath) -> Result<()> {
+    fn run_step(
+        &self,
+        package: &ServerPackage,
+        program: Vec<String>,
+        directory: &AbsPath,
+    ) -> Result<()> {
         let environment = self.environment;
         let network = NetworkPolicy::Domains(reachable_domains(package, self.registry)?);
         let cannot_run = |error| Error::io("cannot start the installation", error);
         let (network_access, proxy) = environment.network_under(&network).map_err(cannot_run)?;
         let name = program.first().cloned().unwrap_or_default();
-        let order = CommandSpec {
+        let spec = CommandSpec {
             program,
-            dir: at.clone(),
+            dir: directory.clone(),
             venv: None,
         };
-        let mut facts = environment.command_context(order, network_access);
-        facts.env.extend(self.variables.clone());
-        let grant = Grant::tree(dir::resolve(at)?, GrantKind::Workspace, Permission::Write);
+        let mut command_context = environment.command_context(spec, network_access);
+        command_context.env.extend(self.variables.clone());
+        let grant = Grant::tree(
+            dir::resolve(directory)?,
+            GrantKind::Workspace,
+            Permission::Write,
+        );
         let manager = PathPermissionManager::new(vec![grant], Phase::Final);
         let level = environment.sandbox_level();
-        let policy = compile(&manager, level, facts)
+        let policy = compile(&manager, level, command_context)
             .map_err(|why| Error::new(ErrorKind::Environment, why.to_string()))?;
         let sandbox = environment
             .backend()
@@ -238,7 +255,7 @@ impl PackageInstaller<'_> {
             | ExitReason::TimedOut
             | ExitReason::DiskFull(_)
             | ExitReason::Refused { .. } => {
-                Err(install_error(package, &last_words(&name, &output)))
+                Err(install_error(package, &describe_failure(&name, &output)))
             }
         }
     }
@@ -270,15 +287,15 @@ pub fn reachable_domains(
 }
 
 /// Returns how a program ended, and the end of what it wrote.
-fn last_words(program: &str, output: &CommandOutput) -> String {
+fn describe_failure(program: &str, output: &CommandOutput) -> String {
     let text = [output.stderr.text.trim(), output.stdout.text.trim()]
         .into_iter()
         .find(|text| !text.is_empty())
         .unwrap_or_default();
-    let lines: Vec<&str> = text.lines().rev().take(8).collect();
-    let end: Vec<&str> = lines.into_iter().rev().collect();
-    let end = escape_line(&single_line(&end.join("; "), LAST_WORDS_CHARS_MAX));
-    format!("`{program}`: {}: {end}", output.exit_reason)
+    let reversed_lines: Vec<&str> = text.lines().rev().take(QUOTE_LINES_MAX).collect();
+    let last_lines: Vec<&str> = reversed_lines.into_iter().rev().collect();
+    let quote = escape_line(&single_line(&last_lines.join("; "), QUOTE_CHARS_MAX));
+    format!("`{program}`: {}: {quote}", output.exit_reason)
 }
 
 fn install_error(package: &ServerPackage, why: &str) -> Error {
@@ -294,7 +311,7 @@ fn install_error(package: &ServerPackage, why: &str) -> Error {
 }
 
 /// Returns a package of which only the request is known.
-fn unfinished_package(package: &ServerPackage) -> InstalledPackage {
+fn requested_package(package: &ServerPackage) -> InstalledPackage {
     InstalledPackage {
         registry: package.registry,
         packages: package.packages.clone(),
@@ -311,12 +328,12 @@ fn unfinished_package(package: &ServerPackage) -> InstalledPackage {
 
 /// Copies the local files among the packages into the new directory, the only one that the
 /// installation sees, and returns the packages with the paths of the copies.
-fn copy_local_packages(package: &ServerPackage, at: &AbsPath) -> Result<Vec<String>> {
+fn copy_local_packages(package: &ServerPackage, directory: &AbsPath) -> Result<Vec<String>> {
     let mut packages = Vec::new();
-    for written in &package.packages {
-        let local = Some(written).filter(|written| written.starts_with('/'));
+    for requested in &package.packages {
+        let local = Some(requested).filter(|name| name.starts_with('/'));
         let Some(path) = local.and_then(AbsPath::new) else {
-            packages.push(written.clone());
+            packages.push(requested.clone());
             continue;
         };
         let bytes = read_capped(&path, LOCAL_BYTES_MAX)?.ok_or_else(|| {
@@ -324,7 +341,7 @@ fn copy_local_packages(package: &ServerPackage, at: &AbsPath) -> Result<Vec<Stri
                 .with_hint("name a file that `npm pack` or `pip wheel` has made")
         })?;
         let name = path.as_path().file_name().and_then(|name| name.to_str());
-        let local_dir = at.join(LOCAL);
+        let local_dir = directory.join(LOCAL_DIR);
         dir::create_all(&local_dir, DirectoryAudience::User)?;
         let copy = local_dir.join(name.unwrap_or_default());
         file::replace(&copy, &bytes, FileDurability::Process)?;

@@ -17,15 +17,15 @@ use crate::world::sys::state_files::tree_digest::{TreeDigest, digest};
 use crate::world::sys::state_files::{clear, file_error};
 
 /// Path of the packages below the user's home directory.
-const PLACE: &str = ".massgen/mcp/servers";
+const STORE_PATH: &str = ".massgen/mcp/servers";
 /// Name of the index among them.
-const INDEX: &str = "installed.json";
+const INDEX_FILE: &str = "installed.json";
 /// Largest index, in bytes.
 const INDEX_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The beginning of a script.
-const SCRIPT_HEAD: &[u8] = b"#!";
+const SHEBANG: &[u8] = b"#!";
 /// Number of digits of the digest in the name of a directory.
-const DIGITS_OF_NAME: usize = 12;
+const NAME_DIGITS: usize = 12;
 
 /// The packages that the user has installed.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ pub struct InstalledProgram {
 impl PackageStore {
     /// Returns the packages of the user with this home directory.
     pub fn in_home(home: &AbsPath) -> Self {
-        Self(home.join(PLACE))
+        Self(home.join(STORE_PATH))
     }
 
     /// Returns the directory of the packages.
@@ -88,8 +88,8 @@ impl PackageStore {
     /// Returns the keys of all packages; none if the index cannot be read, which is an error where
     /// a package is used.
     pub fn keys(&self) -> BTreeSet<String> {
-        let all = self.list().unwrap_or_default();
-        all.iter().map(InstalledPackage::key).collect()
+        let packages = self.list().unwrap_or_default();
+        packages.iter().map(InstalledPackage::key).collect()
     }
 
     /// Returns all packages.
@@ -97,7 +97,7 @@ impl PackageStore {
     /// # Errors
     /// The index cannot be read.
     pub fn list(&self) -> Result<Vec<InstalledPackage>> {
-        let index = self.0.join(INDEX);
+        let index = self.0.join(INDEX_FILE);
         let Some(bytes) = read_own(&index, INDEX_BYTES_MAX)? else {
             return Ok(Vec::new());
         };
@@ -114,14 +114,17 @@ impl PackageStore {
     /// # Errors
     /// The index cannot be read, or the files have changed.
     pub fn find(&self, package: &ServerPackage) -> Result<Option<InstalledPackage>> {
-        let all = self.list()?;
-        let Some(installed) = all.into_iter().find(|one| one.key() == package.key()) else {
+        let packages = self.list()?;
+        let Some(installed) = packages
+            .into_iter()
+            .find(|installed| installed.key() == package.key())
+        else {
             return Ok(None);
         };
         let directory = self.0.join(&installed.directory);
-        let now = digest(&directory)
+        let current_digest = digest(&directory)
             .map_err(|error| changed_error(&installed, &directory).with_source(error))?;
-        if now.sha256 != installed.sha256 {
+        if current_digest.sha256 != installed.sha256 {
             return Err(changed_error(&installed, &directory));
         }
         Ok(Some(installed))
@@ -146,19 +149,21 @@ impl PackageStore {
         Ok(Some(InstalledProgram { command, directory }))
     }
 
-    /// Removes the packages that `written` names: as a config does, or by name. Returns the removed
-    /// ones.
+    /// Removes the packages that `requested` names: as a config does, or by name. Returns the
+    /// removed ones.
     ///
     /// # Errors
     /// The index or a package cannot be changed.
-    pub fn remove(&self, written: &str) -> Result<Vec<InstalledPackage>> {
-        let _turn = self.lock()?;
-        let is_meant =
-            |one: &InstalledPackage| one.name == written || one.packages.join(" ") == written;
-        let (removed, remaining): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(is_meant);
+    pub fn remove(&self, requested: &str) -> Result<Vec<InstalledPackage>> {
+        let _lock = self.lock()?;
+        let is_requested = |package: &InstalledPackage| {
+            package.name == requested || package.packages.join(" ") == requested
+        };
+        let (removed, remaining): (Vec<_>, Vec<_>) =
+            self.list()?.into_iter().partition(is_requested);
         self.write(&remaining)?;
-        for one in &removed {
-            self.remove_directory(one, &remaining)?;
+        for package in &removed {
+            self.remove_directory(package, &remaining)?;
         }
         Ok(removed)
     }
@@ -169,16 +174,16 @@ impl PackageStore {
         staging: StagingDirectory,
         installed: InstalledPackage,
     ) -> Result<InstalledPackage> {
-        let _turn = self.lock()?;
-        let staged = staging.path().clone();
-        let failed = |error| file_error("read", staged.as_path(), error);
+        let _lock = self.lock()?;
+        let staging_path = staging.path().clone();
+        let read_error = |error| file_error("read", staging_path.as_path(), error);
         let TreeDigest {
             sha256,
             files,
             bytes,
-        } = digest(&staged).map_err(failed)?;
-        let digits: String = sha256.chars().take(DIGITS_OF_NAME).collect();
-        let plain = |c: char| {
+        } = digest(&staging_path).map_err(read_error)?;
+        let digits: String = sha256.chars().take(NAME_DIGITS).collect();
+        let file_name_char = |c: char| {
             if c.is_ascii_alphanumeric() || "-_.".contains(c) {
                 c
             } else {
@@ -186,8 +191,8 @@ impl PackageStore {
             }
         };
         let name = installed.name.trim_start_matches('@');
-        let name: String = name.chars().map(plain).collect();
-        let version: String = installed.version.chars().map(plain).collect();
+        let name: String = name.chars().map(file_name_char).collect();
+        let version: String = installed.version.chars().map(file_name_char).collect();
         let added = InstalledPackage {
             directory: format!("{}-{name}-{version}-{digits}", installed.registry),
             sha256,
@@ -195,36 +200,42 @@ impl PackageStore {
             bytes,
             ..installed
         };
-        let (before, mut all): (Vec<_>, Vec<_>) = self
+        let (replaced, mut packages): (Vec<_>, Vec<_>) = self
             .list()?
             .into_iter()
-            .partition(|one| one.key() == added.key());
-        let to = self.0.join(&added.directory);
-        clear::remove(&to)?;
-        staging.publish(&to)?;
-        all.push(added.clone());
-        all.sort_by_key(InstalledPackage::key);
-        self.write(&all)?;
-        for one in &before {
-            self.remove_directory(one, &all)?;
+            .partition(|package| package.key() == added.key());
+        let directory = self.0.join(&added.directory);
+        clear::remove(&directory)?;
+        staging.publish(&directory)?;
+        packages.push(added.clone());
+        packages.sort_by_key(InstalledPackage::key);
+        self.write(&packages)?;
+        for package in &replaced {
+            self.remove_directory(package, &packages)?;
         }
         Ok(added)
     }
 
     /// Removes the directory of a package unless one of `others` uses it, too.
-    fn remove_directory(&self, one: &InstalledPackage, others: &[InstalledPackage]) -> Result<()> {
-        let is_used = others.iter().any(|other| other.directory == one.directory);
-        let is_name = !one.directory.contains('/') && !one.directory.starts_with('.');
+    fn remove_directory(
+        &self,
+        package: &InstalledPackage,
+        others: &[InstalledPackage],
+    ) -> Result<()> {
+        let is_used = others
+            .iter()
+            .any(|other| other.directory == package.directory);
+        let is_name = !package.directory.contains('/') && !package.directory.starts_with('.');
         if is_used || !is_name {
             return Ok(());
         }
-        clear::remove(&self.0.join(&one.directory))
+        clear::remove(&self.0.join(&package.directory))
     }
 
-    fn write(&self, all: &[InstalledPackage]) -> Result<()> {
-        let bytes = serde_json::to_vec_pretty(all)
+    fn write(&self, packages: &[InstalledPackage]) -> Result<()> {
+        let bytes = serde_json::to_vec_pretty(packages)
             .map_err(|error| Error::bug("a package has no JSON form").with_source(error))?;
-        file::replace(&self.0.join(INDEX), &bytes, FileDurability::Power)
+        file::replace(&self.0.join(INDEX_FILE), &bytes, FileDurability::Power)
     }
 
     /// Locks the packages for changes until the guard is dropped.
@@ -248,9 +259,9 @@ fn program_words(
     if !file::exists(&program) {
         return None;
     }
-    // The first line of a script of Python names the interpreter where it was before the directory
-    // was moved.
-    let is_script = file::begins_with(&program, SCRIPT_HEAD).is_ok_and(|head| head == Some(true));
+    // The first line of a Python script names the interpreter at its path before the directory was
+    // moved.
+    let is_script = file::begins_with(&program, SHEBANG).is_ok_and(|begins| begins == Some(true));
     let is_python = installed.registry == PackageRegistry::Python && is_script;
     let interpreter = is_python.then(|| directory.join("bin/python").to_string());
     Some(
