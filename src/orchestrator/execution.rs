@@ -455,7 +455,7 @@ impl RunRequest {
         session: Session,
     ) -> Result<(Session, PreparedEnvironments)> {
         let preparing = || -> Result<PreparedEnvironments> {
-            let conflicts_dir = existing_directory(&session.conflicts()?)?;
+            let conflicts_dir = existing_directory(&session.create_conflicts_dir()?)?;
             let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
             team.validate_hooks(&self.host)?;
             team.validate_programs()?;

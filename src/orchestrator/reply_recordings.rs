@@ -28,7 +28,7 @@ impl ReplyRecordings {
 
     /// Writes the files. Returns one sentence for each that could not be written.
     pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
-        let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_of(agent) {
+        let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_file(agent) {
             None => Some(format!("`{to}` was not written: {agent} gave no reply")),
             Some(replies) => recording::publish(replies, to)
                 .err()

@@ -113,7 +113,7 @@ impl InitialTurnState {
         if !self.restarts_final_phase || !config.writes_in_place() {
             return;
         }
-        session.forget_conflicts();
+        session.reset_conflict_baseline();
         let message = "this run used no sandbox, so your changes since the interruption cannot be \
                        distinguished from its own";
         self.interrupted_requests

@@ -111,7 +111,7 @@ impl PipelineDelivery {
 
     /// Returns the name of a delivery of it, at this time.
     pub fn delivery_name(&self) -> String {
-        name_for_pipeline(&self.repository.dir.short())
+        name_for_pipeline(&self.repository.dir.short_name())
     }
 
     /// Writes the changes to the first layer of `delivery`. Returns the time of that, by the clock
@@ -213,7 +213,7 @@ impl PipelineDelivery {
 
     /// Returns the end of the name of the pipeline.
     pub fn pipeline(&self) -> String {
-        self.repository.dir.short()
+        self.repository.dir.short_name()
     }
 
     /// Fails if it would replace files that the user has changed, or has staged if a commit

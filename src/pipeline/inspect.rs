@@ -71,7 +71,7 @@ impl PipelineView {
         let branch_and_tip = branches.iter().find(|(branch, _)| *branch == shared_branch);
         let (_, shared) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
         let checkout_names = PipelineDir::checkouts(&self.record.workspace)?;
-        let prefix = format!("massgen/{}/", self.dir.short());
+        let prefix = format!("massgen/{}/", self.dir.short_name());
         let mut statuses = Vec::new();
         for (branch, id) in &branches {
             let (ahead, behind) = self.hub.distance(id, shared).await?;

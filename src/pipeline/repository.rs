@@ -93,7 +93,7 @@ impl PipelineRepository {
         let PipelinePreview { project, directory } =
             PipelinePreview::inspect(workflow, &git, base).await?;
         clear_unstarted(new.pipelines)?;
-        let dir = PipelineDir::make(new.pipelines)?;
+        let dir = PipelineDir::create(new.pipelines)?;
         let lock = dir.lock()?;
         let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
         let mut notes = match &project {
@@ -285,13 +285,13 @@ impl PipelineRepository {
 
     /// Returns the branch of a role instance.
     pub(super) fn branch(&self, instance: &str) -> Result<BranchName> {
-        let name = format!("massgen/{}/{instance}", self.dir.short());
+        let name = format!("massgen/{}/{instance}", self.dir.short_name());
         BranchName::parse(&name).ok_or_else(|| Error::bug(format!("`{name}` is not a branch")))
     }
 
     /// Returns the checkout in which checks run on what would be merged.
     pub(super) fn checks_checkout(&self) -> Checkout {
-        let (dir, index) = (self.dir.merge(), self.dir.index("merge"));
+        let (dir, index) = (self.dir.merge_checkout(), self.dir.index("merge"));
         Checkout::new(self.hub.clone(), dir, index)
     }
 

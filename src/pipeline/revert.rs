@@ -54,7 +54,7 @@ impl PipelineRepository {
     pub async fn reset_role(&self, role: &RoleName) -> Result<()> {
         self.require_role(role)?;
         let roles = self.record.roles.as_slice();
-        let prefix = format!("massgen/{}/", self.dir.short());
+        let prefix = format!("massgen/{}/", self.dir.short_name());
         for (branch, tip) in self.hub.branches().await? {
             let name = branch.to_string();
             let instance = name.strip_prefix(&prefix);

@@ -191,7 +191,7 @@ impl ResumeState {
             },
             coordinations,
             name,
-            cut: reopened.cut,
+            cut: reopened.truncation_reason,
             stopped_after,
         })
     }

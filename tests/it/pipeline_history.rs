@@ -120,7 +120,7 @@ impl PipelineFixture {
         let message = forged.message(&format!("[{instance}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
         let own = self.commit(&tree, parents, &message).await;
-        let branch = format!("massgen/{}/{instance}", self.repository.dir.short());
+        let branch = format!("massgen/{}/{instance}", self.repository.dir.short_name());
         let branch = BranchName::parse(&branch).unwrap();
         let before = hub.tip(&branch).await.unwrap();
         hub.move_branch(&branch, &own, before.as_ref())
@@ -272,7 +272,7 @@ async fn branches_are_shown_with_where_their_files_are() {
     }
     let finished = project.retyped(["branches", "--json"]).success();
     let branches = listed_rows(&finished);
-    let short = fixture.repository.dir.short();
+    let short = fixture.repository.dir.short_name();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
     let names = [
         "main".to_owned(),
@@ -436,7 +436,7 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     assert_eq!(left, expected.concat());
     let branches = fixture.repository.hub.branches().await.unwrap();
     let names: Vec<String> = branches.iter().map(|(name, _)| name.to_string()).collect();
-    let short = fixture.repository.dir.short();
+    let short = fixture.repository.dir.short_name();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
     assert_eq!(names, ["main".to_owned(), own("planner"), own("user")]);
     assert_eq!(fixture.text("implementer/game.py").await, None);

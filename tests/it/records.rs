@@ -650,7 +650,7 @@ fn child_that_writes_to_a_full_disk() {
 
     fs::remove_file(filler).unwrap();
     assert!(recorder.record(&final_answer("the answer")).is_none());
-    let answer = recorder.view().unwrap().final_answer.clone();
+    let answer = recorder.progress().unwrap().final_answer.clone();
     assert_eq!(answer.as_deref(), Some("the answer"));
     let written = turn.as_path().join("final/alpha/answer.txt");
     assert_eq!(read(&written), "the answer");

@@ -475,7 +475,11 @@ fn a_turn_is_saved_with_its_workspace_and_its_conflicts() {
     fixture.write("ws/b.txt", "later");
     let sessions = fixture.abs("sessions");
     let mut session = Session::begin(&sessions, Redactor::default()).unwrap();
-    let conflict = session.conflicts().unwrap().as_path().join("README.md");
+    let conflict = session
+        .create_conflicts_dir()
+        .unwrap()
+        .as_path()
+        .join("README.md");
     fs::write(&conflict, "our version").unwrap();
     let workspace = fixture.abs("ws");
     let answer = format!("see {workspace}/a.txt");

@@ -224,7 +224,7 @@ impl QueueControl {
                     .is_attempt_alive(&cell.id, cell.attempt, &this_process)
             };
             if !is_alive {
-                self.batch.record_lost(cell)?;
+                self.batch.record_lost_job(cell)?;
                 cell.end = Some(AttemptEnd::ProcessLost);
                 let count = self.lost.entry(cell.number).or_default();
                 *count = count.saturating_add(1);

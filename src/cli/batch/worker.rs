@@ -145,7 +145,7 @@ fn release_earlier_claims(
     };
     for cell in open_cells {
         if cell.owner.as_ref().is_some_and(is_own) {
-            worker.batch.record_lost(cell)?;
+            worker.batch.record_lost_job(cell)?;
         }
     }
     Ok(())

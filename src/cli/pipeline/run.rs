@@ -284,7 +284,7 @@ fn output_paths(dir: &PipelineDir, inbox: Option<AbsPath>) -> RunOutputPaths {
     RunOutputPaths {
         log_dir: dir.dir().clone(),
         status_file: dir.dir().join("pipeline.json"),
-        answer_file: dir.answer(),
+        answer_file: dir.answer_file(),
         workspace: dir.workspace(),
         inbox,
     }
@@ -396,7 +396,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir.to_string(),
             task: repository.record.task.clone(),
         };
-        let (kept_in, redactor) = (repository.dir.answer(), context.redactor.clone());
+        let (kept_in, redactor) = (repository.dir.answer_file(), context.redactor.clone());
         let paths = output_paths(&repository.dir, context.inbox.clone());
         let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;

@@ -118,7 +118,7 @@ impl WatchedTransport {
     fn inspect(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
             JsonRpcMessage::Request(request) => {
-                self.pending_replies.record_request(request.id.clone())
+                self.pending_replies.record_request(request.id.clone());
             }
             JsonRpcMessage::Notification(message) => {
                 let notification = &message.notification;

@@ -23,15 +23,17 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CHECKSUM_KEY: &str = ",\"checksum\":\"";
 /// What follows the checksum.
 const CHECKSUM_END: &str = "\"}";
-/// The length of a checksum with both of them, in bytes.
+/// The length of a checksum with its separator and its end, in bytes.
 const CHECKSUM_FIELD_BYTES: usize = CHECKSUM_KEY.len() + 8 + CHECKSUM_END.len();
 
 /// The log of one turn, open for writing.
 #[derive(Debug)]
 pub struct EventLog {
     file: file::Appender,
+    /// The number of the last line.
     seq: u64,
-    lost: u64,
+    /// How many lines after it could not be written.
+    lost_lines: u64,
 }
 
 impl EventLog {
@@ -42,7 +44,7 @@ impl EventLog {
         Ok(Self {
             file,
             seq: 0,
-            lost: 0,
+            lost_lines: 0,
         })
     }
 
@@ -52,13 +54,14 @@ impl EventLog {
     pub fn reopen(path: &AbsPath) -> Result<ReopenedLog> {
         let mut file = file::Appender::open_locked(path.clone())?;
         let mut reader = open(path)?;
-        let (mut events, mut complete, mut cut) = (Vec::new(), LogReadExtent::default(), None);
-        let (mut seq, mut ends) = (0, Vec::new());
+        let (mut events, mut line_ends) = (Vec::new(), Vec::new());
+        let (mut seq, mut complete_extent) = (0, LogReadExtent::default());
+        let mut truncation_reason = None;
         while let Some(line) = reader.next() {
             match line {
                 Ok(entry) if entry.follows_a_gap() => {
                     let line = entry.seq;
-                    cut = Some(format!("lines are missing before line {line}"));
+                    truncation_reason = Some(format!("lines are missing before line {line}"));
                     break;
                 }
                 Ok(entry) => {
@@ -66,23 +69,27 @@ impl EventLog {
                     events.push(entry.into_event());
                 }
                 Err(fault) => {
-                    cut = Some(fault.to_string());
+                    truncation_reason = Some(fault.to_string());
                     break;
                 }
             }
-            complete = reader.read;
-            ends.push(complete.bytes);
+            complete_extent = reader.extent;
+            line_ends.push(complete_extent.bytes);
         }
-        file.truncate(complete.bytes)?;
-        if complete.ends_open {
+        file.truncate(complete_extent.bytes)?;
+        if complete_extent.ends_open {
             file.append(b"\n")?;
         }
-        let log = Self { file, seq, lost: 0 };
+        let log = Self {
+            file,
+            seq,
+            lost_lines: 0,
+        };
         Ok(ReopenedLog {
             log,
             events,
-            cut,
-            ends,
+            truncation_reason,
+            line_ends,
         })
     }
 
@@ -93,24 +100,24 @@ impl EventLog {
         Ok(())
     }
 
-    /// Appends a complete line for `event` or nothing; the next line counts those that could not be
-    /// written.
+    /// Appends a complete line for `event`, or nothing; the next line records how many lines could
+    /// not be written.
     pub fn append(&mut self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<()> {
-        let appended = self
+        let append_result = self
             .line(event, at, redactor)
             .and_then(|line| self.file.append(line.as_bytes()));
-        if appended.is_ok() {
+        if append_result.is_ok() {
             self.seq = self.seq.saturating_add(1);
-            self.lost = 0;
+            self.lost_lines = 0;
         } else {
-            self.lost = self.lost.saturating_add(1);
+            self.lost_lines = self.lost_lines.saturating_add(1);
         }
-        appended
+        append_result
     }
 
     fn line(&self, event: &Event, at: &LocalDateTime, redactor: &Redactor) -> Result<String> {
         let mut line = JsonLine::new(self.seq.saturating_add(1), at, event, redactor)?;
-        line.lost = Some(self.lost).filter(|lost| *lost > 0);
+        line.lost = Some(self.lost_lines).filter(|lost| *lost > 0);
         let mut text = line.text()?;
         text.pop();
         let checksum = checksum(&text);
@@ -127,15 +134,15 @@ pub struct ReopenedLog {
     /// or the time.
     pub events: Vec<Option<(Event, LocalDateTime)>>,
     /// Why the log was truncated, if it was.
-    pub cut: Option<String>,
+    pub truncation_reason: Option<String>,
     /// Where each line ends, in bytes from the beginning.
-    ends: Vec<u64>,
+    line_ends: Vec<u64>,
 }
 
 impl ReopenedLog {
     /// Returns the end of the first `count` lines, or of all if there are fewer.
     pub fn line_end(&self, count: usize) -> LineEnd {
-        let mut ends = self.ends.iter().take(count);
+        let mut ends = self.line_ends.iter().take(count);
         LineEnd {
             lines: u64::try_from(ends.len()).unwrap_or(u64::MAX),
             bytes: ends.next_back().copied().unwrap_or_default(),
@@ -179,6 +186,7 @@ pub struct LogEntry {
     /// The event; `None` if this version does not know it.
     pub event: Option<Event>,
     time: String,
+    /// Whether lines directly before it could not be written.
     follows_a_gap: bool,
 }
 
@@ -263,7 +271,7 @@ pub type LogReadResult = std::result::Result<LogEntry, LogReadError>;
 pub struct LogReader<R> {
     source: R,
     line: u64,
-    read: LogReadExtent,
+    extent: LogReadExtent,
     has_ended: bool,
 }
 
@@ -290,7 +298,7 @@ impl<R: BufRead> LogReader<R> {
         Self {
             source,
             line: 0,
-            read: LogReadExtent::default(),
+            extent: LogReadExtent::default(),
             has_ended: false,
         }
     }
@@ -299,15 +307,15 @@ impl<R: BufRead> LogReader<R> {
     /// them.
     pub fn skip_lines(&mut self, last_line: u64) {
         while self.line < last_line {
-            let skipped = Read::by_ref(&mut self.source)
+            let skip_result = Read::by_ref(&mut self.source)
                 .take(LINE_BYTES_MAX)
                 .skip_until(b'\n');
-            match skipped {
+            match skip_result {
                 // An error occurs again when the next line is read.
                 Ok(0) | Err(_) => return,
                 Ok(bytes) => {
                     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-                    self.read.bytes = self.read.bytes.saturating_add(bytes);
+                    self.extent.bytes = self.extent.bytes.saturating_add(bytes);
                     self.line = self.line.saturating_add(1);
                 }
             }
@@ -323,9 +331,9 @@ impl<R: BufRead> LogReader<R> {
         self.line = line;
         match read_result {
             Ok(0) => return None,
-            Ok(read) => {
-                let read = u64::try_from(read).unwrap_or(u64::MAX);
-                self.read.bytes = self.read.bytes.saturating_add(read);
+            Ok(bytes_read) => {
+                let bytes_read = u64::try_from(bytes_read).unwrap_or(u64::MAX);
+                self.extent.bytes = self.extent.bytes.saturating_add(bytes_read);
             }
             Err(source) => {
                 self.has_ended = true;
@@ -333,9 +341,9 @@ impl<R: BufRead> LogReader<R> {
             }
         }
         let is_complete = bytes.pop_if(|last| *last == b'\n').is_some();
-        self.read.ends_open = !is_complete;
+        self.extent.ends_open = !is_complete;
         let length = bytes.len();
-        match entry(bytes, line) {
+        match parse_entry(bytes, line) {
             Some(entry) => Some(Ok(entry)),
             None if is_complete => Some(Err(LogReadError::Corrupt { line })),
             None => {
@@ -371,10 +379,10 @@ impl LiveLogReader {
     /// Returns the next line if it is complete.
     pub fn next_complete(&mut self) -> Option<LogReadResult> {
         let line = self.line.saturating_add(1);
-        let room =
+        let bytes_left =
             LINE_BYTES_MAX.saturating_sub(u64::try_from(self.partial_line.len()).unwrap_or(0));
         let read_result = Read::by_ref(&mut self.source)
-            .take(room)
+            .take(bytes_left)
             .read_until(b'\n', &mut self.partial_line);
         if let Err(source) = read_result {
             return Some(Err(LogReadError::Unreadable { line, source }));
@@ -382,7 +390,7 @@ impl LiveLogReader {
         self.partial_line.pop_if(|last| *last == b'\n')?;
         self.line = line;
         let bytes = std::mem::take(&mut self.partial_line);
-        Some(entry(bytes, line).ok_or(LogReadError::Corrupt { line }))
+        Some(parse_entry(bytes, line).ok_or(LogReadError::Corrupt { line }))
     }
 
     /// Returns the error of a log that ends in the middle of a line and will not grow.
@@ -405,13 +413,14 @@ impl<R: BufRead> Iterator for LogReader<R> {
     }
 }
 
-/// Returns the entry on `line` if it is intact and at the position where it was written.
-fn entry(bytes: Vec<u8>, line: u64) -> Option<LogEntry> {
+/// Parses the entry on the line with this number, if it is intact and at the position where it was
+/// written.
+fn parse_entry(bytes: Vec<u8>, line: u64) -> Option<LogEntry> {
     let mut json = String::from_utf8(bytes).ok()?;
     let content_bytes = json.len().checked_sub(CHECKSUM_FIELD_BYTES)?;
     let (content, end) = json.split_at_checked(content_bytes)?;
-    let sum = end.strip_prefix(CHECKSUM_KEY)?.strip_suffix(CHECKSUM_END)?;
-    if checksum(content) != sum {
+    let expected_checksum = end.strip_prefix(CHECKSUM_KEY)?.strip_suffix(CHECKSUM_END)?;
+    if checksum(content) != expected_checksum {
         return None;
     }
     json.truncate(content_bytes);

@@ -19,12 +19,12 @@ pub const MEMORY: &str = "memory";
 pub const SHORT_TERM: &str = "short_term";
 /// The subdirectory of notes that agents read when they need them.
 pub const LONG_TERM: &str = "long_term";
-/// Where notes are, below the directory of notes.
-const TIERS: [&str; 3] = ["", SHORT_TERM, LONG_TERM];
-/// The ending of a note's name.
-const ENDING: &str = ".md";
-/// Why another file in the directory of notes is none.
-const NOTE_PLACES: &str = "a note is a file `NAME.md` in `memory`, `memory/short_term` or \
+/// The directories that hold notes, below the directory of notes; it is one itself.
+const NOTE_DIRS: [&str; 3] = ["", SHORT_TERM, LONG_TERM];
+/// The extension of a note's file name.
+const NOTE_EXTENSION: &str = ".md";
+/// The message about any other file in the directory of notes.
+const NOTE_DESCRIPTION: &str = "a note is a file `NAME.md` in `memory`, `memory/short_term` or \
                            `memory/long_term`";
 
 /// Maximum number of notes.
@@ -54,7 +54,7 @@ impl MemoryNote {
     }
 }
 
-/// Notes of a directory, and messages about files there that are none.
+/// The notes of a directory, and messages about files there that are no notes.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryContent {
     /// The notes, sorted by name.
@@ -66,16 +66,18 @@ pub struct MemoryContent {
 /// The notes of a project.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    state: AbsPath,
+    /// The state directory.
+    state_dir: AbsPath,
+    /// The directory of notes in it.
     dir: AbsPath,
 }
 
 impl MemoryStore {
-    /// Returns the notes in the state directory `state`. It opens nothing.
-    pub fn new(state: &AbsPath) -> Self {
+    /// Returns the notes in the state directory `state_dir`. It opens nothing.
+    pub fn new(state_dir: &AbsPath) -> Self {
         Self {
-            dir: state.join(MEMORY),
-            state: state.clone(),
+            dir: state_dir.join(MEMORY),
+            state_dir: state_dir.clone(),
         }
     }
 
@@ -106,12 +108,12 @@ impl MemoryStore {
         notes: &[MemoryNote],
         redactor: &Redactor,
     ) -> Result<(Vec<String>, Vec<String>)> {
-        let mut notes_by_now = self.read()?.notes;
+        let mut current_notes = self.read()?.notes;
         let mut saved_names = Vec::new();
         let mut refusals = Vec::new();
         for note in notes {
             let text = redactor.text(&note.text);
-            let other_notes = notes_by_now.iter().filter(|old| old.name != note.name);
+            let other_notes = current_notes.iter().filter(|old| old.name != note.name);
             let (count, size) = other_notes.fold((0_usize, 0_usize), |(count, size), old| {
                 (count.saturating_add(1), size.saturating_add(old.text.len()))
             });
@@ -124,15 +126,15 @@ impl MemoryStore {
                 ));
                 continue;
             }
-            if notes_by_now
+            if current_notes
                 .iter()
                 .any(|old| old.name == note.name && old.text == text)
             {
                 continue;
             }
             self.write(&note.name, &text)?;
-            notes_by_now.retain(|old| old.name != note.name);
-            notes_by_now.push(MemoryNote {
+            current_notes.retain(|old| old.name != note.name);
+            current_notes.push(MemoryNote {
                 name: note.name.clone(),
                 text,
             });
@@ -143,7 +145,7 @@ impl MemoryStore {
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
         let parent = self.dir.join(name).parent();
-        prepare_state_dir(&self.state, parent.iter().chain([&self.dir]))?;
+        prepare_state_dir(&self.state_dir, parent.iter().chain([&self.dir]))?;
         if !file::exists(&self.dir) {
             create_sealed(&self.dir)?;
         }
@@ -156,7 +158,7 @@ impl MemoryStore {
     /// # Errors
     /// There is no such note, or it cannot be removed.
     pub fn clear(&self, name: Option<&str>) -> Result<usize> {
-        reject_symlinks(&self.state, [&self.dir])?;
+        reject_symlinks(&self.state_dir, [&self.dir])?;
         let notes = read_notes(&self.dir)?.notes;
         let Some(name) = name else {
             if file::exists(&self.dir) {
@@ -171,7 +173,7 @@ impl MemoryStore {
 
     /// Returns whether the directory exists and massgen created it here.
     fn is_own(&self) -> Result<bool> {
-        reject_symlinks(&self.state, [&self.dir])?;
+        reject_symlinks(&self.state_dir, [&self.dir])?;
         if !file::exists(&self.dir) {
             return Ok(false);
         }
@@ -193,24 +195,26 @@ impl MemoryStore {
     /// The directory cannot be read, or a symlink leads to it.
     pub fn read_any(&self) -> Result<(MemoryContent, bool)> {
         let is_own = self.is_own().unwrap_or(false);
-        reject_symlinks(&self.state, [&self.dir])?;
+        reject_symlinks(&self.state_dir, [&self.dir])?;
         Ok((read_notes(&self.dir)?, is_own))
     }
 }
 
-/// Returns the note that `name` means: its path, or its file name with or without `.md`.
+/// Returns the note that `name` selects: its path, or its file name with or without `.md`.
 ///
 /// # Errors
 /// There is none, or more than one.
 pub fn find_note<'n>(notes: &'n [MemoryNote], name: &str) -> Result<&'n MemoryNote> {
-    let is_meant = |note: &&MemoryNote| {
+    let matches = |note: &&MemoryNote| {
         let last_part = note.name.rsplit('/').next().unwrap_or_default();
-        note.name == name || last_part == name || last_part.strip_suffix(ENDING) == Some(name)
+        note.name == name
+            || last_part == name
+            || last_part.strip_suffix(NOTE_EXTENSION) == Some(name)
     };
     let exact_note = notes.iter().find(|note| note.name == name);
-    let mut meant_notes = notes.iter().filter(is_meant);
+    let mut matching_notes = notes.iter().filter(matches);
     let shown_name = escape_name(name);
-    match (exact_note, meant_notes.next(), meant_notes.next()) {
+    match (exact_note, matching_notes.next(), matching_notes.next()) {
         (Some(note), _, _) | (None, Some(note), None) => Ok(note),
         (None, Some(first), Some(second)) => Err(Error::new(
             ErrorKind::Usage,
@@ -224,12 +228,12 @@ pub fn find_note<'n>(notes: &'n [MemoryNote], name: &str) -> Result<&'n MemoryNo
     }
 }
 
-/// Writes copies of `notes` below `to`, which a run reads, and returns their directory.
+/// Writes copies of `notes`, which a run reads, below `parent`, and returns their directory.
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn copy_notes(notes: &[MemoryNote], to: &AbsPath) -> Result<AbsPath> {
-    let dir = to.join(MEMORY);
+pub fn copy_notes(notes: &[MemoryNote], parent: &AbsPath) -> Result<AbsPath> {
+    let dir = parent.join(MEMORY);
     for note in notes {
         write_note(&dir, &note.name, &note.text)?;
     }
@@ -256,8 +260,8 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
         content.refusals.extend(directory_refusal(dir));
         return Ok(content);
     }
-    for tier in TIERS {
-        let directory = dir.join(tier);
+    for subdirectory in NOTE_DIRS {
+        let directory = dir.join(subdirectory);
         if !file::is_directory(&directory) {
             content.refusals.extend(directory_refusal(&directory));
             continue;
@@ -266,9 +270,9 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
         names.sort();
         for name in &names {
             let path = directory.join(name);
-            if !name.ends_with(ENDING) {
-                if !is_known_entry(tier, name) {
-                    content.refusals.push(refusal(&path, NOTE_PLACES));
+            if !name.ends_with(NOTE_EXTENSION) {
+                if !is_known_entry(subdirectory, name) {
+                    content.refusals.push(refusal(&path, NOTE_DESCRIPTION));
                 }
                 continue;
             }
@@ -279,8 +283,8 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
                 }
                 Ok(text) => {
                     bytes_left = bytes_left.saturating_sub(text.len());
-                    let gap = if tier.is_empty() { "" } else { "/" };
-                    let name = format!("{tier}{gap}{name}");
+                    let separator = if subdirectory.is_empty() { "" } else { "/" };
+                    let name = format!("{subdirectory}{separator}{name}");
                     content.notes.push(MemoryNote { name, text });
                 }
                 Err(reason) => content.refusals.push(refusal(&path, &reason)),
@@ -293,10 +297,10 @@ pub fn read_notes(dir: &AbsPath) -> Result<MemoryContent> {
     Ok(content)
 }
 
-/// Returns whether `name`, in the subdirectory `tier` of notes, is an entry that is not a note and
+/// Returns whether `name`, in this subdirectory of notes, is an entry that is not a note and
 /// needs no message.
-fn is_known_entry(tier: &str, name: &str) -> bool {
-    tier.is_empty() && (name == SEAL || TIERS.contains(&name))
+fn is_known_entry(subdirectory: &str, name: &str) -> bool {
+    subdirectory.is_empty() && (name == SEAL || NOTE_DIRS.contains(&name))
 }
 
 fn read_note(path: &AbsPath, name: &str, bytes_left: usize) -> std::result::Result<String, String> {

@@ -26,7 +26,7 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// The prefix of pipeline names.
 const PREFIX: &str = "pipeline_";
 /// How pipelines are named.
-const PIPELINE: NameScheme = NameScheme {
+const PIPELINE_NAMES: NameScheme = NameScheme {
     noun: "pipeline",
     name: "name",
     prefix: PREFIX,
@@ -35,16 +35,16 @@ const PIPELINE: NameScheme = NameScheme {
 /// names sort by creation time.
 const RANDOM_DIGITS: usize = 3;
 /// How many digits of a name encode the date and time at which something began.
-const MOMENT_DIGITS: usize = 14;
+const TIME_DIGITS: usize = 14;
 /// The suffix of git's lock files, and the prefix of temporary directories.
-const LOCK: &str = ".lock";
-const IN_THE_MAKING: &str = ".massgen-";
+const LOCK_SUFFIX: &str = ".lock";
+const TEMPORARY_PREFIX: &str = ".massgen-";
 /// How long a pipeline that never began is kept.
-const UNBEGUN_MIN: Duration = Duration::from_mins(1);
+const UNSTARTED_KEPT_MIN: Duration = Duration::from_mins(1);
 /// The file that records how a pipeline began.
-const RECORD: &str = "pipeline.json";
+const RECORD_FILE: &str = "pipeline.json";
 /// The file that lists the runs of its roles.
-const RUNS: &str = "runs.txt";
+const RUNS_FILE: &str = "runs.txt";
 /// The most that is read of either file, in bytes.
 const RECORD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -114,7 +114,7 @@ pub fn clear_unstarted(pipelines: &AbsPath) -> Result<()> {
         };
         let is_directory = file::is_directory(&pipeline.dir);
         // A pipeline that another process is creating right now stays.
-        let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNBEGUN_MIN);
+        let is_old = || unchanged_for(&pipeline.dir).is_some_and(|age| age > UNSTARTED_KEPT_MIN);
         if !name.starts_with(PREFIX) || !is_directory || pipeline.exists() || !is_old() {
             continue;
         }
@@ -140,20 +140,20 @@ pub fn list(pipelines: &AbsPath) -> Result<Vec<PipelineDir>> {
     Ok(dirs.filter(PipelineDir::exists).collect())
 }
 
-/// Returns the pipeline that `wanted` names: `last`, a name, the end of one, or the only one with
-/// this prefix; `None` if there is none.
-pub fn lookup(wanted: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
+/// Returns the pipeline that `given_name` selects: `last`, a name, the end of one, or the only one
+/// with this prefix; `None` if there is none.
+pub fn lookup(given_name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDir>> {
     let pipeline_dirs = list(pipelines)?;
-    if wanted == LAST {
+    if given_name == LAST {
         return Ok(pipeline_dirs.into_iter().next());
     }
-    if let Some(short) = pipeline_dirs
+    if let Some(pipeline) = pipeline_dirs
         .iter()
-        .find(|pipeline| pipeline.short() == wanted)
+        .find(|pipeline| pipeline.short_name() == given_name)
     {
-        return Ok(Some(short.clone()));
+        return Ok(Some(pipeline.clone()));
     }
-    let named_pipeline = PIPELINE.resolve(wanted, &pipeline_dirs, PipelineDir::name)?;
+    let named_pipeline = PIPELINE_NAMES.resolve(given_name, &pipeline_dirs, PipelineDir::name)?;
     Ok(named_pipeline.cloned())
 }
 
@@ -182,11 +182,11 @@ pub fn find_by_name(name: &str, pipelines: &AbsPath) -> Result<Option<PipelineDi
 }
 
 /// Like [`lookup`], but it is an error if there is no such pipeline.
-pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
-    lookup(wanted, pipelines)?.ok_or_else(|| match wanted {
+pub fn find(given_name: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
+    lookup(given_name, pipelines)?.ok_or_else(|| match given_name {
         LAST => Error::new(ErrorKind::Usage, format!("no pipelines in `{pipelines}`"))
             .with_hint("a run makes one if its config has a `workflow`: see `docs/pipelines.md`"),
-        _ => Error::new(ErrorKind::Usage, format!("no pipeline `{wanted}`"))
+        _ => Error::new(ErrorKind::Usage, format!("no pipeline `{given_name}`"))
             .with_hint("see `massgen pipeline branches` for the last pipeline of this directory")
             .with_hint("give the name of a pipeline, a prefix of it, or `last`"),
     })
@@ -194,7 +194,7 @@ pub fn find(wanted: &str, pipelines: &AbsPath) -> Result<PipelineDir> {
 
 impl PipelineDir {
     /// Creates the directory of a new pipeline below `pipelines`.
-    pub fn make(pipelines: &AbsPath) -> Result<Self> {
+    pub fn create(pipelines: &AbsPath) -> Result<Self> {
         dir::create_all(pipelines, DirectoryAudience::User)?;
         let now = clock::now();
         let stem = format!(
@@ -212,15 +212,15 @@ impl PipelineDir {
     }
 
     /// Returns the end of its name, which the names of its branches contain.
-    pub fn short(&self) -> String {
+    pub fn short_name(&self) -> String {
         short_name(&self.name()).to_owned()
     }
 
     /// Returns whether it began after the run whose log directory has this name.
     pub fn is_newer(&self, run: &str) -> bool {
-        let moment = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
-        let (own_moment, run_moment) = (moment(&self.name()), moment(run));
-        own_moment.get(..MOMENT_DIGITS) >= run_moment.get(..MOMENT_DIGITS)
+        let digits = |name: &str| -> String { name.chars().filter(char::is_ascii_digit).collect() };
+        let (own_digits, run_digits) = (digits(&self.name()), digits(run));
+        own_digits.get(..TIME_DIGITS) >= run_digits.get(..TIME_DIGITS)
     }
 
     /// Returns the directory of all its parts.
@@ -229,7 +229,7 @@ impl PipelineDir {
     }
 
     /// Returns the file with the last role's answer.
-    pub fn answer(&self) -> AbsPath {
+    pub fn answer_file(&self) -> AbsPath {
         self.dir.join("answer.txt")
     }
 
@@ -267,7 +267,7 @@ impl PipelineDir {
     pub fn record_run(&self, log_dir: &AbsPath) -> Result<()> {
         match runs::name_of(log_dir) {
             Some(name) if !self.runs()?.contains(&name) => {
-                file::append(&self.dir.join(RUNS), format!("{name}\n").as_bytes())
+                file::append(&self.dir.join(RUNS_FILE), format!("{name}\n").as_bytes())
             }
             Some(_) | None => Ok(()),
         }
@@ -275,9 +275,9 @@ impl PipelineDir {
 
     /// Returns the names of all runs that worked on its roles.
     pub fn runs(&self) -> Result<BTreeSet<String>> {
-        let noted = read_found(&self.dir.join(RUNS), RECORD_BYTES_MAX)?
+        let text = read_found(&self.dir.join(RUNS_FILE), RECORD_BYTES_MAX)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Ok(noted
+        Ok(text
             .unwrap_or_default()
             .lines()
             .map(str::to_owned)
@@ -290,7 +290,7 @@ impl PipelineDir {
     }
 
     /// Returns the checkout in which checks run on the result of a merge.
-    pub fn merge(&self) -> AbsPath {
+    pub fn merge_checkout(&self) -> AbsPath {
         self.dir.join("merge")
     }
 
@@ -301,15 +301,15 @@ impl PipelineDir {
         Ok(names)
     }
 
-    /// Removes the checkouts whose names match, with their git indexes and sessions.
+    /// Removes the checkouts whose names satisfy `matches`, with their git indexes and sessions.
     pub fn remove_checkouts(
         &self,
         workspace: &AbsPath,
-        is_meant: impl Fn(&str) -> bool,
+        matches: impl Fn(&str) -> bool,
     ) -> Result<()> {
         for dir in [workspace, &self.indexes(), &self.dir.join("agents")] {
             for name in dir::names_if_exists(dir)? {
-                if is_meant(&name) {
+                if matches(&name) {
                     clear::remove(&dir.join(name))?;
                 }
             }
@@ -343,13 +343,13 @@ impl PipelineDir {
                 let path = dir.join(&name);
                 match file::kind(&path) {
                     Ok(kind) if kind.is_dir() => dirs_left.push(path),
-                    Ok(_) if name.ends_with(LOCK) => clear::remove(&path)?,
+                    Ok(_) if name.ends_with(LOCK_SUFFIX) => clear::remove(&path)?,
                     Ok(_) | Err(_) => {}
                 }
             }
         }
         for name in dir::names_if_exists(&hub)? {
-            if name.ends_with(LOCK) || name.starts_with(IN_THE_MAKING) {
+            if name.ends_with(LOCK_SUFFIX) || name.starts_with(TEMPORARY_PREFIX) {
                 clear::remove(&hub.join(name))?;
             }
         }
@@ -372,7 +372,7 @@ impl PipelineDir {
             Error::new(ErrorKind::Environment, message)
                 .with_hint(format!("if it is not needed, remove `{}`", self.dir))
         };
-        let bytes = file::read_regular_capped(&self.dir.join(RECORD), RECORD_BYTES_MAX)
+        let bytes = file::read_regular_capped(&self.dir.join(RECORD_FILE), RECORD_BYTES_MAX)
             .map_err(|error| unreadable().with_source(error))?;
         let bytes = bytes.ok_or_else(unreadable)?;
         let pipeline_file: PipelineFile =
@@ -393,7 +393,7 @@ impl PipelineDir {
             .map_err(|error| Error::bug("how a pipeline began has no form").with_source(error))?;
         let text = format!("{:#}\n", redactor.json(file_json));
         file::replace(
-            &self.dir.join(RECORD),
+            &self.dir.join(RECORD_FILE),
             text.as_bytes(),
             FileDurability::Power,
         )
@@ -412,6 +412,6 @@ impl PipelineDir {
     /// Returns whether the directory itself, not a symlink, exists and has a record: a symlink
     /// could lead anywhere.
     fn exists(&self) -> bool {
-        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
+        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD_FILE)).is_ok()
     }
 }

@@ -139,7 +139,7 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut pipelines = BTreeSet::new();
     let pipeline_dirs = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
     for (index, pipeline) in pipeline_dirs.enumerate() {
-        let (name, short) = (pipeline.name(), pipeline.short());
+        let (name, short) = (pipeline.name(), pipeline.short_name());
         if index > 0 && !pipeline.is_running() {
             let own_names = names
                 .iter()

@@ -21,7 +21,7 @@ pub const SECRET_BYTES_MIN: usize = 8;
 
 /// The shortest prefix of a secret that is redacted too, so that text truncated inside a secret
 /// reveals none of it. Shorter prefixes are shared by all keys of a vendor, like `sk-proj-`.
-const BEGINNING_BYTES_MIN: usize = 12;
+const PREFIX_BYTES_MIN: usize = 12;
 
 /// Characters other than letters and digits that percent-encoding keeps (RFC 3986, section 2.3).
 const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
@@ -62,16 +62,16 @@ impl Redactor {
         if secret.len() < SECRET_BYTES_MIN {
             return;
         }
-        for spelling in spellings(secret) {
-            let Err(position) = self.position_of(&spelling) else {
+        for encoding in encodings(secret) {
+            let Err(position) = self.position_of(&encoding) else {
                 continue;
             };
-            if let Some(first) = spelling.chars().next()
+            if let Some(first) = encoding.chars().next()
                 && !self.first_chars.contains(&first)
             {
                 self.first_chars.push(first);
             }
-            self.secrets.insert(position, SecretString::from(spelling));
+            self.secrets.insert(position, SecretString::from(encoding));
         }
     }
 
@@ -93,74 +93,74 @@ impl Redactor {
     /// Returns the redacted beginning of `text`, and the rest if that may be the beginning of a
     /// secret.
     fn scan<'t>(&self, text: &'t str, completeness: TextCompleteness) -> (String, &'t str) {
-        let mut clean = String::with_capacity(text.len());
+        let mut redacted = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(next) = rest.find(self.first_chars.as_slice()) {
-            let (plain, from_here) = rest.split_at(next);
-            clean.push_str(plain);
-            rest = from_here;
-            let secret = self.longest_at(rest);
+            let (plain, candidate) = rest.split_at(next);
+            redacted.push_str(plain);
+            rest = candidate;
+            let secret = self.secret_prefix_of(rest);
             if completeness == TextCompleteness::Partial && secret.is_cut {
-                return (clean, rest);
+                return (redacted, rest);
             }
             let mut chars = rest.chars();
             if let Some(bytes) = secret.bytes {
-                clean.push_str(REDACTED);
+                redacted.push_str(REDACTED);
                 rest = rest.split_at(bytes).1;
             } else {
-                clean.extend(chars.next());
+                redacted.extend(chars.next());
                 rest = chars.as_str();
             }
         }
-        clean.push_str(rest);
-        (clean, "")
+        redacted.push_str(rest);
+        (redacted, "")
     }
 
     /// Returns how much of a secret `text` starts with.
-    fn longest_at(&self, text: &str) -> SecretPrefix {
-        let before = |known: &SecretString| known.expose_secret() <= text;
-        let position = self.secrets.partition_point(before);
+    fn secret_prefix_of(&self, text: &str) -> SecretPrefix {
+        let sorts_before = |secret: &SecretString| secret.expose_secret() <= text;
+        let position = self.secrets.partition_point(sorts_before);
         let next = self.secrets.get(position).map(ExposeSecret::expose_secret);
         let last = position
             .checked_sub(1)
             .and_then(|last| self.secrets.get(last));
         // No secret shares a longer prefix with the text than its neighbors in sorted order do.
         let neighbors = [last.map(ExposeSecret::expose_secret), next];
-        let common = neighbors
+        let longest_common = neighbors
             .into_iter()
             .flatten()
             .map(|secret| common_bytes(text, secret))
             .max();
-        let long = common.filter(|bytes| *bytes >= BEGINNING_BYTES_MIN);
+        let long_enough = longest_common.filter(|bytes| *bytes >= PREFIX_BYTES_MIN);
         SecretPrefix {
-            bytes: long.or_else(|| self.whole_at(text)),
+            bytes: long_enough.or_else(|| self.short_secret_at(text)),
             is_cut: next.is_some_and(|secret| secret.starts_with(text)),
         }
     }
 
-    /// Returns the length of the longest secret shorter than [`BEGINNING_BYTES_MIN`] that `text`
+    /// Returns the length of the longest secret shorter than [`PREFIX_BYTES_MIN`] that `text`
     /// starts with.
-    fn whole_at(&self, text: &str) -> Option<usize> {
-        let mut lengths = (SECRET_BYTES_MIN..BEGINNING_BYTES_MIN).rev();
+    fn short_secret_at(&self, text: &str) -> Option<usize> {
+        let mut lengths = (SECRET_BYTES_MIN..PREFIX_BYTES_MIN).rev();
         lengths.find(|length| {
-            let known = |head: &str| self.position_of(head).is_ok();
-            text.get(..*length).is_some_and(known)
+            let is_secret = |head: &str| self.position_of(head).is_ok();
+            text.get(..*length).is_some_and(is_secret)
         })
     }
 
     /// Returns the index of an encoded secret, or where to insert it.
-    fn position_of(&self, spelling: &str) -> std::result::Result<usize, usize> {
-        let compare = |known: &SecretString| known.expose_secret().cmp(spelling);
+    fn position_of(&self, encoding: &str) -> std::result::Result<usize, usize> {
+        let compare = |secret: &SecretString| secret.expose_secret().cmp(encoding);
         self.secrets.binary_search_by(compare)
     }
 }
 
 /// Returns a secret verbatim and as it is encoded in JSON, URLs and base64.
-fn spellings(secret: &str) -> Vec<String> {
+fn encodings(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let json = json.trim_matches('"').to_owned();
     let percent = utf8_percent_encode(secret, PERCENT_ENCODED).to_string();
-    let mut all = vec![
+    let mut encodings = vec![
         secret.to_owned(),
         json.replace('/', r"\/"),
         json,
@@ -168,36 +168,38 @@ fn spellings(secret: &str) -> Vec<String> {
         percent,
     ];
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
-        all.extend((0..3).filter_map(|before| within_base64(&engine, secret, before)));
+        encodings.extend(
+            (0..3).filter_map(|preceding_bytes| within_base64(&engine, secret, preceding_bytes)),
+        );
     }
-    all.sort();
-    all.dedup();
-    all.retain(|spelling| spelling.len() >= SECRET_BYTES_MIN);
-    all
+    encodings.sort();
+    encodings.dedup();
+    encodings.retain(|encoding| encoding.len() >= SECRET_BYTES_MIN);
+    encodings
 }
 
 /// Returns the same percent-encoding with lower-case hexadecimal digits.
 fn lower_escapes(percent: &str) -> String {
-    let mut escaped = 0_u8;
-    let lower = percent.chars().map(|c| {
-        let is_digit = escaped > 0;
-        escaped = if c == '%' {
+    let mut digits_left = 0_u8;
+    let lower_chars = percent.chars().map(|c| {
+        let is_digit = digits_left > 0;
+        digits_left = if c == '%' {
             2
         } else {
-            escaped.saturating_sub(1)
+            digits_left.saturating_sub(1)
         };
         if is_digit { c.to_ascii_lowercase() } else { c }
     });
-    lower.collect()
+    lower_chars.collect()
 }
 
-/// Returns the part of a text's base64 that depends on the secret alone, if `before` bytes precede
+/// Returns the part of a text's base64 that depends on the secret alone, if so many bytes precede
 /// it in its first group of three.
-fn within_base64<E: Engine>(engine: &E, secret: &str, before: usize) -> Option<String> {
-    let bytes = [vec![0; before], secret.as_bytes().to_vec()].concat();
+fn within_base64<E: Engine>(engine: &E, secret: &str, preceding_bytes: usize) -> Option<String> {
+    let bytes = [vec![0; preceding_bytes], secret.as_bytes().to_vec()].concat();
     let encoded = engine.encode(&bytes);
     // A character encodes six bits; one that contains bits of a neighbour is not predictable.
-    let begin = before.saturating_mul(8).div_ceil(6);
+    let begin = preceding_bytes.saturating_mul(8).div_ceil(6);
     let end = bytes.len().saturating_mul(8) / 6;
     encoded.get(begin..end).map(str::to_owned)
 }
@@ -226,16 +228,17 @@ impl fmt::Debug for Redactor {
 /// Redacts text that arrives in chunks, even if a secret is split between them.
 #[derive(Debug, Default)]
 pub struct RedactedStream {
+    /// The end of the text so far, which may be the beginning of a secret.
     pending: String,
 }
 
 impl RedactedStream {
     /// Adds the next chunk and returns the text that can be written now.
-    pub fn push(&mut self, redactor: &Redactor, piece: &str) -> String {
-        self.pending.push_str(piece);
-        let (clean, rest) = redactor.scan(&self.pending, TextCompleteness::Partial);
+    pub fn push(&mut self, redactor: &Redactor, chunk: &str) -> String {
+        self.pending.push_str(chunk);
+        let (redacted, rest) = redactor.scan(&self.pending, TextCompleteness::Partial);
         self.pending = rest.to_owned();
-        clean
+        redacted
     }
 
     /// Ends the text and returns what was held back.

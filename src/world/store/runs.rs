@@ -25,7 +25,7 @@ use crate::world::sys::state_files::{self, archive, dir, file};
 /// The prefix of run names.
 const PREFIX: &str = "log_";
 /// How runs are named.
-const RUN: NameScheme = NameScheme {
+const RUN_NAMES: NameScheme = NameScheme {
     noun: "run",
     name: "name",
     prefix: PREFIX,
@@ -38,7 +38,7 @@ const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// The records of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir {
-    log: AbsPath,
+    dir: AbsPath,
 }
 
 /// The state of a run, as its records and the lock on its log show it.
@@ -68,7 +68,7 @@ pub fn list(logs: &AbsPath) -> Result<Vec<RunDir>> {
     names.retain(|name| is_name(name));
     names.sort_unstable_by(|a, b| b.cmp(a));
     let runs = names.into_iter().map(|name| RunDir {
-        log: logs.join(name),
+        dir: logs.join(name),
     });
     Ok(runs.filter(RunDir::exists).collect())
 }
@@ -84,25 +84,25 @@ pub fn name_of(dir: &AbsPath) -> Option<String> {
     names.find(|name| is_name(name)).map(str::to_owned)
 }
 
-/// Returns the run that `wanted` names: `last`, a name below `logs` or the only one with this
+/// Returns the run that `given_name` selects: `last`, a name below `logs` or the only one with this
 /// prefix, or a log directory relative to `base`, the user's working directory.
-pub fn find(wanted: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
+pub fn find(given_name: &str, logs: &AbsPath, base: &AbsPath) -> Result<RunDir> {
     let runs = list(logs)?;
-    if wanted == LAST {
-        let none = || not_found(format!("no runs in `{logs}`"));
-        return runs.into_iter().next().ok_or_else(none);
+    if given_name == LAST {
+        let no_runs = || not_found(format!("no runs in `{logs}`"));
+        return runs.into_iter().next().ok_or_else(no_runs);
     }
-    let named = RunDir {
-        log: base.join(wanted),
+    let named_run = RunDir {
+        dir: base.join(given_name),
     };
-    match RUN.resolve(wanted, &runs, RunDir::name) {
+    match RUN_NAMES.resolve(given_name, &runs, RunDir::name) {
         Ok(Some(run)) => Ok(run.clone()),
-        Ok(None) | Err(_) if named.exists() => {
-            reject_symlinks_to(&named.log)?;
-            Ok(named)
+        Ok(None) | Err(_) if named_run.exists() => {
+            reject_symlinks_to(&named_run.dir)?;
+            Ok(named_run)
         }
-        Ok(None) => Err(not_found(format!("no run `{wanted}`"))),
-        Err(several) => Err(several),
+        Ok(None) => Err(not_found(format!("no run `{given_name}`"))),
+        Err(ambiguous) => Err(ambiguous),
     }
 }
 
@@ -114,7 +114,7 @@ pub fn find_by_name(name: &str, logs: &AbsPath) -> Result<Option<RunDir>> {
     }
     reject_symlinks_to(logs)?;
     let run = RunDir {
-        log: logs.join(name),
+        dir: logs.join(name),
     };
     Ok(Some(run).filter(RunDir::exists))
 }
@@ -128,18 +128,18 @@ fn not_found(message: String) -> Error {
 impl RunDir {
     /// Returns its name, such as `log_20261102_140322_123456`.
     pub fn name(&self) -> String {
-        self.log.name_lossy()
+        self.dir.name_lossy()
     }
 
     /// Returns the directory of all its records.
     pub fn log(&self) -> &AbsPath {
-        &self.log
+        &self.dir
     }
 
     /// Returns whether its records were created in this place. Records that came with a project
     /// were not.
     pub fn is_own(&self) -> bool {
-        is_sealed(&self.log)
+        is_sealed(&self.dir)
     }
 
     /// Refuses records that came with a project.
@@ -150,7 +150,7 @@ impl RunDir {
         if self.is_own() {
             Ok(())
         } else {
-            Err(foreign_directory_error(&self.log))
+            Err(foreign_directory_error(&self.dir))
         }
     }
 
@@ -178,22 +178,23 @@ impl RunDir {
     /// Reads how the run began.
     pub fn manifest(&self) -> Result<ReplayManifest> {
         let path = self.turn().join(MANIFEST);
-        let cannot = |why: &str| {
+        let replay_error = |why: &str| {
             let message = format!("`{}` cannot be replayed: {why}", self.name());
             Error::new(ErrorKind::Environment, message)
         };
         let bytes = match file::read_regular_capped(&path, SUMMARY_BYTES_MAX) {
             Ok(Some(bytes)) => bytes,
-            Ok(None) => return Err(cannot("its `replay.yaml` is too large")),
+            Ok(None) => return Err(replay_error("its `replay.yaml` is too large")),
             Err(error) => {
                 let error = state_files::file_error("read", path.as_path(), error);
-                return Err(cannot("it does not record how it started")
+                return Err(replay_error("it does not record how it started")
                     .with_source(error)
                     .with_hint("it may have been recorded by an earlier version of massgen"));
             }
         };
         let text = String::from_utf8_lossy(&bytes);
-        read_typed(&text).map_err(|error| cannot(&format!("its `replay.yaml` is damaged: {error}")))
+        read_typed(&text)
+            .map_err(|error| replay_error(&format!("its `replay.yaml` is damaged: {error}")))
     }
 
     /// Reads what the run was started with; `None` if there is no readable record of it.
@@ -240,10 +241,10 @@ impl RunDir {
         // one.
         let is_written = file::is_locked(&self.events_file());
         let status_file = self.read_status_file();
-        let complete = status_file
+        let is_complete = status_file
             .as_ref()
             .and_then(|file| file.get("is_complete"));
-        let status = if complete == Some(&Value::Bool(true)) {
+        let status = if is_complete == Some(&Value::Bool(true)) {
             RunStatus::Ended
         } else if is_written {
             RunStatus::Running
@@ -256,9 +257,9 @@ impl RunDir {
         }
     }
 
-    /// Packs all records into a new archive at `to` and returns the number of files.
-    pub fn export(&self, to: &AbsPath) -> Result<usize> {
-        archive::pack(&self.log, &self.name(), to)
+    /// Packs all records into a new archive at `archive_path` and returns the number of files.
+    pub fn export(&self, archive_path: &AbsPath) -> Result<usize> {
+        archive::pack(&self.dir, &self.name(), archive_path)
     }
 
     /// Returns the first event of its log, if that can be read.
@@ -270,12 +271,12 @@ impl RunDir {
     /// Returns the directory of its only turn, or the path of a first turn.
     fn turn(&self) -> AbsPath {
         let name = self.turn_name();
-        self.log
+        self.dir
             .join(name.unwrap_or_else(|| format!("{TURN_PREFIX}1")))
     }
 
     fn turn_name(&self) -> Option<String> {
-        let mut names = dir::names(&self.log).ok()?.into_iter();
+        let mut names = dir::names(&self.dir).ok()?.into_iter();
         names.find(|name| name.starts_with(TURN_PREFIX))
     }
 
@@ -283,20 +284,22 @@ impl RunDir {
     /// symlink that leads out of it was not created by massgen.
     fn exists(&self) -> bool {
         let turn = self.turn();
-        file::is_directory(&self.log) && file::is_directory(&turn) && self.holds_parts_of(&turn)
+        file::is_directory(&self.dir)
+            && file::is_directory(&turn)
+            && self.contains_records_of(&turn)
     }
 
-    fn holds_parts_of(&self, turn: &AbsPath) -> bool {
-        let Ok(log) = dir::resolve(&self.log) else {
+    fn contains_records_of(&self, turn: &AbsPath) -> bool {
+        let Ok(log) = dir::resolve(&self.dir) else {
             return false;
         };
         let replies = turn.join(REPLIES);
-        let recorded = dir::names(&replies).unwrap_or_default().into_iter();
-        let parts = [EVENTS, STATUS, METADATA, MANIFEST, REPLIES].map(|name| turn.join(name));
-        let mut parts = parts
+        let reply_files = dir::names(&replies).unwrap_or_default().into_iter();
+        let records = [EVENTS, STATUS, METADATA, MANIFEST, REPLIES].map(|name| turn.join(name));
+        let mut records = records
             .into_iter()
-            .chain(recorded.map(|name| replies.join(name)));
-        parts.all(|part| match dir::resolve(&part) {
+            .chain(reply_files.map(|name| replies.join(name)));
+        records.all(|record| match dir::resolve(&record) {
             Ok(real) => real.is_within(&log),
             // What does not resolve cannot be read.
             Err(_) => true,

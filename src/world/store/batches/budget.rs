@@ -26,11 +26,11 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 use crate::world::sys::state_files::file_error;
 
 /// Number of tokens into which the first limit is divided.
-const TOKENS: u64 = 1000;
+const INITIAL_TOKENS: u64 = 1000;
 /// Maximum number of tokens.
 const TOKENS_MAX: u64 = 100_000;
 /// The file with the limit and the value of a token.
-const LIMIT: &str = "limit.json";
+const LIMIT_FILE: &str = "limit.json";
 /// Maximum size of that file, in bytes.
 const LIMIT_BYTES_MAX: u64 = 4096;
 /// Maximum number of listings of tokens, because other processes may move the listed ones.
@@ -52,7 +52,7 @@ struct BudgetFile {
 struct MoneyToken {
     /// The value, in millionths of a millionth of a US dollar.
     picodollars: u64,
-    /// The name: a number, or for a part of a token its value and what makes the name unique.
+    /// The name: a number, or for a part of a token its value and a unique suffix.
     name: String,
 }
 
@@ -124,37 +124,43 @@ impl BatchDir {
     /// tokens.
     pub fn raise_limit(&self, limit: Money) -> Result<()> {
         // Two processes would make the same tokens, and those of the second would be new money.
-        let _lock = dir::lock(&self.money())?;
-        let (token, tokens) = match self.budget_file()? {
-            None => (limit.picodollars().div_euclid(TOKENS).max(1), 0),
+        let _lock = dir::lock(&self.money_dir())?;
+        let (token_picodollars, token_count) = match self.budget_file()? {
+            None => (limit.picodollars().div_euclid(INITIAL_TOKENS).max(1), 0),
             Some(budget) => (budget.token_picodollars, budget.tokens),
         };
-        let tokens_max = limit.picodollars().div_euclid(token);
-        if tokens_max < tokens {
-            let current_limit = Money::from_picodollars(token.saturating_mul(tokens));
+        let new_count = limit.picodollars().div_euclid(token_picodollars);
+        if new_count < token_count {
+            let current_limit =
+                Money::from_picodollars(token_picodollars.saturating_mul(token_count));
             let message =
                 format!("the batch has a limit of ${current_limit}, which cannot be lowered");
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("cancel the batch to stop it: massgen batch cancel"));
         }
-        if tokens_max > TOKENS_MAX {
+        if new_count > TOKENS_MAX {
             let message = format!("`--max-cost-usd {limit}` is too much for this batch");
-            let highest_limit = Money::from_picodollars(token.saturating_mul(TOKENS_MAX));
+            let highest_limit =
+                Money::from_picodollars(token_picodollars.saturating_mul(TOKENS_MAX));
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint(format!("its limit can be raised to ${highest_limit}")));
         }
         let budget = BudgetFile {
-            token_picodollars: token,
-            tokens: tokens_max,
+            token_picodollars,
+            tokens: new_count,
         };
         let text = serde_json::to_vec(&budget)
             .map_err(|error| Error::bug("a budget has no JSON form").with_source(error))?;
         dir::create_all(&self.prepared_dir(), DirectoryAudience::User)?;
-        for number in tokens..tokens_max {
+        for number in token_count..new_count {
             let path = self.prepared_dir().join(format!("{number:06}"));
             file::replace(&path, b"", FileDurability::Process)?;
         }
-        file::replace(&self.money().join(LIMIT), &text, FileDurability::Power)?;
+        file::replace(
+            &self.money_dir().join(LIMIT_FILE),
+            &text,
+            FileDurability::Power,
+        )?;
         self.free_prepared(&budget)
     }
 
@@ -206,7 +212,7 @@ impl BatchDir {
         Ok(Some(CellBudget {
             batch: self.clone(),
             cell: cell.clone(),
-            token: budget.token_picodollars,
+            token_picodollars: budget.token_picodollars,
             spent_before: spent,
             held_value: Mutex::new(MoneyToken::sum(&tokens)),
             stop,
@@ -234,7 +240,7 @@ impl BatchDir {
         }
         tokens.sort_unstable();
         let mut total: u64 = 0;
-        let mut divided = None;
+        let mut token_to_divide = None;
         let mut unused_tokens = Vec::new();
         for token in tokens {
             let missing_amount = spent.saturating_sub(total);
@@ -242,7 +248,7 @@ impl BatchDir {
             if missing_amount == 0 {
                 unused_tokens.push(token);
             } else if token.picodollars > missing_amount {
-                divided = Some((token, missing_amount));
+                token_to_divide = Some((token, missing_amount));
             }
         }
         // Unused tokens are given back first, so that another process that settles the cell in
@@ -250,7 +256,7 @@ impl BatchDir {
         for token in &unused_tokens {
             move_token(&self.held_file(cell, token), &self.free_file(token))?;
         }
-        match divided {
+        match token_to_divide {
             Some((token, part)) => self.divide_token(cell, &token, part),
             None => Ok(()),
         }
@@ -343,7 +349,7 @@ impl BatchDir {
     }
 
     fn budget_file(&self) -> Result<Option<BudgetFile>> {
-        let path = self.money().join(LIMIT);
+        let path = self.money_dir().join(LIMIT_FILE);
         let bytes = match file::read_regular_capped(&path, LIMIT_BYTES_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|error| file_error("read", path.as_path(), error))?,
@@ -357,20 +363,20 @@ impl BatchDir {
         Ok(Some(budget))
     }
 
-    fn money(&self) -> AbsPath {
+    fn money_dir(&self) -> AbsPath {
         self.dir.join("money")
     }
 
     fn free_dir(&self) -> AbsPath {
-        self.money().join("free")
+        self.money_dir().join("free")
     }
 
     fn held_dir(&self) -> AbsPath {
-        self.money().join("held")
+        self.money_dir().join("held")
     }
 
     fn prepared_dir(&self) -> AbsPath {
-        self.money().join("prepared")
+        self.money_dir().join("prepared")
     }
 
     fn prepared_file(&self, token: &MoneyToken) -> AbsPath {
@@ -392,11 +398,14 @@ pub struct CellBudget {
     batch: BatchDir,
     cell: CellId,
     /// The value of a whole token, in millionths of a millionth of a US dollar.
-    token: u64,
+    token_picodollars: u64,
+    /// What the cell spent in runs that are not resumed.
     spent_before: Money,
     /// The value of the tokens that the cell holds.
     held_value: Mutex<u64>,
+    /// Cancelled when the money of the batch is spent.
     stop: CancellationToken,
+    /// Whether a request was not covered.
     is_exhausted: AtomicBool,
 }
 
@@ -417,7 +426,7 @@ impl SharedBudget for CellBudget {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         while *held_value <= spent {
-            let Ok(Some(token)) = self.batch.take_token(&self.cell, self.token) else {
+            let Ok(Some(token)) = self.batch.take_token(&self.cell, self.token_picodollars) else {
                 self.is_exhausted.store(true, Ordering::Relaxed);
                 self.stop.cancel();
                 return false;

@@ -21,10 +21,11 @@ use crate::world::sys::state_files::{clear, file_error};
 pub(super) const RESULT_SUFFIX: &str = ".jsonl";
 /// Maximum size of a result, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// The file that says that the work of a cell was prepared, and from when its project is.
-const PREPARED: &str = "prepared";
+/// The file that records that the work of a cell was prepared, and since when its project is the
+/// same as the user's.
+const PREPARED_FILE: &str = "prepared";
 /// The file with the number of the attempt that began the work of a cell.
-const FIRST_ATTEMPT: &str = "first_attempt";
+const FIRST_ATTEMPT_FILE: &str = "first_attempt";
 /// Maximum size of these two files, in bytes.
 const MARK_BYTES_MAX: u64 = 64;
 
@@ -70,14 +71,15 @@ impl CellDir {
     /// Returns since when its project is the same as the user's, by the clock of file timestamps,
     /// in nanoseconds since 1970.
     pub fn prepared_ns(&self) -> Option<i64> {
-        self.read_mark(PREPARED)?.trim().parse().ok()
+        self.read_mark(PREPARED_FILE)?.trim().parse().ok()
     }
 
     /// Returns the number of the attempt that began the work, if it is recorded.
     pub fn first_attempt(&self) -> Option<u32> {
-        self.read_mark(FIRST_ATTEMPT)?.trim().parse().ok()
+        self.read_mark(FIRST_ATTEMPT_FILE)?.trim().parse().ok()
     }
 
+    /// Reads one of the small files that record a step of the work.
     fn read_mark(&self, name: &str) -> Option<String> {
         let bytes = file::read_regular_capped(&self.dir.join(name), MARK_BYTES_MAX).ok()??;
         String::from_utf8(bytes).ok()
@@ -86,7 +88,7 @@ impl CellDir {
     /// Records that the work was prepared, with a project as it was at `since_ns`.
     pub fn mark_prepared(&self, since_ns: i64) -> Result<()> {
         file::replace(
-            &self.dir.join(PREPARED),
+            &self.dir.join(PREPARED_FILE),
             since_ns.to_string().as_bytes(),
             FileDurability::Process,
         )
@@ -106,8 +108,8 @@ impl CellDir {
             (copy_result.special, "pipes, sockets and devices"),
             (copy_result.swapped, "files that were replaced meanwhile"),
         ];
-        let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
-        Ok(left_out
+        let skipped = left_out.into_iter().filter(|(count, _)| *count > 0);
+        Ok(skipped
             .map(|(count, what)| format!("not copied from `{project}`: {count} {what}"))
             .collect())
     }
@@ -129,13 +131,13 @@ impl CellDir {
     /// Removes what an earlier attempt left, and creates the empty directory of the work for
     /// `attempt`.
     pub fn begin_anew(&self, attempt: u32) -> Result<()> {
-        clear::remove(&self.dir.join(PREPARED))?;
+        clear::remove(&self.dir.join(PREPARED_FILE))?;
         for path in [self.work(), self.changes(), self.patch(), self.output()] {
             clear::remove(&path)?;
         }
         dir::create_all(&self.work(), DirectoryAudience::User)?;
         file::replace(
-            &self.dir.join(FIRST_ATTEMPT),
+            &self.dir.join(FIRST_ATTEMPT_FILE),
             attempt.to_string().as_bytes(),
             FileDurability::Process,
         )
@@ -181,24 +183,24 @@ impl BatchDir {
         let path = self.result_file(cell);
         let bytes = match file::read_regular_capped(&path, RESULT_BYTES_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(|error| file_error("read", path.as_path(), error))?,
+            result => result.map_err(|error| file_error("read", path.as_path(), error))?,
         };
-        let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        let bytes = bytes.ok_or_else(damaged)?;
+        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let bytes = bytes.ok_or_else(damaged_error)?;
         let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
         let head = serde_json::from_slice(lines.next().unwrap_or_default());
         let run = serde_json::from_slice(lines.next().unwrap_or_default());
         Ok(Some((
-            head.map_err(|error| damaged().with_source(error))?,
-            run.map_err(|error| damaged().with_source(error))?,
+            head.map_err(|error| damaged_error().with_source(error))?,
+            run.map_err(|error| damaged_error().with_source(error))?,
         )))
     }
 
     /// Takes the result of `cell` back, so that the cell is run again; the result is kept apart.
     pub fn withdraw_result(&self, cell: &CellId, attempt: u32) -> Result<bool> {
-        let earlier = self.dir.join("earlier");
-        let archive_path = earlier.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
-        move_token(&self.result_file(cell), &archive_path)
+        let withdrawn_dir = self.dir.join("earlier");
+        let withdrawn_path = withdrawn_dir.join(format!("{cell}.{attempt}{RESULT_SUFFIX}"));
+        move_token(&self.result_file(cell), &withdrawn_path)
     }
 
     /// Returns the directory of the results.

@@ -19,7 +19,7 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// Maximum size of a claim and of a note, in bytes.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Who works on a cell.
+/// The process that works on a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimOwner {
     /// The host.
@@ -28,7 +28,7 @@ pub struct ClaimOwner {
     pub boot: String,
     /// The process.
     pub pid: u32,
-    /// What started it.
+    /// The scheduler that started it.
     pub engine: String,
     /// The job of that scheduler, if it has any.
     pub job: Option<String>,
@@ -37,7 +37,7 @@ pub struct ClaimOwner {
 }
 
 impl ClaimOwner {
-    /// Returns this process, which `engine` started as its job `job`.
+    /// Returns this process, which the scheduler `engine` started as its job `job`.
     pub fn this_process(engine: &str, job: Option<&str>) -> Self {
         Self {
             host: host_name(),
@@ -121,12 +121,11 @@ pub struct CellClaim {
     cell: CellId,
     /// The number of the attempt, from 1.
     attempt: u32,
-    /// The attempts before.
-    before: EarlierAttempts,
+    earlier_attempts: EarlierAttempts,
     _lock: LockedFile,
 }
 
-/// The attempts before one.
+/// The attempts at a cell before one attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlierAttempts {
     /// The faults among them.
@@ -149,7 +148,7 @@ impl EarlierAttempts {
     }
 }
 
-/// The result of an attempt to claim a cell.
+/// The result of trying to claim a cell.
 #[derive(Debug)]
 pub enum ClaimAttempt {
     /// The cell is claimed.
@@ -168,7 +167,7 @@ impl CellClaim {
 
     /// Returns the attempts before this one.
     pub fn earlier_attempts(&self) -> EarlierAttempts {
-        self.before
+        self.earlier_attempts
     }
 
     /// Records that the attempt ended without a result.
@@ -176,7 +175,7 @@ impl CellClaim {
         self.batch.write_note(&self.cell, self.attempt, note)
     }
 
-    /// Gives the claim back as if it had never been made.
+    /// Removes the claim as if it had never been made.
     fn withdraw(self) -> Result<()> {
         clear::remove(&self.batch.claim_file(&self.cell, self.attempt))
     }
@@ -208,10 +207,10 @@ impl BatchDir {
             batch: self.clone(),
             cell: cell.clone(),
             attempt,
-            before: self.earlier_attempts(cell, attempt),
+            earlier_attempts: self.earlier_attempts(cell, attempt),
             _lock: lock,
         };
-        // The process before may have published its result after the first look.
+        // The process of the earlier attempt may have published its result after the first check.
         if self.has_result(cell) {
             claim.withdraw()?;
             return Ok(ClaimAttempt::Finished);

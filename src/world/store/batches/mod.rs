@@ -32,7 +32,7 @@ pub mod queue;
 /// The prefix of batch names.
 const PREFIX: &str = "batch_";
 /// How batches are named.
-const BATCH: NameScheme = NameScheme {
+const BATCH_NAMES: NameScheme = NameScheme {
     noun: "batch",
     name: "name",
     prefix: PREFIX,
@@ -40,10 +40,10 @@ const BATCH: NameScheme = NameScheme {
 /// Number of random digits at the end of a batch's name.
 const RANDOM_DIGITS: usize = 4;
 /// The file that records how a batch began; it is written last.
-const RECORD: &str = "batch.json";
+const RECORD_FILE: &str = "batch.json";
 /// The frozen task file, and the positions of its lines.
-const TASKS: &str = "tasks.jsonl";
-const POSITIONS: &str = "positions";
+const TASKS_FILE: &str = "tasks.jsonl";
+const POSITIONS_FILE: &str = "positions";
 /// Length of one position, in bytes.
 const POSITION_BYTES: usize = 8;
 /// Maximum size of the record, in bytes.
@@ -123,35 +123,39 @@ pub fn list(batches: &AbsPath) -> Result<Vec<BatchDir>> {
     Ok(dirs.filter(BatchDir::exists).collect())
 }
 
-/// Returns the batch that `wanted` names: `last`, a name, or the only one with this prefix. The
-/// last one is the newest that was created here and whose record can be read.
+/// Returns the batch that `given_name` selects: `last`, a name, or the only one with this prefix.
+/// The last one is the newest that was created here and whose record can be read.
 ///
 /// # Errors
-/// There is none. A named one is found even if its record cannot be used.
-pub fn find(wanted: &str, batches: &AbsPath) -> Result<FoundBatch> {
+/// There is no such batch. One that is named is found even if its record cannot be used.
+pub fn find(given_name: &str, batches: &AbsPath) -> Result<FoundBatch> {
     let batch_dirs = list(batches)?;
-    if wanted == LAST {
+    if given_name == LAST {
         return find_last(&batch_dirs, batches);
     }
-    let named_batch = BATCH.resolve(wanted, &batch_dirs, BatchDir::name)?.cloned();
+    let named_batch = BATCH_NAMES
+        .resolve(given_name, &batch_dirs, BatchDir::name)?
+        .cloned();
     let batch = named_batch
-        .ok_or_else(|| missing_error(ErrorKind::Usage, format!("no batch `{wanted}`")))?;
+        .ok_or_else(|| missing_error(ErrorKind::Usage, format!("no batch `{given_name}`")))?;
     Ok(FoundBatch {
         batch,
         warning: None,
     })
 }
 
-/// Finds the last of `all` batches below `batches`, which are sorted from new to old.
+/// Finds the last usable one of `batch_dirs` below `batches`, which are sorted from new to old.
 fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
-    let usable = batch_dirs
+    let usable_index = batch_dirs
         .iter()
-        .position(|batch| batch.obstacle().is_none());
+        .position(|batch| batch.unusable_reason().is_none());
     let newest = batch_dirs.first().and_then(|newest| {
-        let why = newest.obstacle()?;
+        let why = newest.unusable_reason()?;
         Some(format!("`{}`: {why}", newest.name()))
     });
-    let Some((skipped, batch)) = usable.and_then(|at| Some((at, batch_dirs.get(at)?))) else {
+    let Some((skipped, batch)) =
+        usable_index.and_then(|index| Some((index, batch_dirs.get(index)?)))
+    else {
         return Err(match newest {
             None => missing_error(ErrorKind::Usage, format!("no batches in `{batches}`")),
             Some(newest) => missing_error(
@@ -161,9 +165,9 @@ fn find_last(batch_dirs: &[BatchDir], batches: &AbsPath) -> Result<FoundBatch> {
         });
     };
     let warning = newest.map(|newest| {
-        let skipped = count_noun(skipped, "newer batch");
+        let skipped_batches = count_noun(skipped, "newer batch");
         let name = batch.name();
-        format!("taking `{name}` for the last batch: {skipped} cannot be used: {newest}")
+        format!("taking `{name}` for the last batch: {skipped_batches} cannot be used: {newest}")
     });
     Ok(FoundBatch {
         batch: batch.clone(),
@@ -215,13 +219,14 @@ impl BatchDir {
         write_result.map(|()| batch)
     }
 
+    /// Writes all files of a new batch, the record last.
     fn write(
         &self,
         tasks: &[BatchTask],
         configs: &[Vec<u8>],
         describe: impl FnOnce(String) -> BatchRecord,
     ) -> Result<()> {
-        let no_form = |error| Error::bug("a task has no JSON form").with_source(error);
+        let json_error = |error| Error::bug("a task has no JSON form").with_source(error);
         for path in self.directories() {
             dir::create_all(&path, DirectoryAudience::User)?;
         }
@@ -229,14 +234,18 @@ impl BatchDir {
         for task in tasks {
             let position = u64::try_from(lines.len()).unwrap_or(u64::MAX);
             positions.extend(position.to_le_bytes());
-            serde_json::to_writer(&mut lines, task).map_err(no_form)?;
+            serde_json::to_writer(&mut lines, task).map_err(json_error)?;
             lines.push(b'\n');
         }
         for (number, text) in configs.iter().enumerate() {
             file::replace(&self.config_file(number), text, FileDurability::Power)?;
         }
-        file::replace(&self.dir.join(TASKS), &lines, FileDurability::Power)?;
-        file::replace(&self.dir.join(POSITIONS), &positions, FileDurability::Power)?;
+        file::replace(&self.dir.join(TASKS_FILE), &lines, FileDurability::Power)?;
+        file::replace(
+            &self.dir.join(POSITIONS_FILE),
+            &positions,
+            FileDurability::Power,
+        )?;
         let batch_file = BatchFile {
             seal: DirectorySeal::from_directory(&self.dir)?,
             record: describe(digest(&lines)),
@@ -244,14 +253,14 @@ impl BatchDir {
         if let Some(limit) = batch_file.record.max_cost_usd {
             self.raise_limit(limit)?;
         }
-        let text = serde_json::to_vec_pretty(&batch_file).map_err(no_form)?;
+        let text = serde_json::to_vec_pretty(&batch_file).map_err(json_error)?;
         if u64::try_from(text.len()).unwrap_or(u64::MAX) > RECORD_BYTES_MAX {
             let message =
                 format!("the names of the configs take more than {RECORD_BYTES_MAX} bytes");
             return Err(Error::new(ErrorKind::Usage, message)
                 .with_hint("start several batches, each with fewer configs"));
         }
-        file::replace(&self.dir.join(RECORD), &text, FileDurability::Power)
+        file::replace(&self.dir.join(RECORD_FILE), &text, FileDurability::Power)
     }
 
     /// Returns its name, such as `batch_20261102_140322_0a1b`.
@@ -278,7 +287,7 @@ impl BatchDir {
     }
 
     /// Returns why its record cannot be used: it cannot be read, or was created elsewhere.
-    fn obstacle(&self) -> Option<String> {
+    fn unusable_reason(&self) -> Option<String> {
         let batch_file = match self.record_file() {
             Ok(batch_file) => batch_file,
             Err(error) => return Some(format!("{error:#}")),
@@ -289,27 +298,28 @@ impl BatchDir {
     }
 
     fn record_file(&self) -> Result<BatchFile> {
-        let path = self.dir.join(RECORD);
-        let damaged = || {
+        let path = self.dir.join(RECORD_FILE);
+        let damaged_error = || {
             Error::new(ErrorKind::Environment, format!("`{path}` is damaged"))
                 .with_hint(format!("if the batch is not needed, remove `{}`", self.dir))
         };
         let bytes = file::read_regular_capped(&path, RECORD_BYTES_MAX)
-            .map_err(|error| damaged().with_source(error))?;
-        let bytes = bytes.ok_or_else(damaged)?;
-        serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))
+            .map_err(|error| damaged_error().with_source(error))?;
+        let bytes = bytes.ok_or_else(damaged_error)?;
+        serde_json::from_slice(&bytes).map_err(|error| damaged_error().with_source(error))
     }
 
     /// Returns the task of the cell with this number, from 0.
     pub fn task(&self, number: u32) -> Result<BatchTask> {
-        let path = self.dir.join(POSITIONS);
+        let path = self.dir.join(POSITIONS_FILE);
         let read_position = || {
             let mut positions = file::open(&path)?;
-            let at = u64::from(number).saturating_mul(u64::try_from(POSITION_BYTES).unwrap_or(0));
-            positions.seek(SeekFrom::Start(at))?;
+            let offset =
+                u64::from(number).saturating_mul(u64::try_from(POSITION_BYTES).unwrap_or(0));
+            positions.seek(SeekFrom::Start(offset))?;
             let mut position = [0; POSITION_BYTES];
             positions.read_exact(&mut position)?;
-            let mut tasks = file::open(&self.dir.join(TASKS))?;
+            let mut tasks = file::open(&self.dir.join(TASKS_FILE))?;
             tasks.seek(SeekFrom::Start(u64::from_le_bytes(position)))?;
             let mut line = String::new();
             let mut tasks = std::io::BufReader::new(tasks.take(TASK_FILE_BYTES_MAX));
@@ -331,25 +341,25 @@ impl BatchDir {
         struct TaskId {
             id: CellId,
         }
-        let path = self.dir.join(TASKS);
-        let damaged = || {
+        let path = self.dir.join(TASKS_FILE);
+        let damaged_error = || {
             let message = format!("`{path}` has changed since the batch began");
             Error::new(ErrorKind::Environment, message)
                 .with_hint("restore it, or start another batch")
         };
         let bytes = file::read_regular_capped(&path, TASK_FILE_BYTES_MAX)
             .map_err(|error| file_error("read", path.as_path(), error))?;
-        let bytes = bytes.ok_or_else(damaged)?;
+        let bytes = bytes.ok_or_else(damaged_error)?;
         if digest(&bytes) != record.tasks_sha256 {
-            return Err(damaged());
+            return Err(damaged_error());
         }
         let lines = bytes
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
         lines
             .map(|line| {
-                let task: TaskId =
-                    serde_json::from_slice(line).map_err(|error| damaged().with_source(error))?;
+                let task: TaskId = serde_json::from_slice(line)
+                    .map_err(|error| damaged_error().with_source(error))?;
                 Ok(task.id)
             })
             .collect()
@@ -371,9 +381,9 @@ impl BatchDir {
         }
     }
 
-    /// Packs all files of the batch into a new archive at `to` and returns their number.
-    pub fn export(&self, to: &AbsPath) -> Result<usize> {
-        archive::pack(&self.dir, &self.name(), to)
+    /// Packs all files of the batch into a new archive at `archive_path` and returns their number.
+    pub fn export(&self, archive_path: &AbsPath) -> Result<usize> {
+        archive::pack(&self.dir, &self.name(), archive_path)
     }
 
     fn config_file(&self, number: usize) -> AbsPath {
@@ -396,6 +406,6 @@ impl BatchDir {
 
     /// Returns whether the directory itself, not a symlink, exists and has a record.
     fn exists(&self) -> bool {
-        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD)).is_ok()
+        file::is_directory(&self.dir) && file::kind(&self.dir.join(RECORD_FILE)).is_ok()
     }
 }

@@ -76,14 +76,14 @@ impl BatchDir {
     pub fn unfinished_numbers(&self, ids: &[CellId]) -> Result<VecDeque<u32>> {
         let listed_results = self.listed_results()?;
         let numbers = 0..u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let unfinished = numbers
+        let unfinished_cells = numbers
             .zip(ids)
             .filter(|(_, id)| !is_listed(&listed_results, id.as_str()));
-        Ok(unfinished.map(|(number, _)| number).collect())
+        Ok(unfinished_cells.map(|(number, _)| number).collect())
     }
 
     /// Records that the job which worked on `cell` is gone, unless the attempt has already ended.
-    pub fn record_lost(&self, cell: &OpenCell) -> Result<()> {
+    pub fn record_lost_job(&self, cell: &OpenCell) -> Result<()> {
         if self.has_result(&cell.id) {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! The index of the results of a batch: the first lines of all results in one file, so that tables
 //! of many cells open one file and list one directory. It is derived from the results and replaced
-//! as a whole. A line of it counts for the very file that it was read from and for no other; an
-//! index that is torn, or that was written for another directory, counts for nothing. What it does
-//! not have is read from the results.
+//! as a whole. A line of it counts only for the file that it was read from; an index that is
+//! damaged, or that was written for another directory, is ignored. What it lacks is read from the
+//! results.
 
 use std::io::{BufRead as _, BufReader, ErrorKind as IoErrorKind, Read as _};
 use std::num::NonZero;
@@ -20,7 +20,7 @@ use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The file with the index.
-const INDEX: &str = "results.index";
+const INDEX_FILE: &str = "results.index";
 /// Maximum size of the index, in bytes.
 const INDEX_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Maximum length of the first line of a result, in bytes.
@@ -48,14 +48,14 @@ struct IndexHeader {
 pub(super) struct ListedResult {
     /// The id of its cell.
     pub(super) id: String,
-    /// The number of the file, which differs from that of an earlier result of the cell.
+    /// The inode of the file, which differs from that of an earlier result of the cell.
     inode: u64,
 }
 
 /// The first line of a result, as the parsed value and, if it is not in the index, as text.
 struct ResultHead<R> {
     value: R,
-    unindexed: Option<String>,
+    unindexed_line: Option<String>,
 }
 
 /// Returns how many results may be missing from the index of `results` results.
@@ -90,7 +90,7 @@ impl BatchDir {
                 })
             })
             .collect();
-        listed_results.sort_unstable_by(|one, other| one.id.cmp(&other.id));
+        listed_results.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         Ok(listed_results)
     }
 
@@ -119,31 +119,31 @@ impl BatchDir {
         let index = self.read_index().unwrap_or_default();
         let lines = find_lines(index_body(&index, seal).unwrap_or_default(), listed);
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let readers = listed.len().div_ceil(RESULTS_PER_READER);
-        let readers = readers.clamp(1, cores.min(READERS_MAX));
-        let share = listed.len().div_ceil(readers).max(1);
+        let wanted_readers = listed.len().div_ceil(RESULTS_PER_READER);
+        let reader_count = wanted_readers.clamp(1, cores.min(READERS_MAX));
+        let chunk_len = listed.len().div_ceil(reader_count).max(1);
         let parts = thread::scope(|scope| {
             let readers: Vec<_> = listed
-                .chunks(share)
-                .zip(lines.chunks(share))
+                .chunks(chunk_len)
+                .zip(lines.chunks(chunk_len))
                 .map(|(listed, lines)| scope.spawn(move || self.parse_all(listed, lines)))
                 .collect();
-            let panicked = |_| Err(Error::bug("reading results failed unexpectedly"));
-            let reader_threads = readers.into_iter();
-            reader_threads
-                .map(|reader| reader.join().unwrap_or_else(panicked))
+            let panic_error = |_| Err(Error::bug("reading results failed unexpectedly"));
+            readers
+                .into_iter()
+                .map(|reader| reader.join().unwrap_or_else(panic_error))
                 .collect::<Result<Vec<_>>>()
         })?;
         let heads: Vec<Option<ResultHead<R>>> = parts.into_iter().flatten().collect();
         let missing_heads = heads
             .iter()
             .flatten()
-            .filter(|head| head.unindexed.is_some())
+            .filter(|head| head.unindexed_line.is_some())
             .count();
         if missing_heads >= missing_max {
             let texts = heads.iter().zip(&lines).map(|(head, line)| {
-                let unindexed = head.as_ref()?.unindexed.as_deref();
-                unindexed.or(*line)
+                let unindexed_line = head.as_ref()?.unindexed_line.as_deref();
+                unindexed_line.or(*line)
             });
             // Without an index, the results are read again: it may be on a disk that is read-only.
             drop(self.write_index(seal, listed.iter().zip(texts)));
@@ -162,7 +162,7 @@ impl BatchDir {
             if let Some(value) = line.and_then(|line| serde_json::from_str(line).ok()) {
                 return Ok(Some(ResultHead {
                     value,
-                    unindexed: None,
+                    unindexed_line: None,
                 }));
             }
             self.read_head(&result.id)
@@ -173,27 +173,28 @@ impl BatchDir {
 
     fn read_head<R: DeserializeOwned>(&self, cell: &str) -> Result<Option<ResultHead<R>>> {
         let path = self.results_dir().join(format!("{cell}{RESULT_SUFFIX}"));
-        let damaged = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
-        let read_head = || -> std::io::Result<String> {
+        let damaged_error = || Error::new(ErrorKind::Environment, format!("`{path}` is damaged"));
+        let read_line = || -> std::io::Result<String> {
             let mut line = String::new();
             let mut reader = BufReader::new(file::open(&path)?.take(HEAD_BYTES_MAX));
             reader.read_line(&mut line)?;
             Ok(line)
         };
-        let mut line = match read_head() {
+        let mut line = match read_line() {
             Ok(line) => line,
             Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(damaged().with_source(error)),
+            Err(error) => return Err(damaged_error().with_source(error)),
         };
-        let value = serde_json::from_str(&line).map_err(|error| damaged().with_source(error))?;
+        let value =
+            serde_json::from_str(&line).map_err(|error| damaged_error().with_source(error))?;
         line.truncate(line.trim_end().len());
         Ok(Some(ResultHead {
             value,
-            unindexed: Some(line),
+            unindexed_line: Some(line),
         }))
     }
 
-    /// Reads the index; `None` if there is none that could be one.
+    /// Reads the index; `None` if it does not exist or is not text.
     fn read_index(&self) -> Option<String> {
         let bytes = file::read_regular_capped(&self.index_file(), INDEX_BYTES_MAX).ok()??;
         String::from_utf8(bytes).ok()
@@ -225,7 +226,7 @@ impl BatchDir {
     }
 
     fn index_file(&self) -> AbsPath {
-        self.dir.join(INDEX)
+        self.dir.join(INDEX_FILE)
     }
 }
 

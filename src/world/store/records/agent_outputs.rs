@@ -14,22 +14,22 @@ use crate::world::store::stream_redactor::AgentStreamRedactor;
 use crate::world::sys::state_files::file;
 
 /// How much streamed text is joined into one event of the log, in bytes.
-const EVENT_BYTES: usize = 4096;
+const EVENT_BYTES_MIN: usize = 4096;
 /// The length from which a line is written before it is complete, in bytes.
-const LINE_BYTES: usize = 16 * 1024;
+const PARTIAL_LINE_BYTES_MIN: usize = 16 * 1024;
 
 /// Escapes `text` with a backslash before each bracket that starts a line, because massgen's own
 /// lines about an agent start with one.
 pub(crate) fn escape_brackets(text: &str) -> String {
     let mut escaped_text = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        let words = line.trim_start_matches([' ', '\t']);
-        let (blanks, words) = line.split_at(line.len().saturating_sub(words.len()));
-        escaped_text.push_str(blanks);
-        if words.starts_with('[') {
+        let trimmed_line = line.trim_start_matches([' ', '\t']);
+        let (indent, trimmed_line) = line.split_at(line.len().saturating_sub(trimmed_line.len()));
+        escaped_text.push_str(indent);
+        if trimmed_line.starts_with('[') {
             escaped_text.push('\\');
         }
-        escaped_text.push_str(words);
+        escaped_text.push_str(trimmed_line);
     }
     escaped_text
 }
@@ -51,7 +51,7 @@ pub(crate) struct AgentOutputs {
     redacted_streams: AgentStreamRedactor,
     pending: BTreeMap<AgentId, PendingOutput>,
     /// Events for the log that have not been taken yet.
-    ready: Vec<Event>,
+    ready_events: Vec<Event>,
 }
 
 /// The redacted text of one agent that has not been written yet.
@@ -73,16 +73,16 @@ impl PendingOutput {
         }
     }
 
-    fn add(&mut self, clean: &str) {
-        self.unlogged.push_str(clean);
-        self.unwritten.push_str(clean);
+    fn add(&mut self, text: &str) {
+        self.unlogged.push_str(text);
+        self.unwritten.push_str(text);
     }
 
     /// Takes all complete lines, and an incomplete one if it is long.
     fn take_lines(&mut self) -> String {
         let end = match self.unwritten.rfind('\n') {
             Some(last) => last + 1,
-            None if self.unwritten.len() < LINE_BYTES => return String::new(),
+            None if self.unwritten.len() < PARTIAL_LINE_BYTES_MIN => return String::new(),
             None => self.unwritten.len(),
         };
         let partial_line = self.unwritten.split_off(end);
@@ -107,12 +107,12 @@ impl AgentOutputs {
             redacted_streams: AgentStreamRedactor::new(redactor.clone()),
             redactor,
             pending: BTreeMap::new(),
-            ready: Vec::new(),
+            ready_events: Vec::new(),
         }
     }
 
-    /// Applies the next event: text of agents, or an event that ends it. Complete lines are written
-    /// immediately.
+    /// Applies the next event: text of agents, or an event that ends a stream. Complete lines are
+    /// written immediately.
     pub(crate) fn apply(&mut self, event: &Event) -> Result<()> {
         let pieces = self.redacted_streams.apply(event);
         let add_result = self.add_all(&pieces);
@@ -149,26 +149,27 @@ impl AgentOutputs {
         add_result
     }
 
-    fn add(&mut self, agent: &AgentId, kind: ReplyTextKind, clean: &str) -> Result<()> {
-        let before = self.pending.get(agent);
-        let flushed = if before.is_some_and(|before| before.kind != kind) {
+    fn add(&mut self, agent: &AgentId, kind: ReplyTextKind, text: &str) -> Result<()> {
+        let current_output = self.pending.get(agent);
+        let flush_result = if current_output.is_some_and(|output| output.kind != kind) {
             self.flush_agent(agent)
         } else {
             Ok(())
         };
-        let pending = self.pending.entry(agent.clone());
-        let pending_output = pending.or_insert_with(|| PendingOutput::new(kind));
-        pending_output.add(clean);
-        if pending_output.unlogged.len() >= EVENT_BYTES {
-            self.ready.extend(pending_output.take_event(agent));
+        let entry = self.pending.entry(agent.clone());
+        let pending_output = entry.or_insert_with(|| PendingOutput::new(kind));
+        pending_output.add(text);
+        if pending_output.unlogged.len() >= EVENT_BYTES_MIN {
+            self.ready_events.extend(pending_output.take_event(agent));
         }
         let lines = pending_output.take_lines();
-        flushed.and(self.write(agent, &escape_brackets(&lines)))
+        flush_result.and(self.write(agent, &escape_brackets(&lines)))
     }
 
     fn flush_all(&mut self, agents: &[AgentId]) -> Result<()> {
-        let flushed: Vec<Result<()>> = agents.iter().map(|agent| self.flush_agent(agent)).collect();
-        flushed.into_iter().collect()
+        // All are flushed, even if one fails.
+        let results: Vec<Result<()>> = agents.iter().map(|agent| self.flush_agent(agent)).collect();
+        results.into_iter().collect()
     }
 
     /// Writes all that remains of the text of `agent`.
@@ -176,7 +177,7 @@ impl AgentOutputs {
         let Some(mut pending_output) = self.pending.remove(agent) else {
             return Ok(());
         };
-        self.ready.extend(pending_output.take_event(agent));
+        self.ready_events.extend(pending_output.take_event(agent));
         let mut last_line = pending_output.unwritten;
         if !last_line.is_empty() {
             last_line.push('\n');
@@ -186,11 +187,11 @@ impl AgentOutputs {
 
     /// Takes the joined pieces that are ready for the log.
     pub(crate) fn take_ready(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.ready)
+        std::mem::take(&mut self.ready_events)
     }
 
     /// Appends one line about `agent` to its file.
-    pub(crate) fn note(&self, agent: &AgentId, line: &str) -> Result<()> {
+    pub(crate) fn write_line(&self, agent: &AgentId, line: &str) -> Result<()> {
         self.write(agent, &format!("{}\n", self.redactor.text(line)))
     }
 

@@ -13,24 +13,24 @@ use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::{LocalDateTime, Stopwatch};
 use crate::world::store::records::STATUS_INTERVAL;
 use crate::world::store::records::agent_outputs::{AgentOutputs, continue_line, escape_brackets};
+use crate::world::store::records::attempt_progress::AttemptProgress;
 use crate::world::store::records::history::CoordinationHistory;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::STATUS;
 use crate::world::store::records::record_writer::{AnswerRecord, RecordWriter};
 use crate::world::store::records::status::{self, StatusContext};
-use crate::world::store::records::view::AttemptProgress;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::{clear, dir};
 
 /// The state of one attempt and its record files.
 #[derive(Debug)]
 pub(crate) struct AttemptRecord {
-    pub(crate) view: AttemptProgress,
+    pub(crate) progress: AttemptProgress,
     pub(crate) outputs: AgentOutputs,
     history: CoordinationHistory,
-    filing: RecordWriter,
+    writer: RecordWriter,
     /// When `status.json` was last written.
-    status_written: Option<Stopwatch>,
+    last_status_write: Option<Stopwatch>,
     /// Whether something has happened since.
     status_is_stale: bool,
 }
@@ -38,40 +38,40 @@ pub(crate) struct AttemptRecord {
 impl AttemptRecord {
     /// Creates the records in the existing directory `dir`.
     pub(crate) fn open(
-        view: AttemptProgress,
+        progress: AttemptProgress,
         dir: AbsPath,
         redactor: &Redactor,
-        faults: &mut RecordErrors,
+        errors: &mut RecordErrors,
     ) -> Self {
         let outputs = dir.join("agent_outputs");
         // On resume, they are created again from the log.
-        faults.note(clear::remove(&outputs));
-        faults.note(dir::create(&outputs).map(drop));
+        errors.record(clear::remove(&outputs));
+        errors.record(dir::create(&outputs).map(drop));
         Self {
-            view,
+            progress,
             history: CoordinationHistory::default(),
-            filing: RecordWriter::new(dir, redactor.clone()),
+            writer: RecordWriter::new(dir, redactor.clone()),
             outputs: AgentOutputs::new(outputs, redactor.clone()),
-            status_written: None,
+            last_status_write: None,
             status_is_stale: true,
         }
     }
 
     /// Applies what streams, and ends the streams that `event` ends. Returns whether `event` is a
     /// piece of a stream.
-    pub(crate) fn apply_stream(&mut self, event: &Event, faults: &mut RecordErrors) -> bool {
-        faults.note(self.outputs.apply(event));
+    pub(crate) fn apply_stream(&mut self, event: &Event, errors: &mut RecordErrors) -> bool {
+        errors.record(self.outputs.apply(event));
         event.is_streamed()
     }
 
     /// Applies the next event and writes the records that belong to it.
-    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime, faults: &mut RecordErrors) {
-        self.view.apply(event, at);
+    pub(crate) fn apply(&mut self, event: &Event, at: &LocalDateTime, errors: &mut RecordErrors) {
+        self.progress.apply(event, at);
         self.history.apply(event, at);
         self.status_is_stale = true;
-        faults.note(self.write_records(event, at));
-        if let (Some(agent), Some(line)) = (event.agent(), note(event)) {
-            faults.note(self.outputs.note(agent, &line));
+        errors.record(self.write_records(event, at));
+        if let (Some(agent), Some(line)) = (event.agent(), agent_line(event)) {
+            errors.record(self.outputs.write_line(agent, &line));
         }
     }
 
@@ -91,15 +91,15 @@ impl AttemptRecord {
                 snapshot: snapshot.as_deref(),
                 plan: plan.as_ref(),
             };
-            self.filing.write_answer(agent, at, &answer)
+            self.writer.write_answer(agent, at, &answer)
         } else if let Event::Coordination(CoordinationEvent::Voted { agent, .. }) = event {
-            let progress = self.view.agents.get(agent);
+            let progress = self.progress.agents.get(agent);
             match progress.and_then(|progress| progress.vote.as_ref()) {
-                Some(vote) => self.filing.write_vote(agent, at, vote, &self.view),
+                Some(vote) => self.writer.write_vote(agent, at, vote, &self.progress),
                 None => Ok(()),
             }
         } else if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
-            self.filing.write_final_answer(agent, content)
+            self.writer.write_final_answer(agent, content)
         } else {
             Ok(())
         }
@@ -107,46 +107,46 @@ impl AttemptRecord {
 
     /// Returns how long until `status.json` must be written; `None` while nothing new has happened.
     pub(crate) fn status_due(&self) -> Option<Duration> {
-        let since = |written: Stopwatch| STATUS_INTERVAL.saturating_sub(written.elapsed());
+        let time_left = |write: Stopwatch| STATUS_INTERVAL.saturating_sub(write.elapsed());
         self.status_is_stale
-            .then(|| self.status_written.map_or(Duration::ZERO, since))
+            .then(|| self.last_status_write.map_or(Duration::ZERO, time_left))
     }
 
     /// Writes `status.json` now.
     pub(crate) fn write_status(&mut self, context: StatusContext<'_>) -> Result<()> {
-        self.status_written = Some(Stopwatch::start());
+        self.last_status_write = Some(Stopwatch::start());
         self.status_is_stale = false;
-        self.filing
-            .write_json(STATUS, status::status(&self.view, context))
+        self.writer
+            .write_json(STATUS, status::status(&self.progress, context))
     }
 
     /// Writes the records that are only written at the end.
-    pub(crate) fn close(&self, faults: &mut RecordErrors) {
-        let history = self.history.json(&self.view);
-        faults.note(self.filing.write_json("coordination_events.json", history));
+    pub(crate) fn close(&self, errors: &mut RecordErrors) {
+        let history = self.history.json(&self.progress);
+        errors.record(self.writer.write_json("coordination_events.json", history));
         let table = self.history.table();
         let table = escape_text(&table);
-        faults.note(self.filing.write_text("coordination_table.txt", &table));
-        faults.note(self.filing.write_mappings());
+        errors.record(self.writer.write_text("coordination_table.txt", &table));
+        errors.record(self.writer.write_mappings());
     }
 }
 
-/// Returns whether `event` is the last one of an attempt.
-pub(crate) fn is_end(event: &Event) -> bool {
+/// Returns whether `event` ends an attempt.
+pub(crate) fn ends_attempt(event: &Event) -> bool {
     matches!(
         event,
         Event::Run(RunEvent::AttemptRestarted { .. } | RunEvent::RunEnded { .. })
     )
 }
 
-/// Formats a line of massgen's that contains foreign text, whose further lines cannot look like
-/// one.
-fn format_marked(mark: &str, text: &str) -> String {
-    format!("[{mark}] {}", continue_line(text))
+/// Formats a line of massgen's with text of others, whose further lines cannot look like a line of
+/// massgen's.
+fn tagged_line(tag: &str, text: &str) -> String {
+    format!("[{tag}] {}", continue_line(text))
 }
 
 /// Returns the line for `event` in its agent's readable file, unless the stream already shows it.
-fn note(event: &Event) -> Option<String> {
+fn agent_line(event: &Event) -> Option<String> {
     match event {
         Event::Run(event) => run_note(event),
         Event::Model(event) => model_note(event),
@@ -168,9 +168,9 @@ fn run_note(event: &RunEvent) -> Option<String> {
 
 fn model_note(event: &ModelEvent) -> Option<String> {
     if let ModelEvent::Retrying { reason, .. } = event {
-        Some(format_marked("retrying", reason))
+        Some(tagged_line("retrying", reason))
     } else if let ModelEvent::Failed { reason, .. } = event {
-        Some(format_marked("failed", reason))
+        Some(tagged_line("failed", reason))
     } else {
         None
     }
@@ -191,7 +191,7 @@ fn subagent_note(event: &SubagentEvent) -> Option<String> {
             None => status.to_string(),
         },
     };
-    Some(format_marked(&format!("subagent {name}"), &text))
+    Some(tagged_line(&format!("subagent {name}"), &text))
 }
 
 fn tool_note(event: &ToolEvent) -> Option<String> {
@@ -205,7 +205,7 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
         let call = format!("[tool] {} {arguments}", escape_name(tool));
         let denial_text = denied
             .as_ref()
-            .map(|reason| format!("\n{}", format_marked("denied", reason)));
+            .map(|reason| format!("\n{}", tagged_line("denied", reason)));
         Some(call + &denial_text.unwrap_or_default())
     } else if let ToolEvent::ToolFinished {
         tool,
@@ -216,7 +216,7 @@ fn tool_note(event: &ToolEvent) -> Option<String> {
     {
         let outcome = if *success { "done" } else { "failed" };
         let text = format!("{}: {summary}", escape_name(tool));
-        Some(format_marked(outcome, &text))
+        Some(tagged_line(outcome, &text))
     } else if let ToolEvent::PlanUpdated { entries, .. } = event {
         Some(plan_note(entries))
     } else {
@@ -230,7 +230,7 @@ fn plan_note(plan: &TaskPlan) -> String {
     let steps = plan.entries.iter();
     let steps = steps.map(|entry| format!("\n- {}: {}", entry.status.word(), entry.content));
     let steps: String = steps.collect();
-    format_marked(
+    tagged_line(
         "plan",
         &format!("{done_count} of {entry_count} done{steps}"),
     )
@@ -271,11 +271,11 @@ fn coordination_note(event: &CoordinationEvent) -> Option<String> {
     if let CoordinationEvent::Answered { label, content, .. } = event {
         Some(format!("[answer {label}]\n{}", escape_brackets(content)))
     } else if let CoordinationEvent::Voted { label, reason, .. } = event {
-        Some(format_marked(&format!("vote for {label}"), reason))
+        Some(tagged_line(&format!("vote for {label}"), reason))
     } else if let CoordinationEvent::SubmissionRejected { reason, .. } = event {
-        Some(format_marked("refused", reason))
+        Some(tagged_line("refused", reason))
     } else if let CoordinationEvent::DroppedOut { reason, .. } = event {
-        Some(format_marked("dropped out", reason))
+        Some(tagged_line("dropped out", reason))
     } else {
         None
     }
@@ -291,9 +291,9 @@ fn delivery_note(event: &DeliveryEvent) -> Option<String> {
             tail,
             ..
         } = finding;
-        let gap = if tail.is_empty() { "" } else { "\n" };
+        let separator = if tail.is_empty() { "" } else { "\n" };
         let tail = escape_brackets(tail);
-        Some(format!("[check {check}] {verdict}{gap}{tail}"))
+        Some(format!("[check {check}] {verdict}{separator}{tail}"))
     } else {
         None
     }

@@ -8,7 +8,7 @@ use crate::event::{CoordinationEvent, DeliveryEvent, Event, RunEvent};
 use crate::id::AgentId;
 use crate::text::{count_noun, join_with_commas, single_line};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::view::AttemptProgress;
+use crate::world::store::records::attempt_progress::AttemptProgress;
 
 /// An event of a coordination.
 #[derive(Debug, Serialize)]
@@ -46,16 +46,16 @@ impl CoordinationHistory {
     }
 
     /// Returns the content of `coordination_events.json`.
-    pub(crate) fn json(&self, view: &AttemptProgress) -> Value {
+    pub(crate) fn json(&self, progress: &AttemptProgress) -> Value {
         let last_entry = self.entries.last();
         let session_end = last_entry.filter(|last| last.event_type == "session_end");
         json!({
             "session_metadata": {
-                "user_prompt": view.question,
-                "agent_ids": view.agents.keys().collect::<Vec<_>>(),
-                "start_time": view.started.unix_seconds(),
+                "user_prompt": progress.question,
+                "agent_ids": progress.agents.keys().collect::<Vec<_>>(),
+                "start_time": progress.started.unix_seconds(),
                 "end_time": session_end.map(|session_end| session_end.at.unix_seconds()),
-                "final_winner": view.winner,
+                "final_winner": progress.winner,
             },
             "events": self.entries,
         })

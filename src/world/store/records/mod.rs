@@ -15,6 +15,7 @@ use crate::world::io::clock::{self, LocalDateTime};
 use crate::world::io::event_sink::EventSink;
 use crate::world::store::event_log::EventLog;
 use crate::world::store::records::attempt::AttemptRecord;
+use crate::world::store::records::attempt_progress::AttemptProgress;
 use crate::world::store::records::metadata::RunMetadata;
 use crate::world::store::records::record_errors::RecordErrors;
 use crate::world::store::records::record_paths::{
@@ -23,7 +24,6 @@ use crate::world::store::records::record_paths::{
 use crate::world::store::records::replay_manifest::ReplayManifest;
 use crate::world::store::records::replies::ReplyRecorder;
 use crate::world::store::records::status::StatusContext;
-use crate::world::store::records::view::AttemptProgress;
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -36,7 +36,7 @@ mod agent_outputs;
 pub mod record_paths;
 pub mod replies;
 pub mod recording;
-pub mod view;
+pub mod attempt_progress;
 mod record_writer;
 mod history;
 mod status;
@@ -56,7 +56,7 @@ pub struct Recorder {
     /// When the first event happened: all views of a run count its time from there.
     first_event_at: Option<LocalDateTime>,
     attempt: Option<AttemptRecord>,
-    faults: RecordErrors,
+    errors: RecordErrors,
 }
 
 impl Recorder {
@@ -82,7 +82,7 @@ impl Recorder {
             log,
             first_event_at: None,
             attempt: None,
-            faults: RecordErrors::default(),
+            errors: RecordErrors::default(),
         }
     }
 
@@ -108,13 +108,13 @@ impl Recorder {
     /// Updates the derived records for an event that is already in the log.
     fn replay_event(&mut self, event: &Event, at: &LocalDateTime) {
         self.begin_attempt(event, at);
-        self.faults.note(self.replies.apply(event));
+        self.errors.record(self.replies.apply(event));
         if let Some(attempt) = &mut self.attempt {
-            attempt.apply_stream(event, &mut self.faults);
+            attempt.apply_stream(event, &mut self.errors);
             let _logged = attempt.outputs.take_ready();
-            attempt.apply(event, at, &mut self.faults);
+            attempt.apply(event, at, &mut self.errors);
         }
-        if attempt::is_end(event) {
+        if attempt::ends_attempt(event) {
             self.close_attempt(at);
         }
     }
@@ -127,8 +127,8 @@ impl Recorder {
     }
 
     /// Returns the file of the recorded replies of `agent`; `None` if it has given none.
-    pub fn replies_of(&self, agent: &AgentId) -> Option<&AbsPath> {
-        self.replies.path_of(agent)
+    pub fn replies_file(&self, agent: &AgentId) -> Option<&AbsPath> {
+        self.replies.file_of(agent)
     }
 
     /// Records `event`. Returns the first write error, to be shown as a warning; the run continues,
@@ -136,17 +136,17 @@ impl Recorder {
     pub fn record(&mut self, event: &Event) -> Option<Error> {
         let at = clock::now();
         self.begin_attempt(event, &at);
-        self.faults.note(self.replies.apply(event));
-        self.log(event, &at);
+        self.errors.record(self.replies.apply(event));
+        self.log_event(event, &at);
         if let Some(attempt) = &mut self.attempt {
-            attempt.apply(event, &at, &mut self.faults);
+            attempt.apply(event, &at, &mut self.errors);
         }
-        if attempt::is_end(event) {
+        if attempt::ends_attempt(event) {
             self.close_attempt(&at);
         } else {
             self.write_status_if_due(&at);
         }
-        self.faults.take_first()
+        self.errors.take_first()
     }
 
     /// Returns how long until [`Recorder::write_status`] has something to write; `None` while
@@ -159,12 +159,12 @@ impl Recorder {
     /// after the last one.
     pub fn write_status(&mut self) -> Option<Error> {
         self.write_status_if_due(&clock::now());
-        self.faults.take_first()
+        self.errors.take_first()
     }
 
     /// Returns the state of the current attempt.
-    pub fn view(&self) -> Option<&AttemptProgress> {
-        self.attempt.as_ref().map(|attempt| &attempt.view)
+    pub fn progress(&self) -> Option<&AttemptProgress> {
+        self.attempt.as_ref().map(|attempt| &attempt.progress)
     }
 
     /// Returns the paths of the records.
@@ -177,33 +177,33 @@ impl Recorder {
     pub fn finish(mut self) -> Option<Error> {
         let at = clock::now();
         if let Some(attempt) = &mut self.attempt {
-            self.faults.note(attempt.outputs.end_all());
+            self.errors.record(attempt.outputs.end_all());
         }
         self.log_streams(&at);
         self.close_attempt(&at);
-        self.faults.take_first()
+        self.errors.take_first()
     }
 
-    /// Logs `event` after the streams that it ends; a piece of a stream waits until enough has
+    /// Logs `event` after the streams that it ends; a piece of a stream is logged once enough has
     /// accumulated.
-    fn log(&mut self, event: &Event, at: &LocalDateTime) {
-        let is_piece = match &mut self.attempt {
-            Some(attempt) => attempt.apply_stream(event, &mut self.faults),
+    fn log_event(&mut self, event: &Event, at: &LocalDateTime) {
+        let is_streamed = match &mut self.attempt {
+            Some(attempt) => attempt.apply_stream(event, &mut self.errors),
             None => false,
         };
         self.log_streams(at);
-        if !is_piece {
+        if !is_streamed {
             let event = without_streamed_text(event);
-            self.faults
-                .note(self.log.append(&event, at, &self.redactor));
+            self.errors
+                .record(self.log.append(&event, at, &self.redactor));
         }
     }
 
     fn log_streams(&mut self, at: &LocalDateTime) {
         if let Some(attempt) = &mut self.attempt {
             for event in attempt.outputs.take_ready() {
-                self.faults
-                    .note(self.log.append(&event, at, &self.redactor));
+                self.errors
+                    .record(self.log.append(&event, at, &self.redactor));
             }
         }
     }
@@ -217,32 +217,33 @@ impl Recorder {
             attempt,
         }) = event
         {
-            let mut view = AttemptProgress::new(Arc::clone(question), agents, *attempt, at.clone());
+            let mut progress =
+                AttemptProgress::new(Arc::clone(question), agents, *attempt, at.clone());
             if let Some(earlier_attempt) = &mut self.attempt {
-                view.spent = std::mem::take(&mut earlier_attempt.view.spent);
+                progress.spent = std::mem::take(&mut earlier_attempt.progress.spent);
             }
-            self.open_attempt(view);
+            self.open_attempt(progress);
         }
     }
 
     /// Creates the records of an attempt; in the turn's directory if the attempt's cannot be
     /// created.
-    fn open_attempt(&mut self, view: AttemptProgress) {
+    fn open_attempt(&mut self, progress: AttemptProgress) {
         let dir = self
             .paths
-            .begin_attempt(view.attempt)
+            .begin_attempt(progress.attempt)
             .unwrap_or_else(|error| {
-                self.faults.note(Err(error));
+                self.errors.record(Err(error));
                 self.paths.turn().clone()
             });
-        let attempt = AttemptRecord::open(view, dir, &self.redactor, &mut self.faults);
+        let attempt = AttemptRecord::open(progress, dir, &self.redactor, &mut self.errors);
         self.attempt = Some(attempt);
     }
 
     fn close_attempt(&mut self, at: &LocalDateTime) {
         self.write_status_now(at);
         if let Some(attempt) = &self.attempt {
-            attempt.close(&mut self.faults);
+            attempt.close(&mut self.errors);
         }
     }
 
@@ -253,8 +254,8 @@ impl Recorder {
     }
 
     fn write_status_now(&mut self, at: &LocalDateTime) {
-        let first_time = self.first_event_at.as_ref();
-        let elapsed = first_time.map_or(Duration::ZERO, |first| at.since(first));
+        let start = self.first_event_at.as_ref();
+        let elapsed = start.map_or(Duration::ZERO, |start| at.since(start));
         let Some(attempt) = &mut self.attempt else {
             return;
         };
@@ -265,7 +266,7 @@ impl Recorder {
             elapsed_seconds: elapsed.as_secs_f64(),
             redactor: &self.redactor,
         };
-        self.faults.note(attempt.write_status(context));
+        self.errors.record(attempt.write_status(context));
     }
 }
 

@@ -10,9 +10,9 @@ pub(crate) struct RecordErrors {
 }
 
 impl RecordErrors {
-    /// Notes the result of a write.
-    pub(crate) fn note(&mut self, written: Result<()>) {
-        if let Err(error) = written
+    /// Records the result of a write.
+    pub(crate) fn record(&mut self, result: Result<()>) {
+        if let Err(error) = result
             && !self.is_reported
         {
             self.first.get_or_insert(error);

@@ -9,8 +9,8 @@ use crate::path::AbsPath;
 use crate::text::escape_json;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::io::clock::LocalDateTime;
+use crate::world::store::records::attempt_progress::{AttemptProgress, ValidVote};
 use crate::world::store::records::record_paths::FINAL;
-use crate::world::store::records::view::{AttemptProgress, ValidVote};
 use crate::world::store::redact::Redactor;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
@@ -106,13 +106,13 @@ impl RecordWriter {
         self.write_text(&path, content)
     }
 
-    /// Writes a vote that `view` already contains.
+    /// Writes a vote that `progress` already contains.
     pub(crate) fn write_vote(
         &mut self,
         voter: &AgentId,
         at: &LocalDateTime,
         vote: &ValidVote,
-        view: &AttemptProgress,
+        progress: &AttemptProgress,
     ) -> Result<()> {
         let rel = format!("{voter}/{}", at.name_format());
         let path = format!("{rel}/vote.json");
@@ -128,13 +128,13 @@ impl RecordWriter {
             "timestamp": at.name_format(),
             "path": path,
         });
-        let name = match view.agents.get(voter) {
+        let name = match progress.agents.get(voter) {
             Some(progress) => format!("{}.vote{number}", progress.number),
             None => format!("{voter}.vote{number}"),
         };
         self.mappings.insert(name, mapping);
         dir::create_all(&self.dir.join(rel), DirectoryAudience::User)?;
-        self.write_json(&path, vote_record(voter, vote, view, at))
+        self.write_json(&path, vote_record(voter, vote, progress, at))
     }
 
     /// Writes the final answer durably: it survives a power failure.
@@ -145,8 +145,8 @@ impl RecordWriter {
     }
 
     fn write(&self, name: &str, text: &str, durability: FileDurability) -> Result<()> {
-        let clean = self.redactor.text(text);
-        file::replace(&self.dir.join(name), clean.as_bytes(), durability)
+        let redacted = self.redactor.text(text);
+        file::replace(&self.dir.join(name), redacted.as_bytes(), durability)
     }
 }
 
@@ -154,27 +154,28 @@ impl RecordWriter {
 fn vote_record(
     voter: &AgentId,
     vote: &ValidVote,
-    view: &AttemptProgress,
+    progress: &AttemptProgress,
     at: &LocalDateTime,
 ) -> Value {
     let number = |agent: &AgentId| {
-        view.agents
+        progress
+            .agents
             .get(agent)
             .map(|progress| progress.number.to_string())
     };
-    let answered_agents = view
+    let answered_agents = progress
         .agents
         .iter()
         .filter(|(_, progress)| progress.answer_count > 0);
     let (options, options_anon): (Vec<_>, Vec<_>) = answered_agents
         .map(|(agent, progress)| (agent.as_str(), progress.number.to_string()))
         .unzip();
-    let mapping: Map<String, Value> = view
+    let mapping: Map<String, Value> = progress
         .agents
         .iter()
         .map(|(agent, progress)| (progress.number.to_string(), agent.as_str().into()))
         .collect();
-    let answers: u32 = view
+    let answers: u32 = progress
         .agents
         .values()
         .map(|progress| progress.answer_count)
@@ -189,7 +190,7 @@ fn vote_record(
         "timestamp": at.iso_format(),
         "unix_timestamp": at.unix_seconds(),
         "iteration": answers,
-        "coordination_round": view.agents.get(voter).map(|progress| progress.times_informed),
+        "coordination_round": progress.agents.get(voter).map(|progress| progress.times_informed),
         "available_options": options,
         "available_options_anon": options_anon,
         "agent_mapping": mapping,

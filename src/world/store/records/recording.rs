@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::store::records::replies::HEAD;
+use crate::world::store::records::replies::HEADER;
 use crate::world::sys::state_files::{self, file};
 
 /// The largest recording that is copied, in bytes.
@@ -11,7 +11,7 @@ const RECORDING_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Refuses a target that is something other than a recording or cannot be written.
 pub fn check_target(path: &AbsPath) -> Result<()> {
     file::expect_writable_for_user(path)?;
-    match file::begins_with(path, HEAD.as_bytes()) {
+    match file::begins_with(path, HEADER.as_bytes()) {
         Ok(Some(true) | None) => Ok(()),
         Ok(Some(false)) => Err(Error::new(
             ErrorKind::Config,

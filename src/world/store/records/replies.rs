@@ -21,7 +21,7 @@ use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
 
 /// The start of every file of recorded replies; a recording never replaces any other file.
-pub const HEAD: &str = "# massgen recording";
+pub const HEADER: &str = "# massgen recording";
 
 /// Records the replies of all agents of one run.
 #[derive(Debug)]
@@ -81,28 +81,28 @@ impl ReplyRecorder {
             };
             let reply = serde_json::to_value(&reply)
                 .map_err(|error| Error::bug("a reply has no JSON form").with_source(error))?;
-            self.add(agent, reply)
+            self.append_reply(agent, reply)
         } else if let Event::Model(ModelEvent::Failed { agent, reason }) = event {
-            self.add(agent, json!({"error": {"message": reason}}))
+            self.append_reply(agent, json!({"error": {"message": reason}}))
         } else {
             Ok(())
         }
     }
 
     /// Returns the recording of `agent`, if there is one.
-    pub(crate) fn path_of(&self, agent: &AgentId) -> Option<&AbsPath> {
+    pub(crate) fn file_of(&self, agent: &AgentId) -> Option<&AbsPath> {
         self.files.get(agent)
     }
 
-    fn add(&mut self, agent: &AgentId, reply: Value) -> Result<()> {
-        let line = format!("- {}\n", on_one_line(&self.redactor.json(reply)));
+    fn append_reply(&mut self, agent: &AgentId, reply: Value) -> Result<()> {
+        let line = format!("- {}\n", yaml_line(&self.redactor.json(reply)));
         if let Some(path) = self.files.get(agent) {
             return file::append(path, line.as_bytes());
         }
         dir::create(&self.dir)?;
         let path = self.dir.join(format!("{agent}.yaml"));
-        let head = format!("{HEAD} of agent {agent}\nreplies:\n{line}");
-        file::append(&path, head.as_bytes())?;
+        let header = format!("{HEADER} of agent {agent}\nreplies:\n{line}");
+        file::append(&path, header.as_bytes())?;
         self.files.insert(agent.clone(), path);
         Ok(())
     }
@@ -113,29 +113,29 @@ impl ReplyRecorder {
 fn scripted_call(call: &CallRequest) -> Value {
     let mapping = serde_json::from_str(&call.arguments)
         .ok()
-        .filter(|value: &Value| value.is_object() && is_plain(value));
+        .filter(|value: &Value| value.is_object() && is_same_in_yaml(value));
     let arguments = mapping.unwrap_or_else(|| Value::String(call.arguments.clone()));
     json!({"name": call.name, "arguments": arguments})
 }
 
 /// Returns whether YAML reads a value as JSON does: it has no fractions and no merge key.
-fn is_plain(value: &Value) -> bool {
+fn is_same_in_yaml(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => true,
         Value::Number(number) => number.is_i64(),
-        Value::Array(items) => items.iter().all(is_plain),
+        Value::Array(items) => items.iter().all(is_same_in_yaml),
         Value::Object(fields) => fields
             .iter()
-            .all(|(name, field)| name != "<<" && is_plain(field)),
+            .all(|(name, field)| name != "<<" && is_same_in_yaml(field)),
     }
 }
 
 /// Returns a value as JSON that is also one line of YAML: characters that YAML does not allow
 /// verbatim, and invisible ones, are escaped in strings. For those beyond 16 bits, only YAML
 /// understands the escape.
-fn on_one_line(value: &Value) -> String {
+fn yaml_line(value: &Value) -> String {
     let json = value.to_string();
-    let is_refused = |c: char| {
+    let needs_escape = |c: char| {
         matches!(
             c,
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
@@ -143,7 +143,7 @@ fn on_one_line(value: &Value) -> String {
     };
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
-        if is_refused(c) {
+        if needs_escape(c) {
             let code = u32::from(c);
             // Writing to a `String` cannot fail.
             match u16::try_from(code) {
@@ -219,8 +219,8 @@ mod tests {
     proptest! {
         #[test]
         fn yaml_reads_what_json_wrote(value in value()) {
-            prop_assume!(is_plain(&value));
-            let line = on_one_line(&json!({"v": value}));
+            prop_assume!(is_same_in_yaml(&value));
+            let line = yaml_line(&json!({"v": value}));
             prop_assert!(!line.contains('\n'));
             let read: Value = read_typed(&format!("- {line}\n")).unwrap();
             prop_assert_eq!(&read[0]["v"], &value);
@@ -231,7 +231,7 @@ mod tests {
     fn values_that_yaml_reads_differently_are_not_plain() {
         for arguments in ["1.5", "1e400", "[18446744073709551615]", "{\"<<\": {}}"] {
             let value = serde_json::from_str(arguments).unwrap_or(json!(0.5));
-            assert!(!is_plain(&value), "{arguments}");
+            assert!(!is_same_in_yaml(&value), "{arguments}");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::spending::totals::{RequestTotals, UsageKey};
 use crate::world::io::clock::LocalDateTime;
-use crate::world::store::records::view::{AgentProgress, AttemptProgress};
+use crate::world::store::records::attempt_progress::{AgentProgress, AttemptProgress};
 use crate::world::store::redact::Redactor;
 
 /// How many characters of the final answer are shown.
@@ -26,55 +26,56 @@ pub(crate) struct StatusContext<'a> {
 }
 
 /// Returns the content of `status.json`.
-pub(crate) fn status(view: &AttemptProgress, context: StatusContext<'_>) -> Value {
-    let agents: Map<String, Value> = view
+pub(crate) fn status(progress: &AttemptProgress, context: StatusContext<'_>) -> Value {
+    let agents: Map<String, Value> = progress
         .agents
         .iter()
-        .map(|(agent, progress)| {
-            let (spent, calls) = (view.spent.agent(agent), view.spent.tool_calls_of(agent));
-            let status = agent_status(progress, spent, calls, context.redactor);
+        .map(|(agent, agent_progress)| {
+            let spent = progress.spent.agent(agent);
+            let calls = progress.spent.tool_calls_of(agent);
+            let status = agent_status(agent_progress, spent, calls, context.redactor);
             (agent.to_string(), status)
         })
         .collect();
-    let votes: Map<String, Value> = view
+    let votes: Map<String, Value> = progress
         .tally()
         .into_iter()
         .map(|(label, count)| (label.to_string(), count.into()))
         .collect();
-    let spent = view.spent.entries();
+    let spent = progress.spent.entries();
     let models = spent.map(|(key, totals)| model_usage(key, totals));
     json!({
         "meta": {
             "last_updated": context.at.iso_format(),
             "session_id": context.session_id,
             "log_dir": context.log_dir,
-            "question": view.question,
-            "start_time": view.started.iso_format(),
+            "question": progress.question,
+            "start_time": progress.started.iso_format(),
             "elapsed_seconds": context.elapsed_seconds,
         },
-        "is_complete": view.exit_status.is_some(),
-        "finish_reason": view.exit_status,
+        "is_complete": progress.exit_status.is_some(),
+        "finish_reason": progress.exit_status,
         "coordination": {
-            "phase": view.phase(),
-            "active_agent": view.active,
-            "completion_percentage": view.completion_percentage,
-            "is_final_presentation": view.presents,
-            "attempt": view.attempt,
+            "phase": progress.phase(),
+            "active_agent": progress.active,
+            "completion_percentage": progress.completion_percentage,
+            "is_final_presentation": progress.is_presenting,
+            "attempt": progress.attempt,
         },
         "agents": agents,
         "token_usage": {
-            "run": view.spent.run(),
+            "run": progress.spent.run(),
             "models": models.collect::<Vec<_>>(),
         },
-        "tool_calls": view.spent.tool_calls(),
+        "tool_calls": progress.spent.tool_calls(),
         "results": {
             "votes": votes,
-            "winner": view.winner,
-            "final_answer_preview": view
+            "winner": progress.winner,
+            "final_answer_preview": progress
                 .final_answer
                 .as_deref()
                 .map(|answer| preview(&context.redactor.text(answer), ANSWER_PREVIEW_CHARS)),
-            "delivered": view.delivered,
+            "delivered": progress.delivery_rows,
         },
     })
 }

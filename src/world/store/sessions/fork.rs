@@ -1,5 +1,5 @@
 //! Forks a session: creates another one with the same turns. The fork appears whole or not at all,
-//! and paths in it point to its own copies. The latter is also done for imported sessions.
+//! and paths in it point to its own copies. Paths of imported sessions are rewritten here too.
 
 use crate::error::{Error, Result};
 use crate::path::AbsPath;
@@ -15,7 +15,7 @@ use crate::world::sys::state_files::tree::{self, CopyMethod, TreeLimits};
 
 /// The largest session that is forked: entries, newly stored bytes, and levels of directories,
 /// which are those of a workspace and three more.
-const SESSION_MAX: TreeLimits = TreeLimits {
+const SESSION_LIMITS: TreeLimits = TreeLimits {
     entries: 5_000_000,
     bytes: 64 * 1024 * 1024 * 1024,
     depth: 67,
@@ -31,10 +31,10 @@ pub(super) fn fork(original: &SessionDir) -> Result<SessionDir> {
         &original.dir,
         staging.path(),
         CopyMethod::Shared,
-        SESSION_MAX,
+        SESSION_LIMITS,
         &[],
     )?;
-    let before = SessionIdentity {
+    let original_identity = SessionIdentity {
         dir: original.dir.clone(),
         id: original.id(),
     };
@@ -42,26 +42,26 @@ pub(super) fn fork(original: &SessionDir) -> Result<SessionDir> {
         dir: staging.path().clone(),
     };
     publish(&sessions, staging, |session| {
-        rewrite_identity(&staged, &before, session, SessionOrigin::Forked)
+        rewrite_identity(&staged, &original_identity, session, SessionOrigin::Forked)
     })
 }
 
 /// Publishes `staging` below `sessions` under an id that no other session there has, after
-/// `adopt` has rewritten its identity.
+/// `rewrite` has rewritten its identity.
 pub(super) fn publish(
     sessions: &AbsPath,
     staging: StagingDirectory,
-    adopt: impl FnOnce(&SessionDir) -> Result<()>,
+    rewrite: impl FnOnce(&SessionDir) -> Result<()>,
 ) -> Result<SessionDir> {
     let stem = format!("{PREFIX}{}_", clock::now().short_name_format());
     let session = SessionDir {
         dir: dir::create_unique(sessions, &stem, SUFFIX_DIGITS)?,
     };
-    let adopted = adopt(&session).and_then(|()| staging.publish(&session.dir));
-    if adopted.is_err() {
+    let publish_result = rewrite(&session).and_then(|()| staging.publish(&session.dir));
+    if publish_result.is_err() {
         dir::remove_empty(&session.dir);
     }
-    adopted.map(|()| session)
+    publish_result.map(|()| session)
 }
 
 /// The identity of a session, as its files mention it.
@@ -92,8 +92,8 @@ impl SessionOrigin {
     }
 }
 
-/// Rewrites the identity in the `staged` files from `original` to `session`, and seals the directory.
-/// The summary records the `origin` of the session.
+/// Rewrites the identity in the `staged` files from `original` to `session`, and seals the
+/// directory. The summary records the `origin` of the session.
 pub(super) fn rewrite_identity(
     staged: &SessionDir,
     original: &SessionIdentity,

@@ -21,7 +21,7 @@ const PREFIX: &str = "session_";
 /// The prefix of turn names; the number follows.
 const TURN_PREFIX: &str = "turn_";
 /// How sessions are named.
-const SESSION: NameScheme = NameScheme {
+const SESSION_NAMES: NameScheme = NameScheme {
     noun: "session",
     name: "id",
     prefix: PREFIX,
@@ -43,7 +43,7 @@ pub struct SessionDir {
 /// A session that is open in this process: while this value lives, it is not removed.
 #[derive(Debug)]
 pub struct OpenSession {
-    _shared: DirLock,
+    _lock: DirLock,
 }
 
 /// Returns all sessions below `sessions`: first those with a running turn, then the most recently
@@ -58,30 +58,33 @@ pub fn list(sessions: &AbsPath) -> Result<Vec<SessionDir>> {
     let dirs = dirs.filter(|session| file::is_directory(&session.dir));
     let mut dirs: Vec<(_, SessionDir)> = dirs
         .map(|session| {
-            let used = (session.is_running(), session.last_use_time(), session.id());
-            (used, session)
+            let sort_key = (session.is_running(), session.last_use_time(), session.id());
+            (sort_key, session)
         })
         .collect();
     dirs.sort_by(|(a, _), (b, _)| b.cmp(a));
     Ok(dirs.into_iter().map(|(_, session)| session).collect())
 }
 
-/// Returns the session that `wanted` names: an id, the only one with this prefix, or `last`, which
-/// is the first of [`list`] that has a running or saved turn. Sessions created here take precedence
-/// over those that came with the project.
-pub fn find(wanted: &str, sessions: &AbsPath) -> Result<SessionDir> {
-    let all = list(sessions)?;
-    if wanted == LAST {
+/// Returns the session that `given_name` selects: an id, the only one with this prefix, or `last`,
+/// which is the first of [`list`] that has a running or saved turn. Sessions created here take
+/// precedence over those that came with the project.
+pub fn find(given_name: &str, sessions: &AbsPath) -> Result<SessionDir> {
+    let all_sessions = list(sessions)?;
+    if given_name == LAST {
         let is_used =
             |session: &SessionDir| session.is_running() || session.last_use_time().is_some();
-        let none = || not_found(format!("no sessions in `{sessions}`"));
-        let mut used = all.iter().filter(|session| is_used(session));
-        let own = used.clone().find(|session| session.is_own());
-        return own.or_else(|| used.next()).cloned().ok_or_else(none);
+        let no_sessions = || not_found(format!("no sessions in `{sessions}`"));
+        let mut used_sessions = all_sessions.iter().filter(|session| is_used(session));
+        let own_session = used_sessions.clone().find(|session| session.is_own());
+        return own_session
+            .or_else(|| used_sessions.next())
+            .cloned()
+            .ok_or_else(no_sessions);
     }
-    let meant = SESSION.resolve(wanted, &all, SessionDir::id)?;
-    let none = || not_found(format!("no session `{wanted}`"));
-    meant.cloned().ok_or_else(none)
+    let named_session = SESSION_NAMES.resolve(given_name, &all_sessions, SessionDir::id)?;
+    let no_session = || not_found(format!("no session `{given_name}`"));
+    named_session.cloned().ok_or_else(no_session)
 }
 
 fn not_found(message: String) -> Error {
@@ -130,19 +133,19 @@ impl SessionDir {
 
     /// Returns the metadata of its last turn; `None` if none was saved.
     pub fn last_turn(&self) -> Result<Option<TurnMetadata>> {
-        let newest = self.saved_turns().pop();
-        newest.map(|dir| TurnMetadata::read(&dir)).transpose()
+        let last_turn = self.saved_turns().pop();
+        last_turn.map(|dir| TurnMetadata::read(&dir)).transpose()
     }
 
     /// Returns the number of the next turn, from 1.
     pub fn next_turn(&self) -> u32 {
-        let last = self.numbers().pop().unwrap_or_default();
+        let last = self.turn_numbers().pop().unwrap_or_default();
         last.saturating_add(1)
     }
 
     /// Returns whether its last turn has no result: it is running, or was interrupted or aborted.
     pub fn has_unsaved_turn(&self) -> bool {
-        let last = self.numbers().pop();
+        let last = self.turn_numbers().pop();
         last.is_none_or(|turn| !is_saved(&self.turn_dir(turn)))
     }
 
@@ -160,7 +163,7 @@ impl SessionDir {
     /// been saved yet or the file system does not support locks.
     pub fn open(&self) -> Option<OpenSession> {
         match dir::try_lock_shared(self.saved_turns().first()?).ok()? {
-            DirLockAttempt::Acquired(lock) => Some(OpenSession { _shared: lock }),
+            DirLockAttempt::Acquired(lock) => Some(OpenSession { _lock: lock }),
             DirLockAttempt::Taken | DirLockAttempt::Unsupported => None,
         }
     }
@@ -176,22 +179,22 @@ impl SessionDir {
     pub fn is_directory_declined(&self, cwd: &AbsPath) -> bool {
         let path = self.dir.join(DECLINED_DIRECTORY);
         let bytes = file::read_regular_capped(&path, DECLINED_BYTES_MAX);
-        let declined = bytes
+        let declined_directory = bytes
             .ok()
             .flatten()
             .and_then(|bytes| serde_json::from_slice::<String>(&bytes).ok());
-        declined.is_some_and(|declined| declined == cwd.to_string())
+        declined_directory.is_some_and(|directory| directory == cwd.to_string())
     }
 
     /// Removes it with all its turns. It is an error if a run is part of it, or if another process
     /// has it open.
     pub fn remove(&self) -> Result<()> {
         let _lock = self.lock()?;
-        let first = self.saved_turns().into_iter().next();
-        let opened = first
-            .map(|first| dir::try_lock_at_once(&first))
+        let first_turn = self.saved_turns().into_iter().next();
+        let lock_attempt = first_turn
+            .map(|turn| dir::try_lock_at_once(&turn))
             .transpose()?;
-        if matches!(opened, Some(DirLockAttempt::Taken)) {
+        if matches!(lock_attempt, Some(DirLockAttempt::Taken)) {
             let message = format!("the session `{}` is open in another process", self.id());
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("exit it there first, or start another one: `/reset`"));
@@ -206,11 +209,11 @@ impl SessionDir {
         fork::fork(self)
     }
 
-    /// Packs all of it into a new archive at `to` and returns the number of files. It is an error
-    /// if a run is part of it.
-    pub fn export(&self, to: &AbsPath) -> Result<usize> {
+    /// Packs all of it into a new archive at `archive_path` and returns the number of files. It is
+    /// an error if a run is part of it.
+    pub fn export(&self, archive_path: &AbsPath) -> Result<usize> {
         let _lock = self.lock()?;
-        archive::pack(&self.dir, &self.id(), to)
+        archive::pack(&self.dir, &self.id(), archive_path)
     }
 
     /// Locks it for a run. It is an error if another run has locked it.
@@ -236,14 +239,14 @@ impl SessionDir {
     /// Returns the directories of all saved turns, in order.
     fn saved_turns(&self) -> Vec<AbsPath> {
         let dirs = self
-            .numbers()
+            .turn_numbers()
             .into_iter()
             .map(|number| self.turn_dir(number));
         dirs.filter(is_saved).collect()
     }
 
     /// Returns the numbers of all turns that have a directory, sorted.
-    fn numbers(&self) -> Vec<u32> {
+    fn turn_numbers(&self) -> Vec<u32> {
         let names = dir::names(&self.dir).unwrap_or_default();
         let number = |name: String| name.strip_prefix(TURN_PREFIX)?.parse().ok();
         let mut numbers: Vec<u32> = names.into_iter().filter_map(number).collect();

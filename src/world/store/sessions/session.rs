@@ -29,7 +29,7 @@ pub struct Session {
     redactor: Redactor,
     /// The number of the current turn, from 1.
     turn: u32,
-    earlier: Vec<PreviousTurn>,
+    previous_turns: Vec<PreviousTurn>,
     /// The content of `SESSION_SUMMARY.txt` so far.
     summary: String,
     _lock: Option<DirLock>,
@@ -96,7 +96,7 @@ impl Session {
             directory: session_dir,
             redactor,
             turn: 1,
-            earlier: Vec::new(),
+            previous_turns: Vec::new(),
             summary,
         })
     }
@@ -106,7 +106,7 @@ impl Session {
     pub fn open(session_dir: SessionDir, redactor: Redactor) -> Result<Self> {
         session_dir.expect_own()?;
         let lock = session_dir.lock()?;
-        let earlier = session_dir.turns()?;
+        let previous_turns = session_dir.turns()?;
         let summary = match file::kind(&session_dir.dir.join(SUMMARY)) {
             Ok(_) => read_text(&session_dir.dir.join(SUMMARY))?,
             Err(_) => format!("Session {}\n", session_dir.id()),
@@ -116,7 +116,7 @@ impl Session {
             turn: session_dir.next_turn(),
             directory: session_dir,
             redactor,
-            earlier,
+            previous_turns,
             summary,
         })
     }
@@ -125,8 +125,8 @@ impl Session {
     pub fn resume_turn(session_dir: SessionDir, turn: u32, redactor: Redactor) -> Result<Self> {
         let mut session = Self::open(session_dir, redactor)?;
         session
-            .earlier
-            .retain(|earlier| earlier.metadata.turn < turn);
+            .previous_turns
+            .retain(|previous| previous.metadata.turn < turn);
         session.turn = turn;
         Ok(session)
     }
@@ -156,7 +156,7 @@ impl Session {
             self.summary = earlier.to_owned();
             self.write(&self.dir().join(SUMMARY), &self.summary)?;
         }
-        self.conflicts().map(drop)
+        self.create_conflicts_dir().map(drop)
     }
 
     /// Returns its name, such as `session_20261102_140322_9f3c`.
@@ -181,12 +181,13 @@ impl Session {
 
     /// Returns the turns before it.
     pub fn previous_turns(&self) -> &[PreviousTurn] {
-        &self.earlier
+        &self.previous_turns
     }
 
-    /// Returns the directory for the agents' versions of files that the user changes during the
-    /// current turn, creating it if needed. Files in it keep their paths when the turn is saved.
-    pub fn conflicts(&self) -> Result<AbsPath> {
+    /// Creates the directory for the agents' versions of files that the user changes during the
+    /// current turn, unless it exists, and returns it. Files in it keep their paths when the turn is
+    /// saved.
+    pub fn create_conflicts_dir(&self) -> Result<AbsPath> {
         let dir = self.turn_dir().join(CONFLICTS);
         dir::create_all(&dir, DirectoryAudience::User)?;
         Ok(dir)
@@ -194,7 +195,7 @@ impl Session {
 
     /// Resets the time from which changes count as the user's, by removing the conflicts directory
     /// whose age marks it: changes made so far count as no one's. Versions that were kept stay.
-    pub fn forget_conflicts(&self) {
+    pub fn reset_conflict_baseline(&self) {
         dir::remove_empty(&self.turn_dir().join(CONFLICTS));
     }
 
@@ -202,27 +203,27 @@ impl Session {
     pub fn save_turn(&mut self, turn: &FinishedTurn<'_>) -> Result<SavedTurn> {
         let timestamp = clock::now().iso_format();
         let dir = self.turn_dir();
-        let stage = StagingDirectory::new(self.dir())?;
+        let staging = StagingDirectory::new(self.dir())?;
         let mut notes = Vec::new();
         let mut answer = turn.answer.to_owned();
         if let Some(workspace) = turn.workspace {
-            let copy = stage.path().join(WORKSPACE);
+            let copy = staging.path().join(WORKSPACE);
             dir::create(&copy)?;
             notes = workspace.snapshots.save(workspace.path, &copy)?;
             dir::remove_empty(&copy);
             let real = dir::resolve(workspace.path)?.to_abs();
             let copy_path = dir.join(WORKSPACE).to_string();
-            for old in [workspace.path, &real] {
-                answer = rewrite_paths(&answer, old, &copy_path);
+            for old_path in [workspace.path, &real] {
+                answer = rewrite_paths(&answer, old_path, &copy_path);
             }
         }
-        self.write(&stage.path().join(ANSWER), &answer)?;
+        self.write(&staging.path().join(ANSWER), &answer)?;
         let metadata = self.metadata(turn, &timestamp)?;
-        self.write(&stage.path().join(METADATA), &metadata)?;
-        dir::move_if_exists(&dir.join(CONFLICTS), &stage.path().join(CONFLICTS))?;
+        self.write(&staging.path().join(METADATA), &metadata)?;
+        dir::move_if_exists(&dir.join(CONFLICTS), &staging.path().join(CONFLICTS))?;
         DirectorySeal::write(self.dir())?;
-        stage.publish(&dir)?;
-        self.summarise(turn, &timestamp, &dir)?;
+        staging.publish(&dir)?;
+        self.add_to_summary(turn, &timestamp, &dir)?;
         let workspace = Some(dir.join(WORKSPACE)).filter(|copy| file::kind(copy).is_ok());
         Ok(SavedTurn {
             dir,
@@ -257,14 +258,20 @@ impl Session {
             opened: opened.clone(),
         };
         let metadata = serde_json::to_value(metadata);
-        let clean = metadata.map(|metadata| self.redactor.json(metadata));
-        clean
-            .and_then(|clean| serde_json::to_string_pretty(&clean))
+        let redacted = metadata.map(|metadata| self.redactor.json(metadata));
+        redacted
+            .and_then(|redacted| serde_json::to_string_pretty(&redacted))
             .map(|json| escape_json(&json).into_owned())
             .map_err(|error| Error::bug("a turn has no JSON form").with_source(error))
     }
 
-    fn summarise(&mut self, turn: &FinishedTurn<'_>, timestamp: &str, dir: &AbsPath) -> Result<()> {
+    /// Adds the turn to `SESSION_SUMMARY.txt`.
+    fn add_to_summary(
+        &mut self,
+        turn: &FinishedTurn<'_>,
+        timestamp: &str,
+        dir: &AbsPath,
+    ) -> Result<()> {
         let number = self.turn;
         let mut lines = vec![
             format!("  Time: {timestamp}"),
@@ -282,8 +289,8 @@ impl Session {
     }
 
     fn write(&self, path: &AbsPath, text: &str) -> Result<()> {
-        let clean = self.redactor.text(text);
-        file::replace(path, clean.as_bytes(), FileDurability::Power)
+        let redacted = self.redactor.text(text);
+        file::replace(path, redacted.as_bytes(), FileDurability::Power)
     }
 }
 

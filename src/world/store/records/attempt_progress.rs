@@ -1,5 +1,5 @@
-//! The current state of a run as derived from its events: one event and one time in, the next state
-//! out. It must never access the disk or the clock.
+//! The current state of an attempt of a run, derived from its events. It must never access the disk
+//! or the clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub struct AttemptProgress {
     /// The winner, once the ballot is closed.
     pub winner: Option<AgentId>,
     /// Whether the winner has started to present.
-    pub presents: bool,
+    pub is_presenting: bool,
     /// The final answer.
     pub final_answer: Option<Arc<str>>,
     /// What has been used, including earlier attempts.
     pub spent: UsageTotals,
     /// What happened to the files that were to be delivered.
-    pub delivered: Vec<DeliveryRow>,
+    pub delivery_rows: Vec<DeliveryRow>,
     /// How the run ended.
     pub exit_status: Option<ExitStatus>,
     /// The progress of the coordination in percent; it never decreases, and is 100 at the end.
@@ -155,10 +155,10 @@ impl AttemptProgress {
             agents,
             active: None,
             winner: None,
-            presents: false,
+            is_presenting: false,
             final_answer: None,
             spent: UsageTotals::default(),
-            delivered: Vec::new(),
+            delivery_rows: Vec::new(),
             exit_status: None,
             completion_percentage: 0,
         }
@@ -215,19 +215,19 @@ impl AttemptProgress {
 
     fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
         if let DeliveryEvent::FinalStarted { .. } = event {
-            self.presents = true;
+            self.is_presenting = true;
         } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
             self.final_answer = Some(Arc::clone(content));
         } else if let DeliveryEvent::Delivered { rows, .. } = event {
-            self.delivered.extend_from_slice(rows);
+            self.delivery_rows.extend_from_slice(rows);
         }
     }
 
     /// Returns the phase as `status.json` names it.
     pub fn phase(&self) -> &'static str {
-        let still_in = |progress: &&AgentProgress| !progress.status.has_dropped_out();
-        let mut agents = self.agents.values().filter(still_in).peekable();
-        if self.presents {
+        let is_active = |progress: &&AgentProgress| !progress.status.has_dropped_out();
+        let mut agents = self.agents.values().filter(is_active).peekable();
+        if self.is_presenting {
             "presentation"
         } else if agents.peek().is_some() && agents.all(|progress| progress.answer_count > 0) {
             "enforcement"
