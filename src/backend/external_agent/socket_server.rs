@@ -199,7 +199,7 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
                 let _ended = serving.waiting().await;
             }
         }
-        Some(ConnectionPurpose::Question) => {
+        Some(ConnectionPurpose::Query) => {
             // Without an answer, the hook denies.
             let request = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
             if let Ok(Ok(text)) = request

@@ -19,7 +19,7 @@ use crate::world::access::merge_bases::MergeBases;
 use crate::world::delivery::delivery_dir::delivery_error;
 use crate::world::delivery::read_state::{mode_bits, read_state};
 use crate::world::delivery::store::{DeliverySource, OpenDelivery, SourceDirectory, SourceLayout};
-use crate::world::exec::compare::same_bytes;
+use crate::world::exec::compare::has_same_bytes;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -452,7 +452,7 @@ impl LayerPlanner<'_> {
             return Ok(false);
         }
         let (theirs, _) = self.tree.open_file(rel)?;
-        same_bytes(ours, theirs, size_bytes)
+        has_same_bytes(ours, theirs, size_bytes)
     }
 
     fn plan_link(&mut self, rel: &RelPath, ours: PathState) -> PlanningResult {

@@ -25,9 +25,9 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// Path of the running massgen executable, as the kernel exposes it.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// The directory of npm packages, in which packages resolve each other.
-const PACKAGES: &str = "node_modules";
+const PACKAGES_DIR: &str = "node_modules";
 /// Directories with programs that every sandbox exposes.
-const SHOWN: &[&str] = &["/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr"];
+const PROGRAM_DIRS: &[&str] = &["/bin", "/etc", "/lib", "/lib64", "/opt", "/sbin", "/usr"];
 
 /// Starts the external agent of one agent in one phase.
 #[derive(Clone, Debug)]
@@ -113,9 +113,9 @@ impl AgentLauncher {
 
     /// Returns the path of massgen's executable as the external agent sees it.
     pub fn own_executable() -> Result<AbsPath> {
-        let ours = AbsPath::new(OWN_EXECUTABLE)
+        let link = AbsPath::new(OWN_EXECUTABLE)
             .ok_or_else(|| Error::bug("cannot name the program's executable"))?;
-        dir::resolve(&ours).map(|real| real.to_abs())
+        dir::resolve(&link).map(|real| real.to_abs())
     }
 
     /// Writes a file to the external agent's home directory.
@@ -148,8 +148,8 @@ impl AgentLauncher {
             venv: None,
         };
         let (network_access, network) = self.commands.network().map_err(|why| why.to_string())?;
-        let facts = self.commands.command_context(spec, network_access);
-        let mut policy = compile_policy(&self.gate, &self.commands, facts)
+        let command_context = self.commands.command_context(spec, network_access);
+        let mut policy = compile_policy(&self.gate, &self.commands, command_context)
             .map_err(|tool_error| tool_error.message)?;
         for (path, scope) in required_paths {
             open_for_reading(&mut policy, path, scope);
@@ -216,16 +216,16 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
 /// Returns what must be readable to run a program: the package directory that contains it, or the
 /// program alone.
 fn package_root(program: AbsPath) -> (AbsPath, GrantScope) {
-    let mut packages = None;
+    let mut packages_dir = None;
     let mut ancestor = program.parent();
     while let Some(dir) = ancestor {
-        if dir.as_path().ends_with(PACKAGES) {
-            packages = Some(dir.clone());
+        if dir.as_path().ends_with(PACKAGES_DIR) {
+            packages_dir = Some(dir.clone());
         }
         ancestor = dir.parent();
     }
-    match packages {
-        Some(packages) => (packages, GrantScope::Tree),
+    match packages_dir {
+        Some(packages_dir) => (packages_dir, GrantScope::Tree),
         None => (program, GrantScope::File),
     }
 }
@@ -236,9 +236,9 @@ pub(super) fn open_for_reading(policy: &mut SandboxPolicy, path: AbsPath, scope:
     let hides = |hidden: &AbsPath| path.is_within(hidden);
     let is_open = policy.open.iter().any(reaches) && !policy.hidden.iter().any(hides);
     if is_open
-        || SHOWN
+        || PROGRAM_DIRS
             .iter()
-            .any(|shown_path| path.as_path().starts_with(shown_path))
+            .any(|program_dir| path.as_path().starts_with(program_dir))
     {
         return;
     }

@@ -13,11 +13,11 @@ use crate::path::AbsPath;
 use crate::world::sys::state_files::socket;
 
 /// Name of the socket in its directory.
-const NAME: &str = "agent";
+const SOCKET_NAME: &str = "agent";
 /// First byte of a connection, which states its purpose: the Model Context Protocol, or one query
 /// of a hook.
-const PROTOCOL: u8 = b'm';
-const QUESTION: u8 = b'q';
+const PROTOCOL_BYTE: u8 = b'm';
+const QUERY_BYTE: u8 = b'q';
 /// Largest answer to a query, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// Timeout for an answer, which may wait for a person.
@@ -28,16 +28,16 @@ const ANSWER_TIME_MAX: Duration = Duration::from_mins(10);
 pub enum ConnectionPurpose {
     /// The Model Context Protocol follows.
     Protocol,
-    /// One question follows; the connection ends with the answer.
-    Question,
+    /// One query follows; the connection ends with the answer.
+    Query,
 }
 
 impl ConnectionPurpose {
     /// Decodes the first byte of a connection.
     pub fn from_byte(first_byte: u8) -> Option<Self> {
         match first_byte {
-            PROTOCOL => Some(ConnectionPurpose::Protocol),
-            QUESTION => Some(ConnectionPurpose::Question),
+            PROTOCOL_BYTE => Some(ConnectionPurpose::Protocol),
+            QUERY_BYTE => Some(ConnectionPurpose::Query),
             _ => None,
         }
     }
@@ -53,13 +53,13 @@ pub struct AgentSocket {
 impl AgentSocket {
     /// Listens in `dir`, a directory of massgen's that has no such socket yet.
     pub fn bind(dir: &AbsPath) -> Result<Self> {
-        let listening = || {
-            let listener = socket::listen(dir, NAME)?;
+        let listen = || {
+            let listener = socket::listen(dir, SOCKET_NAME)?;
             listener.set_nonblocking(true)?;
             tokio::net::UnixListener::from_std(listener)
         };
         let listener =
-            listening().map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
+            listen().map_err(|error| Error::io(format!("cannot listen in `{dir}`"), error));
         Ok(Self {
             listener: listener?,
             dir: dir.clone(),
@@ -73,7 +73,7 @@ impl AgentSocket {
 
     /// Returns the path of the socket.
     pub fn path(&self) -> AbsPath {
-        self.dir.join(NAME)
+        self.dir.join(SOCKET_NAME)
     }
 
     /// Accepts the next connection.
@@ -84,12 +84,12 @@ impl AgentSocket {
 
 /// Asks the run whether a call may be made and returns its answer. The error says why there is
 /// none.
-pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, String> {
+pub fn query(socket: &AbsPath, query: &str) -> std::result::Result<String, String> {
     let exchange = || -> io::Result<String> {
         let mut stream = socket::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
-        stream.write_all(&[QUESTION])?;
-        stream.write_all(question.as_bytes())?;
+        stream.write_all(&[QUERY_BYTE])?;
+        stream.write_all(query.as_bytes())?;
         stream.shutdown(Shutdown::Write)?;
         let mut answer = String::new();
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
@@ -110,7 +110,7 @@ pub fn query(socket: &AbsPath, question: &str) -> std::result::Result<String, St
 pub fn forward_stdio(socket: &AbsPath) -> Result<()> {
     let connect_error = |error| Error::io(format!("cannot reach the run at `{socket}`"), error);
     let mut stream = socket::connect(socket).map_err(connect_error)?;
-    stream.write_all(&[PROTOCOL]).map_err(connect_error)?;
+    stream.write_all(&[PROTOCOL_BYTE]).map_err(connect_error)?;
     let to_run = stream.try_clone().map_err(connect_error)?;
     let builder = thread::Builder::new().name("agent_socket".to_owned());
     // The thread ends with the process, since a blocking read of a line cannot be woken.
@@ -126,16 +126,16 @@ fn forward_until_eof(mut to_run: UnixStream) {
 
 /// Copies in chunks and forwards each as soon as it is read.
 fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    const PIECE_BYTES: usize = 64 * 1024;
-    let mut piece = vec![0; PIECE_BYTES];
+    const CHUNK_BYTES: usize = 64 * 1024;
+    let mut chunk = vec![0; CHUNK_BYTES];
     loop {
-        let length = match from.read(&mut piece) {
+        let length = match from.read(&mut chunk) {
             Ok(0) => return Ok(()),
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        to.write_all(piece.get(..length).unwrap_or_default())?;
+        to.write_all(chunk.get(..length).unwrap_or_default())?;
         to.flush()?;
     }
 }

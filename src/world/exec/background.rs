@@ -26,14 +26,14 @@ const PART_BYTES_MAX: usize = 64 * 1024;
 /// Implements `start_background_command`.
 pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult {
     let commands = commands(gate)?;
-    let (facts, network) = command_context(gate, commands, invocation)?;
-    let nothing: CompletionHook = Box::new(Vec::new);
-    let (gate, afterwards) = if writes_user_trees(gate, commands) {
+    let (command_context, network) = command_context(gate, commands, invocation)?;
+    let no_hook: CompletionHook = Box::new(Vec::new);
+    let (gate, completion_hook) = if writes_user_trees(gate, commands) {
         prepare(gate, commands)?
     } else {
-        (gate.clone(), nothing)
+        (gate.clone(), no_hook)
     };
-    let policy = compile_policy(&gate, commands, facts)?;
+    let policy = compile_policy(&gate, commands, command_context)?;
     let background = commands.background();
     let command = ExecCommand {
         line: invocation.line,
@@ -42,9 +42,9 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
     };
     let start = || commands.backend().start(&command, network);
     let id = background
-        .start_with(invocation.line, start, afterwards)
+        .begin(invocation.line, start, completion_hook)
         .map_err(|why| cannot_run(&why))?;
-    let status = background.status(id).ok_or_else(|| unknown(id))?;
+    let status = background.status(id).ok_or_else(|| unknown_command(id))?;
     Ok(status_observation(&status))
 }
 
@@ -52,9 +52,9 @@ pub(super) fn start(gate: &Gate, invocation: ShellInvocation<'_>) -> ToolResult 
 /// the command has ended.
 fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionHook), ToolError> {
     let retention = OverlayRetention::UntilCommandEnds;
-    let mut alone = commands.user_tree_lock().lock();
-    let sync = PostCommandSync::open(gate, commands, retention, &mut alone)?;
-    drop(alone);
+    let mut tree_state = commands.user_tree_lock().lock();
+    let sync = PostCommandSync::open(gate, commands, retention, &mut tree_state)?;
+    drop(tree_state);
     // Without `commands`: the last clone ends the background commands when it is dropped, and the
     // hook, which one of them holds, must not keep it alive.
     let policy = GatePolicy {
@@ -64,24 +64,24 @@ fn prepare(gate: &Gate, commands: &ExecEnvironment) -> Result<(Gate, CompletionH
     };
     let manager = gate.manager().in_phase(gate.phase());
     let own_gate = Gate::open(manager, policy).map_err(|error| cannot_run(&error))?;
-    let (trees, late) = (
+    let (trees, late_changes) = (
         commands.user_tree_lock().clone(),
         commands.late_changes().clone(),
     );
     let command_gate = sync.gate().clone();
-    let settle = move || {
-        let settled = sync.finish(&own_gate, &mut trees.lock());
-        let (changes, notes) = match settled {
+    let finish_sync = move || {
+        let sync_result = sync.finish(&own_gate, &mut trees.lock());
+        let (changes, notes) = match sync_result {
             Ok(command_changes) => {
                 let notes = command_changes.notes(&own_gate, LEFT_OUT_SHOWN_MAX);
                 (command_changes.changes, notes)
             }
             Err(tool_error) => (tool_error.changes, vec![tool_error.message]),
         };
-        late.add(changes);
+        late_changes.add(changes);
         notes
     };
-    Ok((command_gate, Box::new(settle)))
+    Ok((command_gate, Box::new(finish_sync)))
 }
 
 /// Implements `get_background_output`.
@@ -89,7 +89,7 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
     let background = commands(gate)?.background();
     let part = background.output(id, offset, PART_BYTES_MAX);
     let (Some(part), Some(status)) = (part, background.status(id)) else {
-        return Err(unknown(id));
+        return Err(unknown_command(id));
     };
     let mut answer = fields(&status);
     answer.insert("output".to_owned(), escape_text(&part.text).into());
@@ -110,13 +110,17 @@ pub(super) fn output(gate: &Gate, id: BackgroundCommandId, offset: u64) -> ToolR
 /// Implements `get_background_status`.
 pub(super) fn status(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().status(id);
-    Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
+    Ok(status_observation(
+        &status.ok_or_else(|| unknown_command(id))?,
+    ))
 }
 
 /// Implements `stop_background_command`.
 pub(super) fn stop(gate: &Gate, id: BackgroundCommandId) -> ToolResult {
     let status = commands(gate)?.background().stop(id);
-    Ok(status_observation(&status.ok_or_else(|| unknown(id))?))
+    Ok(status_observation(
+        &status.ok_or_else(|| unknown_command(id))?,
+    ))
 }
 
 /// Implements `list_background_commands`.
@@ -131,7 +135,7 @@ pub(super) fn list(gate: &Gate) -> ToolResult {
     Ok(Observation::done(json!({"commands": rows}).to_string()))
 }
 
-fn unknown(id: BackgroundCommandId) -> ToolError {
+fn unknown_command(id: BackgroundCommandId) -> ToolError {
     ToolError::failed(format!(
         "there is no background command {id}: call list_background_commands"
     ))
@@ -154,26 +158,26 @@ fn summary(status: &BackgroundStatus) -> String {
 /// Returns the state of a command as JSON fields.
 fn fields(status: &BackgroundStatus) -> Map<String, Value> {
     let mut fields = Map::new();
-    let mut tell = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
-    tell("command_id", status.id.0.into());
+    let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+    add("command_id", status.id.0.into());
     let (word, code) = match &status.exit_reason {
         None => ("running", None),
         Some(ExitReason::Exited(code)) => ("exited", Some(*code)),
         Some(ExitReason::Interrupted) => ("stopped", None),
         Some(_) => ("killed", None),
     };
-    tell("status", word.into());
+    add("status", word.into());
     if let Some(code) = code {
-        tell("exit_code", code.into());
+        add("exit_code", code.into());
     }
-    tell("running_seconds", status.elapsed.as_secs().into());
-    tell("output_bytes", status.output_bytes.into());
+    add("running_seconds", status.elapsed.as_secs().into());
+    add("output_bytes", status.output_bytes.into());
     let mut notes = status.notes.clone();
     if let (Some(exit_reason), None) = (&status.exit_reason, code) {
         notes.insert(0, exit_reason.to_string());
     }
     if !notes.is_empty() {
-        tell("notes", notes.into());
+        add("notes", notes.into());
     }
     fields
 }

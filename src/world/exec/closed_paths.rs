@@ -35,12 +35,11 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
     let hides = |rule: &PathRule| rule.blocks(Permission::Read);
     // At sandbox level `landlock` nothing inside a writable directory can be kept read-only.
     let masks = |rule: &PathRule| level != SandboxLevel::Landlock && rule.blocks(Permission::Write);
-    let (hides, masks) = (rules.iter().any(hides), rules.iter().any(masks));
+    let (has_hiding_rule, has_masking_rule) = (rules.iter().any(hides), rules.iter().any(masks));
     let mut visited_names = 0_usize;
     for root in gate.trees() {
         for rel in &root.grant().hidden {
-            let spellings = spellings(&root, rel)?;
-            let unreadable = spellings
+            let unreadable = spellings(&root, rel)?
                 .into_iter()
                 .map(|rel| root.join(&rel))
                 .filter(|path| !gate.allows(path.real(), Permission::Read));
@@ -48,17 +47,17 @@ pub(super) fn closed_paths(gate: &Gate, level: SandboxLevel) -> Result<ClosedPat
                 .hidden
                 .extend(unreadable.map(|path| path.real().to_abs()));
         }
-        let is_own = root.grant().kind == GrantKind::Workspace;
-        let is_searched = hides || (masks && is_own);
-        if !is_searched {
+        let is_workspace = root.grant().kind == GrantKind::Workspace;
+        let masks_names = has_masking_rule && is_workspace;
+        if !has_hiding_rule && !masks_names {
             continue;
         }
         let mut visitor = ClosedPathVisitor {
             gate,
             root: &root,
-            masks: masks && is_own,
+            masks_names,
             visited_names: &mut visited_names,
-            closed: &mut closed_paths,
+            closed_paths: &mut closed_paths,
         };
         walk_untrusted(root.dir(), &mut visitor).map_err(|fault| cannot_run(&fault))?;
     }
@@ -97,13 +96,14 @@ fn spellings(root: &ResolvedPath, rel: &RelPath) -> Result<Vec<RelPath>, ToolErr
     Ok(matches)
 }
 
+/// Visits the names of one tree.
 struct ClosedPathVisitor<'l> {
     gate: &'l Gate,
     root: &'l ResolvedPath,
     /// Whether read-only paths are recorded too.
-    masks: bool,
+    masks_names: bool,
     visited_names: &'l mut usize,
-    closed: &'l mut ClosedPaths,
+    closed_paths: &'l mut ClosedPaths,
 }
 
 impl TreeVisitor for ClosedPathVisitor<'_> {
@@ -122,12 +122,12 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
         let can_be_covered = matches!(entry.kind, FileKind::File | FileKind::Directory);
         if !self.gate.allows(path, Permission::Read) {
             if can_be_covered {
-                self.closed.hidden.insert(path.to_abs());
+                self.closed_paths.hidden.insert(path.to_abs());
             }
             return WalkAction::Skip;
         }
-        if self.masks && can_be_covered && !self.gate.allows(path, Permission::Write) {
-            self.closed.masked.insert(path.to_abs());
+        if self.masks_names && can_be_covered && !self.gate.allows(path, Permission::Write) {
+            self.closed_paths.masked.insert(path.to_abs());
         }
         match entry.kind {
             FileKind::Directory => WalkAction::Descend,
@@ -141,7 +141,7 @@ impl TreeVisitor for ClosedPathVisitor<'_> {
 
     /// Hides the directory: its content is unknown, and a command might be able to open it.
     fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
-        self.closed
+        self.closed_paths
             .hidden
             .insert(self.root.join(rel).real().to_abs());
         WalkAction::Skip

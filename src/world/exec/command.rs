@@ -60,8 +60,8 @@ pub(super) fn execute_command(
         run_to_completion(gate, invocation, timeout_seconds, interrupt)?;
     let mut observation = observation(gate, invocation, &output, command_changes);
     // Changes of background commands that ended meanwhile were applied before this command's.
-    let late = commands(gate)?.late_changes().take();
-    observation.changes.splice(0..0, late);
+    let late_changes = commands(gate)?.late_changes().take();
+    observation.changes.splice(0..0, late_changes);
     Ok(observation)
 }
 
@@ -73,7 +73,7 @@ pub(super) fn run_to_completion(
     interrupt: Option<&CommandInterrupt>,
 ) -> Result<(CommandOutput, CommandChanges), ToolError> {
     let commands = commands(gate)?;
-    let (facts, network) = command_context(gate, commands, invocation)?;
+    let (command_context, network) = command_context(gate, commands, invocation)?;
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
     let wait = CommandWaitLimits {
         time_max: commands.time_max(timeout_seconds),
@@ -81,15 +81,16 @@ pub(super) fn run_to_completion(
         interrupt: interrupt.unwrap_or(&no_interrupt),
         network: network.as_deref(),
     };
-    let (output, mut command_changes) = run_and_sync(gate, commands, facts, |gate, policy| {
-        let command = ExecCommand {
-            line: invocation.line,
-            policy,
-            overlay: gate.overlay(),
-        };
-        let result = commands.backend().run(&command, wait);
-        result.map_err(|error| cannot_complete(&error))
-    })?;
+    let (output, mut command_changes) =
+        run_and_sync(gate, commands, command_context, |gate, policy| {
+            let command = ExecCommand {
+                line: invocation.line,
+                policy,
+                overlay: gate.overlay(),
+            };
+            let result = commands.backend().run(&command, wait);
+            result.map_err(|error| cannot_complete(&error))
+        })?;
     if let Some(proxy) = &network {
         command_changes.note_refused_hosts(&proxy.visits());
     }
@@ -100,18 +101,18 @@ pub(super) fn run_to_completion(
 pub(super) fn run_and_sync<T>(
     gate: &Gate,
     commands: &ExecEnvironment,
-    facts: CommandContext,
+    context: CommandContext,
     run: impl FnOnce(&Gate, &SandboxPolicy) -> Result<T, ToolError>,
 ) -> Result<(T, CommandChanges), ToolError> {
     if !writes_user_trees(gate, commands) {
-        let policy = compile_policy(gate, commands, facts)?;
+        let policy = compile_policy(gate, commands, context)?;
         return Ok((run(gate, &policy)?, CommandChanges::default()));
     }
     // Only one command at a time may write to the user's trees.
     let mut trees = commands.user_tree_lock().lock();
     let retention = OverlayRetention::UntilAgentEnds;
     let sync = PostCommandSync::open(gate, commands, retention, &mut trees)?;
-    let policy = compile_policy(sync.gate(), commands, facts)?;
+    let policy = compile_policy(sync.gate(), commands, context)?;
     match run(sync.gate(), &policy) {
         Ok(output) => Ok((output, sync.finish(gate, &mut trees)?)),
         // It may have run nevertheless, for example if the container engine died.
@@ -126,27 +127,27 @@ pub(super) fn run_and_sync<T>(
 pub(super) fn compile_policy(
     gate: &Gate,
     commands: &ExecEnvironment,
-    facts: CommandContext,
+    context: CommandContext,
 ) -> Result<SandboxPolicy, ToolError> {
     let identities = gate.identities().map_err(|fault| cannot_run(&fault))?;
     let closed_paths = closed_paths::closed_paths(gate, commands.sandbox_level())?;
     let masked_paths = gate.overlay().map_or_else(Vec::new, |_| masks(gate));
-    let facts = CommandContext {
+    let context = CommandContext {
         identities,
         write_target: WriteTarget::Overlay,
         masked: masked_paths
             .into_iter()
             .chain(closed_paths.masked)
             .collect(),
-        hidden: facts
+        hidden: context
             .hidden
             .into_iter()
             .chain(closed_paths.hidden)
             .collect(),
-        ..facts
+        ..context
     };
-    let mut policy =
-        compile(gate.manager(), commands.sandbox_level(), facts).map_err(|why| cannot_run(&why))?;
+    let mut policy = compile(gate.manager(), commands.sandbox_level(), context)
+        .map_err(|why| cannot_run(&why))?;
     for opening in &mut policy.open {
         if !is_changed_directly(gate, commands, &opening.path) {
             opening.permission = Permission::Read;
@@ -160,11 +161,11 @@ pub(super) fn compile_policy(
 /// overlay, that is what the overlay shows; otherwise it is everything outside the user's trees, or
 /// everything if there is no sandbox.
 fn is_changed_directly(gate: &Gate, commands: &ExecEnvironment, path: &AbsPath) -> bool {
-    if let Some(stage) = gate.overlay() {
-        return stage.shows_changes(path, commands.overlay_audience());
+    if let Some(overlay) = gate.overlay() {
+        return overlay.shows_changes(path, commands.overlay_audience());
     }
-    let is_users = |tree: &ResolvedPath| tree.grant().kind == GrantKind::Context;
-    let tree = gate.writable_tree(path).filter(is_users);
+    let is_user_tree = |tree: &ResolvedPath| tree.grant().kind == GrantKind::Context;
+    let tree = gate.writable_tree(path).filter(is_user_tree);
     tree.is_none() || commands.sandbox_level() == SandboxLevel::Off
 }
 

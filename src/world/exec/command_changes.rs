@@ -83,12 +83,15 @@ impl CommandChanges {
                 notes.push(format!("more may have changed in {path}: {reason}"));
             }
         }
-        let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for left_out in &self.left_out {
-            let path = display_path(gate, &left_out.path);
-            reasons.entry(&left_out.reason).or_default().push(path);
+        let mut paths_by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for change in &self.left_out {
+            let path = display_path(gate, &change.path);
+            paths_by_reason
+                .entry(&change.reason)
+                .or_default()
+                .push(path);
         }
-        for (reason, paths) in reasons {
+        for (reason, paths) in paths_by_reason {
             let named_paths = paths.iter().take(names_max).cloned().collect::<Vec<_>>();
             let remainder = match paths.len().saturating_sub(named_paths.len()) {
                 0 => String::new(),

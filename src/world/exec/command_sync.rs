@@ -6,11 +6,11 @@
 //! What differs between the sandbox levels has to stay, because not all have overlays:
 //!
 //! - `overlay` mounts an overlay, and so does `namespaces` where the kernel allows it. Otherwise
-//!   `namespaces`, and containers always, get a copy of each tree, whose changes are recorded in the
-//!   format of an overlay's layer.
+//!   `namespaces`, and containers always, get a copy of each tree, whose changes are recorded in
+//!   the format of an overlay's layer.
 //! - `landlock` has no mount namespace, so commands only read the trees there; nothing is applied.
-//! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected by
-//!   [`TreeInventory`], which serves nothing else.
+//! - Without a sandbox (`off`) a command writes to the trees itself, and its changes are detected
+//!   by [`TreeInventory`], which serves nothing else.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +29,7 @@ use crate::world::sandbox::exec_environment::{ExecEnvironment, UserTreeState};
 use crate::world::sandbox::overlay::{OverlayAudience, OverlayMethod, OverlaySpec, WriteOverlay};
 use crate::world::sys::state_files::clear;
 
-/// Note appended to the output of a command in a container that shares its overlay with another
-/// one.
+/// The note for a command in a container that shares its overlay with another command.
 const SHARED_OVERLAY: &str = "a background command is still running, so this one saw your write \
                               paths as they were when that began, with what commands have \
                               changed since";
@@ -85,8 +84,8 @@ impl PostCommandSync {
         trees: &mut UserTreeState,
     ) -> Result<Self, ToolError> {
         if commands.sandbox_level() == SandboxLevel::Off {
-            let before = TreeInventory::scan(gate, NAMES_BEFORE_MAX);
-            return Ok(Self::Direct(gate.clone(), before));
+            let inventory = TreeInventory::scan(gate, NAMES_BEFORE_MAX);
+            return Ok(Self::Direct(gate.clone(), inventory));
         }
         let audience = commands.overlay_audience();
         let directories = commands.directories();
@@ -137,10 +136,10 @@ impl PostCommandSync {
     ) -> Result<CommandChanges, ToolError> {
         match self {
             Self::Overlay(command) => command.finish(gate, trees),
-            Self::Direct(_, before) => {
-                let after = TreeInventory::scan(gate, NAMES_AFTER_MAX);
+            Self::Direct(_, old_inventory) => {
+                let new_inventory = TreeInventory::scan(gate, NAMES_AFTER_MAX);
                 Ok(CommandChanges {
-                    changes: before.changes(&after, &mut gate.history()),
+                    changes: old_inventory.changes(&new_inventory, &mut gate.history()),
                     ..CommandChanges::default()
                 })
             }
@@ -205,10 +204,10 @@ impl OverlayCommand {
         let mut failure = None;
         for (layer, kind) in &layers {
             // Private changes on a copy are dropped each time, so they are reported each time.
-            let mut reported_now = BTreeSet::new();
+            let mut private_reports = BTreeSet::new();
             let reported_paths = match kind {
                 OverlayMethod::Overlay => &mut trees.reported_files,
-                OverlayMethod::Copy => &mut reported_now,
+                OverlayMethod::Copy => &mut private_reports,
             };
             match commit(gate, layer, reported_paths) {
                 Ok(command_changes) => all_changes.add(command_changes),
@@ -241,7 +240,7 @@ fn sync_error(why: &Error) -> ToolError {
 /// Returns the grants for a command's overlay: trees that commands may write to are writable
 /// context paths, and all other trees are read-only.
 fn overlay_grants(gate: &Gate) -> Vec<Grant> {
-    let written_roots: BTreeSet<RealPath> = user_trees(gate)
+    let writable_roots: BTreeSet<RealPath> = user_trees(gate)
         .iter()
         .map(|tree| tree.real().clone())
         .collect();
@@ -251,7 +250,7 @@ fn overlay_grants(gate: &Gate) -> Vec<Grant> {
         .iter()
         .filter(|grant| grant.scope == GrantScope::Tree);
     let grants = trees.map(|grant| {
-        let (kind, permission) = if written_roots.contains(&grant.root) {
+        let (kind, permission) = if writable_roots.contains(&grant.root) {
             (GrantKind::Context, Permission::Write)
         } else {
             (grant.kind, Permission::Read)

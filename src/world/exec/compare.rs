@@ -53,15 +53,16 @@ pub(super) fn compare_files(
     second: &ResolvedPath,
     context_lines: u32,
 ) -> ToolResult {
-    let (one, other) = (read_side(gate, first)?, read_side(gate, second)?);
-    let difference = LineDiff::new(&one, &other);
+    let (first_text, second_text) = (read_side(gate, first)?, read_side(gate, second)?);
+    let difference = LineDiff::new(&first_text, &second_text);
+    let is_identical = first_text == second_text;
     let (added_lines, removed_lines) = difference.counts();
     let context_lines = usize::try_from(context_lines).unwrap_or(usize::MAX);
     Ok(Observation::done(json_done(
         "compare_files",
         &json!({
-            "identical": one == other,
-            "diff": if one == other {
+            "identical": is_identical,
+            "diff": if is_identical {
                 String::new()
             } else {
                 unified_diff(&difference, context_lines, LISTING_BYTES_MAX)
@@ -81,7 +82,7 @@ fn read_side(gate: &Gate, path: &ResolvedPath) -> Result<String, ToolError> {
         .open_file(&path.below())
         .map_err(|fault| ToolError::failed_at(gate, "read", path, fault))?;
     let text = text::read_whole(file, path.real().as_path(), COMPARE_BYTES_MAX)
-        .map_err(|no_text| ToolError::failed_at(gate, "read", path, no_text))?;
+        .map_err(|error| ToolError::failed_at(gate, "read", path, error))?;
     gate.history()
         .record_read(path.real().clone(), meta.version);
     gate.record_base(path, &meta.version, FileAccessReason::Read);
@@ -96,18 +97,20 @@ pub(super) fn compare_directories(
     second: &ResolvedPath,
     content: ContentDiff,
 ) -> ToolResult {
-    let (one, other) = (list_tree(gate, first)?, list_tree(gate, second)?);
+    let (first_tree, second_tree) = (list_tree(gate, first)?, list_tree(gate, second)?);
     let (mut different, mut identical) = (Vec::new(), Vec::new());
     let mut bytes_left = COMPARE_TREES_BYTES_MAX;
-    for (rel, kind) in &one {
-        let Some(other_kind) = other.get(rel) else {
+    for (rel, kind) in &first_tree {
+        let Some(other_kind) = second_tree.get(rel) else {
             continue;
         };
         let comparison = match (kind, other_kind) {
             (FileKind::File, FileKind::File) => {
-                same_content(&first.join(rel), &second.join(rel), &mut bytes_left)
+                has_same_content(&first.join(rel), &second.join(rel), &mut bytes_left)
             }
-            (FileKind::Link, FileKind::Link) => same_target(&first.join(rel), &second.join(rel)),
+            (FileKind::Link, FileKind::Link) => {
+                has_same_target(&first.join(rel), &second.join(rel))
+            }
             (kind, other_kind) => Ok(kind == other_kind),
         };
         if let Err(fault @ FileSystemError::Limit(_)) = comparison {
@@ -120,8 +123,8 @@ pub(super) fn compare_directories(
         }
     }
     let mut details = json!({
-        "only_in_dir1": json_names(one.keys().filter(|rel| !other.contains_key(*rel))),
-        "only_in_dir2": json_names(other.keys().filter(|rel| !one.contains_key(*rel))),
+        "only_in_dir1": json_names(first_tree.keys().filter(|rel| !second_tree.contains_key(*rel))),
+        "only_in_dir2": json_names(second_tree.keys().filter(|rel| !first_tree.contains_key(*rel))),
         "different": json_names(different.iter().copied()),
         "identical": json_names(identical.iter().copied()),
     });
@@ -146,7 +149,7 @@ fn list_tree(gate: &Gate, path: &ResolvedPath) -> Result<BTreeMap<RelPath, FileK
     Ok(entries.map(|entry| (entry.rel, entry.kind)).collect())
 }
 
-fn same_content(
+fn has_same_content(
     one: &ResolvedPath,
     other: &ResolvedPath,
     bytes_left: &mut u64,
@@ -162,11 +165,11 @@ fn same_content(
     *bytes_left = bytes_left
         .checked_sub(size_bytes.saturating_mul(2))
         .ok_or(too_much)?;
-    same_bytes(one, other, size_bytes)
+    has_same_bytes(one, other, size_bytes)
 }
 
-/// Returns whether the first `size_bytes` of both files are the same.
-pub(in crate::world) fn same_bytes(
+/// Returns whether the first `size_bytes` bytes of both files are the same.
+pub(in crate::world) fn has_same_bytes(
     one: FileContent,
     other: FileContent,
     size_bytes: u64,
@@ -175,19 +178,19 @@ pub(in crate::world) fn same_bytes(
     let mut other = BufReader::new(other.take(size_bytes));
     loop {
         let (left, right) = (one.fill_buf()?, other.fill_buf()?);
-        let common = left.len().min(right.len());
-        if common == 0 {
+        let common_len = left.len().min(right.len());
+        if common_len == 0 {
             return Ok(left.is_empty() && right.is_empty());
         }
-        if left.get(..common) != right.get(..common) {
+        if left.get(..common_len) != right.get(..common_len) {
             return Ok(false);
         }
-        one.consume(common);
-        other.consume(common);
+        one.consume(common_len);
+        other.consume(common_len);
     }
 }
 
-fn same_target(one: &ResolvedPath, other: &ResolvedPath) -> Result<bool, FileSystemError> {
+fn has_same_target(one: &ResolvedPath, other: &ResolvedPath) -> Result<bool, FileSystemError> {
     let target = |path: &ResolvedPath| path.dir().link_target(&path.below());
     Ok(target(one)? == target(other)?)
 }

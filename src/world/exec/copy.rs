@@ -77,8 +77,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
             Ok(Observation::done(json_done("copy_file", &details)).with_changes(vec![change]))
         }
         FileKind::Directory => {
-            let is_there = destination.dir().meta(&destination.below()).is_ok();
-            if existing == ExistingTarget::Keep && is_there {
+            let exists = destination.dir().meta(&destination.below()).is_ok();
+            if existing == ExistingTarget::Keep && exists {
                 return Err(ToolError::failed_at(
                     gate,
                     "write",
@@ -86,8 +86,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
                     FileSystemError::Exists,
                 ));
             }
-            let transfer = copy_tree(route, None)?;
-            Ok(transfer.observation(route, "copy_file"))
+            let report = copy_tree(route, None)?;
+            Ok(report.observation(route, "copy_file"))
         }
         kind @ (FileKind::Link | FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
             Err(tool_error(FileSystemError::NotRegular(kind)))
@@ -98,8 +98,8 @@ pub(super) fn copy_file(route: CopyRoute<'_>) -> ToolResult {
 /// Implements `copy_files_batch`.
 pub(super) fn copy_files_batch(route: CopyRoute<'_>, selection: &FileSelection) -> ToolResult {
     let compiled_selection = CompiledSelection::new(selection)?;
-    let transfer = copy_tree(route, Some(&compiled_selection))?;
-    Ok(transfer.observation(route, "copy_files_batch"))
+    let report = copy_tree(route, Some(&compiled_selection))?;
+    Ok(report.observation(route, "copy_files_batch"))
 }
 
 /// The result of copying a tree.
@@ -114,7 +114,7 @@ pub(super) struct TreeCopyReport {
     pub(super) errors: Vec<(RelPath, String)>,
 }
 
-/// Copies the tree below the source to the destination: all of it, or the chosen files.
+/// Copies the tree below the source to the destination: all of it, or the selected files.
 pub(super) fn copy_tree(
     route: CopyRoute<'_>,
     selection: Option<&CompiledSelection>,
@@ -133,7 +133,7 @@ pub(super) fn copy_tree(
             "the destination is inside it",
         ));
     }
-    let mut transfer = TreeCopyReport::default();
+    let mut report = TreeCopyReport::default();
     let listing = list_readable(gate, source, &mut |entry| {
         let is_selected = |selection: &CompiledSelection| {
             entry.kind == FileKind::Directory || selection.matches(&entry.rel)
@@ -144,7 +144,7 @@ pub(super) fn copy_tree(
         match gate.check_access(destination.join(&entry.rel).real(), Permission::Write) {
             Ok(_) => EntrySelection::Deep,
             Err(refusal) => {
-                transfer.record_skip(destination, &entry.rel, refusal.reason);
+                report.record_skip(destination, &entry.rel, refusal.reason);
                 EntrySelection::Excluded
             }
         }
@@ -154,7 +154,7 @@ pub(super) fn copy_tree(
         return Err(ToolError::failed_at(gate, "copy", source, limit));
     }
     for (rel, fault) in listing.unreadable {
-        transfer.errors.push((rel, fault.to_string()));
+        report.errors.push((rel, fault.to_string()));
     }
     if selection.is_none() {
         make_dir(gate, destination)?;
@@ -162,10 +162,10 @@ pub(super) fn copy_tree(
     let mut bytes_left = COPY_BYTES_MAX;
     for entry in listing.entries {
         if entry.kind != FileKind::Directory || selection.is_none() {
-            transfer.copy_name(route, entry, &mut bytes_left);
+            report.copy_name(route, entry, &mut bytes_left);
         }
     }
-    Ok(transfer)
+    Ok(report)
 }
 
 impl TreeCopyReport {
@@ -189,21 +189,21 @@ impl TreeCopyReport {
             route.source.join(&entry.rel),
             route.destination.join(&entry.rel),
         );
-        let one = CopyRoute {
+        let name_route = CopyRoute {
             source: &source,
             destination: &destination,
             ..route
         };
-        let is_there = || destination.dir().meta(&destination.below()).is_ok();
+        let exists = || destination.dir().meta(&destination.below()).is_ok();
         let copy_result = match entry.kind {
             FileKind::Directory => make_dir(route.gate, &destination).map(|()| None),
-            _ if route.existing == ExistingTarget::Keep && is_there() => {
+            _ if route.existing == ExistingTarget::Keep && exists() => {
                 return self
                     .skipped
                     .push((entry.rel, FileSystemError::Exists.to_string()));
             }
-            FileKind::File => copy_content(one, bytes_left).map(Some),
-            FileKind::Link => copy_link(one).map(Some),
+            FileKind::File => copy_content(name_route, bytes_left).map(Some),
+            FileKind::Link => copy_link(name_route).map(Some),
             kind @ (FileKind::Fifo | FileKind::Socket | FileKind::Device) => {
                 return self.skipped.push((entry.rel, format!("it is {kind}")));
             }
@@ -263,7 +263,7 @@ fn skipped_change(destination: &ResolvedPath, tool_error: &ToolError) -> FileCha
 }
 
 impl CopyRoute<'_> {
-    /// Returns `more` with both ends of the route added.
+    /// Returns `extra_fields` with both ends of the route added.
     fn details(self, extra_fields: Value) -> Value {
         let mut details = json!({
             "source": display_path(self.gate, self.source.real()),

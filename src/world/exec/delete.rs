@@ -63,8 +63,9 @@ pub(super) fn delete_files_batch(
     let compiled_selection = CompiledSelection::new(selection)?;
     let mut skipped = Vec::new();
     let listing = list_entries(gate, path, &mut |entry| {
-        let is_meant = entry.kind == FileKind::Directory || compiled_selection.matches(&entry.rel);
-        if !is_meant {
+        let is_selected =
+            entry.kind == FileKind::Directory || compiled_selection.matches(&entry.rel);
+        if !is_selected {
             EntrySelection::Excluded
         } else if gate.allows(path.join(&entry.rel).real(), Permission::Write) {
             EntrySelection::Deep
@@ -177,7 +178,7 @@ pub(super) fn plan_removal(
     Ok(deletes)
 }
 
-/// Removes the names in `pending`, last first, and then `path` itself.
+/// Removes the names in `pending_deletes`, last first, and then `path` itself.
 pub(super) fn remove_tree(
     gate: &Gate,
     path: &ResolvedPath,
@@ -205,16 +206,17 @@ pub(super) fn remove_tree(
     }
 }
 
-/// Removes a name that is not a directory, unless it has changed since it was inspected.
+/// Removes a name that is not a directory, unless it has another fingerprint than when it was
+/// inspected.
 pub(super) fn remove_name(
     gate: &Gate,
     path: &ResolvedPath,
-    seen: &FileFingerprint,
+    fingerprint: &FileFingerprint,
 ) -> Result<FileChange, ToolError> {
     let rel = path.below();
     let removal = path.dir().parent_of(&rel).and_then(|(parent, name)| {
         let staging_dir = gate.staging_dir().unwrap_or(&parent);
-        remove_if_unchanged(&parent, staging_dir, name, seen)
+        remove_if_unchanged(&parent, staging_dir, name, fingerprint)
     });
     removal.map_err(|fault| ToolError::failed_at(gate, "delete", path, fault))?;
     gate.history().record_removal(path.real());
@@ -236,13 +238,13 @@ fn remove_dir(gate: &Gate, path: &ResolvedPath) -> Result<(), ToolError> {
 fn list_entries(
     gate: &Gate,
     path: &ResolvedPath,
-    keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+    select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, ToolError> {
     let start = path
         .dir()
         .dir(&path.below())
         .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
-    let listing = TreeListing::list(&start, keep);
+    let listing = TreeListing::list(&start, select);
     match listing.reached_limit {
         Some(limit) => Err(ToolError::failed_at(gate, "delete", path, limit)),
         None => Ok(listing),

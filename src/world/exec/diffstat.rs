@@ -10,15 +10,19 @@ use crate::path::RealPath;
 use crate::world::access::gate::Gate;
 use crate::world::exec::fingerprint::open_content;
 
-/// Counts how the files at `paths` differ between `users` and `overlay`. Blocks on disk I/O.
+/// Counts how the files at `paths` differ between the gates `user_gate` and
+/// `overlay_gate`. Blocks on disk I/O.
 pub fn diffstat<'p>(
-    users: &Gate,
-    overlay: &Gate,
+    user_gate: &Gate,
+    overlay_gate: &Gate,
     paths: impl IntoIterator<Item = &'p RealPath>,
 ) -> ChangeCounts {
     let mut changes = ChangeCounts::default();
     for path in paths {
-        let (old, new) = (read_beginning(users, path), read_beginning(overlay, path));
+        let (old, new) = (
+            read_beginning(user_gate, path),
+            read_beginning(overlay_gate, path),
+        );
         if old == new {
             continue;
         }

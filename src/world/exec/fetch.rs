@@ -32,16 +32,16 @@ pub(super) fn fetch_url(
     // own.
     let is_allowed = |next_url: &PageUrl| {
         let judgement = gate.policy().rules.judge_page(next_url);
-        let is_free = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);
-        is_free && pages.allows(next_url)
+        let needs_no_approval = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);
+        needs_no_approval && pages.allows(next_url)
     };
-    let fetched = runtime.block_on(async {
+    let fetch_result = runtime.block_on(async {
         tokio::select! {
-            fetched = pages.fetcher.fetch(url, is_allowed) => fetched,
+            result = pages.fetcher.fetch(url, is_allowed) => result,
             () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
         }
     });
-    match fetched.map_err(ToolError::failed)? {
+    match fetch_result.map_err(ToolError::failed)? {
         FetchOutcome::Redirect(target) => Ok(Observation::done(describe_redirect(target.as_str()))),
         FetchOutcome::Page(page) => observe_page(&page),
     }
@@ -73,28 +73,28 @@ fn observe_page(page: &FetchedPage) -> ToolResult {
         text: &markdown,
         is_truncated,
     });
-    let size = format!("{}: {} bytes of text", page.url, markdown.len());
+    let summary = format!("{}: {} bytes of text", page.url, markdown.len());
     Ok(Observation {
-        summary: Some(size),
+        summary: Some(summary),
         ..Observation::done(content)
     })
 }
 
 /// Returns the text of a page, if it is text.
 fn decode(page: &FetchedPage) -> Result<String, ToolError> {
-    let media = page.media_type.as_str();
-    let is_text = media.starts_with("text/")
-        || media == "application/json"
-        || media == "application/xml"
-        || media == "application/xhtml+xml"
-        || media == "application/javascript"
-        || media.ends_with("+json")
-        || media.ends_with("+xml");
-    if !is_text || media == "image/svg+xml" {
-        let media_description = if media.is_empty() {
+    let media_type = page.media_type.as_str();
+    let is_text = media_type.starts_with("text/")
+        || media_type == "application/json"
+        || media_type == "application/xml"
+        || media_type == "application/xhtml+xml"
+        || media_type == "application/javascript"
+        || media_type.ends_with("+json")
+        || media_type.ends_with("+xml");
+    if !is_text || media_type == "image/svg+xml" {
+        let media_description = if media_type.is_empty() {
             "without a type"
         } else {
-            media
+            media_type
         };
         let message = format!("the page is {media_description}: only HTML, JSON and text are read");
         return Err(ToolError::failed(message));

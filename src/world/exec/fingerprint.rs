@@ -21,13 +21,13 @@ pub struct ContentFingerprint {
     pub bytes: u64,
 }
 
-/// Returns the fingerprint of the regular file at `path`, which is resolved as the kernel does;
-/// `None` if there is none or the gate denies reading it. Blocks on disk I/O.
+/// Returns the fingerprint of the regular file at `path`; `None` if there is none, the path
+/// contains a symlink, or the gate denies reading it. Blocks on disk I/O.
 pub fn fingerprint(gate: &Gate, path: &str) -> Option<ContentFingerprint> {
-    compute(open_content(gate, path)?).ok()
+    compute_fingerprint(open_content(gate, path)?).ok()
 }
 
-/// Opens the content of the regular file at `path`, which is resolved as the kernel does.
+/// Opens the content of the regular file at `path`, if that is its real path.
 pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
     let call = ToolCall::GetFileInfo {
         path: UserPath::parse(path).ok()?,
@@ -39,22 +39,22 @@ pub(super) fn open_content(gate: &Gate, path: &str) -> Option<FileContent> {
     else {
         return None;
     };
-    let is_itself = resolved_path.real().as_path().to_str() == Some(path);
+    let is_at_path = resolved_path.real().as_path().to_str() == Some(path);
     let (content, _) = resolved_path.dir().open_file(&resolved_path.below()).ok()?;
-    is_itself.then_some(content)
+    is_at_path.then_some(content)
 }
 
-fn compute(mut content: FileContent) -> io::Result<ContentFingerprint> {
+fn compute_fingerprint(mut content: FileContent) -> io::Result<ContentFingerprint> {
     let mut digest = Sha256::new();
     let mut block = vec![0; BLOCK_BYTES];
     let mut bytes: u64 = 0;
     loop {
         let read_bytes = match content.read(&mut block) {
-            Ok(read) => read,
+            Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         };
-        let Some(chunk) = block.get(..read_bytes).filter(|next| !next.is_empty()) else {
+        let Some(chunk) = block.get(..read_bytes).filter(|chunk| !chunk.is_empty()) else {
             break;
         };
         digest.update(chunk);

@@ -16,7 +16,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 
 /// File systems on which the kernel itself folds names, if they are folded at all, so that a mount
 /// covers every spelling. The numbers are the magic numbers of statfs(2).
-const FOLDED_BY_THE_KERNEL: &[i64] = &[
+const KERNEL_FOLDED_FILE_SYSTEMS: &[i64] = &[
     0x4d44,      // FAT
     0x2011_bab0, // exFAT
     0x7366_746e, // ntfs3
@@ -62,22 +62,23 @@ pub(super) fn expect_one_spelling(gate: &Gate, policy: &SandboxPolicy) -> Result
 
 /// Returns the paths that are less open than their surroundings.
 fn restricted_paths(policy: &SandboxPolicy) -> impl Iterator<Item = &AbsPath> {
-    let around = |inner: &AccessiblePath| {
+    let outer_permission = |inner: &AccessiblePath| {
         let other_paths = policy.open.iter().filter(|outer| outer.path != inner.path);
         other_paths
             .filter(|outer| inner.path.is_within(&outer.path))
             .map(|outer| outer.permission)
             .max()
     };
-    let narrower = policy
+    let read_only_paths = policy
         .open
         .iter()
         .filter(move |opening| {
-            opening.permission == Permission::Read && around(opening) == Some(Permission::Write)
+            opening.permission == Permission::Read
+                && outer_permission(opening) == Some(Permission::Write)
         })
         .map(|opening| &opening.path);
-    let named_paths = policy.hidden.iter().chain(&policy.masked);
-    named_paths.chain(narrower)
+    let closed_paths = policy.hidden.iter().chain(&policy.masked);
+    closed_paths.chain(read_only_paths)
 }
 
 /// Returns another spelling that resolves to the entry `name` of a directory (or, if `name` has no
@@ -97,11 +98,11 @@ fn find_other_spelling(
     dir: &DirectoryHandle,
     name: &OsStr,
 ) -> Result<Option<OsString>, FileSystemError> {
-    if FOLDED_BY_THE_KERNEL.contains(&dir.file_system()?) {
+    if KERNEL_FOLDED_FILE_SYSTEMS.contains(&dir.file_system()?) {
         return Ok(None);
     }
     let spelling = match in_other_case(name) {
-        Some(spelled) => Some(spelled),
+        Some(spelling) => Some(spelling),
         None => dir
             .entries()?
             .iter()

@@ -43,7 +43,7 @@ struct GrepSearch {
 
 /// Implements `grep_files`.
 pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> ToolResult {
-    let matcher = matcher(grep)?;
+    let matcher = build_matcher(grep)?;
     let selection = CompiledSelection::new(&grep.selection)?;
     let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "search", path, fault);
     let (files, listing) = match path.dir().meta(&path.below()).map_err(tool_error)?.kind {
@@ -67,13 +67,13 @@ pub(super) fn grep_files(gate: &Gate, path: &ResolvedPath, grep: &GrepQuery) -> 
         matches_left: grep.results_max,
         bytes_left: SCAN_BYTES_MAX,
     };
-    let mut searcher = searcher(grep);
+    let mut searcher = build_searcher(grep);
     for file in &files {
         if search.is_over() {
             break;
         }
         // A file that vanished or cannot be read has no matches.
-        let _skipped = search.file(gate, file, &matcher, &mut searcher);
+        let _skipped = search.search_file(gate, file, &matcher, &mut searcher);
     }
     Ok(Observation::done(search.finish() + &limit_notes(&listing)))
 }
@@ -83,7 +83,7 @@ impl GrepSearch {
         self.matches_left == 0 || self.bytes_left == 0 || self.lines.is_full()
     }
 
-    fn file(
+    fn search_file(
         &mut self,
         gate: &Gate,
         path: &ResolvedPath,
@@ -95,15 +95,15 @@ impl GrepSearch {
         };
         let file = file.take(self.bytes_left);
         self.bytes_left = self.bytes_left.saturating_sub(meta.version.size_bytes);
-        let mut hits = FileMatches {
+        let mut file_matches = FileMatches {
             path: display_path(gate, path.real()),
             lines: Vec::new(),
             matches_left: self.matches_left,
             bytes_left: LISTING_BYTES_MAX,
         };
-        searcher.search_reader(matcher, file, &mut hits)?;
-        self.matches_left = hits.matches_left;
-        for line in hits.lines {
+        searcher.search_reader(matcher, file, &mut file_matches)?;
+        self.matches_left = file_matches.matches_left;
+        for line in file_matches.lines {
             self.lines.push(&line);
         }
         Ok(())
@@ -124,7 +124,7 @@ impl GrepSearch {
     }
 }
 
-fn matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
+fn build_matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
     RegexMatcherBuilder::new()
         .case_insensitive(grep.case == CaseSensitivity::Insensitive)
         .size_limit(REGEX_BYTES_MAX)
@@ -133,7 +133,7 @@ fn matcher(grep: &GrepQuery) -> Result<RegexMatcher, ToolError> {
         .map_err(|error| ToolError::failed(format!("`{}` is not a pattern: {error}", grep.pattern)))
 }
 
-fn searcher(grep: &GrepQuery) -> Searcher {
+fn build_searcher(grep: &GrepQuery) -> Searcher {
     let context = usize::try_from(grep.context_lines).unwrap_or(usize::MAX);
     SearcherBuilder::new()
         .binary_detection(BinaryDetection::quit(0))
@@ -156,11 +156,11 @@ struct FileMatches {
 }
 
 impl FileMatches {
-    fn push(&mut self, mark: char, number: Option<u64>, line: &[u8]) {
+    fn push(&mut self, separator: char, number: Option<u64>, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let text: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
         let number = number.unwrap_or_default();
-        let line = format!("{}{mark}{number}{mark}{text}", self.path);
+        let line = format!("{}{separator}{number}{separator}{text}", self.path);
         self.bytes_left = self.bytes_left.saturating_sub(line.len());
         self.lines.push(line);
     }

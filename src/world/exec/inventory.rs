@@ -29,9 +29,9 @@ pub(super) struct TreeInventory {
     /// Every writable name that is not a directory.
     files: BTreeMap<RealPath, FileFingerprint>,
     /// Trees that were not visited in full.
-    partial: BTreeSet<RealPath>,
+    partial_trees: BTreeSet<RealPath>,
     /// Directories that could not be read.
-    unread: BTreeSet<RealPath>,
+    unread_dirs: BTreeSet<RealPath>,
 }
 
 impl TreeInventory {
@@ -57,31 +57,34 @@ impl TreeInventory {
     pub(super) fn add(&mut self, root: &RealPath, path: &RealPath, version: FileFingerprint) {
         if self.files.len() < FILES_MAX {
             self.files.insert(path.clone(), version);
-        } else if !self.partial.contains(root) {
+        } else if !self.partial_trees.contains(root) {
             self.add_partial(root);
         }
     }
 
     /// Records that the tree `root` was not visited in full.
     pub(super) fn add_partial(&mut self, root: &RealPath) {
-        self.partial.insert(root.clone());
+        self.partial_trees.insert(root.clone());
     }
 
-    /// Returns the changes between this inventory and `now`; for what could not be read, nothing is
-    /// claimed. Versions that `history` knows as the agent's own were reported before; files
-    /// created since are recorded as the agent's own.
-    pub(super) fn changes(&self, now: &Self, history: &mut AccessHistory) -> Vec<FileChange> {
-        let unread: BTreeSet<&RealPath> = self.unread.union(&now.unread).collect();
+    /// Returns the changes between this inventory and a `later` one; for what could not be read,
+    /// nothing is claimed. Versions that `history` knows as the agent's own were reported before;
+    /// files created since are recorded as the agent's own.
+    pub(super) fn changes(&self, later: &Self, history: &mut AccessHistory) -> Vec<FileChange> {
+        let unread_dirs: BTreeSet<&RealPath> = self.unread_dirs.union(&later.unread_dirs).collect();
         let is_known = |path: &RealPath, inventory: &Self| {
-            let mut dark = inventory.partial.iter().chain(unread.iter().copied());
-            !dark.any(|dir| path.is_within(dir))
+            let mut unseen_dirs = inventory
+                .partial_trees
+                .iter()
+                .chain(unread_dirs.iter().copied());
+            !unseen_dirs.any(|dir| path.is_within(dir))
         };
         let mut changes = Vec::new();
-        let mut tell = |path: &RealPath, kind| {
+        let mut add_change = |path: &RealPath, kind| {
             let path = path.clone();
             changes.push(FileChange { path, kind });
         };
-        for (path, version) in &now.files {
+        for (path, version) in &later.files {
             let old = self.files.get(path);
             if old == Some(version) || history.own_version(path) == Some(*version) {
                 continue;
@@ -93,28 +96,28 @@ impl TreeInventory {
                     if history.own_version(path) == Some(*old) {
                         history.record_write(path.clone(), *version);
                     }
-                    tell(path, ChangeKind::Changed);
+                    add_change(path, ChangeKind::Changed);
                 }
                 None if is_known(path, self) => {
                     history.record_write(path.clone(), *version);
-                    tell(path, ChangeKind::Created);
+                    add_change(path, ChangeKind::Created);
                 }
                 None => {}
             }
         }
         for path in self.files.keys() {
-            if !now.files.contains_key(path) && is_known(path, now) {
+            if !later.files.contains_key(path) && is_known(path, later) {
                 history.record_removal(path);
-                tell(path, ChangeKind::Deleted);
+                add_change(path, ChangeKind::Deleted);
             }
         }
-        for root in self.partial.union(&now.partial) {
+        for root in self.partial_trees.union(&later.partial_trees) {
             let reason = format!("it holds more than {FILES_MAX} files");
-            tell(root, ChangeKind::Unlisted { reason });
+            add_change(root, ChangeKind::Unlisted { reason });
         }
-        for dir in self.unread.symmetric_difference(&now.unread) {
+        for dir in self.unread_dirs.symmetric_difference(&later.unread_dirs) {
             let reason = "it could not be read all the time".to_owned();
-            tell(dir, ChangeKind::Unlisted { reason });
+            add_change(dir, ChangeKind::Unlisted { reason });
         }
         changes
     }
@@ -137,8 +140,8 @@ impl TreeVisitor for InventoryVisitor<'_> {
         self.names_left = names_left;
         let name_path = self.root.join(entry.rel);
         let path = name_path.real();
-        let is_other_grants = self.gate.most_specific_grant(path) != Some(self.root.grant());
-        if is_other_grants || !self.gate.allows(path, Permission::Write) {
+        let is_of_other_grant = self.gate.most_specific_grant(path) != Some(self.root.grant());
+        if is_of_other_grant || !self.gate.allows(path, Permission::Write) {
             return WalkAction::Skip;
         }
         if entry.kind == FileKind::Directory {
@@ -153,7 +156,7 @@ impl TreeVisitor for InventoryVisitor<'_> {
 
     fn visit_unreadable(&mut self, rel: &RelPath, _fault: FileSystemError) -> WalkAction {
         let path = self.root.join(rel).real().clone();
-        self.inventory.unread.insert(path);
+        self.inventory.unread_dirs.insert(path);
         WalkAction::Skip
     }
 }

@@ -39,21 +39,23 @@ pub(super) fn search_files(
     pattern: &str,
     exclude: &[String],
 ) -> ToolResult {
-    let within_names = !pattern.contains(['*', '?', '[', '{']);
-    let glob = if within_names {
+    let has_no_wildcard = !pattern.contains(['*', '?', '[', '{']);
+    let glob = if has_no_wildcard {
         format!("*{pattern}*")
     } else {
         pattern.to_owned()
     };
-    let (wanted_globs, excluded_globs) =
+    let (pattern_globs, excluded_globs) =
         (CompiledGlobs::new(&[glob])?, CompiledGlobs::new(exclude)?);
-    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded_globs, found))
-        .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
+    let listing = list_readable(gate, path, &mut |found| {
+        select_unless(&excluded_globs, found)
+    })
+    .map_err(|fault| ToolError::failed_at(gate, "search", path, fault))?;
     let mut lines = BoundedText::new(LISTING_BYTES_MAX);
     for entry in listing
         .entries
         .iter()
-        .filter(|found| wanted_globs.match_name(&found.rel))
+        .filter(|found| pattern_globs.match_name(&found.rel))
     {
         lines.push(&display_path(gate, path.join(&entry.rel).real()));
     }
@@ -64,8 +66,10 @@ pub(super) fn search_files(
 /// Implements `directory_tree`: JSON as `{name, type, children}`.
 pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String]) -> ToolResult {
     let excluded_globs = CompiledGlobs::new(exclude)?;
-    let listing = list_readable(gate, path, &mut |found| keep_unless(&excluded_globs, found))
-        .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
+    let listing = list_readable(gate, path, &mut |found| {
+        select_unless(&excluded_globs, found)
+    })
+    .map_err(|fault| ToolError::failed_at(gate, "list", path, fault))?;
     let mut bytes_left = LISTING_BYTES_MAX;
     let mut entries = listing.entries.iter().peekable();
     let mut shown_entries = 0;
@@ -76,10 +80,10 @@ pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String
         &mut shown_entries,
     ));
     let mut text = format!("{tree}\n");
-    let left_out = listing.entries.len() - shown_entries;
-    if left_out > 0 {
+    let left_out_count = listing.entries.len() - shown_entries;
+    if left_out_count > 0 {
         let cut_note = note(format_args!(
-            "cut: {left_out} more; ask for a directory below, or use excludePatterns"
+            "cut: {left_out_count} more; ask for a directory below, or use excludePatterns"
         ));
         let _written = writeln!(text, "{cut_note}");
     }
@@ -90,18 +94,18 @@ pub(super) fn directory_tree(gate: &Gate, path: &ResolvedPath, exclude: &[String
 pub(super) fn list_readable(
     gate: &Gate,
     path: &ResolvedPath,
-    keep: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
+    select: &mut dyn FnMut(&ListedEntry) -> EntrySelection,
 ) -> Result<TreeListing, FileSystemError> {
     let start = path.dir().dir(&path.below())?;
     let mut listing = TreeListing::list(&start, &mut |entry| {
         if gate.allows(&path.real().join(&entry.rel), Permission::Read) {
-            keep(entry)
+            select(entry)
         } else {
             EntrySelection::Excluded
         }
     });
     match listing.unreadable.iter().position(|(rel, _)| rel.is_root()) {
-        Some(at) => Err(listing.unreadable.swap_remove(at).1),
+        Some(index) => Err(listing.unreadable.swap_remove(index).1),
         None => Ok(listing),
     }
 }
@@ -116,15 +120,15 @@ pub(super) fn limit_notes(listing: &TreeListing) -> String {
     if let Some((first_rel, fault)) = listing.unreadable.first() {
         let number = listing.unreadable.len();
         let first_name = display_name(first_rel.as_path().as_os_str(), ".");
-        let unread = note(format_args!(
+        let unreadable_note = note(format_args!(
             "{number} directories could not be read; {first_name}: {fault}"
         ));
-        let _written = writeln!(text, "{unread}");
+        let _written = writeln!(text, "{unreadable_note}");
     }
     text
 }
 
-fn keep_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
+fn select_unless(excluded_globs: &CompiledGlobs, entry: &ListedEntry) -> EntrySelection {
     if excluded_globs.match_name(&entry.rel) {
         EntrySelection::Excluded
     } else {
@@ -140,7 +144,7 @@ fn children<'f>(
     entries: &mut Peekable<impl Iterator<Item = &'f ListedEntry>>,
     depth: usize,
     bytes_left: &mut usize,
-    entries_taken: &mut usize,
+    shown_entries: &mut usize,
 ) -> Vec<Value> {
     let mut nodes = Vec::new();
     while let Some(entry) = entries.next_if(|next| next.rel.names().count() == depth) {
@@ -151,12 +155,12 @@ fn children<'f>(
             break;
         };
         *bytes_left = remaining_bytes;
-        *entries_taken += 1;
+        *shown_entries += 1;
         let mut node = Map::new();
         node.insert("name".to_owned(), name.into());
         node.insert("type".to_owned(), entry.kind.label().into());
         if entry.kind == FileKind::Directory {
-            let child_nodes = children(entries, depth + 1, bytes_left, entries_taken);
+            let child_nodes = children(entries, depth + 1, bytes_left, shown_entries);
             node.insert("children".to_owned(), child_nodes.into());
         }
         nodes.push(Value::Object(node));

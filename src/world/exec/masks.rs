@@ -28,11 +28,11 @@ pub(super) fn masks(gate: &Gate) -> Vec<AbsPath> {
         for rel in masked_names.chain(grant.protected.iter().cloned()) {
             let path = root.join(&rel);
             let metadata = path.dir().meta(&path.below());
-            let is_there = metadata
+            let can_be_masked = metadata
                 .is_ok_and(|meta| matches!(meta.kind, FileKind::File | FileKind::Directory));
             let is_read_only = gate.allows(path.real(), Permission::Read)
                 && !gate.allows(path.real(), Permission::Write);
-            if is_there && is_read_only {
+            if can_be_masked && is_read_only {
                 masks.push(path.real().to_abs());
             }
         }

@@ -44,17 +44,17 @@ pub(super) fn generate_media(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn MediaRunner>,
 ) -> ToolResult {
-    let only_runs = "only agents of a run have media made";
-    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
-    let paid = call.runner.take_paid(call.call_id, &order);
-    let is_there = || {
-        let paid = paid.as_deref();
-        paid.is_some_and(|paid| contains(gate, path, paid))
+    let unavailable = "only agents of a run have media made";
+    let call = RunnerCall::new(gate, interrupt, runner, unavailable)?;
+    let paid_media = call.runner.take_paid(call.call_id, &order);
+    let is_written = || {
+        let paid_media = paid_media.as_deref();
+        paid_media.is_some_and(|bytes| has_content(gate, path, bytes))
     };
     match path.dir().meta(&path.below()) {
         Err(FileSystemError::Missing) => {}
-        Ok(_) if is_there() => {
-            let size = paid.as_ref().map_or(0, Vec::len);
+        Ok(_) if is_written() => {
+            let size = paid_media.as_ref().map_or(0, Vec::len);
             return Ok(Observation::done(report(gate, path, size)));
         }
         Ok(_) => {
@@ -63,20 +63,20 @@ pub(super) fn generate_media(
         }
         Err(fault) => return Err(ToolError::failed_at(gate, "write", path, fault)),
     }
-    let bytes = if let Some(paid) = paid {
-        paid
+    let bytes = if let Some(bytes) = paid_media {
+        bytes
     } else {
         let outcome =
             call.block_on(|runner, call_id, cancelled| runner.generate(call_id, order, cancelled));
         outcome.map_err(ToolError::failed)?
     };
-    let manner = WriteOptions {
+    let options = WriteOptions {
         intent: WriteIntent::Overwrite,
         existing: ExistingTarget::Keep,
     };
-    let change = put(gate, path, &FileSource::Bytes(&bytes), manner)?;
-    let report = report(gate, path, bytes.len());
-    Ok(Observation::done(report).with_changes(vec![change]))
+    let change = put(gate, path, &FileSource::Bytes(&bytes), options)?;
+    let text = report(gate, path, bytes.len());
+    Ok(Observation::done(text).with_changes(vec![change]))
 }
 
 fn report(gate: &Gate, path: &ResolvedPath, size: usize) -> String {
@@ -84,17 +84,17 @@ fn report(gate: &Gate, path: &ResolvedPath, size: usize) -> String {
     format!("wrote {size} bytes to {shown_path}\n")
 }
 
-/// Returns whether `path` is a file with exactly this content, which its agent then knows.
-fn contains(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
+/// Returns whether `path` is a file with exactly this content. If so, it counts as read.
+fn has_content(gate: &Gate, path: &ResolvedPath, content: &[u8]) -> bool {
     let Ok((file, meta)) = path.dir().open_file(&path.below()) else {
         return false;
     };
     let bytes_max = u64::try_from(content.len()).unwrap_or(u64::MAX);
     let mut content_read = Vec::new();
-    let bytes_read = file
+    let read_result = file
         .take(bytes_max.saturating_add(1))
         .read_to_end(&mut content_read);
-    let is_same = bytes_read.is_ok() && content_read == content;
+    let is_same = read_result.is_ok() && content_read == content;
     if is_same {
         let (known_path, version) = (path.real().clone(), meta.version);
         gate.history().record_read(known_path, version);

@@ -31,9 +31,9 @@ pub(super) fn pass_through(
         .backend()
         .local_sandbox()
         .map_err(|why| cannot_run(&format_args!("commands on the streams of others {why}")))?;
-    let (facts, network) = command_context(gate, commands, invocation)?;
+    let (context, network) = command_context(gate, commands, invocation)?;
     let ((exit_reason, mut notes), mut command_changes) =
-        run_and_sync(gate, commands, facts, |gate, policy| {
+        run_and_sync(gate, commands, context, |gate, policy| {
             let result = sandbox.on_overlay(gate.overlay()).run_on_streams(
                 policy,
                 streams,

@@ -11,20 +11,20 @@ use crate::world::exec::{ActionOutcome, Observation, run};
 
 /// Implements `update_plan`. A plan whose file cannot be written counts, and the agent reads why.
 pub(super) fn update_plan(gate: &Gate, plan: &TaskPlan) -> Observation {
-    let updated = prompts::plan_updated(plan);
+    let confirmation = prompts::plan_updated(plan);
     let Some(file) = &gate.policy().plan_file else {
-        return Observation::done(updated);
+        return Observation::done(confirmation);
     };
-    match write(gate, &file.to_string(), plan) {
-        Ok(observation) => Observation::done(updated).with_changes(observation.changes),
-        Err(reason) => Observation::done(prompts::plan_file_not_written(&updated, &reason)),
+    match write_plan(gate, &file.to_string(), plan) {
+        Ok(observation) => Observation::done(confirmation).with_changes(observation.changes),
+        Err(reason) => Observation::done(prompts::plan_file_not_written(&confirmation, &reason)),
     }
 }
 
-fn write(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, String> {
+fn write_plan(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, String> {
     let call = ToolCall::WriteFile {
         path: UserPath::parse(file).map_err(|invalid| invalid.to_string())?,
-        content: format!("{:#}\n", content(plan)),
+        content: format!("{:#}\n", plan_json(plan)),
     };
     let permitted = gate.without_hooks().check(call);
     let observation = run(permitted.map_err(|denial| denial.reason)?);
@@ -36,7 +36,7 @@ fn write(gate: &Gate, file: &str, plan: &TaskPlan) -> Result<Observation, String
 
 /// Returns the content of the file, as MassGen writes it: tasks with a number, a description and a
 /// status.
-fn content(plan: &TaskPlan) -> Value {
+fn plan_json(plan: &TaskPlan) -> Value {
     let tasks = plan.entries.iter().zip(1_usize..).map(|(entry, number)| {
         json!({
             "id": number.to_string(),

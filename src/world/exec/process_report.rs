@@ -11,13 +11,12 @@ use crate::world::sandbox::{CommandOutput, ExitReason};
 const EXIT_CODE_NONE: i32 = -1;
 
 /// What Python prints before the calls that led to an error.
-const TRACE: &str = "Traceback (most recent call last):";
+const TRACEBACK_HEADING: &str = "Traceback (most recent call last):";
 
-/// Returns the observation of a finished process, with the additional fields `more` and its
-/// `notes`.
+/// Returns the observation of a finished process, with additional fields and its `notes`.
 pub(super) fn process_observation<const N: usize>(
     output: &CommandOutput,
-    more: [(&str, Value); N],
+    extra_fields: [(&str, Value); N],
     notes: Vec<String>,
 ) -> Observation {
     let exit_code = match output.exit_reason {
@@ -30,21 +29,21 @@ pub(super) fn process_observation<const N: usize>(
     };
     let success = exit_code == Some(0);
     let mut answer = Map::new();
-    let mut tell = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
-    tell("success", success.into());
-    tell("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
+    let mut add = |name: &str, value: Value| drop(answer.insert(name.to_owned(), value));
+    add("success", success.into());
+    add("exit_code", exit_code.unwrap_or(EXIT_CODE_NONE).into());
     let readable_text = |text: &str| escape_text(&without_colours(text)).into_owned();
-    tell("stdout", readable_text(&output.stdout.text).into());
-    tell("stderr", readable_text(&output.stderr.text).into());
-    tell("execution_time", seconds(output.elapsed.as_millis()));
-    for (name, value) in more {
-        tell(name, value);
+    add("stdout", readable_text(&output.stdout.text).into());
+    add("stderr", readable_text(&output.stderr.text).into());
+    add("execution_time", seconds(output.elapsed.as_millis()));
+    for (name, value) in extra_fields {
+        add(name, value);
     }
     let exit_note = exit_code.is_none().then(|| output.exit_reason.to_string());
     let exit_notes = exit_note.into_iter().chain(output.notes.clone());
     let notes: Vec<String> = exit_notes.chain(notes).collect();
     if !notes.is_empty() {
-        tell("notes", notes.into());
+        add("notes", notes.into());
     }
     let outcome = if success {
         ActionOutcome::Done
@@ -76,8 +75,8 @@ pub(super) fn summary(output: &CommandOutput) -> String {
         | ExitReason::DiskFull(_)
         | ExitReason::Refused { .. } => (exit_reason.to_string(), [stderr, stdout]),
     };
-    let first_line = texts.into_iter().find_map(|text| key_line(text));
-    let suffix = first_line.map_or_else(String::new, |line| format!(": {line}"));
+    let key_line = texts.into_iter().find_map(|text| key_line(text));
+    let suffix = key_line.map_or_else(String::new, |line| format!(": {line}"));
     format!("{exit_text} after {:.1} s{suffix}", elapsed.as_secs_f64())
 }
 
@@ -86,7 +85,10 @@ pub(super) fn summary(output: &CommandOutput) -> String {
 fn key_line(text: &str) -> Option<&str> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let is_heading = |line: &str| line.starts_with("# ");
-    if text.lines().any(|line| line.trim_end() == TRACE) {
+    if text
+        .lines()
+        .any(|line| line.trim_end() == TRACEBACK_HEADING)
+    {
         return lines.next_back();
     }
     let first_line = lines.next()?;

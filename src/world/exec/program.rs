@@ -36,9 +36,9 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The timeout of the probe program, which does nothing: a compiler with an empty cache first
 /// compiles its standard library.
-const TRIAL_TIME_MAX: Duration = Duration::from_mins(3);
+const PROBE_TIME_MAX: Duration = Duration::from_mins(3);
 /// The most output of the probe program that is kept, in bytes.
-const TRIAL_OUTPUT_BYTES_MAX: usize = 4 * 1024;
+const PROBE_OUTPUT_BYTES_MAX: usize = 4 * 1024;
 
 /// Builds a Go program, without the debug information that takes a quarter of the time, and
 /// replaces the shell with it; the arguments are the directories of the package and of the program.
@@ -85,7 +85,7 @@ pub(super) fn execute_code(
         return Err(ToolError::failed("no programs are run here"));
     };
     let tools = callable_tools(gate, programs);
-    let roots = roots(gate, programs);
+    let roots = package_roots(gate, programs);
     write_program(programs, program, &tools, &roots).map_err(|error| run_error(&error))?;
     let no_interrupt = CommandInterrupt::new().map_err(|error| run_error(&error))?;
     let environment = programs.environment();
@@ -112,13 +112,13 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
     result.map_err(|error| error.to_string())?;
     let no_interrupt = CommandInterrupt::new().map_err(|error| error.to_string())?;
     let wait = CommandWaitLimits {
-        time_max: TRIAL_TIME_MAX,
-        output_bytes_max: TRIAL_OUTPUT_BYTES_MAX,
+        time_max: PROBE_TIME_MAX,
+        output_bytes_max: PROBE_OUTPUT_BYTES_MAX,
         interrupt: &no_interrupt,
         network: None,
     };
-    let (_ours, theirs) = UnixStream::pair().map_err(|error| error.to_string())?;
-    let output = run(programs, theirs.into(), wait).map_err(|error| error.to_string())?;
+    let (_server_end, program_end) = UnixStream::pair().map_err(|error| error.to_string())?;
+    let output = run(programs, program_end.into(), wait).map_err(|error| error.to_string())?;
     match output.exit_reason {
         ExitReason::Exited(0) => Ok(()),
         ExitReason::Exited(_)
@@ -131,7 +131,7 @@ pub fn check_language(programs: &ProgramEnvironment) -> Result<(), String> {
 }
 
 /// Returns the directories that the gate allows now.
-fn roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
+fn package_roots(gate: &Gate, programs: &ProgramEnvironment) -> PackageRoots {
     let allowed_roots = |wanted| {
         let grants = gate.manager().grants().iter();
         let open_grants = grants.filter(|grant| gate.allows(&grant.root, wanted));
@@ -182,18 +182,18 @@ fn run_with(
     cancellation: &CancellationToken,
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
-    let (ours, theirs) = UnixStream::pair()?;
+    let (server_end, program_end) = UnixStream::pair()?;
     let end_signal = CommandInterrupt::new()?;
     thread::scope(|scope| {
-        let (line, ends) = (&ours, &end_signal);
-        let serving = move || calls.serve(line, ends);
+        let (stream, end_signal_ref) = (&server_end, &end_signal);
+        let serve = move || calls.serve(stream, end_signal_ref);
         let server = thread::Builder::new().name("calls".to_owned());
-        let server = server.spawn_scoped(scope, serving)?;
-        let output = run(programs, theirs.into(), wait);
+        let server = server.spawn_scoped(scope, serve)?;
+        let output = run(programs, program_end.into(), wait);
         // Calls in progress end with their program.
         end_signal.raise();
         cancellation.cancel();
-        let shutdown_result = ours.shutdown(std::net::Shutdown::Both);
+        let shutdown_result = server_end.shutdown(std::net::Shutdown::Both);
         drop(shutdown_result);
         if server.join().is_err() {
             return Err(io::Error::other(
@@ -204,10 +204,10 @@ fn run_with(
     })
 }
 
-/// Runs the written program with `line` as its standard input.
+/// Runs the written program with `input` as its standard input.
 fn run(
     programs: &ProgramEnvironment,
-    line: OwnedFd,
+    input: OwnedFd,
     wait: CommandWaitLimits<'_>,
 ) -> io::Result<CommandOutput> {
     let policy = policy(programs)?;
@@ -216,7 +216,7 @@ fn run(
         .backend()
         .local_sandbox()
         .map_err(|why| io::Error::other(format!("programs {why}")))?;
-    sandbox.run_with_input(&policy, Some(line), wait)
+    sandbox.run_with_input(&policy, Some(input), wait)
 }
 
 /// Returns the sandbox policy of a program: it may write to its working directory and read its
@@ -237,12 +237,12 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
     let package = directories.package();
     let command: Vec<String> = match programs.dialect() {
         ProgramDialect::Python(libraries) => {
-            // Third-party packages are only found if they are wanted.
-            let alone = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
+            // Without third-party packages, their directories are not searched.
+            let no_packages = Some("-S").filter(|_| libraries == PythonLibraries::Standard);
             let run_script = package.join("run.py").to_string();
             let command = ["python3", "-I", "-B", "-X", "utf8"]
                 .into_iter()
-                .chain(alone)
+                .chain(no_packages)
                 .chain([run_script.as_str()]);
             command.map(str::to_owned).collect()
         }
@@ -257,14 +257,14 @@ fn policy(programs: &ProgramEnvironment) -> io::Result<SandboxPolicy> {
         dir: directories.program(),
         venv: None,
     };
-    let mut facts = environment.command_context(spec, NetworkAccess::None);
+    let mut command_context = environment.command_context(spec, NetworkAccess::None);
     if programs.dialect() == ProgramDialect::Go {
         let variables = GO_VARIABLES
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        facts.env.extend(variables);
+        command_context.env.extend(variables);
     }
-    compile(&manager, environment.sandbox_level(), facts).map_err(io::Error::other)
+    compile(&manager, environment.sandbox_level(), command_context).map_err(io::Error::other)
 }
 
 fn run_error(why: &dyn std::fmt::Display) -> ToolError {

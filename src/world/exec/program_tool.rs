@@ -42,8 +42,8 @@ pub(super) fn run(
     let dir = working_directory(gate, program, commands).map_err(ToolError::failed)?;
     let permission = config.rules.permission;
     let command = program.command.clone();
-    let confined = confine(gate, program, command, commands, dir, permission);
-    let (policy, network) = confined.map_err(ToolError::failed)?;
+    let confinement = confine(gate, program, command, commands, dir, permission);
+    let (policy, network) = confinement.map_err(ToolError::failed)?;
     let sandbox = commands
         .backend()
         .local_sandbox()
@@ -64,21 +64,21 @@ pub(super) fn run(
 /// Returns what the model reads: the output of a program that succeeded, or how it ended and what
 /// it wrote to standard error.
 fn observation(program_output: &CommandOutput) -> Observation {
-    let clean = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
+    let sanitize = |text: &str| escape_notes(&escape_text(&without_colours(text))).into_owned();
     let exit_code = if let ExitReason::Exited(code) = program_output.exit_reason {
         Some(code)
     } else {
         None
     };
     let (outcome, content) = if exit_code == Some(0) {
-        (ActionOutcome::Done, clean(&program_output.stdout.text))
+        (ActionOutcome::Done, sanitize(&program_output.stdout.text))
     } else {
-        let errors = truncate(&clean(&program_output.stderr.text), ERROR_CHARS_MAX);
-        let output = truncate(&clean(&program_output.stdout.text), ERROR_CHARS_MAX);
+        let errors = truncate(&sanitize(&program_output.stderr.text), ERROR_CHARS_MAX);
+        let output = truncate(&sanitize(&program_output.stdout.text), ERROR_CHARS_MAX);
         let texts = [program_output.exit_reason.to_string(), errors, output];
         let trimmed_texts: Vec<&str> = texts.iter().map(|part| part.trim()).collect();
-        let filled_texts = trimmed_texts.into_iter().filter(|part| !part.is_empty());
-        let content = filled_texts.collect::<Vec<_>>().join("\n");
+        let nonempty_texts = trimmed_texts.into_iter().filter(|part| !part.is_empty());
+        let content = nonempty_texts.collect::<Vec<_>>().join("\n");
         (ActionOutcome::Failed, content)
     };
     Observation {

@@ -57,14 +57,14 @@ pub(super) fn put(
         if let Some(why) = write_block(gate, path.real(), old_meta, options.intent) {
             return Err(write_refusal(gate, path, source, options.intent, why));
         }
-        let occasion = match options.intent {
+        let reason = match options.intent {
             WriteIntent::Edit(_) => FileAccessReason::Read,
             WriteIntent::Overwrite
             | WriteIntent::Delete
             | WriteIntent::Move
             | WriteIntent::Commit { .. } => FileAccessReason::Change,
         };
-        gate.record_base(path, &old_meta.version, occasion);
+        gate.record_base(path, &old_meta.version, reason);
     }
     let seen_version = match options.intent {
         WriteIntent::Edit(version) => Some(version),
@@ -86,9 +86,9 @@ pub(super) fn put(
         None => (ReplacePolicy::Nothing, ChangeKind::Created),
     };
     let durability = durability(path, options.intent);
-    let users = gate
+    let user_meta = gate
         .overlay()
-        .and_then(|stage| stage.user_metadata(path.real()));
+        .and_then(|overlay| overlay.user_metadata(path.real()));
     let new_meta = match staged_file.place_at(name, replace_policy, durability) {
         Ok(new_meta) => new_meta,
         Err(FileSystemError::Changed | FileSystemError::Exists)
@@ -100,11 +100,11 @@ pub(super) fn put(
         Err(fault) => return Err(tool_error(fault)),
     };
     let mut history = gate.history();
-    if let (WriteIntent::Edit(seen_version), Some(users)) = (options.intent, users)
-        && users.version.size_bytes == seen_version.size_bytes
-        && users.version.modified_ns == seen_version.modified_ns
+    if let (WriteIntent::Edit(seen_version), Some(user_meta)) = (options.intent, user_meta)
+        && user_meta.version.size_bytes == seen_version.size_bytes
+        && user_meta.version.modified_ns == seen_version.modified_ns
     {
-        history.record_base(path.real().clone(), users.version);
+        history.record_base(path.real().clone(), user_meta.version);
     }
     history.record_write(path.real().clone(), new_meta.version);
     Ok(FileChange {
@@ -116,8 +116,8 @@ pub(super) fn put(
 /// Returns the durability of a write: the user's files are on disk before the call returns, except
 /// in a commit, which syncs all of them at its end.
 fn durability(path: &ResolvedPath, intent: WriteIntent) -> PlacementDurability {
-    let is_users = path.grant().kind == GrantKind::Context;
-    if is_users && !matches!(intent, WriteIntent::Commit { .. }) {
+    let is_user_file = path.grant().kind == GrantKind::Context;
+    if is_user_file && !matches!(intent, WriteIntent::Commit { .. }) {
         PlacementDurability::Synced
     } else {
         PlacementDurability::Lazy
@@ -139,12 +139,13 @@ fn existing_file(path: &ResolvedPath) -> Result<Option<FileMetadata>, FileSystem
     }
 }
 
+/// Stages the new file, with the ownership of the file that it replaces.
 fn stage_file<'d>(
     dir: &'d DirectoryHandle,
     source: &FileSource<'_>,
-    replaced: Option<&FileMetadata>,
+    old_meta: Option<&FileMetadata>,
 ) -> Result<StagedFile<'d>, FileSystemError> {
-    let mut staged_file = match (source, replaced) {
+    let mut staged_file = match (source, old_meta) {
         (FileSource::Bytes(_), None) => StagedFile::new(dir)?,
         (FileSource::Bytes(_) | FileSource::File(..) | FileSource::Layer(..), _) => {
             StagedFile::new_private(dir)?
@@ -156,15 +157,15 @@ fn stage_file<'d>(
             staged_file.copy(content, meta.version.size_bytes)?;
         }
     }
-    if let Some(old_meta) = replaced {
+    if let Some(old_meta) = old_meta {
         staged_file.copy_ownership(old_meta)?;
     }
-    match (source, replaced) {
-        (FileSource::File(_, meta), None) => staged_file.set_mode(meta.bits_for_copy())?,
+    match (source, old_meta) {
+        (FileSource::File(_, meta), None) => staged_file.set_mode(meta.permission_bits())?,
         (FileSource::Bytes(_), _) | (FileSource::File(..), Some(_)) => {}
         (FileSource::Layer(_, meta), _) => {
-            let bits = meta.bits_for_copy();
-            if replaced.is_none_or(|old_meta| old_meta.bits_for_copy() != bits) {
+            let bits = meta.permission_bits();
+            if old_meta.is_none_or(|old_meta| old_meta.permission_bits() != bits) {
                 staged_file.set_mode(bits)?;
             }
             staged_file.set_modified(meta.version.modified_ns)?;
@@ -181,11 +182,11 @@ fn write_refusal(
     why: WriteBlock,
 ) -> ToolError {
     let tool_error = ToolError::denied(gate, path.real(), why);
-    let is_whole = matches!(intent, WriteIntent::Overwrite | WriteIntent::Commit { .. });
-    if !is_whole || why != WriteBlock::Conflict {
+    let is_whole_file = matches!(intent, WriteIntent::Overwrite | WriteIntent::Commit { .. });
+    if !is_whole_file || why != WriteBlock::Conflict {
         return tool_error;
     }
-    match keep_ours(gate, path, source) {
+    match keep_agents_version(gate, path, source) {
         Ok(Some(change)) => tool_error.with_changes(vec![change]),
         Ok(None) => tool_error,
         Err(fault) => ToolError::failed_at(gate, "keep our version of", path, fault),
@@ -193,7 +194,7 @@ fn write_refusal(
 }
 
 /// Keeps a version that could not be written, under its full path below the policy's directory.
-fn keep_ours(
+fn keep_agents_version(
     gate: &Gate,
     target: &ResolvedPath,
     source: &FileSource<'_>,

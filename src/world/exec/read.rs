@@ -18,7 +18,7 @@ use crate::world::sys::file_system_error::FileSystemError;
 
 /// Implements `read_text_file`.
 pub(super) fn read_text_file(gate: &Gate, path: &ResolvedPath, lines: LineRange) -> ToolResult {
-    match text_of(gate, path, lines, OUTPUT_BYTES_MAX) {
+    match read_text(gate, path, lines, OUTPUT_BYTES_MAX) {
         Ok(text) => Ok(Observation::done(text)),
         Err(error) => Err(ToolError::failed_at(gate, "read", path, error)),
     }
@@ -33,17 +33,17 @@ pub(super) fn read_multiple_files(gate: &Gate, paths: &[ResolvedPath]) -> Observ
         let text = if bytes_left == 0 {
             note("cut: the answer is full; ask for this file alone")
         } else {
-            text_of(gate, path, LineRange::All, bytes_left)
+            read_text(gate, path, LineRange::All, bytes_left)
                 .unwrap_or_else(|error| format!("error: {error}\n"))
         };
-        let end = if text.ends_with('\n') { "" } else { "\n" };
+        let line_end = if text.ends_with('\n') { "" } else { "\n" };
         let heading = note(format_args!("file {shown_path}"));
-        let _written = write!(content, "{heading}\n{text}{end}");
+        let _written = write!(content, "{heading}\n{text}{line_end}");
     }
     Observation::done(content)
 }
 
-fn text_of(
+fn read_text(
     gate: &Gate,
     path: &ResolvedPath,
     lines: LineRange,
@@ -51,7 +51,7 @@ fn text_of(
 ) -> Result<String, TextReadError> {
     let (file, meta) = path.dir().open_file(&path.below())?;
     let name = path.real().as_path();
-    let text = text::read(file, name, lines, meta.version.size_bytes, bytes_max)?;
+    let text = text::read_lines(file, name, lines, meta.version.size_bytes, bytes_max)?;
     gate.history()
         .record_read(path.real().clone(), meta.version);
     gate.record_base(path, &meta.version, FileAccessReason::Read);
@@ -60,8 +60,8 @@ fn text_of(
 
 /// Implements `get_file_info`.
 pub(super) fn get_file_info(gate: &Gate, path: &ResolvedPath) -> ToolResult {
-    let error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", path, fault);
-    let meta = path.dir().meta(&path.below()).map_err(error)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "look at", path, fault);
+    let meta = path.dir().meta(&path.below()).map_err(tool_error)?;
     let kind = meta.kind.label();
     Ok(Observation::done(format!(
         "path: {}\ntype: {kind}\nsize: {}\nmodified: {}\npermissions: {:03o}\nnames: {}\n",
@@ -78,7 +78,7 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
     let base = gate.base();
     let roots = gate.roots();
     let lines = roots.iter().map(|root| {
-        let what = match (root.kind, root.scope) {
+        let description = match (root.kind, root.scope) {
             (GrantKind::Workspace, _) if root.path == *base => {
                 "your workspace; relative paths begin here"
             }
@@ -90,7 +90,11 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
             (GrantKind::BuiltIn, _) => "open to you",
             (GrantKind::Skill, _) => "a skill",
         };
-        format!("{:5} {} ({what})\n", root.permission.to_string(), root.path)
+        format!(
+            "{:5} {} ({description})\n",
+            root.permission.to_string(),
+            root.path
+        )
     });
     let mut text: String = lines.collect();
     if text.is_empty() {
@@ -102,9 +106,9 @@ pub(super) fn list_allowed_directories(gate: &Gate) -> Observation {
         let _ = writeln!(text, "relative paths begin in {base}");
     }
     if gate.commands().is_some()
-        && let Some(begin) = gate.command_start_dir()
+        && let Some(start_dir) = gate.command_start_dir()
     {
-        let _ = writeln!(text, "commands begin in {}", begin.as_str());
+        let _ = writeln!(text, "commands begin in {}", start_dir.as_str());
     }
     Observation::done(text)
 }

@@ -45,11 +45,11 @@ fn read_bytes(
     path: &ResolvedPath,
     bytes_max: u64,
 ) -> Result<(Vec<u8>, FileFingerprint), ToolError> {
-    let fail = |fault: FileSystemError| ToolError::failed_at(gate, "read", path, fault);
-    let (file, meta) = path.dir().open_file(&path.below()).map_err(fail)?;
+    let tool_error = |fault: FileSystemError| ToolError::failed_at(gate, "read", path, fault);
+    let (file, meta) = path.dir().open_file(&path.below()).map_err(tool_error)?;
     let mut bytes = Vec::new();
     file.take(bytes_max.saturating_add(1))
         .read_to_end(&mut bytes)
-        .map_err(|error| fail(FileSystemError::from(error)))?;
+        .map_err(|error| tool_error(FileSystemError::from(error)))?;
     Ok((bytes, meta.version))
 }

@@ -58,8 +58,8 @@ pub(super) fn move_file(
     Ok(Observation::done(format!("moved {from} to {to}\n")).with_changes(changes))
 }
 
-/// Returns whether nothing inside can be closed to the agent: both lie in one workspace that has no
-/// exceptions and no other grant below it.
+/// Returns whether both lie in one workspace that has no exceptions and no other grant below it, so
+/// that nothing inside can be closed to the agent.
 fn is_within_one_workspace(gate: &Gate, source: &ResolvedPath, destination: &ResolvedPath) -> bool {
     let grant = source.grant();
     grant.kind == GrantKind::Workspace
@@ -135,9 +135,9 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     } = route;
     let pending_deletes = plan_removal(gate, source, WriteIntent::Move)?;
     for pending_delete in &pending_deletes {
-        let to = destination.join(&pending_delete.rel);
-        if let Err(refusal) = gate.check_access(to.real(), Permission::Write) {
-            return Err(ToolError::denied(gate, to.real(), refusal.reason));
+        let target = destination.join(&pending_delete.rel);
+        if let Err(refusal) = gate.check_access(target.real(), Permission::Write) {
+            return Err(ToolError::denied(gate, target.real(), refusal.reason));
         }
         let kind = pending_delete.meta.kind;
         if matches!(kind, FileKind::Fifo | FileKind::Socket | FileKind::Device) {
@@ -150,18 +150,18 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
             ));
         }
     }
-    let unread = unread_files(gate, source, &pending_deletes);
-    let transfer = copy_tree(route, None)?;
-    for rel in unread {
-        let to = destination.join(&rel).real().clone();
-        gate.history().record_unread_move(to);
+    let unread_rels = unread_files(gate, source, &pending_deletes);
+    let report = copy_tree(route, None)?;
+    for rel in unread_rels {
+        let target = destination.join(&rel).real().clone();
+        gate.history().record_unread_move(target);
     }
-    let left_behind = transfer.errors.first().or(transfer.skipped.first());
+    let left_behind = report.errors.first().or(report.skipped.first());
     if let Some((rel, why)) = left_behind {
-        let from = source.join(rel);
-        return Err(ToolError::failed_at(gate, "move", &from, why).with_changes(transfer.changes));
+        let path = source.join(rel);
+        return Err(ToolError::failed_at(gate, "move", &path, why).with_changes(report.changes));
     }
-    let mut changes = transfer.changes;
+    let mut changes = report.changes;
     match remove_tree(gate, source, &pending_deletes) {
         Ok(removals) => {
             changes.extend(removals);
@@ -174,7 +174,7 @@ fn copy_whole_tree(route: CopyRoute<'_>) -> Result<Vec<FileChange>, ToolError> {
     }
 }
 
-/// Returns the files of `pending` that the agent has neither created nor read.
+/// Returns the files of `pending_deletes` that the agent has neither created nor read.
 fn unread_files(
     gate: &Gate,
     source: &ResolvedPath,

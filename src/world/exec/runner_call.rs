@@ -23,14 +23,15 @@ impl<'a, R: ?Sized> RunnerCall<'a, R> {
     /// Creates the call that `gate` was opened for.
     ///
     /// # Errors
-    /// There is no runner, because this is not the call of an agent in a run; `only_runs` says so.
+    /// There is no runner, because this is not the call of an agent in a run; `unavailable` says
+    /// so.
     pub(super) fn new(
         gate: &'a Gate,
         interrupt: Option<&'a CommandInterrupt>,
         runner: Option<&'a R>,
-        only_runs: &str,
+        unavailable: &str,
     ) -> Result<Self, ToolError> {
-        let outside_runs = || ToolError::failed(only_runs);
+        let outside_runs = || ToolError::failed(unavailable);
         Ok(Self {
             runner: runner.ok_or_else(outside_runs)?,
             runtime: Handle::try_current().map_err(|_| outside_runs())?,
@@ -46,7 +47,7 @@ impl<'a, R: ?Sized> RunnerCall<'a, R> {
         start: impl FnOnce(&'a R, &'a str, BoxFuture<'a, ()>) -> BoxFuture<'a, T>,
     ) -> T {
         let cancelled: BoxFuture<'a, ()> = Box::pin(wait_until_raised(self.interrupt));
-        let work = start(self.runner, self.call_id, cancelled);
-        self.runtime.block_on(work)
+        let future = start(self.runner, self.call_id, cancelled);
+        self.runtime.block_on(future)
     }
 }

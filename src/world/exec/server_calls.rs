@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::permissions::grant::Permission;
+use crate::prompts::untrusted_text::note;
 use crate::tools::served::{ServerCall, ToolCatalogue};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::server_launch::launch;
@@ -34,24 +35,25 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
     let gate = gate.clone();
     let cancelled = CancellationToken::new();
     let _guard = cancelled.clone().drop_guard();
-    let connected = spawn_blocking(move || connect_blocking(&servers, &gate, &cancelled)).await;
-    connected.map_err(|_| Error::bug("cannot connect to the servers"))?
+    let connect_result =
+        spawn_blocking(move || connect_blocking(&servers, &gate, &cancelled)).await;
+    connect_result.map_err(|_| Error::bug("cannot connect to the servers"))?
 }
 
 /// Blocks, because starting servers is the work of threads.
 fn connect_blocking(
     servers: &McpServers,
     gate: &Gate,
-    given_up: &CancellationToken,
+    cancelled: &CancellationToken,
 ) -> Result<Vec<String>> {
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
-    let met = Handle::current().block_on(async {
+    let connect_result = Handle::current().block_on(async {
         tokio::select! {
-            met = servers.connect(&launcher) => met,
-            () = given_up.cancelled() => Err("the servers are no longer needed".to_owned()),
+            notes = servers.connect(&launcher) => notes,
+            () = cancelled.cancelled() => Err("the servers are no longer needed".to_owned()),
         }
     });
-    met.map_err(|why| {
+    connect_result.map_err(|why| {
         Error::new(ErrorKind::Environment, why).with_hint(
             "see `docs/mcp.md` for the restrictions of servers and how to grant access, and \
                  `docs/custom-tools.md` for tools of your own",
@@ -87,20 +89,20 @@ pub(super) fn call(
     let server_error =
         |why: String| ToolError::failed(format!("the server `{}`: {why}", call.server));
     let no_interrupt = CommandInterrupt::new().map_err(|error| cannot_run(&error))?;
-    let copies = connection.container_with_copies(&launcher);
+    let container = connection.container_with_copies(&launcher);
     let copies = CallCopies {
-        container: copies.map_err(server_error)?,
+        container: container.map_err(server_error)?,
         interrupt: interrupt.unwrap_or(&no_interrupt),
     };
     copies.send().map_err(server_error)?;
     let answer = wait_for(connection.call(call, gate.progress()), interrupt);
-    let remarks = copies.fetch();
+    let notes = copies.fetch();
     let ServerReply {
         status,
         mut text,
         images,
-    } = answer.map_err(|why| ToolError::failed(with_remarks(why, &remarks)))?;
-    text = with_remarks(text, &remarks);
+    } = answer.map_err(|why| ToolError::failed(with_notes(why, &notes)))?;
+    text = with_notes(text, &notes);
     let outcome = match status {
         ReplyStatus::Done => ActionOutcome::Done,
         ReplyStatus::Failed => ActionOutcome::Failed,
@@ -116,13 +118,13 @@ fn wait_for<T>(
     work: impl Future<Output = std::result::Result<T, String>>,
     interrupt: Option<&CommandInterrupt>,
 ) -> std::result::Result<T, String> {
-    let work = async {
+    let interruptible_work = async {
         tokio::select! {
-            done = work => done,
+            result = work => result,
             () = wait_until_raised(interrupt) => Err("the call was cancelled".to_owned()),
         }
     };
-    Handle::current().block_on(work)
+    Handle::current().block_on(interruptible_work)
 }
 
 /// The container of a server that works on copies, during a call. Without one, nothing is sent or
@@ -142,36 +144,34 @@ impl CallCopies<'_> {
         result.map_err(|error| format!("{error:#}"))
     }
 
-    /// Fetches what the server has changed where it may write, and returns remarks about it. Its
+    /// Fetches what the server has changed where it may write, and returns notes about it. Its
     /// answer is read in any case.
     fn fetch(&self) -> Vec<String> {
         let writable = self.container.iter().filter(|(_, reachable)| {
             let mut open_paths = reachable.open.iter();
             open_paths.any(|opening| opening.permission == Permission::Write)
         });
-        let fetched = writable.flat_map(|(container, reachable)| {
-            let fetched = container.fetch_changes(reachable, self.interrupt);
-            fetched.unwrap_or_else(|error| vec![error.to_string()])
+        let notes = writable.flat_map(|(container, reachable)| {
+            let fetch_result = container.fetch_changes(reachable, self.interrupt);
+            fetch_result.unwrap_or_else(|error| vec![error.to_string()])
         });
-        fetched.collect()
+        notes.collect()
     }
 }
 
-/// Appends remarks about a call to what a model reads of it.
-fn with_remarks(text: String, remarks: &[String]) -> String {
-    let remarks = remarks
-        .iter()
-        .map(|remark| format!("\n[massgen: {remark}]"));
-    std::iter::once(text).chain(remarks).collect()
+/// Appends notes about a call to what a model reads of it.
+fn with_notes(text: String, notes: &[String]) -> String {
+    let lines = notes.iter().map(|text| format!("\n{}", note(text)));
+    std::iter::once(text).chain(lines).collect()
 }
 
 /// Waits until `interrupt` is raised; forever if it cannot be watched.
 pub(super) async fn wait_until_raised(interrupt: Option<&CommandInterrupt>) {
     let handle = interrupt.and_then(|interrupt| interrupt.as_fd().try_clone_to_owned().ok());
     // It is not a pipe, but only its readability matters.
-    let watched = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());
-    match &watched {
-        Some(watched) => drop(watched.readable().await),
+    let receiver = handle.and_then(|handle| Receiver::from_owned_fd_unchecked(handle).ok());
+    match &receiver {
+        Some(receiver) => drop(receiver.readable().await),
         None => std::future::pending().await,
     }
 }

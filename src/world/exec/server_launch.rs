@@ -39,8 +39,8 @@ pub(super) fn launch(
     let gate = match program.instances {
         InstanceSharing::PerAgent => gate,
         InstanceSharing::One => {
-            let common = gate.shared_servers();
-            common.ok_or("the common grants of all agents are unknown")?
+            let shared_gate = gate.shared_servers();
+            shared_gate.ok_or("the common grants of all agents are unknown")?
         }
     };
     let dir = working_directory(gate, program, commands)?;
@@ -48,13 +48,13 @@ pub(super) fn launch(
     let roots: Vec<AbsPath> = trees.map(|tree| tree.real().to_abs()).collect();
     let (arguments, first_input) = match &program.interface {
         ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => (Vec::new(), None),
-        ProgramInterface::PythonFunctions(python) => {
+        ProgramInterface::PythonFunctions(functions) => {
             let context = ToolContext {
                 agent: agent.to_string(),
                 directory: dir.clone(),
                 roots: roots.clone(),
             };
-            let input = python_host::setup_line(python, &context)?;
+            let input = python_host::setup_line(functions, &context)?;
             (python_host::arguments().to_vec(), Some(input))
         }
     };
@@ -136,14 +136,14 @@ pub(super) fn confine(
         venv: None,
     };
     let (network_access, network) = commands.network().map_err(|error| error.to_string())?;
-    let mut facts = commands.command_context(spec, network_access);
+    let mut command_context = commands.command_context(spec, network_access);
     if program.network == NetworkPolicy::Off {
-        facts.env.extend(offline_variables());
+        command_context.env.extend(offline_variables());
     }
-    facts.env.extend(safe_import_path);
-    let compiled =
-        compile_policy(gate, commands, facts).map_err(|tool_error| tool_error.message)?;
-    let mut policy = restrict_writes(compiled, permission);
+    command_context.env.extend(safe_import_path);
+    let compiled_policy =
+        compile_policy(gate, commands, command_context).map_err(|tool_error| tool_error.message)?;
+    let mut policy = restrict_writes(compiled_policy, permission);
     for path in file_paths {
         open_for_reading(&mut policy, path, GrantScope::File);
     }
@@ -160,8 +160,8 @@ fn offline_variables() -> impl Iterator<Item = (String, String)> {
         ("UV_OFFLINE", "1"),
         ("PIP_NO_INDEX", "1"),
     ];
-    let to_owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    variables.into_iter().map(to_owned_pair)
+    let owned_pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    variables.into_iter().map(owned_pair)
 }
 
 /// Returns the variable that stops Python from importing modules from the directory in which it

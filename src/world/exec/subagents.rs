@@ -99,8 +99,8 @@ pub(super) fn spawn_subagents(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn SubagentRunner>,
 ) -> ToolResult {
-    let only_runs = "only agents of a run have subagents";
-    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
+    let unavailable = "only agents of a run have subagents";
+    let call = RunnerCall::new(gate, interrupt, runner, unavailable)?;
     // All directories are checked before the first is created.
     for (task, dir) in tasks.iter().zip(dirs) {
         check_directory(gate, task, dir, call.runner.is_resumed())?;
@@ -118,7 +118,7 @@ pub(super) fn spawn_subagents(
     let reports = call.block_on(|runner, call_id, cancelled| runner.run(call_id, specs, cancelled));
     for spec in &started_specs {
         if let Some(commands) = spec.gate.commands() {
-            let _own = commands.end_background();
+            let _statuses = commands.end_background();
         }
     }
     let outcomes: Vec<_> = started_specs.iter().zip(dirs).zip(&reports).collect();
@@ -128,7 +128,7 @@ pub(super) fn spawn_subagents(
             .all(|report| report.status == SubagentStatus::Completed);
     let results: Vec<Value> = outcomes
         .iter()
-        .map(|((spec, dir), report)| result(gate, spec, dir, report))
+        .map(|((spec, dir), report)| result_json(gate, spec, dir, report))
         .collect();
     let summary_lines = outcomes
         .iter()
@@ -176,18 +176,20 @@ fn check_directory(
             let why = "it exists; give the subagent another `id`";
             Err(ToolError::failed_at(gate, "start a subagent in", dir, why))
         }
-        Err(fault) => {
-            let what = "start a subagent in";
-            Err(ToolError::failed_at(gate, what, dir, fault))
-        }
+        Err(fault) => Err(ToolError::failed_at(
+            gate,
+            "start a subagent in",
+            dir,
+            fault,
+        )),
     }
 }
 
 /// Creates the directory of a subagent, and opens its gate.
 fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
-    let what = "start a subagent in";
+    let action = "start a subagent in";
     let result = dir.dir().make_dirs(&dir.below());
-    let _created = result.map_err(|fault| ToolError::failed_at(gate, what, dir, fault))?;
+    let _created = result.map_err(|fault| ToolError::failed_at(gate, action, dir, fault))?;
     let manager = gate.manager().for_subagent(dir.real()).ok_or_else(|| {
         let why = "subagents work only in your workspace";
         ToolError::denied(gate, dir.real(), why)
@@ -195,15 +197,20 @@ fn open_gate(gate: &Gate, dir: &ResolvedPath) -> Result<Gate, ToolError> {
     let commands = match gate.commands() {
         Some(commands) => commands
             .for_subagent()
-            .map_err(|error| ToolError::failed_at(gate, what, dir, error))?,
+            .map_err(|error| ToolError::failed_at(gate, action, dir, error))?,
         None => None,
     };
     let policy = gate.policy().for_subagent(dir.real().clone(), commands);
-    Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, what, dir, error))
+    Gate::open(manager, policy).map_err(|error| ToolError::failed_at(gate, action, dir, error))
 }
 
 /// Returns what the parent reads about one subagent.
-fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &SubagentReport) -> Value {
+fn result_json(
+    gate: &Gate,
+    spec: &SubagentSpec,
+    dir: &ResolvedPath,
+    report: &SubagentReport,
+) -> Value {
     let mut fields = Map::new();
     let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
     add("id", spec.task.id.as_str().into());
@@ -223,14 +230,14 @@ fn result(gate: &Gate, spec: &SubagentSpec, dir: &ResolvedPath, report: &Subagen
         add("error", escape_notes(&reason).into_owned().into());
     }
     add("workspace", display_path(gate, dir.real()).into());
-    add("files", files(gate, dir));
+    add("files", files_json(gate, dir));
     let seconds = (report.elapsed.as_secs_f64() * 10.0).round() / 10.0;
     add("execution_time", json!(seconds));
     Value::Object(fields)
 }
 
 /// Returns the files below `dir` that the parent may read.
-fn files(gate: &Gate, dir: &ResolvedPath) -> Value {
+fn files_json(gate: &Gate, dir: &ResolvedPath) -> Value {
     let listing = list_readable(gate, dir, &mut |_| EntrySelection::Deep);
     let entries = listing.map(|listing| listing.entries).unwrap_or_default();
     let files = entries.iter().filter(|entry| {

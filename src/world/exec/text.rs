@@ -83,15 +83,15 @@ impl From<std::io::Error> for TextReadError {
 }
 
 /// Returns the requested lines, up to `bytes_max`; a last line says what was cut.
-pub(super) fn read(
+pub(super) fn read_lines(
     file: FileContent,
     name: &Path,
     lines: LineRange,
     size_bytes: u64,
     bytes_max: usize,
 ) -> Result<String, TextReadError> {
-    if let Some(what) = known_binary(name) {
-        return Err(TextReadError::Binary(what));
+    if let Some(kind) = binary_kind(name) {
+        return Err(TextReadError::Binary(kind));
     }
     let text = match lines {
         LineRange::All => read_range(file, 1, None, bytes_max),
@@ -114,22 +114,22 @@ pub(super) fn read_whole(
     name: &Path,
     bytes_max: usize,
 ) -> Result<String, TextReadError> {
-    if let Some(what) = known_binary(name) {
-        return Err(TextReadError::Binary(what));
+    if let Some(kind) = binary_kind(name) {
+        return Err(TextReadError::Binary(kind));
     }
     let bytes = read_bounded(file, bytes_max)?;
     if bytes.len() > bytes_max {
         return Err(TextReadError::TooLong { bytes_max });
     }
-    text(bytes, RemainingBytes::Nothing)
+    decode(bytes, RemainingBytes::Nothing)
 }
 
-fn known_binary(name: &Path) -> Option<&'static str> {
+fn binary_kind(name: &Path) -> Option<&'static str> {
     let extension = name.extension()?.to_str()?.to_ascii_lowercase();
     BINARY_SUFFIXES
         .iter()
         .find(|(_, suffixes)| suffixes.contains(&extension.as_str()))
-        .map(|(what, _)| *what)
+        .map(|(kind, _)| *kind)
 }
 
 /// Whether more bytes follow what was read; if so, it may end in the middle of a character.
@@ -139,25 +139,29 @@ enum RemainingBytes {
     Something,
 }
 
-fn text(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
+/// Decodes UTF-8 text.
+fn decode(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
     if bytes.contains(&0) {
         return Err(TextReadError::Binary("a binary file (it holds NUL bytes)"));
     }
-    let no_text = TextReadError::Binary("a file in another encoding than UTF-8");
+    let other_encoding = TextReadError::Binary("a file in another encoding than UTF-8");
     String::from_utf8(bytes).or_else(|error| {
-        let valid = error.utf8_error();
-        if remaining == RemainingBytes::Nothing || valid.error_len().is_some() {
-            return Err(no_text);
+        let utf8_error = error.utf8_error();
+        if remaining == RemainingBytes::Nothing || utf8_error.error_len().is_some() {
+            return Err(other_encoding);
         }
         let mut bytes = error.into_bytes();
-        bytes.truncate(valid.valid_up_to());
-        String::from_utf8(bytes).map_err(|_| no_text)
+        bytes.truncate(utf8_error.valid_up_to());
+        String::from_utf8(bytes).map_err(|_| other_encoding)
     })
 }
 
-/// Like [`text`], but escapes anything that looks like a note of massgen's.
-fn text_without_notes(bytes: Vec<u8>, remaining: RemainingBytes) -> Result<String, TextReadError> {
-    Ok(escape_notes(&text(bytes, remaining)?).into_owned())
+/// Like [`decode`], but escapes anything that looks like a note of massgen's.
+fn decode_without_notes(
+    bytes: Vec<u8>,
+    remaining: RemainingBytes,
+) -> Result<String, TextReadError> {
+    Ok(escape_notes(&decode(bytes, remaining)?).into_owned())
 }
 
 /// Reads up to one byte more than `bytes_max`, so that the caller sees whether something is left.
@@ -177,18 +181,18 @@ fn read_range(
     let mut file = BufReader::new(file);
     skip_lines(&mut file, first.saturating_sub(1))?;
     let mut bytes = read_bounded(file, bytes_max)?;
-    let line = last.map_or(u64::MAX, |last| {
+    let line_count = last.map_or(u64::MAX, |last| {
         last.saturating_sub(first.saturating_sub(1))
     });
-    if let Some(end) = end_of_line(&bytes, line) {
+    if let Some(end) = end_of_line(&bytes, line_count) {
         bytes.truncate(end);
     }
     if bytes.len() <= bytes_max {
-        return text_without_notes(bytes, RemainingBytes::Nothing);
+        return decode_without_notes(bytes, RemainingBytes::Nothing);
     }
     let whole_lines = bytes.iter().rposition(|byte| *byte == b'\n');
     bytes.truncate(whole_lines.map_or(bytes_max, |newline| newline + 1));
-    let mut text = text_without_notes(bytes, RemainingBytes::Something)?;
+    let mut text = decode_without_notes(bytes, RemainingBytes::Something)?;
     let shown_lines = u64::try_from(text.matches('\n').count()).unwrap_or(u64::MAX);
     let next_line = first.saturating_add(shown_lines);
     let _written = if whole_lines.is_some() {
@@ -202,20 +206,21 @@ fn read_range(
     Ok(text)
 }
 
-/// Returns where line number `line` of `bytes` ends, if it ends there.
-fn end_of_line(bytes: &[u8], line: u64) -> Option<usize> {
-    let nth = usize::try_from(line).ok()?.checked_sub(1);
+/// Returns where the line with this number, from 1, ends in `bytes`, if it ends there; for line 0,
+/// the beginning.
+fn end_of_line(bytes: &[u8], number: u64) -> Option<usize> {
+    let index = usize::try_from(number).ok()?.checked_sub(1);
     let newlines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-    match nth {
-        Some(nth) => newlines.map(|(at, _)| at + 1).nth(nth),
+    match index {
+        Some(index) => newlines.map(|(at, _)| at + 1).nth(index),
         None => Some(0),
     }
 }
 
 fn skip_lines(file: &mut BufReader<FileContent>, lines: u64) -> Result<(), TextReadError> {
-    let mut scanned = 0;
-    for skipped in 0..lines {
-        let bytes_left = SCAN_BYTES_MAX.saturating_sub(scanned);
+    let mut scanned_bytes = 0;
+    for skipped_lines in 0..lines {
+        let bytes_left = SCAN_BYTES_MAX.saturating_sub(scanned_bytes);
         let length = skip_line(&mut file.by_ref().take(bytes_left))?;
         if bytes_left == 0 {
             return Err(TextReadError::Disk(FileSystemError::Limit(
@@ -223,9 +228,11 @@ fn skip_lines(file: &mut BufReader<FileContent>, lines: u64) -> Result<(), TextR
             )));
         }
         if length == 0 {
-            return Err(TextReadError::BeyondTheEnd { lines: skipped });
+            return Err(TextReadError::BeyondTheEnd {
+                lines: skipped_lines,
+            });
         }
-        scanned += length;
+        scanned_bytes += length;
     }
     Ok(())
 }
@@ -252,13 +259,13 @@ fn read_tail(
     bytes_max: usize,
 ) -> Result<String, TextReadError> {
     let window = u64::try_from(bytes_max).unwrap_or(u64::MAX);
-    let begins = size_bytes.saturating_sub(window);
-    file.seek(SeekFrom::Start(begins))?;
+    let window_start = size_bytes.saturating_sub(window);
+    file.seek(SeekFrom::Start(window_start))?;
     let mut bytes = read_bounded(file, bytes_max)?;
     bytes.truncate(bytes_max);
     let end = bytes.len().saturating_sub(1);
     let count = usize::try_from(lines).unwrap_or(usize::MAX);
-    let start_of_lines = bytes
+    let lines_start = bytes
         .iter()
         .take(end)
         .enumerate()
@@ -266,8 +273,8 @@ fn read_tail(
         .filter(|(_, byte)| **byte == b'\n')
         .nth(count.saturating_sub(1))
         .map(|(at, _)| at + 1);
-    let is_cut = start_of_lines.is_none() && begins > 0;
-    let start = match start_of_lines {
+    let is_cut = lines_start.is_none() && window_start > 0;
+    let start = match lines_start {
         _ if lines == 0 => bytes.len(),
         Some(start) => start,
         None if is_cut => bytes
@@ -276,7 +283,7 @@ fn read_tail(
             .map_or(0, |at| at + 1),
         None => 0,
     };
-    let text = text_without_notes(bytes.split_off(start), RemainingBytes::Nothing)?;
+    let text = decode_without_notes(bytes.split_off(start), RemainingBytes::Nothing)?;
     Ok(if is_cut {
         let cut_note = format_args!("cut: only the last {bytes_max} bytes are shown");
         format!("{}\n{text}", note(cut_note))

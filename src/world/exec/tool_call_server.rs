@@ -34,7 +34,7 @@ const CALLS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// The most calls that are reported to a model.
 const CALLS_SHOWN_MAX: usize = 100;
 /// The most calls that are reported to people.
-const CALLS_SUMMED_UP_MAX: usize = 6;
+const SUMMARY_CALLS_MAX: usize = 6;
 /// The most of a path that is reported with a call, in characters.
 const PATH_CHARS_MAX: usize = 120;
 
@@ -48,7 +48,7 @@ pub(super) struct ToolCallServer {
     /// The runtime that waits for MCP servers; there is none outside a run.
     runtime: Option<Handle>,
     /// Calls that only read run in parallel; any other call runs alone.
-    turn: RwLock<()>,
+    call_lock: RwLock<()>,
     summary: Mutex<CallSummary>,
 }
 
@@ -58,6 +58,7 @@ pub(super) struct CallSummary {
     /// The first calls, each with its tool and paths, and how it ended.
     calls: Vec<(String, Cow<'static, str>)>,
     count: usize,
+    /// The bytes that were sent and received for them.
     bytes: usize,
     /// The changes that they made.
     pub(super) changes: Vec<FileChange>,
@@ -81,7 +82,7 @@ impl CallSummary {
 
     /// Returns the first calls in one line, for people.
     pub(super) fn summary(&self) -> String {
-        let first_lines = self.call_lines().into_iter().take(CALLS_SUMMED_UP_MAX);
+        let first_lines = self.call_lines().into_iter().take(SUMMARY_CALLS_MAX);
         let first_calls = first_lines.collect::<Vec<_>>().join(", ");
         let count = count_noun(self.count, "call");
         if first_calls.is_empty() {
@@ -126,7 +127,7 @@ impl ToolCallServer {
             gate,
             tools,
             runtime: Handle::try_current().ok(),
-            turn: RwLock::default(),
+            call_lock: RwLock::default(),
             summary: Mutex::default(),
         }
     }
@@ -145,14 +146,14 @@ impl ToolCallServer {
         let call_receiver = Mutex::new(call_receiver);
         thread::scope(|scope| {
             let (call_receiver, write_lock) = (&call_receiver, &write_lock);
-            let mut workers = 0_usize;
+            let mut worker_count = 0_usize;
             for _ in 0..PARALLEL_CALLS_MAX {
                 let work = move || self.run_worker(call_receiver, stream, write_lock, interrupt);
                 let worker = thread::Builder::new().name("call".to_owned());
-                workers += usize::from(worker.spawn_scoped(scope, work).is_ok());
+                worker_count += usize::from(worker.spawn_scoped(scope, work).is_ok());
             }
-            if workers == 0 {
-                self.note_stop("massgen could start no thread for calls");
+            if worker_count == 0 {
+                self.add_note("massgen could start no thread for calls");
             } else {
                 self.receive(stream, &call_sender, write_lock);
             }
@@ -165,6 +166,7 @@ impl ToolCallServer {
         });
     }
 
+    /// Receives calls and passes them on to the workers until there are no more.
     fn receive(
         &self,
         stream: &UnixStream,
@@ -183,7 +185,7 @@ impl ToolCallServer {
                 return;
             }
             let Ok(call) = serde_json::from_slice::<CallFrame>(&frame) else {
-                self.note_stop(
+                self.add_note(
                     "the program sent something that is not a call, and got no further answers",
                 );
                 return;
@@ -196,7 +198,7 @@ impl ToolCallServer {
                     outcome: "failed",
                     content: content.to_owned(),
                 };
-                if self.answer(stream, write_lock, &reply).is_err() {
+                if self.send_reply(stream, write_lock, &reply).is_err() {
                     return;
                 }
             } else if call_sender.send(call).is_err() {
@@ -205,6 +207,7 @@ impl ToolCallServer {
         }
     }
 
+    /// Carries out the calls that it receives, one after another.
     fn run_worker(
         &self,
         call_receiver: &Mutex<Receiver<CallFrame>>,
@@ -212,7 +215,7 @@ impl ToolCallServer {
         write_lock: &Mutex<()>,
         interrupt: &CommandInterrupt,
     ) {
-        let _inside = self.runtime.as_ref().map(Handle::enter);
+        let _runtime_guard = self.runtime.as_ref().map(Handle::enter);
         loop {
             let next_call = call_receiver
                 .lock()
@@ -222,7 +225,8 @@ impl ToolCallServer {
             // Remaining calls are still received, so that the sender never blocks forever.
             if !interrupt.is_raised() {
                 let reply = self.carry_out(call, interrupt);
-                self.answer(stream, write_lock, &reply).unwrap_or_default();
+                self.send_reply(stream, write_lock, &reply)
+                    .unwrap_or_default();
             }
         }
     }
@@ -242,7 +246,7 @@ impl ToolCallServer {
             Err(error) => (CallOutcome::new("failed", error.to_string()), tool),
             Ok(call) => {
                 let description = describe_call(&call);
-                (self.through_gate(call, interrupt), description)
+                (self.check_and_run(call, interrupt), description)
             }
         };
         let mut summary = self.lock();
@@ -258,12 +262,19 @@ impl ToolCallServer {
         }
     }
 
-    fn through_gate(&self, call: ToolCall, interrupt: &CommandInterrupt) -> CallOutcome {
-        let (_together, _alone);
+    /// Checks a call at the gate and runs it.
+    fn check_and_run(&self, call: ToolCall, interrupt: &CommandInterrupt) -> CallOutcome {
+        let (_read_guard, _write_guard);
         if call.only_reads() {
-            _together = self.turn.read().unwrap_or_else(PoisonError::into_inner);
+            _read_guard = self
+                .call_lock
+                .read()
+                .unwrap_or_else(PoisonError::into_inner);
         } else {
-            _alone = self.turn.write().unwrap_or_else(PoisonError::into_inner);
+            _write_guard = self
+                .call_lock
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
         }
         match self.gate.check(call) {
             Err(denial) => {
@@ -316,7 +327,7 @@ impl ToolCallServer {
         false
     }
 
-    fn answer(
+    fn send_reply(
         &self,
         stream: &UnixStream,
         write_lock: &Mutex<()>,
@@ -333,13 +344,13 @@ impl ToolCallServer {
             let mut summary = self.lock();
             summary.bytes = summary.bytes.saturating_add(frame.len());
         }
-        let _alone = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut stream = stream;
         stream.write_all(&frame)
     }
 
-    fn note_stop(&self, why: &str) {
-        self.lock().notes.push(why.to_owned());
+    fn add_note(&self, note: &str) {
+        self.lock().notes.push(note.to_owned());
     }
 
     fn lock(&self) -> MutexGuard<'_, CallSummary> {

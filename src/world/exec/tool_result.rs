@@ -181,18 +181,18 @@ pub(super) fn json_done(operation: &str, details: &Value) -> String {
 
 /// Returns names below a place; if some were cut, a last entry says how many.
 pub(super) fn json_names<'r>(rels: impl IntoIterator<Item = &'r RelPath>) -> Value {
-    let (mut names, mut left_out, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
+    let (mut names, mut left_out_count, mut bytes_left) = (Vec::new(), 0_usize, NAMES_BYTES_MAX);
     for rel in rels {
         let name = display_name(rel.as_path().as_os_str(), ".");
         bytes_left = bytes_left.saturating_sub(name.len());
         if bytes_left > 0 {
             names.push(name);
         } else {
-            left_out += 1;
+            left_out_count += 1;
         }
     }
-    if left_out > 0 {
-        names.push(note(format_args!("cut: {left_out} more")));
+    if left_out_count > 0 {
+        names.push(note(format_args!("cut: {left_out_count} more")));
     }
     names.into()
 }

@@ -47,10 +47,11 @@ pub(super) fn ask_vendor(
     interrupt: Option<&CommandInterrupt>,
     runner: Option<&dyn VendorToolRunner>,
 ) -> ToolResult {
-    let only_runs = "only agents of a run use tools of their vendor";
-    let call = RunnerCall::new(gate, interrupt, runner, only_runs)?;
-    let text = call.block_on(|runner, call_id, cancelled| runner.ask(call_id, request, cancelled));
-    let text = text.map_err(ToolError::failed)?;
+    let unavailable = "only agents of a run use tools of their vendor";
+    let call = RunnerCall::new(gate, interrupt, runner, unavailable)?;
+    let result =
+        call.block_on(|runner, call_id, cancelled| runner.ask(call_id, request, cancelled));
+    let text = result.map_err(ToolError::failed)?;
     let end = text.floor_char_boundary(TEXT_BYTES_MAX);
     let shown_text = text.get(..end).unwrap_or_default();
     let content = describe_vendor_result(shown_text, end < text.len());

@@ -46,7 +46,7 @@ pub(super) fn edit_file(
         .open_file(&path.below())
         .map_err(|fault| ToolError::failed_at(gate, "edit", path, fault))?;
     let old_text = text::read_whole(file, path.real().as_path(), EDIT_BYTES_MAX)
-        .map_err(|no_text| ToolError::failed_at(gate, "edit", path, no_text))?;
+        .map_err(|error| ToolError::failed_at(gate, "edit", path, error))?;
     let new_text = apply_edits(&old_text, edits)
         .map_err(|why| ToolError::failed_at(gate, "edit", path, why))?;
     let shown_path = display_path(gate, path.real());
@@ -54,8 +54,8 @@ pub(super) fn edit_file(
         text::strip_byte_order_mark(&old_text),
         text::strip_byte_order_mark(&new_text),
     );
-    let diff = LineDiff::new(shown_old, shown_new);
-    let diff = unified_diff(&diff, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
+    let line_diff = LineDiff::new(shown_old, shown_new);
+    let diff = unified_diff(&line_diff, DIFF_CONTEXT_LINES, LISTING_BYTES_MAX);
     if mode == EditMode::DryRun {
         return Ok(Observation::done(format!(
             "{shown_path} would change:\n{diff}"
@@ -80,7 +80,7 @@ pub(super) fn create_directory(gate: &Gate, path: &ResolvedPath) -> ToolResult {
         ))),
         Ok(_) => Err(tool_error(FileSystemError::Exists)),
         Err(FileSystemError::Missing) => {
-            let _made = path.dir().make_dirs(&rel).map_err(tool_error)?;
+            let _dir = path.dir().make_dirs(&rel).map_err(tool_error)?;
             Ok(Observation::done(format!("created {shown_path}\n")))
         }
         Err(fault) => Err(tool_error(fault)),
@@ -101,14 +101,14 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
     let mut text = text.to_owned();
     for (number, edit) in (1..).zip(edits) {
         let has_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
-        let fitted = |part: &str| {
+        let with_line_ends = |part: &str| {
             if has_crlf && !part.contains('\r') {
                 part.replace('\n', "\r\n")
             } else {
                 part.to_owned()
             }
         };
-        let (mut old, mut new) = (fitted(&edit.old), fitted(&edit.new));
+        let (mut old, mut new) = (with_line_ends(&edit.old), with_line_ends(&edit.new));
         if !text.contains(&old) {
             // The model copied it from a result in which some characters are escaped.
             (old, new) = (unescape(&old), unescape(&new));

@@ -57,7 +57,7 @@ impl fmt::Display for WriteBlock {
     }
 }
 
-/// Returns why `path`, whose metadata is `meta`, must stay as it is, if so.
+/// Returns why `path`, whose metadata is `meta`, must stay as it is; `None` if it may be changed.
 pub(super) fn write_block(
     gate: &Gate,
     path: &RealPath,
@@ -69,8 +69,8 @@ pub(super) fn write_block(
         // have created one while the command ran.
         let may_conflict =
             matches!(intent, WriteIntent::Commit { .. }) && meta.kind != FileKind::Directory;
-        let conflicts = may_conflict && is_conflict(gate, path, meta, intent);
-        return conflicts.then_some(WriteBlock::Conflict);
+        let has_conflict = may_conflict && is_conflict(gate, path, meta, intent);
+        return has_conflict.then_some(WriteBlock::Conflict);
     }
     let replaces = matches!(
         intent,
@@ -79,7 +79,7 @@ pub(super) fn write_block(
     if replaces && meta.link_count > 1 {
         return Some(WriteBlock::HardLinked);
     }
-    if !meta.is_writable_for_owner() && is_users_file(gate, path) {
+    if !meta.is_writable_for_owner() && is_user_file(gate, path) {
         return Some(WriteBlock::MarkedReadOnly);
     }
     if is_conflict(gate, path, meta, intent) {
@@ -90,51 +90,53 @@ pub(super) fn write_block(
 }
 
 /// Returns whether the grant that applies to `path` is a context path.
-fn is_users_file(gate: &Gate, path: &RealPath) -> bool {
+fn is_user_file(gate: &Gate, path: &RealPath) -> bool {
     let grant = gate.most_specific_grant(path);
     grant.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
 
+/// Returns whether the user has changed `path` since the run, or the command, began, and the agent
+/// does not know that version.
 fn is_conflict(gate: &Gate, path: &RealPath, meta: &FileMetadata, intent: WriteIntent) -> bool {
-    let run = gate.policy().conflicts.as_ref();
-    let since_ns = match (run, intent) {
-        (Some(run), _) => run.run_started_ns,
+    let conflict_policy = gate.policy().conflicts.as_ref();
+    let since_ns = match (conflict_policy, intent) {
+        (Some(conflict_policy), _) => conflict_policy.run_started_ns,
         (None, WriteIntent::Commit { began_ns }) => began_ns,
         (None, _) => return false,
     };
-    if !is_users_file(gate, path) {
+    if !is_user_file(gate, path) {
         return false;
     }
-    let Some(users) = users_version(gate, path, meta) else {
+    let Some(user_version) = user_version(gate, path, meta) else {
         return false;
     };
     let history = gate.history();
     let current_version = Some(meta.version);
     let own_version = history.own_version(path);
-    let is_own = own_version == current_version || own_version == Some(users);
+    let is_own = own_version == current_version || own_version == Some(user_version);
     let is_known = match intent {
         WriteIntent::Edit(_) => history.known_version(path) == current_version,
-        WriteIntent::Commit { .. } => history.base_version(path) == Some(users),
+        WriteIntent::Commit { .. } => history.base_version(path) == Some(user_version),
         WriteIntent::Overwrite | WriteIntent::Delete | WriteIntent::Move => false,
     };
-    users.changed_ns >= since_ns && !is_own && !is_known
+    user_version.changed_ns >= since_ns && !is_own && !is_known
 }
 
 /// Returns the user's version of `path`: with an overlay, that of the underlying tree.
-fn users_version(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> Option<FileFingerprint> {
-    match gate.overlay().filter(|stage| stage.contains(path)) {
-        Some(stage) => stage.user_metadata(path).map(|users| users.version),
+fn user_version(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> Option<FileFingerprint> {
+    match gate.overlay().filter(|overlay| overlay.contains(path)) {
+        Some(overlay) => overlay.user_metadata(path).map(|meta| meta.version),
         None => Some(meta.version),
     }
 }
 
 fn is_unread(gate: &Gate, path: &RealPath, meta: &FileMetadata) -> bool {
     let rel_below = |root: &RealPath| path.below(root).unwrap_or_default();
-    let generated = gate
+    let is_generated = gate
         .most_specific_grant(path)
         .is_some_and(|grant| is_generated(&rel_below(&grant.root)));
     gate.policy().read_before_delete == ReadBeforeDelete::Enforced
         && meta.version.size_bytes > 0
-        && !generated
+        && !is_generated
         && !gate.history().knows_content(path)
 }

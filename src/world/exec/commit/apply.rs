@@ -7,7 +7,7 @@ use crate::path::RelPath;
 use crate::tools::call::ExistingTarget;
 use crate::world::access::gate::ResolvedPath;
 use crate::world::exec::commit::LayerCommit;
-use crate::world::exec::compare::same_bytes;
+use crate::world::exec::compare::has_same_bytes;
 use crate::world::exec::delete::{plan_removal, remove_name, remove_tree};
 use crate::world::exec::put::{FileSource, WriteOptions, put};
 use crate::world::exec::tool_result::ToolError;
@@ -24,9 +24,9 @@ use crate::world::sys::upper_layer::{UpperEntry, make_readable, read_upper_entry
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DirectoryOpacity {
     /// They show through.
-    Kept,
+    Transparent,
     /// They are removed.
-    Hidden,
+    Opaque,
 }
 
 /// What exists at the path where something is created.
@@ -56,11 +56,9 @@ impl LayerCommit<'_> {
             UpperEntry::Removed => self.remove(path),
             UpperEntry::MergedDirectory(_) => Ok(()),
             UpperEntry::NewDirectory(meta) => {
-                self.make_dir(rel, path, &meta, DirectoryOpacity::Kept)
+                self.make_dir(rel, path, &meta, DirectoryOpacity::Transparent)
             }
-            UpperEntry::OpaqueDirectory(meta) => {
-                self.make_dir(rel, path, &meta, DirectoryOpacity::Hidden)
-            }
+            UpperEntry::OpaqueDirectory(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Opaque),
             UpperEntry::File(meta) => self.put_file(rel, path, &meta),
             UpperEntry::Link => self.put_link(rel, path),
             UpperEntry::Special(kind) => {
@@ -77,21 +75,21 @@ impl LayerCommit<'_> {
         rel: &RelPath,
         path: &ResolvedPath,
         meta: &FileMetadata,
-        below: DirectoryOpacity,
+        opacity: DirectoryOpacity,
     ) -> Result<(), ToolError> {
         let tool_error =
             |fault: FileSystemError| ToolError::failed_at(self.gate, "create", path, fault);
         let parent = rel.parent().unwrap_or_default();
-        let hides = below == DirectoryOpacity::Hidden || self.hiding.contains(&parent);
-        if hides {
-            self.hiding.insert(rel.clone());
+        let is_opaque = opacity == DirectoryOpacity::Opaque || self.opaque_dirs.contains(&parent);
+        if is_opaque {
+            self.opaque_dirs.insert(rel.clone());
         }
         if self.clear_target(path, FileKind::Directory)? == TargetOccupancy::Free {
             let rel = path.below();
             let (dir, name) = path.dir().make_parent_of(&rel).map_err(tool_error)?;
             return dir.make_dir(name, meta).map_err(tool_error);
         }
-        if hides {
+        if is_opaque {
             self.remove_hidden(rel, path)?;
         }
         Ok(())
@@ -138,7 +136,9 @@ impl LayerCommit<'_> {
             .bytes_left
             .checked_sub(needed_bytes)
             .ok_or_else(|| tool_error(too_much))?;
-        if occupancy == TargetOccupancy::Taken && self.is_same(rel, path).map_err(tool_error)? {
+        if occupancy == TargetOccupancy::Taken
+            && self.has_same_content(rel, path).map_err(tool_error)?
+        {
             return Ok(());
         }
         let (content, meta) = self.upper.open_file(rel).map_err(tool_error)?;
@@ -156,15 +156,19 @@ impl LayerCommit<'_> {
         Ok(())
     }
 
-    /// Returns whether the file of the layer would change nothing, as when a command only opened or
-    /// touched it.
-    fn is_same(&self, rel: &RelPath, path: &ResolvedPath) -> Result<bool, FileSystemError> {
-        let (ours, our) = self.upper.open_file(rel)?;
-        let (theirs, their) = path.dir().open_file(&path.below())?;
-        let size_bytes = our.version.size_bytes;
-        let looks_same =
-            size_bytes == their.version.size_bytes && our.bits_for_copy() == their.bits_for_copy();
-        Ok(looks_same && same_bytes(ours, theirs, size_bytes)?)
+    /// Returns whether the file of the layer has the content and the permission bits of the user's,
+    /// as when a command only opened or touched it.
+    fn has_same_content(
+        &self,
+        rel: &RelPath,
+        path: &ResolvedPath,
+    ) -> Result<bool, FileSystemError> {
+        let (ours, our_meta) = self.upper.open_file(rel)?;
+        let (theirs, their_meta) = path.dir().open_file(&path.below())?;
+        let size_bytes = our_meta.version.size_bytes;
+        let looks_same = size_bytes == their_meta.version.size_bytes
+            && our_meta.permission_bits() == their_meta.permission_bits();
+        Ok(looks_same && has_same_bytes(ours, theirs, size_bytes)?)
     }
 
     fn put_link(&mut self, rel: &RelPath, path: &ResolvedPath) -> Result<(), ToolError> {

@@ -76,6 +76,7 @@ fn sync_to_disk(
     Ok(command_changes)
 }
 
+/// The commit of one layer.
 struct LayerCommit<'a> {
     gate: &'a Gate,
     /// The root of the user's tree.
@@ -83,10 +84,12 @@ struct LayerCommit<'a> {
     /// The root of the layer.
     upper: &'a DirectoryHandle,
     intent: WriteIntent,
-    /// Opaque directories of the layer, which hide what is below them.
-    hiding: BTreeSet<RelPath>,
+    /// The opaque directories of the layer, which hide what the user has below them.
+    opaque_dirs: BTreeSet<RelPath>,
+    /// How many more bytes may be applied.
     bytes_left: u64,
     command_changes: CommandChanges,
+    /// The closed paths that were reported.
     reported: &'a mut BTreeSet<RealPath>,
 }
 
@@ -99,7 +102,7 @@ impl<'a> LayerCommit<'a> {
         upper: &'a DirectoryHandle,
         reported: &'a mut BTreeSet<RealPath>,
     ) -> Result<Self, ToolError> {
-        let began = DirectoryHandle::open_own(&layer.work)
+        let work_meta = DirectoryHandle::open_own(&layer.work)
             .and_then(FileMetadata::from_handle)
             .map_err(|fault| ToolError::failed_at(gate, "apply the changes to", root, fault))?;
         Ok(Self {
@@ -109,9 +112,9 @@ impl<'a> LayerCommit<'a> {
             // The kernel creates a directory in there when it mounts the overlay, which sets its
             // change time.
             intent: WriteIntent::Commit {
-                began_ns: began.version.changed_ns,
+                began_ns: work_meta.version.changed_ns,
             },
-            hiding: BTreeSet::new(),
+            opaque_dirs: BTreeSet::new(),
             bytes_left: COMMIT_BYTES_MAX,
             command_changes: CommandChanges::default(),
             reported,
@@ -146,7 +149,7 @@ impl<'a> LayerCommit<'a> {
         })
     }
 
-    /// Returns why nothing may be written at `rel`, if so.
+    /// Returns why nothing may be written at `rel`; `None` if it may.
     fn closed_reason(&self, rel: &RelPath) -> Option<String> {
         match self
             .gate
