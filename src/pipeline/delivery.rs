@@ -56,7 +56,7 @@ impl PipelineDelivery {
         history_mode: HistoryMode,
     ) -> Result<Self> {
         let hub = &repository.hub;
-        let mut line_ends = LineEndings::default();
+        let mut line_endings = LineEndings::default();
         if let Some(project) = &repository.project {
             let delivered_tip = hub.tip(&repository.branch(DELIVERED)?).await?;
             let receiver = CommitReceiver { hub, project };
@@ -64,7 +64,7 @@ impl PipelineDelivery {
             if history_mode != HistoryMode::Files {
                 receiver.expect_idle().await?;
             }
-            line_ends = receiver.line_ends().await?;
+            line_endings = receiver.line_endings().await?;
         }
         if history_mode != HistoryMode::Files {
             require_branch(repository.project.as_ref())?;
@@ -92,7 +92,7 @@ impl PipelineDelivery {
             repository,
             tree,
             changes,
-            line_endings: line_ends,
+            line_endings,
         })
     }
 
@@ -121,7 +121,7 @@ impl PipelineDelivery {
         let to = self.working_tree(&upper);
         self.repository
             .hub
-            .lay_out(&self.tree, &self.changes, to)
+            .write_files(&self.tree, &self.changes, to)
             .await?;
         let removed_paths: Vec<RelPath> = self
             .changes
@@ -145,7 +145,7 @@ impl PipelineDelivery {
         let missing_files = self
             .repository
             .hub
-            .missing(self.working_tree(&project.root), &self.changes)
+            .unwritten_files(self.working_tree(&project.root), &self.changes)
             .await?;
         if !missing_files.is_empty() {
             let names: Vec<String> = missing_files.iter().map(ToString::to_string).collect();
@@ -194,7 +194,7 @@ impl PipelineDelivery {
     fn working_tree<'a>(&'a self, root: &'a AbsPath) -> WorkingTree<'a> {
         WorkingTree {
             root,
-            line_ends: &self.line_endings,
+            line_endings: &self.line_endings,
         }
     }
 

@@ -103,7 +103,7 @@ impl PipelineView {
         let base = base_commit(&self.record);
         let history = |traversal| self.hub.history(&shared, base.as_ref(), traversal);
         // A role writes its own commit messages, so journal entries in them are not trusted.
-        let massgen_commits = history(HistoryTraversal::First).await?;
+        let massgen_commits = history(HistoryTraversal::FirstParents).await?;
         let massgen_commits: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = massgen_commits
             .iter()
             .map(|commit| (&commit.id, JournalEntry::parse(&commit.message)))

@@ -262,7 +262,11 @@ impl PipelineRepository {
         let head = base_commit(&self.record);
         let commits = self
             .hub
-            .history(&main_branch()?, head.as_ref(), HistoryTraversal::First)
+            .history(
+                &main_branch()?,
+                head.as_ref(),
+                HistoryTraversal::FirstParents,
+            )
             .await?;
         let entries = commits.iter().filter_map(|commit| {
             let (entry, text) = JournalEntry::parse(&commit.message)?;

@@ -81,7 +81,7 @@ impl PipelineRepository {
         let shared = main_branch()?;
         let commits = self
             .hub
-            .history(&shared, start.as_ref(), HistoryTraversal::First);
+            .history(&shared, start.as_ref(), HistoryTraversal::FirstParents);
         // Every merge adds to the documents.
         let documents =
             [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));

@@ -49,7 +49,7 @@ pub(crate) fn show(
 }
 
 fn to_text(step: &PipelineCommit, width: usize) -> String {
-    let commit_time = LocalDateTime::from_unix_seconds(step.commit.when);
+    let commit_time = LocalDateTime::from_unix_seconds(step.commit.committed_at);
     let when = commit_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
     let iteration = step.iteration.map(|number| number.to_string());
     format!(
@@ -77,7 +77,7 @@ fn to_json(step: &PipelineCommit) -> Value {
     json!({
         "commit": commit.id.as_str(),
         "parents": parents.collect::<Vec<_>>(),
-        "time": LocalDateTime::from_unix_seconds(commit.when).map(|when| when.utc_format()),
+        "time": LocalDateTime::from_unix_seconds(commit.committed_at).map(|when| when.utc_format()),
         "event": entry.map(JournalEntry::event_name),
         "iteration": step.iteration,
         "role": entry.and_then(JournalEntry::role),

@@ -17,15 +17,15 @@ use crate::world::sys::state_files::{clear, file};
 /// How deep repositories may be nested.
 const NESTED_MAX: usize = 64;
 /// The name of a file that is added to git's index and need not exist.
-const KNOWN_INSIDE: &[u8] = b"/.massgen-known";
+const PLACEHOLDER_NAME: &[u8] = b"/.massgen-known";
 /// The prefix of index entries that are gitlinks, commits of another repository.
-const GITLINKS: &[u8] = b"160000 ";
+const GITLINK_PREFIX: &[u8] = b"160000 ";
 
 /// The name of the files that list what git ignores.
-const IGNORE: &str = ".gitignore";
+const GITIGNORE: &str = ".gitignore";
 
 /// The name of an agent's repository in its checkout.
-pub const PRIVATE: &str = ".git";
+pub const PRIVATE_REPOSITORY: &str = ".git";
 
 /// The files of a commit, in a directory.
 #[derive(Clone, Debug)]
@@ -65,19 +65,19 @@ impl Checkout {
         &self.dir
     }
 
-    /// Makes the files those of `commit`. Other files that git ignores stay.
+    /// Replaces the files by those of `commit`. Other files that git ignores stay.
     pub async fn show(&self, commit: &ObjectId) -> Result<()> {
         dir::create_all(&self.dir, DirectoryAudience::User)?;
-        if let Some(notes) = self.index.parent() {
-            dir::create_all(&notes, DirectoryAudience::User)?;
+        if let Some(index_dir) = self.index.parent() {
+            dir::create_all(&index_dir, DirectoryAudience::User)?;
         }
         let arguments = ["read-tree", "--reset", "-u", commit.as_str()];
-        if self.try_ask(&arguments).await?.code == 0 {
+        if self.try_run_git(&arguments).await?.code == 0 {
             return Ok(());
         }
         // A command may have made a directory with changed files inaccessible.
         self.open_all()?;
-        self.ask(&arguments).await.map(drop)
+        self.run_git(&arguments).await.map(drop)
     }
 
     /// Creates a directory among the files, if it is missing.
@@ -115,7 +115,7 @@ impl Checkout {
 
     /// Removes the agent's repository from the checkout, if there is one.
     pub fn remove_private(&self) -> Result<()> {
-        let git_dir = self.dir.join(PRIVATE);
+        let git_dir = self.dir.join(PRIVATE_REPOSITORY);
         if file::exists(&git_dir) && clear::remove(&git_dir).is_err() {
             self.open_all()?;
             return clear::remove(&git_dir);
@@ -129,12 +129,12 @@ impl Checkout {
     /// nowhere else. A submodule keeps its commit, whatever is in its directory.
     pub async fn capture(&self, forced: Option<ForcedDirectory<'_>>) -> Result<CapturedTree> {
         let submodules = self.gitlinks().await?;
-        self.skip(&submodules).await?;
+        self.mark_skip_worktree(&submodules).await?;
         let left_out = self.add_all(&submodules).await?;
         if let Some(forced) = forced {
-            self.add_own(forced).await?;
+            self.add_forced(forced).await?;
         }
-        let tree = parse_id(&self.ask(&["write-tree"]).await?)?;
+        let tree = parse_id(&self.run_git(&["write-tree"]).await?)?;
         Ok(CapturedTree { tree, left_out })
     }
 
@@ -146,10 +146,10 @@ impl Checkout {
     /// may be in the index without being marked `skip-worktree`.
     async fn add_all(&self, submodules: &BTreeSet<Vec<u8>>) -> Result<Vec<String>> {
         let add = ["add", "--all", "--sparse", "--ignore-errors", "."];
-        let mut is_opened = false;
+        let mut has_opened_all = false;
         for _ in 0..NESTED_MAX {
             let unreachable = self.open_up_nested().await?;
-            let output = self.try_ask(&add).await?;
+            let output = self.try_run_git(&add).await?;
             let gitlinks = self.gitlinks().await?;
             let new_gitlinks: Vec<_> = gitlinks.difference(submodules).cloned().collect();
             let faults = add_errors(&output);
@@ -157,29 +157,29 @@ impl Checkout {
                 // A file became a directory with a repository in it: `nested` does not return
                 // those.
                 self.open_up(&new_gitlinks).await?;
-            } else if !faults.is_empty() && !is_opened {
+            } else if !faults.is_empty() && !has_opened_all {
                 self.open_all()?;
-                is_opened = true;
+                has_opened_all = true;
             } else if output.code != 0 && faults.is_empty() {
-                let message = format!("`git add` failed in `{}`: {}", self.dir, output.errors);
+                let message = format!("`git add` failed in `{}`: {}", self.dir, output.stderr);
                 return Err(Error::new(ErrorKind::Environment, message));
             } else {
                 return Ok([unreachable, faults].concat());
             }
         }
-        Ok(vec![too_deep()])
+        Ok(vec![too_deep_message()])
     }
 
     /// Returns the paths in the index that git treats as separate repositories.
     async fn gitlinks(&self) -> Result<BTreeSet<Vec<u8>>> {
         let list = ["ls-files", "-z", "--format=%(objectmode) %(path)"];
-        let listing = self.ask(&list).await?;
-        let gitlinks = nul_separated(&listing).filter_map(|row| row.strip_prefix(GITLINKS));
+        let listing = self.run_git(&list).await?;
+        let gitlinks = nul_separated(&listing).filter_map(|row| row.strip_prefix(GITLINK_PREFIX));
         Ok(gitlinks.map(<[u8]>::to_owned).collect())
     }
 
     /// Makes git leave these paths of the index as they are, without looking at the disk.
-    async fn skip(&self, paths: &BTreeSet<Vec<u8>>) -> Result<()> {
+    async fn mark_skip_worktree(&self, paths: &BTreeSet<Vec<u8>>) -> Result<()> {
         if paths.is_empty() {
             return Ok(());
         }
@@ -187,29 +187,29 @@ impl Checkout {
         let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let paths = paths.join(&0);
         self.hub
-            .query_worktree_with_input(&self.dir, &self.index, &skip, &paths)
+            .run_in_worktree_with_input(&self.dir, &self.index, &skip, &paths)
             .await
     }
 
     /// Adds the files of `forced` that are ignored because of a rule above it.
-    async fn add_own(&self, forced: ForcedDirectory<'_>) -> Result<()> {
+    async fn add_forced(&self, forced: ForcedDirectory<'_>) -> Result<()> {
         let dir = self.dir.join(forced.dir.as_path());
         if !file::kind(&dir).is_ok_and(|kind| kind.is_dir())
             || self.refuse_symlinks(forced.dir).is_err()
         {
             return Ok(());
         }
-        let stage = StagingDirectory::new(self.hub.dir())?;
-        let no_index = stage.path().join("index");
-        // Seen from there, no rule matches the directory itself; rules for its content apply.
-        let rules = self.dir.join(IGNORE);
+        let staging = StagingDirectory::new(self.hub.dir())?;
+        let empty_index = staging.path().join("index");
+        // Git runs in the directory, so no rule matches it itself; rules for its content apply.
+        let gitignore = self.dir.join(GITIGNORE);
         let has_rules =
-            !file::is_link(&rules) && file::kind(&rules).is_ok_and(|kind| kind.is_file());
-        let rules = has_rules.then(|| format!("--exclude-from={rules}"));
-        let per_directory = format!("--exclude-per-directory={IGNORE}");
+            !file::is_link(&gitignore) && file::kind(&gitignore).is_ok_and(|kind| kind.is_file());
+        let exclude_option = has_rules.then(|| format!("--exclude-from={gitignore}"));
+        let per_directory = format!("--exclude-per-directory={GITIGNORE}");
         let mut list = vec!["ls-files", "--others", "-z", &per_directory];
-        list.extend(rules.as_deref());
-        let listing = self.hub.query_worktree(&dir, &no_index, &list).await?;
+        list.extend(exclude_option.as_deref());
+        let listing = self.hub.run_in_worktree(&dir, &empty_index, &list).await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
@@ -220,7 +220,7 @@ impl Checkout {
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
         self.hub
-            .query_worktree_with_input(&self.dir, &self.index, &add, &paths)
+            .run_in_worktree_with_input(&self.dir, &self.index, &add, &paths)
             .await
     }
 
@@ -234,7 +234,7 @@ impl Checkout {
             }
             self.open_up(&nested_dirs).await?;
         }
-        Ok(vec![too_deep()])
+        Ok(vec![too_deep_message()])
     }
 
     /// Gives massgen access to all of the files, whatever mode a command set.
@@ -248,7 +248,7 @@ impl Checkout {
     /// Returns the untracked directories that git treats as separate repositories.
     async fn list_nested(&self) -> Result<Vec<Vec<u8>>> {
         let arguments = ["ls-files", "--others", "--exclude-standard", "-z"];
-        let output = self.ask(&arguments).await?;
+        let output = self.run_git(&arguments).await?;
         let paths = output.split(|byte| *byte == 0);
         let nested_dirs = paths.filter_map(|path| path.strip_suffix(b"/"));
         Ok(nested_dirs.map(<[u8]>::to_owned).collect())
@@ -258,37 +258,37 @@ impl Checkout {
     /// is added for this is gone when the files are captured.
     async fn open_up(&self, nested_dirs: &[Vec<u8>]) -> Result<()> {
         let arguments = ["hash-object", "-w", "--stdin"];
-        let nothing = parse_id(&self.ask(&arguments).await?)?;
+        let empty_blob = parse_id(&self.run_git(&arguments).await?)?;
         let rows = nested_dirs.iter().map(|dir| {
-            let path_inside = [dir, KNOWN_INSIDE].concat();
-            let row_inside = index_row(FILE_MODE, &nothing, &path_inside);
-            [index_row(ABSENT_MODE, &nothing, dir), row_inside].concat()
+            let path_inside = [dir, PLACEHOLDER_NAME].concat();
+            let row_inside = index_row(FILE_MODE, &empty_blob, &path_inside);
+            [index_row(ABSENT_MODE, &empty_blob, dir), row_inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
         self.hub.fill_index(&self.dir, &self.index, &rows).await
     }
 
-    async fn try_ask(&self, arguments: &[&str]) -> Result<GitOutput> {
+    async fn try_run_git(&self, arguments: &[&str]) -> Result<GitOutput> {
         self.hub
-            .try_query_worktree(&self.dir, &self.index, arguments)
+            .try_run_in_worktree(&self.dir, &self.index, arguments)
             .await
     }
 
-    async fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>> {
+    async fn run_git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
         self.hub
-            .query_worktree(&self.dir, &self.index, arguments)
+            .run_in_worktree(&self.dir, &self.index, arguments)
             .await
     }
 }
 
-fn too_deep() -> String {
+fn too_deep_message() -> String {
     format!("repositories are in each other, more than {NESTED_MAX} deep")
 }
 
 /// Extracts git's complaints about files that `git add` does not accept, without its second message
 /// about each.
 fn add_errors(output: &GitOutput) -> Vec<String> {
-    let lines = output.errors.lines().filter_map(|line| {
+    let lines = output.stderr.lines().filter_map(|line| {
         let error_line = line.strip_prefix("error: ");
         let fault = error_line.filter(|fault| !fault.starts_with("unable to"));
         let warning = line.strip_prefix("warning: ");

@@ -8,21 +8,25 @@ use crate::world::git::project::ProjectRepository;
 use crate::world::git::{GitInvocation, GitProgram};
 
 impl ProjectRepository {
-    /// Writes the files of `commit`, a full name, into the empty directory `to`, without a state
-    /// directory of massgen; `scratch` is an empty directory for git's own files.
+    /// Writes the files of `commit`, a full name, into the empty directory `target`, without a
+    /// state directory of massgen; `scratch` is an empty directory for git's own files.
     pub async fn write_commit_files(
         &self,
         git: &GitProgram,
         commit: &str,
-        to: &AbsPath,
+        target: &AbsPath,
         scratch: &AbsPath,
     ) -> Result<()> {
         let (repository, index) = (scratch.join("repository"), scratch.join("index"));
-        let (git_dir, index, tree) = (repository.to_string(), index.to_string(), to.to_string());
+        let (git_dir, index, tree) = (
+            repository.to_string(),
+            index.to_string(),
+            target.to_string(),
+        );
         let objects = self.objects.to_string();
         let format = format!("--object-format={}", self.format);
         let init = ["init", "--quiet", "--bare", &format, &git_dir];
-        git.ask(GitInvocation::new(scratch, &init)).await?;
+        git.run(GitInvocation::new(scratch, &init)).await?;
         let env = [
             ("GIT_DIR", git_dir.as_str()),
             ("GIT_WORK_TREE", &tree),
@@ -48,11 +52,11 @@ impl ProjectRepository {
         .into_iter()
         .enumerate()
         {
-            let call = GitInvocation {
+            let invocation = GitInvocation {
                 env: &env,
-                ..GitInvocation::new(to, arguments)
+                ..GitInvocation::new(target, arguments)
             };
-            git.ask(call).await.map_err(|error| {
+            git.run(invocation).await.map_err(|error| {
                 if step > 0 {
                     return error;
                 }

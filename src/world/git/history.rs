@@ -2,12 +2,12 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::world::git::hub::Hub;
-use crate::world::git::lossy;
+use crate::world::git::lossy_text;
 use crate::world::git::nul_separated;
 use crate::world::git::object::{BranchName, ObjectId};
 
 /// The format in which git prints a commit: its fields, one per line, and then its message.
-const FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
+const COMMIT_FORMAT: &str = "--format=%H%n%T%n%P%n%ct%n%an%n%B";
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct GitCommit {
     /// Its parents.
     pub parents: Vec<ObjectId>,
     /// Its commit date, in seconds since 1970.
-    pub when: i64,
+    pub committed_at: i64,
     /// The name of its author.
     pub author: String,
     /// Its message; invalid UTF-8 is replaced.
@@ -37,7 +37,7 @@ impl GitCommit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryTraversal {
     /// Only the first parents: those that the branch itself pointed to.
-    First,
+    FirstParents,
     /// All, including those that were merged into it.
     All,
 }
@@ -48,25 +48,25 @@ impl Hub {
         &self,
         branch: &BranchName,
         since: Option<&ObjectId>,
-        line: HistoryTraversal,
+        traversal: HistoryTraversal,
     ) -> Result<Vec<GitCommit>> {
         let reference = branch.reference();
-        let not = since.map(|since| format!("^{since}"));
+        let excluded = since.map(|since| format!("^{since}"));
         let mut arguments = vec![
             "log",
             "-z",
             "--reverse",
             "--topo-order",
             "--no-show-signature",
-            FORMAT,
+            COMMIT_FORMAT,
         ];
-        arguments.extend((line == HistoryTraversal::First).then_some("--first-parent"));
+        arguments.extend((traversal == HistoryTraversal::FirstParents).then_some("--first-parent"));
         arguments.push(&reference);
-        arguments.extend(not.as_deref());
+        arguments.extend(excluded.as_deref());
         arguments.push("--");
-        let output = self.ask(&arguments, &[], b"").await?;
+        let output = self.run_git(&arguments, &[], b"").await?;
         nul_separated(&output)
-            .map(|part| parse_commit(&lossy(part)))
+            .map(|part| parse_commit(&lossy_text(part)))
             .collect()
     }
 
@@ -76,18 +76,18 @@ impl Hub {
             "log",
             "-1",
             "--no-show-signature",
-            FORMAT,
+            COMMIT_FORMAT,
             id.as_str(),
             "--",
         ];
-        parse_commit(&lossy(&self.ask(&arguments, &[], b"").await?))
+        parse_commit(&lossy_text(&self.run_git(&arguments, &[], b"").await?))
     }
 
     /// Returns all branches with their commits, by name.
     pub async fn branches(&self) -> Result<Vec<(BranchName, ObjectId)>> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let arguments = ["for-each-ref", format, "refs/heads"];
-        let output = lossy(&self.ask(&arguments, &[], b"").await?);
+        let output = lossy_text(&self.run_git(&arguments, &[], b"").await?);
         let branches = output.lines().filter_map(|line| {
             let (id, name) = line.split_once(' ')?;
             Some((BranchName::parse(name)?, ObjectId::parse(id)?))
@@ -99,11 +99,11 @@ impl Hub {
     pub async fn distance(&self, one: &ObjectId, other: &ObjectId) -> Result<(u64, u64)> {
         let range = format!("{one}...{other}");
         let arguments = ["rev-list", "--left-right", "--count", &range, "--"];
-        let output = lossy(&self.ask(&arguments, &[], b"").await?);
+        let output = lossy_text(&self.run_git(&arguments, &[], b"").await?);
         let mut counts = output.split_whitespace().map(str::parse);
         match (counts.next(), counts.next()) {
             (Some(Ok(ahead)), Some(Ok(behind))) => Ok((ahead, behind)),
-            _ => Err(unreadable()),
+            _ => Err(format_error()),
         }
     }
 
@@ -111,28 +111,28 @@ impl Hub {
     pub async fn remove_branch(&self, branch: &BranchName, from: &ObjectId) -> Result<()> {
         let reference = branch.reference();
         let arguments = ["update-ref", "-d", &reference, from.as_str()];
-        self.ask(&arguments, &[], b"").await.map(drop)
+        self.run_git(&arguments, &[], b"").await.map(drop)
     }
 }
 
 fn parse_commit(text: &str) -> Result<GitCommit> {
     let mut lines = text.splitn(6, '\n');
-    let mut line = || lines.next().ok_or_else(unreadable);
+    let mut line = || lines.next().ok_or_else(format_error);
     let (id, tree, parents) = (line()?, line()?, line()?);
-    let (when, author, message) = (line()?, line()?, line()?);
+    let (commit_date, author, message) = (line()?, line()?, line()?);
     let parents = parents.split(' ').filter(|id| !id.is_empty());
-    let object = |id: &str| ObjectId::parse(id).ok_or_else(unreadable);
+    let object = |id: &str| ObjectId::parse(id).ok_or_else(format_error);
     Ok(GitCommit {
         id: object(id)?,
         tree: object(tree)?,
         parents: parents.map(object).collect::<Result<_>>()?,
-        when: when.parse().map_err(|_| unreadable())?,
+        committed_at: commit_date.parse().map_err(|_| format_error())?,
         author: author.to_owned(),
         message: message.trim_end().to_owned(),
     })
 }
 
-fn unreadable() -> Error {
+fn format_error() -> Error {
     let message = "git printed its history in an unknown format";
     Error::new(ErrorKind::Environment, message)
 }

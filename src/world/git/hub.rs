@@ -9,15 +9,15 @@ use crate::path::AbsPath;
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::object_cache::GitObjectCache;
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
-use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy, text};
+use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy_text, text};
 use crate::world::io::files::read_found;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The exit status of `git merge-tree` for conflicts (git-merge-tree(1)).
-const CONFLICTS: i32 = 1;
+const CONFLICT_STATUS: i32 = 1;
 /// The mode of a tree entry that is a commit of another repository.
-const SUBMODULE: &str = "160000";
+const SUBMODULE_MODE: &str = "160000";
 
 /// A bare repository of massgen's.
 #[derive(Clone, Debug)]
@@ -95,19 +95,19 @@ impl Hub {
         dir::create_all(&dir, DirectoryAudience::User)?;
         let hub = Self::open(git, dir);
         let format = project.map_or("sha1", |project| &project.format);
-        let format = format!("--object-format={format}");
+        let format_option = format!("--object-format={format}");
         // No template: it could contain hooks.
         let branch = "--initial-branch=main";
-        let make = [
+        let init = [
             "init",
             "--quiet",
             "--bare",
             "--template=",
             branch,
-            &format,
+            &format_option,
             ".",
         ];
-        hub.ask(&make, &[], b"").await?;
+        hub.run_git(&init, &[], b"").await?;
         if let Some(project) = project {
             let info = hub.dir.join("objects/info");
             dir::create_all(&info, DirectoryAudience::User)?;
@@ -155,9 +155,9 @@ impl Hub {
             "--end-of-options",
             &reference,
         ];
-        let answer = self.try_ask(&arguments).await?;
-        match answer.code {
-            0 => parse_id(&answer.output).map(Some),
+        let output = self.try_run_git(&arguments).await?;
+        match output.code {
+            0 => parse_id(&output.stdout).map(Some),
             _ => Ok(None),
         }
     }
@@ -174,10 +174,10 @@ impl Hub {
         from: Option<&ObjectId>,
     ) -> Result<()> {
         let reference = branch.reference();
-        let nothing = "0".repeat(to.as_str().len());
-        let from = from.map_or(nothing.as_str(), ObjectId::as_str);
+        let null_id = "0".repeat(to.as_str().len());
+        let from = from.map_or(null_id.as_str(), ObjectId::as_str);
         let arguments = ["update-ref", &reference, to.as_str(), from];
-        self.ask(&arguments, &[], b"").await.map(drop)
+        self.run_git(&arguments, &[], b"").await.map(drop)
     }
 
     /// Creates a commit that no branch points to yet.
@@ -194,7 +194,7 @@ impl Hub {
         let env = new_commit.author.variables();
         // Git accepts every byte but this one.
         let message = new_commit.message.replace('\0', "");
-        let output = self.ask(&arguments, &env, message.as_bytes()).await?;
+        let output = self.run_git(&arguments, &env, message.as_bytes()).await?;
         parse_id(&output)
     }
 
@@ -205,14 +205,14 @@ impl Hub {
         }
         let name = format!("{commit}^{{tree}}");
         let arguments = ["rev-parse", "--verify", "--end-of-options", &name];
-        let tree = parse_id(&self.ask(&arguments, &[], b"").await?)?;
+        let tree = parse_id(&self.run_git(&arguments, &[], b"").await?)?;
         self.objects.keep_tree(commit, &tree);
         Ok(tree)
     }
 
     /// Returns the empty tree.
     pub async fn empty_tree(&self) -> Result<ObjectId> {
-        parse_id(&self.ask(&["mktree"], &[], b"").await?)
+        parse_id(&self.run_git(&["mktree"], &[], b"").await?)
     }
 
     /// Merges two commits from their common ancestor. No file, branch or index is touched.
@@ -227,19 +227,19 @@ impl Hub {
             ours.as_str(),
             theirs.as_str(),
         ];
-        let answer = self.try_ask(&arguments).await?;
-        let mut parts = answer.output.split(|byte| *byte == 0);
-        let tree = || parts.next().map(parse_id).transpose();
-        match (answer.code, { tree }()?) {
+        let output = self.try_run_git(&arguments).await?;
+        let mut parts = output.stdout.split(|byte| *byte == 0);
+        let tree = parts.next().map(parse_id).transpose()?;
+        match (output.code, tree) {
             (0, Some(tree)) => Ok(MergeResult::Clean(tree)),
-            (CONFLICTS, Some(tree)) => {
-                let files = parts.filter(|part| !part.is_empty()).map(lossy);
+            (CONFLICT_STATUS, Some(tree)) => {
+                let files = parts.filter(|part| !part.is_empty()).map(lossy_text);
                 Ok(MergeResult::Conflict {
                     tree,
                     files: files.collect(),
                 })
             }
-            (_, _) => Err(self.git_error(&arguments, &answer.errors)),
+            (_, _) => Err(self.git_error(&arguments, &output.stderr)),
         }
     }
 
@@ -251,27 +251,27 @@ impl Hub {
             ancestor.as_str(),
             commit.as_str(),
         ];
-        let answer = self.try_ask(&arguments).await?;
-        match answer.code {
+        let output = self.try_run_git(&arguments).await?;
+        match output.code {
             0 => Ok(true),
             1 => Ok(false),
-            _ => Err(self.git_error(&arguments, &answer.errors)),
+            _ => Err(self.git_error(&arguments, &output.stderr)),
         }
     }
 
     /// Returns the files in which two trees (or commits) differ, in the order of their paths.
     pub async fn changed_files(&self, from: &ObjectId, to: &ObjectId) -> Result<Vec<ChangedFile>> {
-        let print_row = |about: &str, path: &[u8]| row(about, lossy(path));
-        self.diff_trees(from, to, print_row).await
+        let parse = |fields: &str, path: &[u8]| parse_changed_file(fields, lossy_text(path));
+        self.diff_trees(from, to, parse).await
     }
 
-    /// Applies `read` to each file in which two trees differ: to git's status of the file, and its
-    /// path.
+    /// Applies `parse` to each file in which two trees differ: to the fields that git prints about
+    /// the file, and its path.
     pub(super) async fn diff_trees<T>(
         &self,
         from: &ObjectId,
         to: &ObjectId,
-        read: impl Fn(&str, &[u8]) -> Option<T>,
+        parse: impl Fn(&str, &[u8]) -> Option<T>,
     ) -> Result<Vec<T>> {
         let arguments = [
             "diff-tree",
@@ -285,18 +285,18 @@ impl Hub {
             from.as_str(),
             to.as_str(),
         ];
-        let output = self.ask(&arguments, &[], b"").await?;
+        let output = self.run_git(&arguments, &[], b"").await?;
         let mut parts = output.split(|byte| *byte == 0);
         let mut rows = Vec::new();
-        while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
-            let row = read(&lossy(about), path);
+        while let (Some(fields), Some(path)) = (parts.next(), parts.next()) {
+            let row = parse(&lossy_text(fields), path);
             rows.push(row.ok_or_else(|| self.git_error(&arguments, "its output is not a list"))?);
         }
         Ok(rows)
     }
 
     /// Runs git on the repository and returns its output; a failure is an error.
-    pub(super) async fn ask(
+    pub(super) async fn run_git(
         &self,
         arguments: &[&str],
         env: &[(&str, &str)],
@@ -309,50 +309,50 @@ impl Hub {
             input,
             ..self.call(arguments)
         };
-        self.git.ask(call).await
+        self.git.run(call).await
     }
 
     /// Runs git on the files in `dir`, whose index is `index`.
-    pub(super) async fn query_worktree(
+    pub(super) async fn run_in_worktree(
         &self,
         dir: &AbsPath,
         index: &AbsPath,
         arguments: &[&str],
     ) -> Result<Vec<u8>> {
-        self.query_other_worktree(self.worktree(dir, index), arguments)
+        self.run_in_other_worktree(self.worktree(dir, index), arguments)
             .await
     }
 
-    /// Like [`Hub::query_worktree`], but returns the output whatever git's exit status.
-    pub(super) async fn try_query_worktree(
+    /// Like [`Hub::run_in_worktree`], but returns the output whatever git's exit status.
+    pub(super) async fn try_run_in_worktree(
         &self,
         dir: &AbsPath,
         index: &AbsPath,
         arguments: &[&str],
     ) -> Result<GitOutput> {
-        self.try_with(self.worktree(dir, index), arguments, b"")
+        self.try_run_git_in(self.worktree(dir, index), arguments, b"")
             .await
     }
 
-    /// Like [`Hub::query_worktree`], but git reads `input`.
-    pub(super) async fn query_worktree_with_input(
+    /// Like [`Hub::run_in_worktree`], but git reads `input`.
+    pub(super) async fn run_in_worktree_with_input(
         &self,
         dir: &AbsPath,
         index: &AbsPath,
         arguments: &[&str],
         input: &[u8],
     ) -> Result<()> {
-        let output = self.ask_with(self.worktree(dir, index), arguments, input);
+        let output = self.run_git_in(self.worktree(dir, index), arguments, input);
         output.await.map(drop)
     }
 
     /// Runs git on the files of a working tree that may have another repository.
-    pub(super) async fn query_other_worktree(
+    pub(super) async fn run_in_other_worktree(
         &self,
         worktree: GitWorktree<'_>,
         arguments: &[&str],
     ) -> Result<Vec<u8>> {
-        self.ask_with(worktree, arguments, b"").await
+        self.run_git_in(worktree, arguments, b"").await
     }
 
     /// Returns the working tree of this repository in `dir`, whose index is `index`.
@@ -364,20 +364,22 @@ impl Hub {
         }
     }
 
-    async fn ask_with(
+    /// Runs git on the files of a working tree, with this input; a failure is an error.
+    async fn run_git_in(
         &self,
         worktree: GitWorktree<'_>,
         arguments: &[&str],
         input: &[u8],
     ) -> Result<Vec<u8>> {
-        let answer = self.try_with(worktree, arguments, input).await?;
-        match answer.code {
-            0 => Ok(answer.output),
-            _ => Err(GitInvocation::new(worktree.dir, arguments).git_error(&answer.errors)),
+        let output = self.try_run_git_in(worktree, arguments, input).await?;
+        match output.code {
+            0 => Ok(output.stdout),
+            _ => Err(GitInvocation::new(worktree.dir, arguments).git_error(&output.stderr)),
         }
     }
 
-    async fn try_with(
+    /// Like [`Hub::run_git_in`], but returns the output whatever git's exit status.
+    async fn try_run_git_in(
         &self,
         worktree: GitWorktree<'_>,
         arguments: &[&str],
@@ -395,7 +397,7 @@ impl Hub {
             input,
             ..GitInvocation::new(worktree.dir, arguments)
         };
-        self.git.try_ask(call).await
+        self.git.try_run(call).await
     }
 
     /// Adds entries in the format of `git update-index -z --index-info` to the index of the files
@@ -407,7 +409,7 @@ impl Hub {
         rows: &[u8],
     ) -> Result<()> {
         let arguments = ["update-index", "-z", "--index-info"];
-        self.query_worktree_with_input(dir, index, &arguments, rows)
+        self.run_in_worktree_with_input(dir, index, &arguments, rows)
             .await
     }
 
@@ -430,7 +432,9 @@ impl Hub {
         let input: String = std::iter::once(format!("{commit}\n"))
             .chain(known_heads)
             .collect();
-        self.ask(&arguments, &env, input.as_bytes()).await.map(drop)
+        self.run_git(&arguments, &env, input.as_bytes())
+            .await
+            .map(drop)
     }
 
     /// Runs git on the repository and returns the beginning of its output.
@@ -445,13 +449,13 @@ impl Hub {
             output_bytes_max: bytes_max.min(OUTPUT_BYTES_MAX.saturating_sub(1)),
             ..self.call(arguments)
         };
-        self.git.ask(call).await
+        self.git.run(call).await
     }
 
     /// Returns the hash function of its object IDs: `sha1` or `sha256`.
     pub(super) async fn format(&self) -> Result<String> {
         let output = self
-            .ask(&["rev-parse", "--show-object-format"], &[], b"")
+            .run_git(&["rev-parse", "--show-object-format"], &[], b"")
             .await?;
         text(&output).map(str::to_owned)
     }
@@ -462,13 +466,13 @@ impl Hub {
     }
 
     /// Runs git on the repository and returns its output, whatever its exit status.
-    async fn try_ask(&self, arguments: &[&str]) -> Result<GitOutput> {
+    async fn try_run_git(&self, arguments: &[&str]) -> Result<GitOutput> {
         let git_dir = self.dir.to_string();
         let call = GitInvocation {
             env: &[("GIT_DIR", &git_dir)],
             ..self.call(arguments)
         };
-        self.git.try_ask(call).await
+        self.git.try_run(call).await
     }
 
     /// Creates the error for a failed run of git.
@@ -482,8 +486,8 @@ impl Hub {
 }
 
 /// Parses the object ID that git printed.
-pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
-    let text = text(answer)?;
+pub(super) fn parse_id(output: &[u8]) -> Result<ObjectId> {
+    let text = text(output)?;
     ObjectId::parse(text).ok_or_else(|| {
         let message = "git printed an invalid object name";
         Error::new(ErrorKind::Environment, message)
@@ -491,8 +495,8 @@ pub(super) fn parse_id(answer: &[u8]) -> Result<ObjectId> {
 }
 
 /// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
-fn row(about: &str, path: String) -> Option<ChangedFile> {
-    let mut words = about.strip_prefix(':')?.split(' ');
+fn parse_changed_file(fields: &str, path: String) -> Option<ChangedFile> {
+    let mut words = fields.strip_prefix(':')?.split(' ');
     let (before, after) = (words.next()?, words.next()?);
     let status = match words.nth(2)? {
         "A" => DiffStatus::Added,
@@ -503,6 +507,6 @@ fn row(about: &str, path: String) -> Option<ChangedFile> {
     Some(ChangedFile {
         path,
         status,
-        is_submodule: [before, after].contains(&SUBMODULE),
+        is_submodule: [before, after].contains(&SUBMODULE_MODE),
     })
 }

@@ -14,8 +14,8 @@ use crate::world::git::tree::index_row;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience, StagingDirectory};
 use crate::world::sys::state_files::file;
 
-/// The mode of a file that a tree lacks.
-const NOTHING: &str = "000000";
+/// The mode that git prints for a file that a tree lacks.
+const ABSENT_FILE_MODE: &str = "000000";
 
 /// The version of a file in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct WorkingTree<'a> {
     /// The directory of the files.
     pub root: &'a AbsPath,
     /// Their line endings.
-    pub line_ends: &'a LineEndings,
+    pub line_endings: &'a LineEndings,
 }
 
 /// Changed files, by their paths in the tree.
@@ -75,7 +75,7 @@ impl Hub {
     /// # Errors
     /// massgen cannot write to one of the paths.
     pub async fn changes(&self, from: &ObjectId, to: &ObjectId) -> Result<ImportChanges> {
-        let changes = self.diff_trees(from, to, change).await?;
+        let changes = self.diff_trees(from, to, parse_change).await?;
         Ok(changes.into_iter().collect())
     }
 
@@ -86,28 +86,28 @@ impl Hub {
         disk: WorkingTree<'_>,
         changes: &ImportChanges,
     ) -> Result<Vec<RelPath>> {
-        let stage = StagingDirectory::new(self.dir())?;
-        let (before, after) = (stage.path().join("before"), stage.path().join("after"));
-        let unlike_before = self
-            .differing_files(disk, &before, changes, |change| change.before.as_ref())
+        let staging = StagingDirectory::new(self.dir())?;
+        let (old_index, new_index) = (staging.path().join("before"), staging.path().join("after"));
+        let differing_from_old = self
+            .differing_files(disk, &old_index, changes, |change| change.before.as_ref())
             .await?;
-        let unlike_after = self
-            .differing_files(disk, &after, changes, |change| change.after.as_ref())
+        let differing_from_new = self
+            .differing_files(disk, &new_index, changes, |change| change.after.as_ref())
             .await?;
-        let common_paths = unlike_before.intersection(&unlike_after);
+        let common_paths = differing_from_old.intersection(&differing_from_new);
         Ok(common_paths.cloned().collect())
     }
 
     /// Returns the files among `changes` that do not have their new version on the disk.
-    pub async fn missing(
+    pub async fn unwritten_files(
         &self,
         disk: WorkingTree<'_>,
         changes: &ImportChanges,
     ) -> Result<Vec<RelPath>> {
-        let stage = StagingDirectory::new(self.dir())?;
-        let after = stage.path().join("after");
-        let unlike = self.differing_files(disk, &after, changes, |change| change.after.as_ref());
-        Ok(unlike.await?.into_iter().collect())
+        let staging = StagingDirectory::new(self.dir())?;
+        let index = staging.path().join("after");
+        let differing = self.differing_files(disk, &index, changes, |change| change.after.as_ref());
+        Ok(differing.await?.into_iter().collect())
     }
 
     /// Returns the files whose state on the disk differs from the given version; if the version is
@@ -120,21 +120,21 @@ impl Hub {
         version: impl Fn(&ImportChange) -> Option<&TreeFile>,
     ) -> Result<BTreeSet<RelPath>> {
         let mut rows = Vec::new();
-        let mut unlike = BTreeSet::new();
+        let mut differing = BTreeSet::new();
         for (path, change) in changes {
             match version(change) {
-                Some(version) => rows.extend(row(version, path)),
+                Some(version) => rows.extend(version_row(version, path)),
                 None if !exists(disk.root, path) => {}
                 None if file::is_directory(&disk.root.join(path.as_path()))
                     && self
                         .are_all_changed(disk.root, index, path, changes)
                         .await? => {}
-                None => drop(unlike.insert(path.clone())),
+                None => drop(differing.insert(path.clone())),
             }
         }
         self.fill_index(disk.root, index, &rows).await?;
         // Unlike `git diff-files`, it reads files whose timestamps it does not know.
-        let ask = [
+        let arguments = [
             "diff",
             "--name-only",
             "-z",
@@ -145,10 +145,14 @@ impl Hub {
             "--ignore-submodules=dirty",
         ];
         let listing = self
-            .query_worktree(disk.root, index, &disk.line_ends.with_options(&ask))
+            .run_in_worktree(
+                disk.root,
+                index,
+                &disk.line_endings.with_options(&arguments),
+            )
             .await?;
-        unlike.extend(paths(&listing));
-        Ok(unlike)
+        differing.extend(paths(&listing));
+        Ok(differing)
     }
 
     /// Returns whether all files on the disk below a directory are among `changes`.
@@ -161,34 +165,34 @@ impl Hub {
     ) -> Result<bool> {
         let dir_text = dir.to_string();
         // A missing index knows no file, so these are all.
-        let unknown = index.parent().unwrap_or_else(AbsPath::top).join("none");
+        let missing_index = index.parent().unwrap_or_else(AbsPath::top).join("none");
         let list = ["ls-files", "--others", "-z", "--", &dir_text];
-        let listing = self.query_worktree(root, &unknown, &list).await?;
+        let listing = self.run_in_worktree(root, &missing_index, &list).await?;
         Ok(paths(&listing).all(|path| changes.contains_key(&path)))
     }
 
-    /// Writes the new versions of `changes` from `tree` into the empty directory of `to`, as its
-    /// `.gitattributes` specify.
-    pub async fn lay_out(
+    /// Writes the new versions of `changes` from `tree` into the empty directory of `target`, as
+    /// its `.gitattributes` specify.
+    pub async fn write_files(
         &self,
         tree: &ObjectId,
         changes: &ImportChanges,
-        to: WorkingTree<'_>,
+        target: WorkingTree<'_>,
     ) -> Result<()> {
-        let dir = to.root;
+        let dir = target.root;
         dir::create_all(dir, DirectoryAudience::User)?;
-        let stage = StagingDirectory::new(self.dir())?;
-        let index = stage.path().join("index");
+        let staging = StagingDirectory::new(self.dir())?;
+        let index = staging.path().join("index");
         let read_tree = ["read-tree", tree.as_str()];
-        self.query_worktree(dir, &index, &read_tree).await?;
-        let after = changes.iter().filter(|(_, change)| change.after.is_some());
-        let paths: Vec<&[u8]> = after
+        self.run_in_worktree(dir, &index, &read_tree).await?;
+        let written_files = changes.iter().filter(|(_, change)| change.after.is_some());
+        let paths: Vec<&[u8]> = written_files
             .map(|(path, _)| path.as_path().as_os_str().as_bytes())
             .collect();
-        let write = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
-        let write = to.line_ends.with_options(&write);
+        let checkout_index = ["checkout-index", "--force", "--quiet", "-z", "--stdin"];
+        let arguments = target.line_endings.with_options(&checkout_index);
         let paths = paths.join(&0);
-        self.query_worktree_with_input(dir, &index, &write, &paths)
+        self.run_in_worktree_with_input(dir, &index, &arguments, &paths)
             .await
     }
 
@@ -209,9 +213,11 @@ impl Hub {
                 if !visited.insert(dir.clone()) {
                     break;
                 }
-                let makes_way = changes.get(&dir).is_some_and(|own| own.after.is_none());
+                let is_removed = changes
+                    .get(&dir)
+                    .is_some_and(|change| change.after.is_none());
                 match obstacle(&root.join(dir.as_path())) {
-                    Some(what) if !makes_way => drop(obstacles.insert(dir, what)),
+                    Some(kind) if !is_removed => drop(obstacles.insert(dir, kind)),
                     Some(_) | None => {}
                 }
             }
@@ -221,13 +227,13 @@ impl Hub {
 }
 
 /// Parses a row of `git diff-tree --raw -z`: `:MODE MODE OBJECT OBJECT STATUS`, and the path.
-fn change(about: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
-    let mut words = about.strip_prefix(':')?.split(' ');
+fn parse_change(fields: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
+    let mut words = fields.strip_prefix(':')?.split(' ');
     let mut word = || words.next();
     let (before, after) = (word()?, word()?);
     let (old, new) = (word()?, word()?);
     let version = |mode: &str, object: &str| match mode {
-        NOTHING => Some(None),
+        ABSENT_FILE_MODE => Some(None),
         mode => Some(Some(TreeFile {
             mode: mode.to_owned(),
             object: parse_id(object.as_bytes()).ok()?,
@@ -242,11 +248,12 @@ fn change(about: &str, path: &[u8]) -> Option<(RelPath, ImportChange)> {
 }
 
 /// Parses NUL-terminated paths.
-pub(super) fn paths(answer: &[u8]) -> impl Iterator<Item = RelPath> {
-    nul_separated(answer).filter_map(|name| RelPath::new(OsStr::from_bytes(name)))
+pub(super) fn paths(output: &[u8]) -> impl Iterator<Item = RelPath> {
+    nul_separated(output).filter_map(|name| RelPath::new(OsStr::from_bytes(name)))
 }
 
-fn row(version: &TreeFile, path: &RelPath) -> Vec<u8> {
+/// Returns the row that puts a version of a file into an index.
+fn version_row(version: &TreeFile, path: &RelPath) -> Vec<u8> {
     index_row(
         &version.mode,
         &version.object,

@@ -32,7 +32,7 @@ const TIME_MAX: Duration = Duration::from_mins(10);
 /// The longest output of git, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// How much of git's error output is passed on, in characters.
-const FAULT_CHARS_MAX: usize = 300;
+const ERROR_CHARS_MAX: usize = 300;
 /// The oldest version that merges without a working tree: `git merge-tree --write-tree`.
 const VERSION_MIN: (u32, u32) = (2, 38);
 
@@ -89,7 +89,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 
 /// Variables that point git at a repository other than the one that it runs in, as in a hook: those
 /// of `git rev-parse --local-env-vars`.
-const OF_ANOTHER_REPOSITORY: &[&str] = &[
+const REPOSITORY_VARIABLES: &[&str] = &[
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_CONFIG",
@@ -110,7 +110,7 @@ const OF_ANOTHER_REPOSITORY: &[&str] = &[
 
 /// Variables that git inherits from the user when it is asked for their settings, their identity
 /// and whom they trust; `*` at the end matches every variable with that prefix.
-const OF_USER: &[&str] = &[
+const USER_VARIABLES: &[&str] = &[
     "EMAIL",
     "GIT_AUTHOR_*",
     "GIT_COMMITTER_*",
@@ -135,9 +135,9 @@ pub struct GitProgram {
     /// The directories in which programs are searched, as in `PATH`.
     path: String,
     /// The part of the user's environment by which git finds their settings and identity.
-    listed: ProcessEnvironment,
-    /// The user's environment, for commands that the users could type themselves.
-    whole: ProcessEnvironment,
+    settings_env: ProcessEnvironment,
+    /// The user's environment, for commands that users could type themselves.
+    full_env: ProcessEnvironment,
 }
 
 /// One run of git.
@@ -172,8 +172,8 @@ impl<'a> GitInvocation<'a> {
 #[derive(Debug)]
 struct GitOutput {
     code: i32,
-    output: Vec<u8>,
-    errors: String,
+    stdout: Vec<u8>,
+    stderr: String,
 }
 
 impl GitProgram {
@@ -192,20 +192,20 @@ impl GitProgram {
             program,
             path: path_variable.to_owned(),
             // Its messages are parsed, so they must be in English.
-            listed: ProcessEnvironment::inherit_listed(env, OF_USER)
+            settings_env: ProcessEnvironment::inherit_listed(env, USER_VARIABLES)
                 .with("LC_ALL", "C")
                 .with("GIT_ALLOW_PROTOCOL", "none"),
-            whole: ProcessEnvironment::inherit_except(env, OF_ANOTHER_REPOSITORY),
+            full_env: ProcessEnvironment::inherit_except(env, REPOSITORY_VARIABLES),
         };
         let top = AbsPath::top();
         let call = GitInvocation::new(&top, &["--version"]);
-        let version_line = text(&git.ask(call).await?)?.to_owned();
+        let version_line = text(&git.run(call).await?)?.to_owned();
         match parse_version(&version_line) {
             Some(version) if version >= VERSION_MIN => Ok(git),
             Some(_) | None => {
                 let message = format!(
                     "git reports `{}`: expected version 2.38 or newer",
-                    single_line(&version_line, FAULT_CHARS_MAX)
+                    single_line(&version_line, ERROR_CHARS_MAX)
                 );
                 Err(Error::new(ErrorKind::Environment, message).with_hint("install a newer git"))
             }
@@ -213,38 +213,38 @@ impl GitProgram {
     }
 
     /// Runs git and returns its output; a failure is an error.
-    async fn ask(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
-        let answer = self.try_ask(call).await?;
-        match answer.code {
-            0 => Ok(answer.output),
-            _ => Err(call.git_error(&answer.errors)),
+    async fn run(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
+        let output = self.try_run(call).await?;
+        match output.code {
+            0 => Ok(output.stdout),
+            _ => Err(call.git_error(&output.stderr)),
         }
     }
 
     /// Runs git and returns its output, whatever its exit status.
-    async fn try_ask(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
+    async fn try_run(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
         let arguments: Vec<&str> = settings.chain(call.arguments.iter().copied()).collect();
         let env = [("PATH", self.path.as_str())];
         let env = env.iter().chain(ENVIRONMENT).chain(call.env).copied();
-        self.run(call, &arguments, &ProcessEnvironment::from_variables(env))
+        self.run_program(call, &arguments, &ProcessEnvironment::from_variables(env))
             .await
     }
 
     /// Runs a git command that has hooks in a repository of the user's, without configured hooks,
     /// which `core.hooksPath` does not disable.
-    async fn ask_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
-        let disabled = self.hook_disabling_variables(call.dir).await?;
-        let count = disabled.len().to_string();
+    async fn run_without_hooks(&self, call: GitInvocation<'_>) -> Result<Vec<u8>> {
+        let hook_variables = self.hook_disabling_variables(call.dir).await?;
+        let count = hook_variables.len().to_string();
         let mut env = vec![("GIT_CONFIG_COUNT", count.as_str())];
-        for (key, (setting, value_variable)) in &disabled {
+        for (key, (setting, value_variable)) in &hook_variables {
             env.extend([
                 (key.as_str(), setting.as_str()),
                 (value_variable.as_str(), "false"),
             ]);
         }
         env.extend_from_slice(call.env);
-        self.ask(GitInvocation { env: &env, ..call }).await
+        self.run(GitInvocation { env: &env, ..call }).await
     }
 
     /// Returns the variables that disable each configured hook of the repository at `dir`: the one
@@ -254,18 +254,18 @@ impl GitProgram {
         dir: &AbsPath,
     ) -> Result<Vec<(String, (String, String))>> {
         let arguments = ["config", "--null", "--name-only", "--get-regexp", HOOK_KEYS];
-        let answer = self.try_ask(GitInvocation::new(dir, &arguments)).await?;
-        let names: BTreeSet<&str> = match answer.code {
-            0 => text(&answer.output)?
+        let output = self.try_run(GitInvocation::new(dir, &arguments)).await?;
+        let names: BTreeSet<&str> = match output.code {
+            0 => text(&output.stdout)?
                 .split('\0')
                 .filter_map(hook_name)
                 .collect(),
             // There are none.
             1 => BTreeSet::new(),
-            _ => return Err(GitInvocation::new(dir, &arguments).git_error(&answer.errors)),
+            _ => return Err(GitInvocation::new(dir, &arguments).git_error(&output.stderr)),
         };
-        let numbered = names.into_iter().enumerate();
-        let variables = numbered.map(|(number, name)| {
+        let numbered_names = names.into_iter().enumerate();
+        let variables = numbered_names.map(|(number, name)| {
             let key = format!("GIT_CONFIG_KEY_{number}");
             let value = format!("GIT_CONFIG_VALUE_{number}");
             (key, (format!("hook.{name}.enabled"), value))
@@ -275,11 +275,13 @@ impl GitProgram {
 
     /// Runs git with the user's settings and returns its output, whatever its exit status. Only for
     /// commands that run nothing that comes with a repository.
-    async fn try_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
-        self.run(call, call.arguments, &self.listed).await
+    async fn try_run_as_user(&self, call: GitInvocation<'_>) -> Result<GitOutput> {
+        self.run_program(call, call.arguments, &self.settings_env)
+            .await
     }
 
-    async fn run(
+    /// Runs the program with these arguments and this environment.
+    async fn run_program(
         &self,
         call: GitInvocation<'_>,
         arguments: &[&str],
@@ -304,8 +306,8 @@ impl GitProgram {
             {
                 Ok(GitOutput {
                     code: 0,
-                    output,
-                    errors,
+                    stdout: output,
+                    stderr: errors,
                 })
             }
             Ok(ProgramExit::Exited {
@@ -314,8 +316,8 @@ impl GitProgram {
                 errors,
             }) => Ok(GitOutput {
                 code,
-                output,
-                errors,
+                stdout: output,
+                stderr: errors,
             }),
             Ok(ProgramExit::Exited { code: None, .. }) => Err(call.git_error("a signal ended it")),
             Ok(ProgramExit::Killed) => {
@@ -327,6 +329,7 @@ impl GitProgram {
     }
 }
 
+/// Returns whether the output has at least `bytes_max` bytes.
 fn reaches(output: &[u8], bytes_max: u64) -> bool {
     u64::try_from(output.len()).is_ok_and(|len| len >= bytes_max)
 }
@@ -334,32 +337,32 @@ fn reaches(output: &[u8], bytes_max: u64) -> bool {
 impl GitInvocation<'_> {
     /// Creates the error for a failed run.
     fn git_error(&self, why: &str) -> Error {
-        let verb = self
+        let command = self
             .arguments
             .iter()
             .find(|word| !word.starts_with('-'))
             .copied()
             .unwrap_or_default();
-        let why = single_line(why.trim(), FAULT_CHARS_MAX);
-        let message = format!("`git {verb}` failed in `{}`: {why}", self.dir);
+        let why = single_line(why.trim(), ERROR_CHARS_MAX);
+        let message = format!("`git {command}` failed in `{}`: {why}", self.dir);
         Error::new(ErrorKind::Environment, message)
     }
 }
 
-/// Returns output as text, with a replacement character for what is no UTF-8.
-fn lossy(bytes: &[u8]) -> String {
+/// Returns output as text, with replacement characters for invalid UTF-8.
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Splits NUL-terminated names.
-fn nul_separated(answer: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let names = answer.split(|byte| *byte == 0);
+fn nul_separated(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let names = output.split(|byte| *byte == 0);
     names.filter(|name| !name.is_empty())
 }
 
 /// Returns the output as text, without the newline at its end.
-fn text(answer: &[u8]) -> Result<&str> {
-    let text = std::str::from_utf8(answer)
+fn text(output: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(output)
         .map_err(|_| Error::new(ErrorKind::Environment, "git answered with no text"))?;
     Ok(text.trim_end_matches('\n'))
 }

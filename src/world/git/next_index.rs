@@ -10,11 +10,11 @@ use crate::world::git::project::ProjectRepository;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, StagingDirectory};
 use crate::world::sys::state_files::lockfile::{GitLockFile, version_of};
 
-/// The next index of the user, and the lock on theirs.
+/// The user's next index, and the lock on the present one.
 #[derive(Debug)]
 pub(super) struct NextIndex {
     lock: GitLockFile,
-    _held: Option<DirLock>,
+    _massgen_lock: Option<DirLock>,
 }
 
 impl NextIndex {
@@ -28,27 +28,30 @@ impl NextIndex {
         project: &ProjectRepository,
         commit: &ObjectId,
     ) -> Result<Self> {
-        let guard = lock_index(project)?;
-        let before = version_of(&project.index);
-        let stage = StagingDirectory::new(hub.dir())?;
-        let next_index = stage.path().join("index");
+        let massgen_lock = lock_index(project)?;
+        let old_version = version_of(&project.index);
+        let staging = StagingDirectory::new(hub.dir())?;
+        let next_index = staging.path().join("index");
         project.copy_index(hub, &next_index).await?;
         // The files exist already, and git need not look at them.
         let mut arguments = vec!["read-tree", "-m", "-i"];
         arguments.extend(project.head.as_ref().map(ObjectId::as_str));
         arguments.push(commit.as_str());
-        hub.query_worktree(&project.root, &next_index, &arguments)
+        hub.run_in_worktree(&project.root, &next_index, &arguments)
             .await?;
         // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
-        hub.try_query_worktree(&project.root, &next_index, &refresh)
+        hub.try_run_in_worktree(&project.root, &next_index, &refresh)
             .await?;
         let lock = GitLockFile::acquire(&project.index, &next_index)?
             .ok_or_else(|| busy_error(&project.index))?;
-        if version_of(&project.index) != before {
+        if version_of(&project.index) != old_version {
             return Err(moved_error());
         }
-        Ok(Self { lock, _held: guard })
+        Ok(Self {
+            lock,
+            _massgen_lock: massgen_lock,
+        })
     }
 
     /// Replaces the user's index with it.
@@ -67,7 +70,7 @@ impl NextIndex {
     /// Recovers from a killed process: the user's index is replaced by the next one, or stays, and
     /// the lock is released. Returns whether it was replaced.
     pub(super) fn recover(project: &ProjectRepository, is_moved: bool) -> Result<bool> {
-        let _held = lock_index(project)?;
+        let _lock = lock_index(project)?;
         let Some(lock) = GitLockFile::find_stale(&project.index) else {
             return Ok(false);
         };

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-/// The hexadecimal digits of an object ID: SHA-1 and SHA-256.
-const DIGITS: [usize; 2] = [40, 64];
+/// The lengths of an object ID in hexadecimal digits: SHA-1 and SHA-256.
+const ID_LENGTHS: [usize; 2] = [40, 64];
 
 /// The ID of a commit or a tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +14,7 @@ impl ObjectId {
     /// Parses an ID as git prints it.
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let is_id = DIGITS.contains(&text.len()) && text.bytes().all(is_digit);
+        let is_id = ID_LENGTHS.contains(&text.len()) && text.bytes().all(is_digit);
         is_id.then(|| Self(text.to_owned()))
     }
 
@@ -35,16 +35,16 @@ impl fmt::Display for ObjectId {
 pub struct BranchName(String);
 
 impl BranchName {
-    /// Accepts a name of the characters above that git accepts, too.
+    /// Parses a name of these characters that git accepts too.
     pub fn parse(name: &str) -> Option<Self> {
         let is_part = |part: &str| {
             let starts_well = part.starts_with(|first: char| first.is_ascii_alphanumeric());
-            let is_known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             let is_lock = part
                 .rsplit_once('.')
                 .is_some_and(|(_, last)| last == "lock");
             let ends_well = !part.ends_with('.') && !is_lock;
-            starts_well && ends_well && !part.contains("..") && part.chars().all(is_known)
+            starts_well && ends_well && !part.contains("..") && part.chars().all(is_allowed)
         };
         name.split('/').all(is_part).then(|| Self(name.to_owned()))
     }

@@ -1,12 +1,13 @@
-//! What git has printed about trees and commits. An object never changes, so git is asked about
-//! each only once: a start of git costs more than most questions.
+//! A cache of what git has printed about trees and commits. An object never changes, so git is run
+//! only once for each: starting git costs more than most queries.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::world::git::object::ObjectId;
 
-/// Maximum number of trees, and of commits, that are kept. With one more, all are forgotten.
+/// Maximum number of trees, and of commits, that are kept. Before one more is added, all are
+/// removed.
 const OBJECTS_MAX: usize = 64;
 /// Maximum size of a listing that is kept, in bytes.
 const LISTING_BYTES_MAX: usize = 64 * 1024;

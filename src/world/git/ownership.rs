@@ -8,7 +8,7 @@ use crate::world::io::files::read_found;
 use crate::world::sys::state_files::{dir, file};
 
 /// The longest file that names another path, in bytes.
-const NAME_BYTES_MAX: u64 = 64 * 1024;
+const PATH_FILE_BYTES_MAX: u64 = 64 * 1024;
 /// The name by which a directory refers to its repository.
 const DOT_GIT: &str = ".git";
 
@@ -20,7 +20,7 @@ pub(super) struct FoundRepository<'a> {
     /// The directory of the repository.
     pub(super) git_dir: &'a AbsPath,
     /// The directory that it shares with other worktrees; the same if there are none.
-    pub(super) common: &'a AbsPath,
+    pub(super) common_dir: &'a AbsPath,
     /// The directory of its objects.
     pub(super) objects: &'a AbsPath,
     /// The working tree according to the repository, if it sets one.
@@ -35,11 +35,10 @@ impl FoundRepository<'_> {
         if file::is_link(&dot_git) {
             return Ok(Some(format!("its `{DOT_GIT}` is a symlink")));
         }
-        let elsewhere = || Some(format!("its `{DOT_GIT}` points to `{}`", self.common));
         let is_inside = file::kind(&dot_git).is_ok_and(|kind| kind.is_dir());
         let belongs = if is_inside {
-            is_same_dir(&dot_git, self.git_dir)? && is_same_dir(&dot_git, self.common)?
-        } else if is_same_dir(self.git_dir, self.common)? {
+            is_same_dir(&dot_git, self.git_dir)? && is_same_dir(&dot_git, self.common_dir)?
+        } else if is_same_dir(self.git_dir, self.common_dir)? {
             match &self.worktree {
                 Some(worktree) => file::exists(worktree) && is_same_dir(worktree, self.root)?,
                 None => false,
@@ -48,9 +47,10 @@ impl FoundRepository<'_> {
             self.is_listed(&dot_git)?
         };
         if !belongs {
-            return Ok(elsewhere());
+            let reason = format!("its `{DOT_GIT}` points to `{}`", self.common_dir);
+            return Ok(Some(reason));
         }
-        let own_objects = dir::resolve(self.common)?.as_path().join("objects");
+        let own_objects = dir::resolve(self.common_dir)?.as_path().join("objects");
         let is_own = dir::resolve(self.objects)?.as_path() == own_objects;
         Ok((!is_own).then(|| "its object directory is a symlink".to_owned()))
     }
@@ -58,11 +58,11 @@ impl FoundRepository<'_> {
     /// Returns whether the shared repository lists this working tree as one of its own.
     fn is_listed(&self, dot_git: &AbsPath) -> Result<bool> {
         let parent = self.git_dir.parent().unwrap_or_else(AbsPath::top);
-        let list = self.common.join("worktrees");
+        let list = self.common_dir.join("worktrees");
         if !file::exists(&list) || !is_same_dir(&parent, &list)? {
             return Ok(false);
         }
-        let listed_text = read_found(&self.git_dir.join("gitdir"), NAME_BYTES_MAX)?
+        let listed_text = read_found(&self.git_dir.join("gitdir"), PATH_FILE_BYTES_MAX)?
             .and_then(|bytes| String::from_utf8(bytes).ok());
         let listed_path = listed_text.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
         let listed_parent = listed_path.as_ref().and_then(AbsPath::parent);

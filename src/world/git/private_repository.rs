@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::git::checkout::PRIVATE;
+use crate::world::git::checkout::PRIVATE_REPOSITORY;
 use crate::world::git::hub::{GitWorktree, Hub};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
@@ -15,7 +15,7 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Settings that disable background maintenance in an agent's git: it would continue after the
 /// agent has ended.
-const QUIET: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
+const NO_MAINTENANCE: [(&str, &str); 2] = [("gc.auto", "0"), ("maintenance.auto", "false")];
 
 /// The initial state of a private repository.
 #[derive(Clone, Copy, Debug)]
@@ -33,27 +33,30 @@ pub struct PrivateRepositorySpec<'a> {
 impl Hub {
     /// Creates the private repository of the checkout in `dir`; an existing one is removed,
     /// whatever its state. It reads the hub's objects, and writes its own.
-    pub async fn make_private(&self, dir: &AbsPath, spec: PrivateRepositorySpec<'_>) -> Result<()> {
-        let git_dir = dir.join(PRIVATE);
+    pub async fn create_private_repository(
+        &self,
+        dir: &AbsPath,
+        spec: PrivateRepositorySpec<'_>,
+    ) -> Result<()> {
+        let git_dir = dir.join(PRIVATE_REPOSITORY);
         if file::exists(&git_dir) {
             clear::remove(&git_dir)?;
         }
-        let format = self.format().await?;
-        let format = format!("--object-format={format}");
-        let make = [
+        let format_option = format!("--object-format={}", self.format().await?);
+        let init = [
             "init",
             "--quiet",
             "--template=",
             "--initial-branch=main",
-            &format,
+            &format_option,
             ".",
         ];
-        let of_it = PrivateRepository {
+        let repository = PrivateRepository {
             hub: self,
             dir,
             git_dir: &git_dir,
         };
-        of_it.ask(&make).await?;
+        repository.run_git(&init).await?;
         let info = git_dir.join("objects/info");
         dir::create_all(&info, DirectoryAudience::Umask)?;
         let objects = self.dir().join("objects");
@@ -71,15 +74,22 @@ impl Hub {
         let (name, address) = author.parts();
         let settings = [("user.name", name), ("user.email", address)];
         let reference = branch.reference();
-        of_it
-            .ask(&["update-ref", "refs/heads/main", main.as_str()])
+        repository
+            .run_git(&["update-ref", "refs/heads/main", main.as_str()])
             .await?;
-        of_it.ask(&["update-ref", &reference, tip.as_str()]).await?;
-        of_it.ask(&["symbolic-ref", "HEAD", &reference]).await?;
-        for (name, value) in settings.into_iter().chain(QUIET) {
-            of_it.ask(&["config", name, value]).await?;
+        repository
+            .run_git(&["update-ref", &reference, tip.as_str()])
+            .await?;
+        repository
+            .run_git(&["symbolic-ref", "HEAD", &reference])
+            .await?;
+        for (name, value) in settings.into_iter().chain(NO_MAINTENANCE) {
+            repository.run_git(&["config", name, value]).await?;
         }
-        of_it.ask(&["read-tree", tip.as_str()]).await.map(drop)
+        repository
+            .run_git(&["read-tree", tip.as_str()])
+            .await
+            .map(drop)
     }
 }
 
@@ -92,13 +102,13 @@ struct PrivateRepository<'a> {
 }
 
 impl PrivateRepository<'_> {
-    async fn ask(self, arguments: &[&str]) -> Result<Vec<u8>> {
+    async fn run_git(self, arguments: &[&str]) -> Result<Vec<u8>> {
         let index = self.git_dir.join("index");
         let worktree = GitWorktree {
             git_dir: self.git_dir,
             dir: self.dir,
             index: &index,
         };
-        self.hub.query_other_worktree(worktree, arguments).await
+        self.hub.run_in_other_worktree(worktree, arguments).await
     }
 }

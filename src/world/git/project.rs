@@ -16,9 +16,9 @@ use crate::world::sys::state_files::file;
 pub(super) const SHALLOW_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The prefix of every branch's reference.
-pub(super) const BRANCHES: &str = "refs/heads/";
+pub(super) const BRANCH_PREFIX: &str = "refs/heads/";
 /// Git's message about a repository of another user that this user has not marked as trusted.
-const DUBIOUS: &str = "dubious ownership";
+const UNTRUSTED_MESSAGE: &str = "dubious ownership";
 
 /// A repository of the user with a working tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ impl ProjectRepository {
         ];
         let probe = RepositoryProbe { git, dir };
         probe.expect_trusted().await?;
-        let answer = probe.run(&arguments).await?;
-        if answer.code != 0 {
+        let output = probe.run(&arguments).await?;
+        if output.code != 0 {
             return match probe
                 .run(&["rev-parse", "--is-bare-repository"])
                 .await?
@@ -76,10 +76,16 @@ impl ProjectRepository {
                 _ => Ok(None),
             };
         }
-        let mut lines = text(&answer.output)?.lines();
+        let mut lines = text(&output.stdout)?.lines();
         let mut path = || lines.next().and_then(AbsPath::new);
-        let (Some(root), Some(git_dir), Some(common), Some(objects), Some(index), Some(shallow)) =
-            (path(), path(), path(), path(), path(), path())
+        let (
+            Some(root),
+            Some(git_dir),
+            Some(common_dir),
+            Some(objects),
+            Some(index),
+            Some(shallow),
+        ) = (path(), path(), path(), path(), path(), path())
         else {
             return Err(unusable_repository(
                 dir,
@@ -90,7 +96,7 @@ impl ProjectRepository {
         expect_own(&FoundRepository {
             root: &root,
             git_dir: &git_dir,
-            common: &common,
+            common_dir: &common_dir,
             objects: &objects,
             worktree: probe.worktree(&git_dir).await?,
         })?;
@@ -102,8 +108,10 @@ impl ProjectRepository {
         }
         let head = probe.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
         let head = head.await?.as_deref().and_then(ObjectId::parse);
-        let branch = probe.line(&["symbolic-ref", "--quiet", "HEAD"]).await?;
-        let branch = branch.as_deref().and_then(|at| at.strip_prefix(BRANCHES));
+        let reference = probe.line(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        let branch = reference
+            .as_deref()
+            .and_then(|reference| reference.strip_prefix(BRANCH_PREFIX));
         Ok(Some(Self {
             head,
             branch: branch.map(str::to_owned),
@@ -136,15 +144,15 @@ struct RepositoryProbe<'a> {
 impl RepositoryProbe<'_> {
     async fn run(self, arguments: &[&str]) -> Result<GitOutput> {
         self.git
-            .try_ask(GitInvocation::new(self.dir, arguments))
+            .try_run(GitInvocation::new(self.dir, arguments))
             .await
     }
 
     /// Returns the first line of the output, if git succeeds.
     async fn line(self, arguments: &[&str]) -> Result<Option<String>> {
-        let answer = self.run(arguments).await?;
-        match answer.code {
-            0 => text(&answer.output).map(|line| Some(line.to_owned())),
+        let output = self.run(arguments).await?;
+        match output.code {
+            0 => text(&output.stdout).map(|line| Some(line.to_owned())),
             _ => Ok(None),
         }
     }
@@ -169,18 +177,15 @@ impl RepositoryProbe<'_> {
     async fn worktree(self, git_dir: &AbsPath) -> Result<Option<AbsPath>> {
         let config = git_dir.join("config").to_string();
         let arguments = ["config", "--file", &config, "--get", "core.worktree"];
-        Ok(self
-            .line(&arguments)
-            .await?
-            .map(|named| git_dir.join(named)))
+        Ok(self.line(&arguments).await?.map(|path| git_dir.join(path)))
     }
 
     /// Checks that the user trusts the repository: git requires that for a repository of another
     /// user.
     async fn expect_trusted(self) -> Result<()> {
         let call = GitInvocation::new(self.dir, &["rev-parse", "--git-dir"]);
-        let answer = self.git.try_as_user(call).await?;
-        if answer.code == 0 || !answer.errors.contains(DUBIOUS) {
+        let output = self.git.try_run_as_user(call).await?;
+        if output.code == 0 || !output.stderr.contains(UNTRUSTED_MESSAGE) {
             return Ok(());
         }
         let why = "it belongs to another user and is not trusted";
@@ -192,10 +197,10 @@ impl RepositoryProbe<'_> {
 
 /// Refuses a repository that belongs to another directory.
 fn expect_own(repository: &FoundRepository<'_>) -> Result<()> {
-    let Some(why) = repository.foreign_reason()? else {
+    let Some(reason) = repository.foreign_reason()? else {
         return Ok(());
     };
-    let why = format!("{why}, which does not refer to it");
+    let why = format!("{reason}, which does not refer to it");
     Err(unusable_repository(repository.root, &why)
         .with_hint("start in that repository")
         .with_hint("or make it refer to this directory: `git config core.worktree DIRECTORY`"))

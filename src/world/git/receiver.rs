@@ -9,13 +9,13 @@ use crate::world::git::hub::Hub;
 use crate::world::git::import::{LineEndings, paths};
 use crate::world::git::next_index::{NextIndex, moved_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
-use crate::world::git::project::{BRANCHES, ProjectRepository};
+use crate::world::git::project::{BRANCH_PREFIX, ProjectRepository};
 use crate::world::git::{GitInvocation, text};
 use crate::world::sys::process;
 use crate::world::sys::state_files::file;
 
-/// Files next to the index that show an unfinished operation, and its name.
-const UNFINISHED: &[(&str, &str)] = &[
+/// The files next to the index that show an unfinished operation, each with its name.
+const OPERATION_FILES: &[(&str, &str)] = &[
     ("MERGE_HEAD", "merge"),
     ("CHERRY_PICK_HEAD", "cherry-pick"),
     ("REVERT_HEAD", "revert"),
@@ -38,9 +38,9 @@ impl CommitReceiver<'_> {
         let listing = match &self.project.head {
             Some(head) => {
                 let arguments = ["diff-index", "--cached", "--name-only", "-z", head.as_str()];
-                self.ask(&arguments).await?
+                self.run_git(&arguments).await?
             }
-            None => self.ask(&["ls-files", "-z"]).await?,
+            None => self.run_git(&["ls-files", "-z"]).await?,
         };
         Ok(paths(&listing).collect())
     }
@@ -48,15 +48,19 @@ impl CommitReceiver<'_> {
     /// Returns the user's identity as their git knows it; `None` if it is not set.
     pub async fn identity(self) -> Result<Option<CommitAuthor>> {
         let arguments = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
-        let answer = self.hub.git().try_as_user(self.call(&arguments)).await?;
-        match answer.code {
-            0 => Ok(parse_author(text(&answer.output)?)),
+        let output = self
+            .hub
+            .git()
+            .try_run_as_user(self.call(&arguments))
+            .await?;
+        match output.code {
+            0 => Ok(parse_author(text(&output.stdout)?)),
             _ => Ok(None),
         }
     }
 
     /// Returns the line endings of the user's files, as set for their git.
-    pub async fn line_ends(self) -> Result<LineEndings> {
+    pub async fn line_endings(self) -> Result<LineEndings> {
         let autocrlf = self.setting("core.autocrlf").await?;
         let eol = self.setting("core.eol").await?;
         Ok(LineEndings::new(autocrlf.as_deref(), eol.as_deref()))
@@ -64,9 +68,13 @@ impl CommitReceiver<'_> {
 
     async fn setting(self, name: &str) -> Result<Option<String>> {
         let arguments = ["config", "--type=bool-or-str", "--get", name];
-        let answer = self.hub.git().try_as_user(self.call(&arguments)).await?;
-        match answer.code {
-            0 => text(&answer.output).map(|value| Some(value.to_owned())),
+        let output = self
+            .hub
+            .git()
+            .try_run_as_user(self.call(&arguments))
+            .await?;
+        match output.code {
+            0 => text(&output.stdout).map(|value| Some(value.to_owned())),
             _ => Ok(None),
         }
     }
@@ -77,7 +85,7 @@ impl CommitReceiver<'_> {
     }
 
     /// Finishes what a killed process has begun with [`CommitReceiver::advance`]: if the branch
-    /// points to `delivered`, the index follows; if not, everything stays as it was. Returns
+    /// points to `delivered_commit`, the index follows; if not, everything stays as it was. Returns
     /// whether the index has followed.
     ///
     /// # Errors
@@ -91,16 +99,16 @@ impl CommitReceiver<'_> {
     /// there.
     pub async fn expect_idle(self) -> Result<()> {
         NextIndex::expect_unlocked(self.project)?;
-        let unmerged = self.ask(&["ls-files", "--unmerged", "-z"]).await?;
-        let notes = self.project.worktree_git_dir();
-        let mut operations = UNFINISHED.iter();
-        let unfinished = operations.find(|(note, _)| file::exists(&notes.join(note)));
-        let what = match unfinished {
-            Some((_, what)) => what,
+        let unmerged = self.run_git(&["ls-files", "--unmerged", "-z"]).await?;
+        let git_dir = self.project.worktree_git_dir();
+        let mut operations = OPERATION_FILES.iter();
+        let unfinished = operations.find(|(name, _)| file::exists(&git_dir.join(name)));
+        let operation = match unfinished {
+            Some((_, operation)) => operation,
             None if !unmerged.is_empty() => "merge",
             None => return Ok(()),
         };
-        let message = format!("a {what} is in progress in `{}`", self.project.root);
+        let message = format!("a {operation} is in progress in `{}`", self.project.root);
         Err(Error::new(ErrorKind::Denied, message)
             .with_hint("finish or abort it, then apply again; see `git status`")
             .with_hint("or deliver only files: `--history none`"))
@@ -115,10 +123,10 @@ impl CommitReceiver<'_> {
     pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
         let next_index = NextIndex::lock(self.hub, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
-        let branch = format!("{BRANCHES}{}", self.expect_unmoved().await?);
-        let nothing = "0".repeat(commit.as_str().len());
+        let branch = format!("{BRANCH_PREFIX}{}", self.expect_unmoved().await?);
+        let null_id = "0".repeat(commit.as_str().len());
         let head = self.project.head.as_ref();
-        let from = head.map_or(nothing.as_str(), ObjectId::as_str);
+        let from = head.map_or(null_id.as_str(), ObjectId::as_str);
         let arguments = [
             "-c",
             "core.logAllRefUpdates=true",
@@ -133,7 +141,7 @@ impl CommitReceiver<'_> {
             env: &author.variables(),
             ..self.call(&arguments)
         };
-        self.hub.git().ask_without_hooks(call).await?;
+        self.hub.git().run_without_hooks(call).await?;
         next_index.install()
     }
 
@@ -143,11 +151,11 @@ impl CommitReceiver<'_> {
     /// # Errors
     /// The push failed; git has printed why.
     pub fn push(self, remote: &str, branch: &str) -> Result<()> {
-        let reference = format!("{BRANCHES}{branch}");
+        let reference = format!("{BRANCH_PREFIX}{branch}");
         let arguments = ["push", "--", remote, &reference];
         let git = self.hub.git();
         let exit_code =
-            process::run_for_user(&git.program, &arguments, &self.project.root, &git.whole)
+            process::run_for_user(&git.program, &arguments, &self.project.root, &git.full_env)
                 .map_err(|error| Error::io("cannot start git", error))?;
         if exit_code == Some(0) {
             return Ok(());
@@ -173,8 +181,8 @@ impl CommitReceiver<'_> {
         }
     }
 
-    async fn ask(self, arguments: &[&str]) -> Result<Vec<u8>> {
-        self.hub.git().ask(self.call(arguments)).await
+    async fn run_git(self, arguments: &[&str]) -> Result<Vec<u8>> {
+        self.hub.git().run(self.call(arguments)).await
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {

@@ -40,19 +40,20 @@ impl Hub {
             match content {
                 Some(content) => {
                     let arguments = ["hash-object", "-w", "--stdin"];
-                    let object = parse_id(&self.ask(&arguments, &[], content).await?)?;
+                    let object = parse_id(&self.run_git(&arguments, &[], content).await?)?;
                     rows.extend(index_row(FILE_MODE, &object, path));
                 }
                 None => rows.extend(self.removals(tree, path).await?),
             }
         }
-        let stage = StagingDirectory::new(self.dir())?;
-        let index = stage.path().join("index").to_string();
+        let staging = StagingDirectory::new(self.dir())?;
+        let index = staging.path().join("index").to_string();
         let env = [("GIT_INDEX_FILE", index.as_str())];
-        self.ask(&["read-tree", tree.as_str()], &env, b"").await?;
-        let change = ["update-index", "-z", "--index-info"];
-        self.ask(&change, &env, &rows).await?;
-        parse_id(&self.ask(&["write-tree"], &env, b"").await?)
+        self.run_git(&["read-tree", tree.as_str()], &env, b"")
+            .await?;
+        let update_index = ["update-index", "-z", "--index-info"];
+        self.run_git(&update_index, &env, &rows).await?;
+        parse_id(&self.run_git(&["write-tree"], &env, b"").await?)
     }
 
     /// Reads the file at `path`: at most its first `bytes_max` bytes, and always less than 64 MiB.
@@ -99,7 +100,7 @@ impl Hub {
             return Ok(Vec::new());
         };
         let arguments = ["ls-tree", "-r", "-z", "--name-only", top.as_str()];
-        let output = self.ask(&arguments, &[], b"").await?;
+        let output = self.run_git(&arguments, &[], b"").await?;
         Ok(nul_separated(&output).map(<[u8]>::to_owned).collect())
     }
 
@@ -134,7 +135,7 @@ impl Hub {
             return Ok(listing);
         }
         let arguments = ["ls-tree", "-z", tree.as_str()];
-        let listing: Arc<[u8]> = self.ask(&arguments, &[], b"").await?.into();
+        let listing: Arc<[u8]> = self.run_git(&arguments, &[], b"").await?.into();
         self.objects().keep_listing(tree, &listing);
         Ok(listing)
     }

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::git::hub::Hub;
 use crate::world::git::project::ProjectRepository;
-use crate::world::git::{GitInvocation, lossy, nul_separated};
+use crate::world::git::{GitInvocation, lossy_text, nul_separated};
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
 use crate::world::sys::state_files::lockfile::copy_with_mtime;
 
@@ -15,8 +15,8 @@ impl ProjectRepository {
     /// Returns the tracked files that differ from the head commit, as far as git's index shows
     /// that. `hub` is created on top of the repository.
     pub async fn list_uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let stage = StagingDirectory::new(hub.dir())?;
-        let index = stage.path().join("index");
+        let staging = StagingDirectory::new(hub.dir())?;
+        let index = staging.path().join("index");
         let Some(head) = &self.head else {
             return Ok(Vec::new());
         };
@@ -26,8 +26,8 @@ impl ProjectRepository {
         // Inspecting a submodule would run programs that its settings name.
         let submodules = "--ignore-submodules=dirty";
         let arguments = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let listing = hub.query_worktree(&self.root, &index, &arguments).await?;
-        Ok(nul_separated(&listing).map(lossy).collect())
+        let listing = hub.run_in_worktree(&self.root, &index, &arguments).await?;
+        Ok(nul_separated(&listing).map(lossy_text).collect())
     }
 
     /// Copies git's index to `to`, with all its parts in this one file. Returns whether there is an
@@ -49,7 +49,7 @@ impl ProjectRepository {
                 env: &[("GIT_INDEX_FILE", &to)],
                 ..GitInvocation::new(&self.root, &join)
             };
-            hub.git().ask_without_hooks(call).await?;
+            hub.git().run_without_hooks(call).await?;
         }
         Ok(true)
     }
