@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::path::AbsPath;
 use crate::world::diagnostics::probe::disk::{
-    DiskProbe, FileSystemFeature, FreeSpace, unusable_reason,
+    DiskProbe, FileSystemFeature, FreeSpace, check_config_dir,
 };
 
 /// Free space below which a run with a few agents may run out, in bytes.
@@ -131,7 +131,7 @@ pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
         ]
     });
     let faults = of_home.filter_map(|dir| {
-        let why = unusable_reason(&dir).err()?;
+        let why = check_config_dir(&dir).err()?;
         let message = format!("`{dir}` is skipped: {why}");
         let finding = DoctorArea::Disk.finding(FindingLevel::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))

@@ -15,11 +15,11 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// The program that runs the scripts.
 const SHELL: &str = "bash";
 /// Timeout for killing leftover processes and removing the directory.
-const CLEARING_TIME_MAX: Duration = Duration::from_mins(1);
+const CLEAR_TIME_MAX: Duration = Duration::from_mins(1);
 /// Largest output of a script that is read, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 /// Script that kills and removes everything that other scripts have left in `$ROOT`.
-const CLEARING: &str = include_str!("clear.sh");
+const CLEAR_SCRIPT: &str = include_str!("clear.sh");
 
 /// A fresh directory and the environment of the scripts that run in it.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl ScriptRunner {
     /// There is no bash in `PATH` of `env`, or the directory cannot be created.
     pub fn new(parent: &AbsPath, prefix: &str, env: &BTreeMap<String, String>) -> Result<Self> {
         let path_variable = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let shell = process::find(SHELL, path_variable).ok_or_else(no_shell)?;
+        let shell = process::find(SHELL, path_variable).ok_or_else(missing_shell_error)?;
         let scratch = ScratchDir::make(parent, prefix)?;
         let mut runner = Self {
             scratch,
@@ -93,28 +93,28 @@ impl ScriptRunner {
         Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 
-    /// Runs a script with these arguments (`$0` first) in the directory, with `added` to the
+    /// Runs a script with these arguments (`$0` first) in the directory, with `extra_env` to the
     /// environment. It must write its output to files: a process that it leaves behind would keep
     /// its standard output open.
     pub async fn run(
         &self,
         script: &str,
         arguments: &[&str],
-        added: &BTreeMap<String, String>,
+        extra_env: &BTreeMap<String, String>,
         time_max: Duration,
     ) -> Result<ScriptOutcome> {
         let mut env = self.env.clone();
-        for (name, value) in added {
+        for (name, value) in extra_env {
             env.insert(name.clone(), self.expand(value));
         }
-        let pairs = env
+        let variables = env
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        let words: Vec<&str> = ["-c", script].iter().chain(arguments).copied().collect();
+        let shell_arguments: Vec<&str> = ["-c", script].iter().chain(arguments).copied().collect();
         let program = ProgramInvocation {
             path: &self.shell,
-            arguments: &words,
-            env: &ProcessEnvironment::from_variables(pairs),
+            arguments: &shell_arguments,
+            env: &ProcessEnvironment::from_variables(variables),
             dir: self.path(),
             input: b"",
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -131,14 +131,14 @@ impl ScriptRunner {
     /// Kills every process that has the directory in its command line or environment, and removes
     /// the directory.
     pub async fn clear(self) -> Result<()> {
-        let nothing = BTreeMap::new();
-        self.run(CLEARING, &["clear"], &nothing, CLEARING_TIME_MAX)
+        let no_env = BTreeMap::new();
+        self.run(CLEAR_SCRIPT, &["clear"], &no_env, CLEAR_TIME_MAX)
             .await?;
         Ok(())
     }
 }
 
-fn no_shell() -> Error {
+fn missing_shell_error() -> Error {
     Error::new(ErrorKind::Environment, "`bash` not found in `PATH`")
         .with_hint("install bash, which runs commands")
 }

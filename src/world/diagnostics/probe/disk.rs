@@ -37,7 +37,7 @@ pub enum FileSystemFeature {
 type FeatureTest = fn(&Path) -> io::Result<()>;
 
 /// All tests in order; each may use the files of earlier ones.
-const TRIALS: &[(FileSystemFeature, FeatureTest)] = &[
+const FEATURE_TESTS: &[(FileSystemFeature, FeatureTest)] = &[
     (FileSystemFeature::Write, file_system_features::write),
     (FileSystemFeature::Sync, file_system_features::sync),
     (FileSystemFeature::Rename, file_system_features::rename),
@@ -74,7 +74,7 @@ pub struct FreeSpace {
 }
 
 /// File system types by magic number (statfs(2)).
-const KINDS: &[(i64, &str)] = &[
+const FILE_SYSTEM_NAMES: &[(i64, &str)] = &[
     (0xef53, "ext4"),
     (0x9123_683e, "btrfs"),
     (0x5846_5342, "xfs"),
@@ -117,12 +117,12 @@ pub fn probe_disk(dir: &AbsPath) -> Result<DiskProbe> {
 }
 
 fn probe_inside(dir: &AbsPath) -> Result<DiskProbe> {
-    let stage = StagingDirectory::new(dir)?;
-    let directory = stage.path().as_path();
-    let fault = |trial: FeatureTest| trial(directory).err().map(|error| error.to_string());
-    let feature_tests = TRIALS
+    let staging = StagingDirectory::new(dir)?;
+    let directory = staging.path().as_path();
+    let failure = |test: FeatureTest| test(directory).err().map(|error| error.to_string());
+    let feature_tests = FEATURE_TESTS
         .iter()
-        .map(|(ability, trial)| (*ability, fault(*trial)));
+        .map(|(feature, test)| (*feature, failure(*test)));
     Ok(DiskProbe {
         feature_tests: feature_tests.collect(),
         free_space: free_space(dir).ok(),
@@ -135,16 +135,21 @@ fn free_space(dir: &AbsPath) -> io::Result<FreeSpace> {
         files,
         magic,
     } = file_system_features::file_system_space(dir)?;
-    let kind = KINDS.iter().find(|(number, _)| *number == magic);
+    let known_name = FILE_SYSTEM_NAMES
+        .iter()
+        .find(|(number, _)| *number == magic);
     Ok(FreeSpace {
         free_bytes,
         free_files: files.map(|files| files.free),
-        kind: kind.map_or("unknown", |(_, kind)| kind),
+        kind: known_name.map_or("unknown", |(_, name)| name),
     })
 }
 
-/// Returns why a directory for configs cannot be used; a missing one is not an error.
-pub fn unusable_reason(dir: &AbsPath) -> result::Result<(), &'static str> {
+/// Checks whether a directory for configs can be used; a missing one can.
+///
+/// # Errors
+/// The reason why it cannot be used.
+pub fn check_config_dir(dir: &AbsPath) -> result::Result<(), &'static str> {
     match inspect(dir) {
         LookupResult::Directory | LookupResult::Missing => Ok(()),
         LookupResult::File => Err("it is a file"),

@@ -35,14 +35,14 @@ pub enum EndpointReply {
 
 /// Requests the list of models at `url`.
 pub async fn probe_endpoint(http: &HttpClient, url: &Url, headers: HeaderMap) -> EndpointReply {
-    let since = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     match timeout(ENDPOINT_TIME_MAX, request_models(http, url, headers)).await {
         Err(_) => EndpointReply::TooSlow(ENDPOINT_TIME_MAX),
         Ok(Err(why)) => EndpointReply::Unreachable(why),
         Ok(Ok((status, models))) => EndpointReply::Answered {
             status,
             models,
-            elapsed: since.elapsed(),
+            elapsed: stopwatch.elapsed(),
         },
     }
 }

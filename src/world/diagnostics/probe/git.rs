@@ -4,7 +4,7 @@ use crate::path::AbsPath;
 use crate::world::diagnostics::probe::{ProbeContext, ProgramReply};
 
 /// Options that keep git from running programs that a repository configures.
-const CAREFULLY: &[&str] = &[
+const SAFE_OPTIONS: &[&str] = &[
     "-c",
     "core.fsmonitor=false",
     "-c",
@@ -33,10 +33,10 @@ pub async fn probe_git(context: ProbeContext<'_>) -> GitProbe {
     let Some(program) = context.find_program("git") else {
         return GitProbe::Missing;
     };
-    let mut question = CAREFULLY.to_vec();
-    question.extend(["rev-parse", "--show-toplevel"]);
+    let mut arguments = SAFE_OPTIONS.to_vec();
+    arguments.extend(["rev-parse", "--show-toplevel"]);
     let version = context.run_program(&program, &["--version"]);
-    let repository = context.run_program(&program, &question);
+    let repository = context.run_program(&program, &arguments);
     let (version, repository) = tokio::join!(version, repository);
     GitProbe::Found {
         program,

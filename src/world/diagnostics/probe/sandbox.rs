@@ -85,11 +85,11 @@ pub fn probe_sandbox(
             select_sandbox(*choice, executable, state_dir, trees),
         )
     };
-    let groups = sys::cgroup::Cgroups::find();
+    let cgroups = sys::cgroup::Cgroups::find();
     SandboxCapabilities {
         shared_limits: SharedLimits {
-            memory: groups.can_limit_memory(),
-            processes: groups.can_limit_processes(),
+            memory: cgroups.can_limit_memory(),
+            processes: cgroups.can_limit_processes(),
         },
         landlock: if is_offered() {
             LandlockSupport::Available
@@ -134,27 +134,27 @@ fn probe_cgroups() -> CgroupAccess {
     let root = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
         .into_iter()
         .find(|root| first_line(&format!("{root}/cgroup.controllers")).is_some());
-    let own_group = read_text("/proc/self/cgroup").and_then(|text| {
+    let own_cgroup = read_text("/proc/self/cgroup").and_then(|text| {
         let path = text.lines().find_map(|line| line.strip_prefix("0::"));
         path.map(str::to_owned)
     });
-    let group_dir = root.zip(own_group).and_then(|(root, own_group)| {
+    let cgroup_dir = root.zip(own_cgroup).and_then(|(root, own_cgroup)| {
         let root = AbsPath::new(root)?;
-        Some(root.join(own_group.trim_start_matches('/')))
+        Some(root.join(own_cgroup.trim_start_matches('/')))
     });
-    let Some(group_dir) = group_dir else {
+    let Some(cgroup_dir) = cgroup_dir else {
         return CgroupAccess::Absent;
     };
     let controllers =
-        first_line(&group_dir.join("cgroup.controllers").to_string()).unwrap_or_default();
-    let has = |name: &str| {
+        first_line(&cgroup_dir.join("cgroup.controllers").to_string()).unwrap_or_default();
+    let has_controller = |name: &str| {
         controllers
             .split_whitespace()
             .any(|controller| controller == name)
     };
-    if !(has("memory") && has("pids")) {
+    if !(has_controller("memory") && has_controller("pids")) {
         CgroupAccess::NoControllers
-    } else if file::is_writable(&group_dir) {
+    } else if file::is_writable(&cgroup_dir) {
         CgroupAccess::Delegated
     } else {
         CgroupAccess::Foreign

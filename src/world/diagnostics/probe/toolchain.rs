@@ -24,13 +24,13 @@ pub async fn probe_toolchain(
     language: ProgramLanguage,
     context: ProbeContext<'_>,
 ) -> ToolchainProbe {
-    let question = match language {
+    let version_argument = match language {
         ProgramLanguage::Python => "--version",
         ProgramLanguage::Go => "version",
     };
     let Some(program) = context.find_program(language.program()) else {
         return ToolchainProbe::Missing;
     };
-    let version = context.run_program(&program, &[question]).await;
+    let version = context.run_program(&program, &[version_argument]).await;
     ToolchainProbe::Found { program, version }
 }

@@ -79,28 +79,28 @@ impl ContentFilter {
     }
 
     /// Redacts secrets from all texts of `span`.
-    pub(crate) fn clean(&self, span: &mut OtlpSpan) {
+    pub(crate) fn redact_span(&self, span: &mut OtlpSpan) {
         span.name = self.redactor.text(&span.name);
-        let of_events = span
+        let event_attributes = span
             .events
             .iter_mut()
             .flat_map(|event| &mut event.attributes);
-        for attribute in span.attributes.iter_mut().chain(of_events) {
+        for attribute in span.attributes.iter_mut().chain(event_attributes) {
             if let Some(value) = &mut attribute.value {
-                self.clean_value(value);
+                self.redact_value(value);
             }
         }
     }
 
-    fn clean_value(&self, value: &mut AnyValue) {
+    fn redact_value(&self, value: &mut AnyValue) {
         match &mut value.value {
             Some(AttributeValue::Text(text)) => *text = self.redactor.text(text),
-            Some(AttributeValue::List(list)) => {
-                for value in &mut list.values {
-                    self.clean_value(value);
+            Some(AttributeValue::Array(array)) => {
+                for value in &mut array.values {
+                    self.redact_value(value);
                 }
             }
-            Some(AttributeValue::Truth(_) | AttributeValue::Whole(_) | AttributeValue::Real(_))
+            Some(AttributeValue::Bool(_) | AttributeValue::Int(_) | AttributeValue::Double(_))
             | None => {}
         }
     }

@@ -13,7 +13,7 @@ use crate::event::StopReason;
 use crate::id::AgentId;
 
 /// Provider names by host, for backend types that can be used with other vendors' hosts.
-const HOSTS: &[(&str, &str)] = &[
+const PROVIDERS_BY_HOST: &[(&str, &str)] = &[
     ("anthropic.com", "anthropic"),
     ("azure.com", "azure.ai.openai"),
     ("deepseek.com", "deepseek"),
@@ -28,7 +28,7 @@ const HOSTS: &[(&str, &str)] = &[
 ];
 
 /// Provider names of backend types that differ from massgen's names.
-const TYPES: &[(&str, &str)] = &[
+const PROVIDERS_BY_BACKEND: &[(&str, &str)] = &[
     ("azure_openai", "azure.ai.openai"),
     ("chatcompletion", "openai"),
     ("claude", "anthropic"),
@@ -68,14 +68,16 @@ fn provider_name(backend: &BackendConfig) -> &'static str {
     let host = base_url
         .or(backend.vendor.base_url)
         .and_then(|url| Some(Url::parse(url).ok()?.host_str()?.to_owned()));
-    let known_host = HOSTS
+    let known_host = PROVIDERS_BY_HOST
         .iter()
         .find(|(domain, _)| host.as_deref().is_some_and(|host| is_within(host, domain)));
     known_host.map_or_else(|| vendor_provider_name(backend.vendor), |(_, name)| name)
 }
 
 fn vendor_provider_name(vendor: &'static Vendor) -> &'static str {
-    let known_type = TYPES.iter().find(|(name, _)| *name == vendor.name);
+    let known_type = PROVIDERS_BY_BACKEND
+        .iter()
+        .find(|(name, _)| *name == vendor.name);
     known_type.map_or(vendor.name, |(_, name)| name)
 }
 

@@ -42,13 +42,13 @@ pub(crate) struct SpanExporter {
     worker: JoinHandle<ExportReport>,
     shown_url: String,
     span_count: usize,
-    left_out: usize,
+    dropped_count: usize,
 }
 
 /// Result of sending the spans.
 #[derive(Debug, Default)]
 struct ExportReport {
-    lost: usize,
+    lost_count: usize,
     why: Option<String>,
 }
 
@@ -68,15 +68,15 @@ impl SpanExporter {
             worker: tokio::spawn(BatchWorker { settings, http }.send_all(spans)),
             shown_url,
             span_count: 0,
-            left_out: 0,
+            dropped_count: 0,
         }
     }
 
     /// Queues a span. If the queue is full, the span is dropped.
-    pub(crate) fn take(&mut self, span: OtlpSpan) {
+    pub(crate) fn queue(&mut self, span: OtlpSpan) {
         self.span_count = self.span_count.saturating_add(1);
         if self.span_sender.try_send(span).is_err() {
-            self.left_out = self.left_out.saturating_add(1);
+            self.dropped_count = self.dropped_count.saturating_add(1);
         }
     }
 
@@ -88,11 +88,14 @@ impl SpanExporter {
             mut worker,
             shown_url,
             span_count,
-            left_out,
+            dropped_count,
         } = self;
         drop(span_sender);
-        let (lost_spans, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
-            Ok(Ok(report)) => (Some(report.lost.saturating_add(left_out)), report.why),
+        let (lost_count, why) = match timeout(FLUSH_WAIT_MAX, &mut worker).await {
+            Ok(Ok(report)) => (
+                Some(report.lost_count.saturating_add(dropped_count)),
+                report.why,
+            ),
             Ok(Err(_)) => (None, Some("sending failed unexpectedly".to_owned())),
             Err(_) => {
                 worker.abort();
@@ -102,10 +105,10 @@ impl SpanExporter {
         };
         let why =
             why.unwrap_or_else(|| "spans were produced faster than they could be sent".to_owned());
-        match lost_spans {
+        match lost_count {
             Some(0) => None,
-            Some(lost) => Some(format!(
-                "telemetry: {lost} of {} not accepted by `{shown_url}`: {why}",
+            Some(lost_count) => Some(format!(
+                "telemetry: {lost_count} of {} not accepted by `{shown_url}`: {why}",
                 count_noun(span_count, "span")
             )),
             None => Some(format!(
@@ -121,7 +124,7 @@ impl BatchWorker {
         let mut report = ExportReport::default();
         while let Some(first_span) = spans.recv().await {
             let mut batch = vec![first_span];
-            let gathering = async {
+            let fill_batch = async {
                 while batch.len() < BATCH_SPANS_MAX
                     && let Some(span) = spans.recv().await
                 {
@@ -129,11 +132,11 @@ impl BatchWorker {
                 }
             };
             // On timeout, the batch is sent as it is.
-            timeout(BATCH_WAIT, gathering).await.unwrap_or_default();
+            timeout(BATCH_WAIT, fill_batch).await.unwrap_or_default();
             let count = batch.len();
             if let Err(why) = self.send(batch).await {
                 tracing::warn!(count, %why, "spans were not sent");
-                report.lost = report.lost.saturating_add(count);
+                report.lost_count = report.lost_count.saturating_add(count);
                 report.why.get_or_insert(why);
             }
         }

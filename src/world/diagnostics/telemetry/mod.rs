@@ -33,19 +33,23 @@ pub struct RunTelemetry {
     /// Start of the run in nanoseconds since 1970. The clock may be set during the run, so later
     /// times are derived from the stopwatch.
     start_ns: u64,
-    since: Stopwatch,
+    stopwatch: Stopwatch,
 }
 
 impl RunTelemetry {
     /// Starts the span of a run. Must be called within an async runtime.
-    pub fn begin(settings: TelemetrySettings, vendors: ProviderNames, redactor: Redactor) -> Self {
+    pub fn begin(
+        settings: TelemetrySettings,
+        providers: ProviderNames,
+        redactor: Redactor,
+    ) -> Self {
         let start_ns = now().unix_nanoseconds();
         let filter = ContentFilter::new(settings.content, redactor);
         Self {
-            tracker: SpanTracker::begin(vendors, filter, start_ns),
+            tracker: SpanTracker::begin(providers, filter, start_ns),
             exporter: SpanExporter::start(settings, HttpClient::new()),
             start_ns,
-            since: Stopwatch::start(),
+            stopwatch: Stopwatch::start(),
         }
     }
 }
@@ -53,10 +57,10 @@ impl RunTelemetry {
 #[async_trait]
 impl EventSink for RunTelemetry {
     fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
-        let elapsed = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let at = self.start_ns.saturating_add(elapsed);
-        for span in self.tracker.on_event(event, at) {
-            self.exporter.take(span);
+        let elapsed = u64::try_from(self.stopwatch.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let time_ns = self.start_ns.saturating_add(elapsed);
+        for span in self.tracker.on_event(event, time_ns) {
+            self.exporter.queue(span);
         }
         Ok(())
     }

@@ -147,16 +147,16 @@ pub(crate) enum AttributeValue {
     Text(String),
     #[prost(bool, tag = "2")]
     #[serde(rename = "boolValue")]
-    Truth(bool),
+    Bool(bool),
     #[prost(int64, tag = "3")]
     #[serde(rename = "intValue", serialize_with = "as_text")]
-    Whole(i64),
+    Int(i64),
     #[prost(double, tag = "4")]
     #[serde(rename = "doubleValue")]
-    Real(f64),
+    Double(f64),
     #[prost(message, tag = "5")]
     #[serde(rename = "arrayValue")]
-    List(ArrayValue),
+    Array(ArrayValue),
 }
 
 /// An array of values (`ArrayValue`).
@@ -180,13 +180,13 @@ impl From<String> for AttributeValue {
 
 impl From<u64> for AttributeValue {
     fn from(number: u64) -> Self {
-        AttributeValue::Whole(i64::try_from(number).unwrap_or(i64::MAX))
+        AttributeValue::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 
 impl From<f64> for AttributeValue {
     fn from(number: f64) -> Self {
-        AttributeValue::Real(number)
+        AttributeValue::Double(number)
     }
 }
 
@@ -196,7 +196,7 @@ impl From<Vec<String>> for AttributeValue {
             value: Some(AttributeValue::Text(text)),
         };
         let values = texts.into_iter().map(text_value).collect();
-        AttributeValue::List(ArrayValue { values })
+        AttributeValue::Array(ArrayValue { values })
     }
 }
 

@@ -141,9 +141,9 @@ fn read_headers(env: &dyn Fn(&str) -> Option<String>) -> Result<HeaderMap, Strin
         return Ok(headers);
     };
     for (name, value) in parse_pairs(&variable, &text)? {
-        let unsendable = || format!("`{variable}` contains an invalid header");
-        let name = HeaderName::try_from(name).map_err(|_| unsendable())?;
-        let mut value = HeaderValue::try_from(value).map_err(|_| unsendable())?;
+        let invalid_header = || format!("`{variable}` contains an invalid header");
+        let name = HeaderName::try_from(name).map_err(|_| invalid_header())?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| invalid_header())?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -156,11 +156,11 @@ fn read_resource(env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<(String, St
         Some(text) => parse_pairs(name, &text)?,
         None => Vec::new(),
     };
-    let is_named = |(key, _): &(String, String)| key == "service.name";
+    let is_service_name = |(key, _): &(String, String)| key == "service.name";
     if let Some(service) = env("OTEL_SERVICE_NAME") {
-        resource.retain(|pair| !is_named(pair));
+        resource.retain(|pair| !is_service_name(pair));
         resource.push(("service.name".to_owned(), service));
-    } else if !resource.iter().any(is_named) {
+    } else if !resource.iter().any(is_service_name) {
         resource.push(("service.name".to_owned(), SERVICE_NAME_DEFAULT.to_owned()));
     }
     if !resource.iter().any(|(key, _)| key == "service.version") {

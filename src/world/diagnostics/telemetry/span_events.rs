@@ -27,12 +27,12 @@ pub(crate) fn span_event<'e>(
 ) -> Option<TelemetryEvent<'e>> {
     let (name, attributes) = describe_event(event, filter)?;
     // The winner is an event of the run, because it concludes the work of all agents.
-    let of_run = matches!(
+    let is_of_run = matches!(
         event,
         Event::Coordination(CoordinationEvent::WinnerSelected { .. })
     );
     Some(TelemetryEvent {
-        agent: event.agent().filter(|_| !of_run),
+        agent: event.agent().filter(|_| !is_of_run),
         name,
         attributes,
     })

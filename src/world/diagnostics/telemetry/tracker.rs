@@ -35,17 +35,17 @@ const NANOSECONDS_PER_MILLISECOND: u64 = 1_000_000;
 /// The open spans of a run.
 #[derive(Debug)]
 pub(crate) struct SpanTracker {
-    run: OtlpSpan,
+    run_span: OtlpSpan,
     agents: BTreeMap<AgentId, OpenSpans>,
-    vendors: ProviderNames,
+    providers: ProviderNames,
     filter: ContentFilter,
-    finished: Vec<OtlpSpan>,
+    finished_spans: Vec<OtlpSpan>,
 }
 
 /// The open spans of an agent.
 #[derive(Debug, Default)]
 struct OpenSpans {
-    work: Option<OtlpSpan>,
+    agent_span: Option<OtlpSpan>,
     /// A request that is running, or one that has ended without a report so far on whether its
     /// reply was complete.
     request: Option<OtlpSpan>,
@@ -53,61 +53,61 @@ struct OpenSpans {
 }
 
 impl SpanTracker {
-    /// Starts the span of a run at the time `at`, in nanoseconds since 1970.
-    pub(crate) fn begin(vendors: ProviderNames, filter: ContentFilter, at: u64) -> Self {
+    /// Starts the span of a run at the time `time_ns`, in nanoseconds since 1970.
+    pub(crate) fn begin(providers: ProviderNames, filter: ContentFilter, time_ns: u64) -> Self {
         let trace_id = Uuid::new_v4().into_bytes().to_vec();
-        let mut run_span = span(trace_id, Vec::new(), "invoke_workflow massgen", at);
+        let mut run_span = new_span(trace_id, Vec::new(), "invoke_workflow massgen", time_ns);
         run_span.attributes = vec![
             attribute("gen_ai.operation.name", "invoke_workflow"),
             attribute("gen_ai.workflow.name", "massgen"),
         ];
         Self {
-            run: run_span,
+            run_span,
             agents: BTreeMap::new(),
-            vendors,
+            providers,
             filter,
-            finished: Vec::new(),
+            finished_spans: Vec::new(),
         }
     }
 
-    /// Processes an event that happened at the time `at`, and returns the spans that it ended.
-    pub(crate) fn on_event(&mut self, event: &Event, at: u64) -> Vec<OtlpSpan> {
-        if let Some(fault) = span_events::request_error_type(event)
+    /// Processes an event that happened at the time `time_ns`, and returns the spans that it ended.
+    pub(crate) fn on_event(&mut self, event: &Event, time_ns: u64) -> Vec<OtlpSpan> {
+        if let Some(error_type) = span_events::request_error_type(event)
             && let Some(agent) = event.agent()
         {
-            self.end_request(agent, Some(fault), at);
+            self.end_request(agent, Some(error_type), time_ns);
         }
         if let Some(span_event) = span_events::span_event(event, &self.filter) {
-            self.add_span_event(span_event, at);
+            self.add_span_event(span_event, time_ns);
         }
         match event {
-            Event::Run(event) => self.on_run_event(event, at),
-            Event::Model(event) => self.on_model_event(event, at),
-            Event::Tool(event) => self.on_tool_event(event, at),
-            Event::Subagent(_) => self.on_subagent_event(event, at),
-            Event::Coordination(event) => self.on_coordination_event(event, at),
-            Event::Delivery(event) => self.on_delivery_event(event, at),
+            Event::Run(event) => self.on_run_event(event, time_ns),
+            Event::Model(event) => self.on_model_event(event, time_ns),
+            Event::Tool(event) => self.on_tool_event(event, time_ns),
+            Event::Subagent(_) => self.on_subagent_event(event, time_ns),
+            Event::Coordination(event) => self.on_coordination_event(event, time_ns),
+            Event::Delivery(event) => self.on_delivery_event(event, time_ns),
             Event::Pipeline(_) => {}
         }
-        std::mem::take(&mut self.finished)
+        std::mem::take(&mut self.finished_spans)
     }
 
-    fn on_run_event(&mut self, event: &RunEvent, at: u64) {
+    fn on_run_event(&mut self, event: &RunEvent, time_ns: u64) {
         if let RunEvent::RunStarted {
             question, agents, ..
         } = event
         {
             self.start_run(question, agents);
         } else if let RunEvent::AttemptRestarted { .. } = event {
-            self.end_agents(None, at);
+            self.end_agents(None, time_ns);
         } else if let RunEvent::RunEnded { status, .. } = event {
-            self.end_run(*status, at);
+            self.end_run(*status, time_ns);
         }
     }
 
-    fn on_model_event(&mut self, event: &ModelEvent, at: u64) {
+    fn on_model_event(&mut self, event: &ModelEvent, time_ns: u64) {
         if let ModelEvent::ModelRequestStarted { agent, model } = event {
-            self.start_request(agent, model, at);
+            self.start_request(agent, model, time_ns);
         } else if let ModelEvent::ModelRequestFinished {
             agent,
             usage,
@@ -115,7 +115,7 @@ impl SpanTracker {
             ..
         } = event
         {
-            self.record_usage(agent, *usage, *cost_usd, at);
+            self.record_usage(agent, *usage, *cost_usd, time_ns);
         } else if let ModelEvent::Replied {
             agent,
             text,
@@ -124,14 +124,14 @@ impl SpanTracker {
             ..
         } = event
         {
-            self.record_reply(agent, text, calls, *stop, at);
+            self.record_reply(agent, text, calls, *stop, time_ns);
         }
     }
 
     /// Adds a span for each request and each call of a subagent. Several may be open at once.
-    fn on_subagent_event(&mut self, event: &Event, at: u64) {
+    fn on_subagent_event(&mut self, event: &Event, time_ns: u64) {
         if let Some(call) = event.as_scoped_tool_event() {
-            self.on_tool_event(&call, at);
+            self.on_tool_event(&call, time_ns);
         }
         let Event::Subagent(subagent) = event else {
             return;
@@ -146,39 +146,39 @@ impl SpanTracker {
         }) = event.as_model_event()
         {
             let start_ns =
-                at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+                time_ns.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
             if let Some(mut request) = self.request_span(agent, model, start_ns) {
                 let name = subagent.key().subagent.as_str();
                 request.attributes.push(attribute("massgen.subagent", name));
                 add_usage(&mut request, *usage, *cost_usd);
-                self.finish(request, None, at);
+                self.finish_span(request, None, time_ns);
             }
         }
     }
 
-    fn on_coordination_event(&mut self, event: &CoordinationEvent, at: u64) {
+    fn on_coordination_event(&mut self, event: &CoordinationEvent, time_ns: u64) {
         if let CoordinationEvent::DroppedOut {
             agent, timed_out, ..
         } = event
         {
-            let fault = if *timed_out { "timeout" } else { "dropped_out" };
-            self.end_agent(agent, Some(fault), at);
+            let error_type = if *timed_out { "timeout" } else { "dropped_out" };
+            self.end_agent(agent, Some(error_type), time_ns);
         } else if let CoordinationEvent::WinnerSelected { .. } = event {
-            self.end_agents(None, at);
+            self.end_agents(None, time_ns);
         }
     }
 
-    fn on_delivery_event(&mut self, event: &DeliveryEvent, at: u64) {
+    fn on_delivery_event(&mut self, event: &DeliveryEvent, time_ns: u64) {
         if let DeliveryEvent::FinalStarted { agent } = event {
-            self.start_agent(agent, Phase::Final, at);
+            self.start_agent(agent, Phase::Final, time_ns);
         } else if let DeliveryEvent::FinalAnswer { content, .. } = event {
-            self.record_answer(content, at);
+            self.record_answer(content, time_ns);
         }
     }
 
     fn start_run(&mut self, question: &str, agents: &[AgentId]) {
         let is_agents = |known: &KeyValue| known.key == "massgen.agents";
-        if self.run.attributes.iter().any(is_agents) {
+        if self.run_span.attributes.iter().any(is_agents) {
             // A further attempt has the same agents and the same task.
             return;
         }
@@ -191,58 +191,65 @@ impl SpanTracker {
         };
         let task = self.filter.message_attribute("gen_ai.input.messages", task);
         let attributes = std::iter::once(attribute("massgen.agents", names)).chain(task);
-        self.run.attributes.extend(attributes);
+        self.run_span.attributes.extend(attributes);
     }
 
-    fn start_agent(&mut self, agent: &AgentId, phase: Phase, at: u64) {
+    fn start_agent(&mut self, agent: &AgentId, phase: Phase, time_ns: u64) {
         let name = format!("invoke_agent {}", agent.as_str());
-        let mut work = self.child(&self.run, &name, at);
-        work.attributes = vec![
+        let mut agent_span = self.child_span(&self.run_span, &name, time_ns);
+        agent_span.attributes = vec![
             attribute("gen_ai.operation.name", "invoke_agent"),
             attribute("gen_ai.agent.name", agent.as_str()),
             attribute("massgen.phase", phase.to_string()),
         ];
-        self.agents.entry(agent.clone()).or_default().work = Some(work);
+        self.agents.entry(agent.clone()).or_default().agent_span = Some(agent_span);
     }
 
-    fn start_request(&mut self, agent: &AgentId, model: &Arc<str>, at: u64) {
-        let is_at_work = |open: &OpenSpans| open.work.is_some();
-        if !self.agents.get(agent).is_some_and(is_at_work) {
-            self.start_agent(agent, Phase::Coordination, at);
+    fn start_request(&mut self, agent: &AgentId, model: &Arc<str>, time_ns: u64) {
+        let has_agent_span = |spans: &OpenSpans| spans.agent_span.is_some();
+        if !self.agents.get(agent).is_some_and(has_agent_span) {
+            self.start_agent(agent, Phase::Coordination, time_ns);
         }
-        let request = self.request_span(agent, model, at);
+        let request = self.request_span(agent, model, time_ns);
         if let Some(agent_spans) = self.agents.get_mut(agent) {
             agent_spans.request = request;
         }
     }
 
-    /// Returns a span for a request of an agent at work.
-    fn request_span(&self, agent: &AgentId, model: &Arc<str>, at: u64) -> Option<OtlpSpan> {
-        let work = self.agents.get(agent).and_then(|open| open.work.as_ref())?;
-        let mut request = self.child(work, &format!("chat {model}"), at);
+    /// Returns a span for a request of an agent that has a span.
+    fn request_span(&self, agent: &AgentId, model: &Arc<str>, time_ns: u64) -> Option<OtlpSpan> {
+        let spans = self.agents.get(agent)?;
+        let agent_span = spans.agent_span.as_ref()?;
+        let mut request = self.child_span(agent_span, &format!("chat {model}"), time_ns);
         request.kind = KIND_CLIENT;
         request.attributes = vec![
             attribute("gen_ai.operation.name", "chat"),
             attribute("gen_ai.agent.name", agent.as_str()),
             attribute("gen_ai.request.model", model.as_ref()),
         ];
-        let vendor = self
-            .vendors
+        let provider = self
+            .providers
             .name(agent, model)
             .map(|name| attribute("gen_ai.provider.name", name));
-        request.attributes.extend(vendor);
+        request.attributes.extend(provider);
         Some(request)
     }
 
-    fn record_usage(&mut self, agent: &AgentId, usage: TokenUsage, cost: Option<Money>, at: u64) {
+    fn record_usage(
+        &mut self,
+        agent: &AgentId,
+        usage: TokenUsage,
+        cost: Option<Money>,
+        time_ns: u64,
+    ) {
         let Some(request) = self
             .agents
             .get_mut(agent)
-            .and_then(|open| open.request.as_mut())
+            .and_then(|spans| spans.request.as_mut())
         else {
             return;
         };
-        request.end_time_unix_nano = at;
+        request.end_time_unix_nano = time_ns;
         add_usage(request, usage, cost);
     }
 
@@ -252,7 +259,7 @@ impl SpanTracker {
         text: &str,
         calls: &[CallRequest],
         stop: StopReason,
-        at: u64,
+        time_ns: u64,
     ) {
         let reason = finish_reason(stop, !calls.is_empty());
         let reply = GenAiMessage {
@@ -265,29 +272,29 @@ impl SpanTracker {
             .filter
             .message_attribute("gen_ai.output.messages", reply);
         let agent_spans = self.agents.get_mut(agent);
-        if let Some(request) = agent_spans.and_then(|open| open.request.as_mut()) {
+        if let Some(request) = agent_spans.and_then(|spans| spans.request.as_mut()) {
             let reasons = vec![reason.to_owned()];
             let reasons = attribute("gen_ai.response.finish_reasons", reasons);
             request.attributes.push(reasons);
             request.attributes.extend(reply);
         }
-        self.end_request(agent, None, at);
+        self.end_request(agent, None, time_ns);
     }
 
-    /// Ends the request of an agent, if it has one. The request may have ended before `at`, which
-    /// is when its result became known.
-    fn end_request(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
+    /// Ends the request of an agent, if it has one. The request may have ended before `time_ns`,
+    /// which is when its result became known.
+    fn end_request(&mut self, agent: &AgentId, error_type: Option<&str>, time_ns: u64) {
         let agent_spans = self.agents.get_mut(agent);
-        if let Some(request) = agent_spans.and_then(|open| open.request.take()) {
+        if let Some(request) = agent_spans.and_then(|spans| spans.request.take()) {
             let end_time = match request.end_time_unix_nano {
-                0 => at,
-                over => over,
+                0 => time_ns,
+                end_time => end_time,
             };
-            self.finish(request, fault, end_time);
+            self.finish_span(request, error_type, end_time);
         }
     }
 
-    fn on_tool_event(&mut self, event: &ToolEvent, at: u64) {
+    fn on_tool_event(&mut self, event: &ToolEvent, time_ns: u64) {
         if let ToolEvent::ToolCalled {
             agent,
             call_id,
@@ -298,10 +305,10 @@ impl SpanTracker {
         } = event
         {
             let agent_spans = self.agents.get(agent);
-            let parent = agent_spans.and_then(|open| open.work.as_ref());
+            let parent = agent_spans.and_then(|spans| spans.agent_span.as_ref());
             let tool = truncate(tool, TOOL_NAME_CHARS_MAX);
             let name = format!("execute_tool {tool}");
-            let mut call = self.child(parent.unwrap_or(&self.run), &name, at);
+            let mut call = self.child_span(parent.unwrap_or(&self.run_span), &name, time_ns);
             call.attributes = vec![
                 attribute("gen_ai.operation.name", "execute_tool"),
                 attribute("gen_ai.agent.name", agent.as_str()),
@@ -321,7 +328,7 @@ impl SpanTracker {
                     .filter
                     .text_attribute("gen_ai.tool.call.result", reason);
                 call.attributes.extend(reason);
-                self.finish(call, Some("denied"), at);
+                self.finish_span(call, Some("denied"), time_ns);
             } else if let Some(agent_spans) = self.agents.get_mut(agent) {
                 agent_spans.tools.insert(call_id.clone(), call);
             }
@@ -345,35 +352,35 @@ impl SpanTracker {
             // `ToolCalled` is emitted after the gate's decision, when the call may have ended
             // already.
             let start_ns =
-                at.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
+                time_ns.saturating_sub(elapsed_ms.saturating_mul(NANOSECONDS_PER_MILLISECOND));
             call.start_time_unix_nano = call.start_time_unix_nano.min(start_ns);
-            let fault = if *denied { "denied" } else { "failed" };
-            self.finish(call, (!success).then_some(fault), at);
+            let error_type = if *denied { "denied" } else { "failed" };
+            self.finish_span(call, (!success).then_some(error_type), time_ns);
         }
     }
 
     /// Ends all open spans of an agent.
-    fn end_agent(&mut self, agent: &AgentId, fault: Option<&str>, at: u64) {
-        self.end_request(agent, Some(fault.unwrap_or("cancelled")), at);
+    fn end_agent(&mut self, agent: &AgentId, error_type: Option<&str>, time_ns: u64) {
+        self.end_request(agent, Some(error_type.unwrap_or("cancelled")), time_ns);
         let Some(agent_spans) = self.agents.remove(agent) else {
             return;
         };
         for (_, call) in agent_spans.tools {
-            self.finish(call, Some("cancelled"), at);
+            self.finish_span(call, Some("cancelled"), time_ns);
         }
-        if let Some(work) = agent_spans.work {
-            self.finish(work, fault, at);
+        if let Some(agent_span) = agent_spans.agent_span {
+            self.finish_span(agent_span, error_type, time_ns);
         }
     }
 
-    fn end_agents(&mut self, fault: Option<&str>, at: u64) {
+    fn end_agents(&mut self, error_type: Option<&str>, time_ns: u64) {
         let agents: Vec<AgentId> = self.agents.keys().cloned().collect();
         for agent in agents {
-            self.end_agent(&agent, fault, at);
+            self.end_agent(&agent, error_type, time_ns);
         }
     }
 
-    fn record_answer(&mut self, content: &str, at: u64) {
+    fn record_answer(&mut self, content: &str, time_ns: u64) {
         let answer = GenAiMessage {
             role: "assistant",
             text: content,
@@ -383,28 +390,28 @@ impl SpanTracker {
         let answer = self
             .filter
             .message_attribute("gen_ai.output.messages", answer);
-        self.run.attributes.extend(answer);
-        self.end_agents(None, at);
+        self.run_span.attributes.extend(answer);
+        self.end_agents(None, time_ns);
     }
 
-    fn end_run(&mut self, status: ExitStatus, at: u64) {
+    fn end_run(&mut self, status: ExitStatus, time_ns: u64) {
         let name = status_name(status);
-        let fault = (status != ExitStatus::Delivered).then_some(name.as_str());
-        self.end_agents(fault, at);
-        let mut run_span = self.run.clone();
+        let error_type = (status != ExitStatus::Delivered).then_some(name.as_str());
+        self.end_agents(error_type, time_ns);
+        let mut run_span = self.run_span.clone();
         run_span
             .attributes
             .push(attribute("massgen.exit_status", u64::from(status.code())));
-        self.finish(run_span, fault, at);
+        self.finish_span(run_span, error_type, time_ns);
     }
 
-    fn add_span_event(&mut self, event: TelemetryEvent<'_>, at: u64) {
-        let agent = event.agent.and_then(|agent| self.agents.get_mut(agent));
-        let agent_span = agent.and_then(|agent| agent.work.as_mut());
-        let span = agent_span.unwrap_or(&mut self.run);
+    fn add_span_event(&mut self, event: TelemetryEvent<'_>, time_ns: u64) {
+        let agent_spans = event.agent.and_then(|agent| self.agents.get_mut(agent));
+        let agent_span = agent_spans.and_then(|spans| spans.agent_span.as_mut());
+        let span = agent_span.unwrap_or(&mut self.run_span);
         if span.events.len() < EVENTS_PER_SPAN_MAX {
             span.events.push(SpanEvent {
-                time_unix_nano: at,
+                time_unix_nano: time_ns,
                 name: event.name.to_owned(),
                 attributes: event.attributes,
             });
@@ -413,21 +420,26 @@ impl SpanTracker {
         }
     }
 
-    fn child(&self, parent: &OtlpSpan, name: &str, at: u64) -> OtlpSpan {
-        span(self.run.trace_id.clone(), parent.id.clone(), name, at)
+    fn child_span(&self, parent: &OtlpSpan, name: &str, time_ns: u64) -> OtlpSpan {
+        new_span(
+            self.run_span.trace_id.clone(),
+            parent.id.clone(),
+            name,
+            time_ns,
+        )
     }
 
-    fn finish(&mut self, mut span: OtlpSpan, fault: Option<&str>, at: u64) {
-        span.end_time_unix_nano = at;
-        if let Some(fault) = fault {
-            span.attributes.push(attribute("error.type", fault));
+    fn finish_span(&mut self, mut span: OtlpSpan, error_type: Option<&str>, time_ns: u64) {
+        span.end_time_unix_nano = time_ns;
+        if let Some(error_type) = error_type {
+            span.attributes.push(attribute("error.type", error_type));
             span.status = Some(SpanStatus {
                 message: String::new(),
                 code: STATUS_ERROR,
             });
         }
-        self.filter.clean(&mut span);
-        self.finished.push(span);
+        self.filter.redact_span(&mut span);
+        self.finished_spans.push(span);
     }
 }
 
@@ -455,7 +467,7 @@ fn add_usage(request: &mut OtlpSpan, usage: TokenUsage, cost: Option<Money>) {
     request.attributes.extend(cost);
 }
 
-fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> OtlpSpan {
+fn new_span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, time_ns: u64) -> OtlpSpan {
     let id = Uuid::new_v4().as_u64_pair().0;
     OtlpSpan {
         trace_id,
@@ -463,7 +475,7 @@ fn span(trace_id: Vec<u8>, parent_span_id: Vec<u8>, name: &str, at: u64) -> Otlp
         parent_span_id,
         name: name.to_owned(),
         kind: KIND_INTERNAL,
-        start_time_unix_nano: at,
+        start_time_unix_nano: time_ns,
         ..OtlpSpan::default()
     }
 }
