@@ -21,8 +21,6 @@ pub enum ErrorKind {
     Backend,
     /// Reading or writing massgen's own files failed.
     Io,
-    /// The run ended without any agent's answer.
-    NoAnswer,
     /// Permissions denied the work that was asked for.
     Denied,
     /// A limit of time, money or rounds was reached.
@@ -39,16 +37,19 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitStatus {
-    /// The answer was given and, where a write path exists, delivered.
-    Delivered = 0,
-    /// The run ended without an answer.
-    NoAnswer = 1,
+    /// The command did what was asked. After a run: there is an answer and, where a write path
+    /// exists, it was delivered.
+    #[serde(rename = "delivered")]
+    Success = 0,
+    /// The command did not reach its goal. After a run: no agent answered.
+    #[serde(rename = "no_answer")]
+    Failure = 1,
     /// Usage or config error.
     Usage = 2,
     /// No key, a missing kernel feature, a full disk.
     Environment = 3,
-    /// A change that the winner wanted in the user's paths is not there: it was denied, or the user
-    /// changed the file meanwhile.
+    /// A rule denied what was asked, or a change is missing from the user's paths: it was denied, or
+    /// the user changed the file meanwhile.
     Denied = 4,
     /// A limit was reached; the results so far were saved.
     Limit = 5,
@@ -64,8 +65,8 @@ impl ExitStatus {
     /// Returns the number of the exit status.
     pub fn code(self) -> u8 {
         match self {
-            ExitStatus::Delivered => 0,
-            ExitStatus::NoAnswer => 1,
+            ExitStatus::Success => 0,
+            ExitStatus::Failure => 1,
             ExitStatus::Usage => 2,
             ExitStatus::Environment => 3,
             ExitStatus::Denied => 4,
@@ -83,7 +84,7 @@ impl ErrorKind {
         match self {
             ErrorKind::Usage | ErrorKind::Config => ExitStatus::Usage,
             ErrorKind::Environment | ErrorKind::Io => ExitStatus::Environment,
-            ErrorKind::Backend | ErrorKind::NoAnswer => ExitStatus::NoAnswer,
+            ErrorKind::Backend => ExitStatus::Failure,
             ErrorKind::Denied => ExitStatus::Denied,
             ErrorKind::Limit => ExitStatus::Limit,
             ErrorKind::Interrupted => ExitStatus::Interrupted,

@@ -121,7 +121,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         summary: &str,
         elapsed: Duration,
     ) -> Result<()> {
-        if status != ExitStatus::Delivered {
+        if status != ExitStatus::Success {
             self.write_value("ERROR", summary)?;
         }
         let seconds = format!("{:.1}s", elapsed.as_secs_f64());
@@ -227,7 +227,7 @@ mod tests {
                 content: Arc::from("yes\u{1b}[31m\nno"),
             }),
             Event::Run(RunEvent::RunEnded {
-                status: ExitStatus::Delivered,
+                status: ExitStatus::Success,
                 summary: "all well".to_owned(),
             }),
         ]);
@@ -255,7 +255,7 @@ mod tests {
                 timed_out: false,
             }),
             Event::Run(RunEvent::RunEnded {
-                status: ExitStatus::NoAnswer,
+                status: ExitStatus::Failure,
                 summary: "no agent answered".to_owned(),
             }),
         ]);

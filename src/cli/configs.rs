@@ -55,7 +55,7 @@ pub(crate) fn run(
         ConfigCommand::Show { name } => output.result(example_text(name)?)?,
         ConfigCommand::Schema => output.result(&format!("{:#}\n", schema::schema()))?,
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 fn example_text(name: &str) -> Result<&'static str> {
@@ -81,7 +81,7 @@ fn check(
     for warning in &warnings {
         output.warning(warning);
     }
-    let mut status = ExitStatus::Delivered;
+    let mut status = ExitStatus::Success;
     for file in files {
         let findings = ConfigCheckReport::check_file(file, &host);
         if findings.fails(is_strict) {

@@ -46,7 +46,7 @@ pub(crate) async fn show(prepared: &PreparedRun, output: &mut CliOutput<'_>) -> 
     };
     output.result(&format!("{text}nothing was sent or written\n"))?;
     warn_about_models(prepared, output);
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Describes the team, its first requests and what earlier runs left for it.

@@ -609,9 +609,9 @@ mod tests {
 
     #[test]
     fn writing_is_suggested_only_to_a_finished_run_in_a_closed_directory() {
-        assert!(is_kept(ExitStatus::Delivered, &[], false));
+        assert!(is_kept(ExitStatus::Success, &[], false));
         assert!(is_kept(ExitStatus::Limit, &[], false));
-        assert!(!is_kept(ExitStatus::Delivered, &[], true));
+        assert!(!is_kept(ExitStatus::Success, &[], true));
         for is_open in [false, true] {
             assert!(!is_kept(ExitStatus::Interrupted, &[], is_open));
         }

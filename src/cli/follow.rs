@@ -187,7 +187,7 @@ mod tests {
             content: Arc::from("yes"),
         });
         let ended = Event::Run(RunEvent::RunEnded {
-            status: ExitStatus::Delivered,
+            status: ExitStatus::Success,
             summary: "well".to_owned(),
         });
         sender.send(answer).await.unwrap();

@@ -219,7 +219,7 @@ pub(crate) fn explain_command(
     Ok(if report.is_refused() {
         ExitStatus::Denied
     } else {
-        ExitStatus::Delivered
+        ExitStatus::Success
     })
 }
 

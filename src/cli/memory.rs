@@ -57,7 +57,7 @@ pub(crate) fn run(
             })?;
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Reads the notes, and warns if no run would believe them.

@@ -101,7 +101,7 @@ pub fn run(host: &Host) -> u8 {
     {
         let result = catch_panic(|| completion_values::print_values(host, words, &mut output));
         return result
-            .map_or(ExitStatus::Bug, |()| ExitStatus::Delivered)
+            .map_or(ExitStatus::Bug, |()| ExitStatus::Success)
             .code();
     }
     let invocation = catch_panic(|| command_line::parse(&host.arguments));
@@ -159,7 +159,7 @@ fn finish(
         None => Ok(()),
     };
     match report_result {
-        Err(report_error) if status == ExitStatus::Delivered => {
+        Err(report_error) if status == ExitStatus::Success => {
             output.error(&report_error);
             report_error.kind().exit_status()
         }
@@ -177,7 +177,7 @@ fn execute(
         CliInvocation::Do(arguments) => arguments,
         CliInvocation::Show(text) => {
             output.result(&text)?;
-            return Ok(ProcessStatus::Massgen(ExitStatus::Delivered));
+            return Ok(ProcessStatus::Massgen(ExitStatus::Success));
         }
     };
     let status = match arguments.command {
@@ -225,19 +225,19 @@ fn execute(
         Some(CliCommand::Explain(question)) => run_explain(host, question, output)?,
         Some(CliCommand::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::event_schema()))?;
-            ExitStatus::Delivered
+            ExitStatus::Success
         }
         Some(CliCommand::Docker(command)) => {
             docker::run(host, command, output)?;
-            ExitStatus::Delivered
+            ExitStatus::Success
         }
         Some(CliCommand::Completions { shell }) => {
             manual::completions(shell, output)?;
-            ExitStatus::Delivered
+            ExitStatus::Success
         }
         Some(CliCommand::Man) => {
             manual::man(output)?;
-            ExitStatus::Delivered
+            ExitStatus::Success
         }
     };
     Ok(ProcessStatus::Massgen(status))
@@ -254,7 +254,7 @@ fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Res
         McpCommand::Logout(arguments) => login::logout(host, arguments, output),
         McpCommand::Workflow(arguments) => {
             agent_socket::forward_stdio(&AbsPath::resolve(&host.cwd, &arguments.socket))?;
-            Ok(ExitStatus::Delivered)
+            Ok(ExitStatus::Success)
         }
     }
 }
@@ -280,7 +280,7 @@ fn run_explain(
         }
         ExplainCommand::Calls(source) => gates::explain_calls(host, &source, output)?,
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 #[cfg(test)]

@@ -51,9 +51,9 @@ pub(crate) fn list(
     }
     if rows.is_empty() {
         output.note(&format!("no known model matches `{pattern}`"));
-        return Ok(ExitStatus::NoAnswer);
+        return Ok(ExitStatus::Failure);
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns why a model cannot be used now; `None` if its vendor needs no key, or the key is set.

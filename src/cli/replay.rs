@@ -66,8 +66,8 @@ pub(crate) fn run(
         ReportFormat::Text => report.to_text(),
     })?;
     Ok(match difference {
-        None => ExitStatus::Delivered,
-        Some(_) => ExitStatus::NoAnswer,
+        None => ExitStatus::Success,
+        Some(_) => ExitStatus::Failure,
     })
 }
 

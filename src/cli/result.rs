@@ -95,14 +95,14 @@ impl ProcessOutcome {
     /// Returns the outcome of an exit status, with or without an answer.
     pub(crate) fn from_status(status: ExitStatus, answer: Option<&str>) -> Self {
         match (status, answer) {
-            (ExitStatus::Delivered, _) => ProcessOutcome::Completed,
+            (ExitStatus::Success, _) => ProcessOutcome::Completed,
             (ExitStatus::Interrupted, _) => ProcessOutcome::Cancelled,
             (ExitStatus::Parked, _) => ProcessOutcome::Parked,
             (ExitStatus::Denied | ExitStatus::Limit | ExitStatus::Environment, Some(_)) => {
                 ProcessOutcome::Partial
             }
             (
-                ExitStatus::NoAnswer
+                ExitStatus::Failure
                 | ExitStatus::Usage
                 | ExitStatus::Environment
                 | ExitStatus::Denied
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn the_outcome_depends_on_the_status_and_on_an_answer() {
         use ProcessOutcome::{Cancelled, Completed, Failed, Parked, Partial};
-        check(ExitStatus::Delivered, Completed, Completed);
-        check(ExitStatus::NoAnswer, Failed, Failed);
+        check(ExitStatus::Success, Completed, Completed);
+        check(ExitStatus::Failure, Failed, Failed);
         check(ExitStatus::Usage, Failed, Failed);
         check(ExitStatus::Environment, Partial, Failed);
         check(ExitStatus::Denied, Partial, Failed);

@@ -201,7 +201,7 @@ impl ResultBuilder {
             None => (None, None, None),
         };
         let summary = end.error.map_or(self.summary, ToString::to_string);
-        let without_answer = self.answer.is_none() && end.status != ExitStatus::Delivered;
+        let without_answer = self.answer.is_none() && end.status != ExitStatus::Success;
         let error = match end.error {
             Some(error) => Some(error_report(error)),
             None if without_answer && !failures.is_empty() => Some(ErrorReport {

@@ -104,7 +104,7 @@ pub(crate) fn run(
             }
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns whether the command creates or removes something in the sessions directory. A command

@@ -64,7 +64,7 @@ pub(crate) fn run(
             show(skill, form, output)?;
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns the directories of the config that the arguments name, or the default ones.

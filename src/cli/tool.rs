@@ -53,12 +53,12 @@ pub(crate) fn execute(
         exec::run(permitted)
     };
     let (decision, status) = match observation.outcome {
-        ActionOutcome::Done => ("allow", ExitStatus::Delivered),
-        ActionOutcome::Failed => ("allow", ExitStatus::NoAnswer),
+        ActionOutcome::Done => ("allow", ExitStatus::Success),
+        ActionOutcome::Failed => ("allow", ExitStatus::Failure),
         ActionOutcome::Denied => ("deny", ExitStatus::Denied),
     };
     let report = ToolCallReport {
-        ok: status == ExitStatus::Delivered,
+        ok: status == ExitStatus::Success,
         output: &observation.content,
         exit: observation.exit_code,
         decision,

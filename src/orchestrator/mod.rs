@@ -471,7 +471,7 @@ impl PreparedTurn {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }
-            CoordinationEnd::Agreed => (ExitStatus::NoAnswer, "no agent answered".to_owned()),
+            CoordinationEnd::Agreed => (ExitStatus::Failure, "no agent answered".to_owned()),
         };
         TurnResult {
             status,
@@ -626,11 +626,11 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     let status = if failed > 0 {
         ExitStatus::Environment
     } else if reverted > 0 {
-        ExitStatus::NoAnswer
+        ExitStatus::Failure
     } else if refused > 0 {
         ExitStatus::Denied
     } else {
-        ExitStatus::Delivered
+        ExitStatus::Success
     };
     (status, summary)
 }

@@ -363,7 +363,7 @@ impl StageMerger<'_> {
     fn stop_after_tries(&self, tried: u32, reason: &str) -> PipelineStop {
         let role = &self.stage_run.stage.role.name;
         PipelineStop {
-            status: ExitStatus::NoAnswer,
+            status: ExitStatus::Failure,
             is_final: false,
             limit: None,
             reason: format!(

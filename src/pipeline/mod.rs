@@ -414,10 +414,10 @@ impl PipelineRun {
         let iterations = self.spec().iterations_max;
         let (status, why) = match (over, &self.spec().until) {
             (PipelineEnd::Finished, Some(role)) => {
-                (ExitStatus::Delivered, format!("{role} is satisfied"))
+                (ExitStatus::Success, format!("{role} is satisfied"))
             }
             (PipelineEnd::Finished, None) => {
-                (ExitStatus::Delivered, "all stages are complete".to_owned())
+                (ExitStatus::Success, "all stages are complete".to_owned())
             }
             (PipelineEnd::OutOfIterations, Some(role)) => (
                 ExitStatus::Limit,
@@ -428,7 +428,7 @@ impl PipelineRun {
                 format!("the maximum of {iterations} iterations is reached"),
             ),
             (PipelineEnd::NoProgress, _) => (
-                ExitStatus::NoAnswer,
+                ExitStatus::Failure,
                 "the last iterations changed nothing or gave the same feedback".to_owned(),
             ),
         };
@@ -468,7 +468,7 @@ impl PipelineRun {
             });
             self.events.emit(final_answer).await;
         }
-        let next_action = if stop.status == ExitStatus::Delivered {
+        let next_action = if stop.status == ExitStatus::Success {
             if self.repository.has_deliverable_changes().await? {
                 format!("deliver it: massgen apply {name}")
             } else {

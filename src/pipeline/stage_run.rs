@@ -506,9 +506,9 @@ impl PipelineRun {
             answer,
             ..
         } = result?;
-        let answer = answer.filter(|_| status == ExitStatus::Delivered);
+        let answer = answer.filter(|_| status == ExitStatus::Success);
         let status = match (status, &answer) {
-            (ExitStatus::Delivered, None) => ExitStatus::NoAnswer,
+            (ExitStatus::Success, None) => ExitStatus::Failure,
             (status, _) => status,
         };
         let is_limited = status == ExitStatus::Limit;
@@ -561,7 +561,7 @@ pub(super) fn run_end(events: &[Event]) -> RunEnd {
             final_answer = Some((agent.clone(), content.as_ref().to_owned()));
         } else if let Event::Run(RunEvent::RunEnded { status, .. }) = event {
             end = match final_answer.take() {
-                Some((agent, answer)) if *status == ExitStatus::Delivered => {
+                Some((agent, answer)) if *status == ExitStatus::Success => {
                     RunEnd::Answered { agent, answer }
                 }
                 Some(_) | None => RunEnd::Failed,

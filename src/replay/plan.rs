@@ -108,7 +108,7 @@ impl ReplayPlanner {
                 self.is_concluded = true;
             }
         } else if let RunEvent::RunEnded { status, .. } = event
-            && (self.is_concluded || *status == ExitStatus::NoAnswer)
+            && (self.is_concluded || *status == ExitStatus::Failure)
         {
             self.close();
             self.plan.is_complete = true;
@@ -363,7 +363,7 @@ mod tests {
 
     fn end_event() -> Event {
         Event::Run(RunEvent::RunEnded {
-            status: ExitStatus::Delivered,
+            status: ExitStatus::Success,
             summary: String::new(),
         })
     }

@@ -103,7 +103,7 @@ fn final_answer(content: &str) -> Event {
 
 fn end_event() -> Event {
     Event::Run(RunEvent::RunEnded {
-        status: ExitStatus::Delivered,
+        status: ExitStatus::Success,
         summary: "2 agents agreed".to_owned(),
     })
 }

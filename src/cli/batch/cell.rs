@@ -109,7 +109,7 @@ impl CellWorker {
 
     async fn run_all(&self, cells: &[u32], output: &mut CliOutput<'_>) -> Result<ExitStatus> {
         let stop = self.listen()?;
-        let mut status = ExitStatus::Delivered;
+        let mut status = ExitStatus::Success;
         for number in cells {
             if let Some(obstacle) = self.obstacle(&stop, output) {
                 status = obstacle;

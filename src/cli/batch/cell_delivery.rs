@@ -138,7 +138,7 @@ pub(super) fn apply(
     };
     if result.files == 0 {
         output.note("the cell changed no files");
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     recover(host, output)?;
     let project = project_directory(&batch, &task, &record.cwd)?;

@@ -317,9 +317,9 @@ pub(super) fn finish(
     if open_count == 0 {
         let has_failures = results.iter().any(|result| !result.is_success());
         return Ok(if has_failures {
-            ExitStatus::NoAnswer
+            ExitStatus::Failure
         } else {
-            ExitStatus::Delivered
+            ExitStatus::Success
         });
     }
     let cells = count_noun(open_count, "cell");
@@ -329,9 +329,7 @@ pub(super) fn finish(
         Some(BatchStop::Cancelled) | None => (ExitStatus::Interrupted, "cancelled"),
         Some(BatchStop::WrongConfig) => (ExitStatus::Usage, "a config is wrong"),
         Some(BatchStop::OutOfMoney) => (ExitStatus::Limit, "the money of the batch is spent"),
-        Some(BatchStop::EndpointsFail) => {
-            (ExitStatus::NoAnswer, "the endpoints of the models fail")
-        }
+        Some(BatchStop::EndpointsFail) => (ExitStatus::Failure, "the endpoints of the models fail"),
     };
     let resume = resume_command(&batch.name(), stop == Some(BatchStop::OutOfMoney));
     output.note(&format!(

@@ -45,7 +45,7 @@ pub(super) fn results(
         for line in lines.iter().chain(&open_cells_line(&survey.counts())) {
             output.note(line);
         }
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     for id in batch.cell_ids(&record)? {
         let Some((cell, mut run)) = batch.result(&id)? else {
@@ -61,7 +61,7 @@ pub(super) fn results(
             break;
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Writes the table of `results`.
@@ -139,12 +139,12 @@ pub(super) fn compare(
     );
     if arguments.json {
         output.result(&format!("{}\n", json!(comparison)))?;
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     for line in comparison_lines(&comparison) {
         output.result(&format!("{line}\n"))?;
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 fn by_cell(batch: &BatchDir) -> Result<ResultsByCell> {

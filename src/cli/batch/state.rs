@@ -47,7 +47,7 @@ pub(super) fn list(host: &Host, is_json: bool, output: &mut CliOutput<'_>) -> Re
         };
         output.result(&format!("{line}\n"))?;
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Runs `massgen batch status`.
@@ -59,7 +59,7 @@ pub(super) fn status(
     let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
     if arguments.json {
         write_report(&BatchReport::read(&batch)?, true, output)?;
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     // The reasons of failures are in whole results.
     let survey = batch.survey::<CellResult>(record.cells)?;
@@ -69,7 +69,7 @@ pub(super) fn status(
     for line in lines.iter().chain(&report.idle_hint()) {
         output.note(line);
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Writes the state of a batch.
@@ -110,7 +110,7 @@ pub(super) fn cancel(
     if arguments.json {
         write_report(&BatchReport::read(&batch)?, true, output)?;
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Cancels the jobs of `batch` in its queue, if it has one.
@@ -141,5 +141,5 @@ pub(super) fn export(
         .unwrap_or_else(|| format!("{}.tar.gz", batch.name()));
     let files = batch.export(&host.cwd.join(&name))?;
     output.note(&format!("{} in `{name}`", count_noun(files, "file")));
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }

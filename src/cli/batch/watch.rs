@@ -92,7 +92,7 @@ async fn write_changes(
             }
         }
         if report.is_finished() || output.is_closed() {
-            return Ok(ExitStatus::Delivered);
+            return Ok(ExitStatus::Success);
         }
         if stopped_polls.is_enough(&report) {
             if let Some(hint) = report.idle_hint().filter(|_| last_hint.is_none()) {
@@ -146,7 +146,7 @@ async fn show_changes(
                 let is_stopped = stopped_polls.is_enough(&poll.report);
                 dashboard.show(poll.report, poll.cells, output);
                 if is_finished {
-                    return Ok(LiveViewEnd::Over(ExitStatus::Delivered));
+                    return Ok(LiveViewEnd::Over(ExitStatus::Success));
                 }
                 if is_stopped {
                     return Ok(LiveViewEnd::Over(ExitStatus::Parked));
@@ -156,7 +156,7 @@ async fn show_changes(
             input = dashboard.next_input() => match dashboard.on_input(&input, output) {
                 DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
                 DashboardInputEffect::Lines => return Ok(LiveViewEnd::Lines),
-                DashboardInputEffect::Quits => return Ok(LiveViewEnd::Over(ExitStatus::Delivered)),
+                DashboardInputEffect::Quits => return Ok(LiveViewEnd::Over(ExitStatus::Success)),
             },
             () = stop.graceful.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),
             () = stop.park.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),

@@ -60,7 +60,7 @@ fn status_for_scheduler(
     is_signalled: bool,
 ) -> ExitStatus {
     if arguments.fail_only_on_signals && !is_signalled {
-        ExitStatus::Delivered
+        ExitStatus::Success
     } else {
         status
     }
@@ -128,7 +128,7 @@ async fn run_until_none_is_left(
             }
         }
         if !has_run {
-            return Ok(ExitStatus::Delivered);
+            return Ok(ExitStatus::Success);
         }
     }
 }

@@ -355,7 +355,7 @@ pub(crate) fn apply_delivery(
     plan.entries = entries_within(&plan, entries, &paths);
     if plan.is_empty() {
         output.note("there is nothing to apply");
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     let is_absent = UserPresence::detect(host) == UserPresence::Absent;
     if is_absent && !arguments.yes {
@@ -403,7 +403,7 @@ fn report_changes(
     cwd: &AbsPath,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let mut status = ExitStatus::Delivered;
+    let mut status = ExitStatus::Success;
     for change in changes {
         let path = display_path(&change.path.to_abs(), cwd);
         let Some(outcome) = change_outcome(&change.kind) else {

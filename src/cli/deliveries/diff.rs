@@ -65,7 +65,7 @@ fn show_pipeline(
     let deliveries = deliveries_directory(host);
     let Some(part) = newest_part(&name, &deliveries)? else {
         output.note("there are no files to apply, and none were");
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     };
     show_delivery(&deliveries, &part, host, arguments, output)
 }
@@ -169,13 +169,13 @@ fn print(
     };
     let Some((pager, input)) = pager else {
         write(host, arguments, differences, output)?;
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     };
     let mut screen = CliOutput::with_pager(host, input);
     let result = write(host, arguments, differences, &mut screen);
     drop(screen);
     pager.wait();
-    result.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Success)
 }
 
 fn write(

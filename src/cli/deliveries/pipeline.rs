@@ -61,7 +61,7 @@ pub(crate) fn run(
                 "there are no files to apply: your branch already has all changes"
             }
         });
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     let paths = resolve_paths(&arguments.path, host);
     let partial = partial_files(&pipeline_delivery, host)?;
@@ -83,7 +83,7 @@ pub(crate) fn run(
         None
     };
     let status = status?;
-    if history_mode == HistoryMode::Files || status != ExitStatus::Delivered {
+    if history_mode == HistoryMode::Files || status != ExitStatus::Success {
         return Ok(status);
     }
     let (commit, branch) = runtime.block_on(pipeline_delivery.commit(history_mode))?;

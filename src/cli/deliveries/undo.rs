@@ -178,5 +178,5 @@ pub(super) fn report(
         });
         return Ok(ExitStatus::Denied);
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }

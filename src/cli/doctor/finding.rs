@@ -172,7 +172,7 @@ impl DoctorFinding {
 pub(crate) fn exit_status(findings: &[DoctorFinding]) -> ExitStatus {
     match worst_level(findings) {
         FindingLevel::Missing => ExitStatus::Environment,
-        FindingLevel::Ok | FindingLevel::Skipped | FindingLevel::Warning => ExitStatus::Delivered,
+        FindingLevel::Ok | FindingLevel::Skipped | FindingLevel::Warning => ExitStatus::Success,
     }
 }
 

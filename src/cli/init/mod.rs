@@ -55,7 +55,7 @@ pub(crate) fn run(
         } else {
             config.write(&host, ReplaceConsent::from(arguments), output)?;
         }
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     let mut lines = TerminalLines::new(CancellationToken::new());
     let mut dialogue = InitDialogue {
@@ -73,12 +73,12 @@ pub(crate) fn run(
             dialogue
                 .output
                 .note("nothing was written; `--output FILE` writes another file");
-            return Ok(ExitStatus::Delivered);
+            return Ok(ExitStatus::Success);
         }
         consent = ReplaceConsent::Given;
     }
     config.write(&host, consent, dialogue.output)?;
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns the team that the flags and the defaults describe, and shows what was found for it.

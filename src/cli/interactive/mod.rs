@@ -166,10 +166,10 @@ impl InteractiveSession {
         if self.state.needs_directory_question()
             && self.add_directory().await? == LoopControl::Leave
         {
-            return Ok(ExitStatus::Delivered);
+            return Ok(ExitStatus::Success);
         }
         if self.resume_interrupted_turn().await? == LoopControl::Leave {
-            return Ok(ExitStatus::Delivered);
+            return Ok(ExitStatus::Success);
         }
         loop {
             let initial = std::mem::take(&mut self.typed_ahead);
@@ -179,7 +179,7 @@ impl InteractiveSession {
                 .await?
             {
                 UserInput::Text(line) => line,
-                UserInput::Leave => return Ok(ExitStatus::Delivered),
+                UserInput::Leave => return Ok(ExitStatus::Success),
                 UserInput::End => return Ok(ExitStatus::Interrupted),
             };
             if !typed_ahead.is_empty() {
@@ -215,7 +215,7 @@ impl InteractiveSession {
                 }
             };
             if after == LoopControl::Leave {
-                return Ok(ExitStatus::Delivered);
+                return Ok(ExitStatus::Success);
             }
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(
             export(&find_run(run, host)?, file.as_deref(), host, output)?;
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// The event log of a run or of a pipeline.

@@ -64,7 +64,7 @@ pub(crate) fn login(
         "signed in at `{name}`; credentials are in `{}`",
         file.path()
     ));
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Deletes the tokens of a server.
@@ -79,7 +79,7 @@ pub(crate) fn logout(
         TokenRemoval::Something => format!("signed out of `{name}`"),
         TokenRemoval::Nothing => format!("not signed in at `{name}`"),
     });
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 async fn sign_in(

@@ -43,7 +43,7 @@ pub(crate) fn serve_runs(
         result
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    result.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Success)
 }
 
 /// Prepares the template of every run. A missing key is reported now, not to the first client.

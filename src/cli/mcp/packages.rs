@@ -59,7 +59,7 @@ pub(crate) fn install(
             "no server of `{}` downloads a package",
             file.name()
         ));
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     let is_missing = |package_use: &PackageUse| {
         let package = store.find(&package_use.package);
@@ -75,7 +75,7 @@ pub(crate) fn install(
     };
     let missing_uses: Vec<PackageUse> = uses.into_iter().filter(is_missing).collect();
     if missing_uses.is_empty() {
-        return Ok(ExitStatus::Delivered);
+        return Ok(ExitStatus::Success);
     }
     install_missing(missing_uses, &store, arguments, host, output)
 }
@@ -124,7 +124,7 @@ fn install_missing(
             servers.join(", ")
         ));
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Adds what to do to an error that quotes the refusal of a registry or of a proxy.
@@ -214,7 +214,7 @@ pub(crate) fn list(host: &Host, output: &mut CliOutput<'_>) -> Result<ExitStatus
             store.path().join(&package.directory),
         ))?;
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Removes installed packages.
@@ -236,7 +236,7 @@ pub(crate) fn uninstall(
             output.note(&format!("removed {}", describe(package)));
         }
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }
 
 /// Returns the packages of the servers of a config, or of those with these names.

@@ -130,7 +130,7 @@ impl RunHandler {
             "exit_code": status.code(),
             "output": text,
         }));
-        result.is_error = Some(status != ExitStatus::Delivered);
+        result.is_error = Some(status != ExitStatus::Success);
         Ok(result)
     }
 

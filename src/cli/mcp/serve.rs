@@ -36,7 +36,7 @@ pub(crate) fn serve_tools(
         result
     });
     runtime.shutdown_timeout(CALLS_END_MAX);
-    result.map(|()| ExitStatus::Delivered)
+    result.map(|()| ExitStatus::Success)
 }
 
 /// Waits for the calls that are being executed; a second signal ends the wait.

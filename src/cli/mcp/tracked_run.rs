@@ -233,7 +233,7 @@ impl TrackedRun {
     fn partial_result(&self, state: &TrackedRunState) -> RunResult {
         let current_result = || {
             state.result_builder.clone().build(&ProcessEnd {
-                status: ExitStatus::NoAnswer,
+                status: ExitStatus::Failure,
                 error: None,
                 warnings: &[],
                 elapsed: self.since_start.elapsed(),

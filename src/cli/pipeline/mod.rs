@@ -25,5 +25,5 @@ pub(crate) fn run_command(
         PipelineCommand::Revert(arguments) => revert::revert(host, arguments, output)?,
         PipelineCommand::Reset(arguments) => revert::reset(host, arguments, output)?,
     }
-    Ok(ExitStatus::Delivered)
+    Ok(ExitStatus::Success)
 }

@@ -106,7 +106,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if let Some(warning) = event_warning(event) {
             self.warn(&warning);
         } else if let Event::Run(RunEvent::RunEnded { status, summary }) = event
-            && *status != ExitStatus::Delivered
+            && *status != ExitStatus::Success
         {
             self.output.note(summary);
         }
@@ -581,7 +581,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_end(&mut self, status: ExitStatus, summary: &str, elapsed: Duration) {
         self.finish_all_replies();
-        let (label, style) = if status == ExitStatus::Delivered {
+        let (label, style) = if status == ExitStatus::Success {
             ("done", TextStyle::Good)
         } else {
             ("ended", TextStyle::Bad)

@@ -273,7 +273,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
         }),
         request_event("ann", 7, 5),
         Event::Run(RunEvent::RunEnded {
-            status: ExitStatus::Delivered,
+            status: ExitStatus::Success,
             summary: "1 file delivered".to_owned(),
         }),
     ]);
@@ -300,7 +300,7 @@ fn check_used(requests: &[(&str, u64, u64, Option<&str>)], expected: &str) {
         events.push(charge_event(agent, *read, *written, *dollars));
     }
     events.push(Event::Run(RunEvent::RunEnded {
-        status: ExitStatus::Delivered,
+        status: ExitStatus::Success,
         summary: "all well".to_owned(),
     }));
     let (_, err) = render(&events);

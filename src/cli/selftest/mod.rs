@@ -95,7 +95,7 @@ pub(crate) fn run(
         }
     }
     Ok(if outcomes.iter().all(SelftestOutcome::is_clean) {
-        ExitStatus::Delivered
+        ExitStatus::Success
     } else {
         ExitStatus::Environment
     })

@@ -89,7 +89,7 @@ impl ListedPipeline {
         let costs = stage_values(runs, &name, "cost_usd").filter_map(Value::as_f64);
         let is_live = server.runs().is_live(&dir.name());
         // One that met a limit is continued with another one.
-        let is_over = status == Some(ExitStatus::Delivered);
+        let is_over = status == Some(ExitStatus::Success);
         let files = deliveries.files_of_pipeline(pipelines::short_name(&dir.name()));
         json!({
             "id": name,
@@ -126,8 +126,8 @@ fn stage_values<'r>(
 /// those that were delivered, as they are now.
 fn outcome_word(status: Option<ExitStatus>, files: &DeliveredFiles) -> Value {
     match status {
-        Some(ExitStatus::Delivered) if files.is_reverted() => json!("undone"),
-        Some(ExitStatus::Delivered) if files.is_partly_reverted() => json!("partly undone"),
+        Some(ExitStatus::Success) if files.is_reverted() => json!("undone"),
+        Some(ExitStatus::Success) if files.is_partly_reverted() => json!("partly undone"),
         status => json!(status),
     }
 }

@@ -91,7 +91,7 @@ impl LoggedRun {
             return false;
         }
         if pipelines::is_name(&self.name) {
-            return status != Some(ExitStatus::Delivered);
+            return status != Some(ExitStatus::Success);
         }
         status.is_none_or(|status| status == ExitStatus::Interrupted)
     }

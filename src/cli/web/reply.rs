@@ -96,7 +96,7 @@ impl From<Error> for ApiError {
             ErrorKind::Environment | ErrorKind::Interrupted | ErrorKind::Parked => {
                 StatusCode::CONFLICT
             }
-            ErrorKind::Backend | ErrorKind::NoAnswer => StatusCode::BAD_GATEWAY,
+            ErrorKind::Backend => StatusCode::BAD_GATEWAY,
             ErrorKind::Io | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut converted = Self::new(status, format!("{error:#}"));

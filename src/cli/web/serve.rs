@@ -55,7 +55,7 @@ pub(crate) fn serve_page(
     let runtime = runtime()?;
     let served = runtime.block_on(serve(host, arguments, address, tokens, output));
     runtime.shutdown_timeout(CALLS_END_MAX);
-    served.map(|()| ExitStatus::Delivered)
+    served.map(|()| ExitStatus::Success)
 }
 
 /// Returns the tokens that are accepted from the start.

@@ -396,7 +396,7 @@ impl SpanTracker {
 
     fn end_run(&mut self, status: ExitStatus, time_ns: u64) {
         let name = status_name(status);
-        let error_type = (status != ExitStatus::Delivered).then_some(name.as_str());
+        let error_type = (status != ExitStatus::Success).then_some(name.as_str());
         self.end_agents(error_type, time_ns);
         let mut run_span = self.run_span.clone();
         run_span
