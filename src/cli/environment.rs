@@ -11,7 +11,7 @@ use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
 use crate::text::{count_noun, list_first};
-use crate::world::io::files::{inspect, read_found, read_own};
+use crate::world::io::files::{inspect, read_own, read_regular_file};
 use crate::world::io::locate::locate;
 
 /// Maximum size of an `.env` file, in bytes.
@@ -88,7 +88,7 @@ fn read_file(location: &DotenvLocation) -> Result<Option<String>> {
         DotenvAuthor::User => read_own(file, ENV_FILE_BYTES_MAX)?,
         DotenvAuthor::Stranger => {
             require_inside(file)?;
-            read_found(file, ENV_FILE_BYTES_MAX)?
+            read_regular_file(file, ENV_FILE_BYTES_MAX)?
         }
     };
     let Some(bytes) = bytes else {

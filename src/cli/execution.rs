@@ -49,7 +49,7 @@ use crate::spending::models::ModelList;
 use crate::world::approval::socket::expect_socket;
 use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::files::inspect;
-use crate::world::io::files::{expect_output_file, read_found, write_output_file};
+use crate::world::io::files::{expect_output_file, read_regular_file, write_output_file};
 use crate::world::io::http::HttpClient;
 use crate::world::io::terminal_input::TerminalInput;
 use crate::world::sandbox::docker::credentials::{self, HostUser};
@@ -541,7 +541,7 @@ pub(crate) fn read_script(path: &AbsPath) -> Result<String> {
         )
         .with_hint("`script` is relative to the directory of the config file")
     };
-    let bytes = read_found(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing_error)?;
+    let bytes = read_regular_file(path, SCRIPT_BYTES_MAX)?.ok_or_else(missing_error)?;
     String::from_utf8(bytes).map_err(|error| {
         Error::new(
             ErrorKind::Config,

@@ -20,7 +20,7 @@ use crate::path::AbsPath;
 use crate::spending::models::{ModelList, PricingVendor};
 use crate::spending::money::Money;
 use crate::text::{count_noun, list_names};
-use crate::world::io::files::{inspect, read_capped, read_found};
+use crate::world::io::files::{inspect, read_capped, read_regular_file};
 
 /// The file of models, below the user's state directory.
 const MODELS_NAME: &str = "models.yaml";
@@ -85,7 +85,7 @@ fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     let path = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
     warn_of_project_file(host, path.as_ref(), output);
     let path = path?;
-    match read_found(&path, bytes_max()) {
+    match read_regular_file(&path, bytes_max()) {
         Ok(text) => text.map(|text| ModelsFile {
             origin: file_origin(path.to_string(), &path),
             text,

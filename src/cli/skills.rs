@@ -17,7 +17,7 @@ use crate::orchestrator::team::skills::{AgentSkills, SkillLocations};
 use crate::path::AbsPath;
 use crate::prompts::skills::SkillSummary;
 use crate::text::{escape_line, escape_name, escape_text};
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 
 /// Maximum size of a `SKILL.md` that is shown, in bytes.
 const SKILL_FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -145,7 +145,7 @@ fn to_text(skill: &SkillSummary) -> String {
 fn show(skill: &SkillSummary, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let path = AbsPath::new(&skill.file)
         .ok_or_else(|| Error::bug(format!("`{}` is not absolute", skill.file)))?;
-    let bytes = read_found(&path, SKILL_FILE_BYTES_MAX)?.unwrap_or_default();
+    let bytes = read_regular_file(&path, SKILL_FILE_BYTES_MAX)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     match form {
         ReportFormat::Json => {

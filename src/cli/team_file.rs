@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::LookupResult;
 use crate::path::AbsPath;
-use crate::world::io::files::{inspect, read_capped, read_found};
+use crate::world::io::files::{inspect, read_capped, read_regular_file};
 use crate::world::io::locate::resolve_path;
 use crate::world::mcp::packages::PackageStore;
 
@@ -107,7 +107,7 @@ impl TeamFile {
     /// unreadable one in the home and continues the search.
     pub(crate) fn find_default(host: &Host, output: &mut CliOutput<'_>) -> Result<Option<Self>> {
         for path in config_candidates(None, &host.project, host.home.as_ref()) {
-            let text = match read(&path, read_found) {
+            let text = match read(&path, read_regular_file) {
                 Err(error) if is_user_config(&path, host) => {
                     output.warning(&format!("not used as a config: {error:#}"));
                     continue;
@@ -138,7 +138,7 @@ impl TeamFile {
             let message = format!("the config of the session no longer exists: `{path}`");
             Error::new(ErrorKind::Config, message).with_hint("name another one with `--config`")
         };
-        let text = read(path, read_found)?.ok_or_else(missing_config)?;
+        let text = read(path, read_regular_file)?.ok_or_else(missing_config)?;
         let discovery = if is_user_config(path, host) {
             ConfigDiscovery::Named
         } else {

@@ -14,7 +14,7 @@ use crate::prompts::subagent_types::{
     SubagentChoices, SubagentModelOffer, SubagentType, TYPE_FILE,
 };
 use crate::text::{escape_name, join_with_commas};
-use crate::world::io::files::{inspect, read_found};
+use crate::world::io::files::{inspect, read_regular_file};
 use crate::world::io::locate::locate;
 
 /// Maximum size of the file of a type, in bytes.
@@ -97,7 +97,7 @@ fn expect_in_project(file: &AbsPath, base: &RealPath) -> std::result::Result<(),
 }
 
 fn read_type(name: &str, file: &AbsPath) -> std::result::Result<SubagentType, String> {
-    let file_bytes = read_found(file, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
+    let file_bytes = read_regular_file(file, FILE_BYTES_MAX).map_err(|error| error.to_string())?;
     let bytes = file_bytes.ok_or_else(|| "it does not exist".to_owned())?;
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
     SubagentType::parse(name, &text)

@@ -12,7 +12,7 @@ use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase}
 use crate::permissions::path_rules::PathRule;
 use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal;
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::locate;
 use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, FURTHER, names};
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
@@ -291,7 +291,7 @@ impl OpenDelivery {
 
     /// Returns the commit that was made from it, if there is one.
     pub fn commit(&self) -> Result<Option<String>> {
-        let commit = read_found(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?
+        let commit = read_regular_file(&self.delivery_dir.commit(), COMMIT_BYTES_MAX)?
             .and_then(|bytes| String::from_utf8(bytes).ok());
         Ok(commit.filter(|name| name.bytes().all(|byte| byte.is_ascii_hexdigit())))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::store::scratch::ScratchDir;
 use crate::world::sys::environment::ProcessEnvironment;
 use crate::world::sys::process::{self, ProgramExit, ProgramInvocation};
@@ -89,7 +89,7 @@ impl ScriptRunner {
 
     /// Reads at most `bytes_max` bytes of the file `name`; an empty string if it does not exist.
     pub fn read_file(&self, name: &str, bytes_max: u64) -> Result<String> {
-        let bytes = read_found(&self.path().join(name), bytes_max)?;
+        let bytes = read_regular_file(&self.path().join(name), bytes_max)?;
         Ok(String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned())
     }
 

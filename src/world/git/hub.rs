@@ -10,7 +10,7 @@ use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::object_cache::GitObjectCache;
 use crate::world::git::project::{ProjectRepository, SHALLOW_BYTES_MAX};
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, OUTPUT_BYTES_MAX, lossy_text, text};
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
@@ -462,7 +462,7 @@ impl Hub {
 
     /// Returns the commits at which its history ends, if it is shallow.
     pub(super) fn shallow(&self) -> Result<Option<Vec<u8>>> {
-        read_found(&self.dir.join("shallow"), SHALLOW_BYTES_MAX)
+        read_regular_file(&self.dir.join("shallow"), SHALLOW_BYTES_MAX)
     }
 
     /// Runs git on the repository and returns its output, whatever its exit status.

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::{dir, file};
 
 /// The longest file that names another path, in bytes.
@@ -62,7 +62,7 @@ impl FoundRepository<'_> {
         if !file::exists(&list) || !is_same_dir(&parent, &list)? {
             return Ok(false);
         }
-        let listed_text = read_found(&self.git_dir.join("gitdir"), PATH_FILE_BYTES_MAX)?
+        let listed_text = read_regular_file(&self.git_dir.join("gitdir"), PATH_FILE_BYTES_MAX)?
             .and_then(|bytes| String::from_utf8(bytes).ok());
         let listed_path = listed_text.map(|text| self.git_dir.join(text.trim_end_matches('\n')));
         let listed_parent = listed_path.as_ref().and_then(AbsPath::parent);

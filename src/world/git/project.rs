@@ -8,7 +8,7 @@ use crate::path::AbsPath;
 use crate::world::git::object::ObjectId;
 use crate::world::git::ownership::FoundRepository;
 use crate::world::git::{GitInvocation, GitOutput, GitProgram, text};
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::sys::state_files::dir;
 use crate::world::sys::state_files::file;
 
@@ -115,7 +115,7 @@ impl ProjectRepository {
         Ok(Some(Self {
             head,
             branch: branch.map(str::to_owned),
-            shallow: read_found(&shallow, SHALLOW_BYTES_MAX)?.unwrap_or_default(),
+            shallow: read_regular_file(&shallow, SHALLOW_BYTES_MAX)?.unwrap_or_default(),
             root,
             objects,
             format,

@@ -82,7 +82,7 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Like [`read_found`], for a file that is trusted because the user owns it: it is an error if
+/// Like [`read_regular_file`], for a file that is trusted because the user owns it: it is an error if
 /// another user owns it or it is world-writable.
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let exposure_error = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
@@ -100,7 +100,7 @@ pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 
 /// Like [`read_capped`], for a file that was discovered and not named by the user: a pipe is an
 /// error, because reading it could block massgen forever.
-pub fn read_found(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+pub fn read_regular_file(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     check_read(path, bytes_max, file::read_regular_capped(path, bytes_max))
 }
 

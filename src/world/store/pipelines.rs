@@ -11,7 +11,7 @@ use crate::mentions::opened_paths::OpenedPath;
 use crate::path::{AbsPath, RelPath};
 use crate::roles::RoleName;
 use crate::world::io::clock;
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::{LAST, NameScheme};
 use crate::world::store::records::record_paths::EVENTS;
@@ -275,7 +275,7 @@ impl PipelineDir {
 
     /// Returns the names of all runs that worked on its roles.
     pub fn runs(&self) -> Result<BTreeSet<String>> {
-        let text = read_found(&self.dir.join(RUNS_FILE), RECORD_BYTES_MAX)?
+        let text = read_regular_file(&self.dir.join(RUNS_FILE), RECORD_BYTES_MAX)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(text
             .unwrap_or_default()

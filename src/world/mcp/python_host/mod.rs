@@ -94,7 +94,7 @@ pub(in crate::world) fn setup_line(
 fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
     if file.is_python_file() {
         for path in &file.candidates {
-            let content = files::read_found(path, FILE_BYTES_MAX);
+            let content = files::read_regular_file(path, FILE_BYTES_MAX);
             let read_failure = |error: Error| {
                 let message = std::iter::once(format!("{error:#}"));
                 let parts: Vec<String> = message.chain(error.hints().to_vec()).collect();

@@ -10,7 +10,7 @@ use crate::config::secrets::is_secret;
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::io::files::{read_capped, read_found};
+use crate::world::io::files::{read_capped, read_regular_file};
 use crate::world::sys::state_files::file;
 
 /// Largest file of variables, in bytes.
@@ -38,7 +38,7 @@ pub struct HostUser<'a> {
 pub fn secrets(config: &CredentialsConfig, user: HostUser<'_>) -> Vec<SecretString> {
     let mut credentials = ContainerCredentials::default();
     if let Some(path) = &config.env_file {
-        let bytes = read_found(path, ENV_FILE_BYTES_MAX).ok().flatten();
+        let bytes = read_regular_file(path, ENV_FILE_BYTES_MAX).ok().flatten();
         let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         credentials
             .env

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::docker::DependencyInstall;
 use crate::text::{join_with_commas, single_line};
-use crate::world::io::files::read_found;
+use crate::world::io::files::read_regular_file;
 use crate::world::sandbox::container_user::ContainerUser;
 use crate::world::sandbox::docker::client::command_error;
 use crate::world::sandbox::docker::command::ContainerCommand;
@@ -113,7 +113,7 @@ impl ReplaceableContainer {
     /// Returns whether a dependency file exists and has changed since the last time.
     fn has_changed(&self, name: &'static str, hashes: &Mutex<DependencyHashes>) -> bool {
         let path = self.workspace.join(name);
-        let Ok(Some(bytes)) = read_found(&path, DEPENDENCIES_BYTES_MAX) else {
+        let Ok(Some(bytes)) = read_regular_file(&path, DEPENDENCIES_BYTES_MAX) else {
             return false;
         };
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
