@@ -21,7 +21,7 @@ use crate::world::sys::state_files::file::{self, FileDurability};
 /// The name for `--on`.
 pub const COMMANDS: &str = "commands";
 /// The name of the node, as the shell of the job knows it.
-const NODE: &str = "\"$(uname -n)\"";
+const NODE_NAME: &str = "\"$(uname -n)\"";
 /// The suffix of the scripts of jobs.
 const SCRIPT_SUFFIX: &str = ".sh";
 /// The suffix of the files with the ids of jobs.
@@ -62,7 +62,7 @@ impl CommandQueue {
         }
     }
 
-    async fn shell(&self, line: &str) -> Result<String> {
+    async fn run_shell(&self, line: &str) -> Result<String> {
         let words = ["-c", line].map(str::to_owned);
         let output = self.site.run("sh", &words, b"").await;
         output.map_err(|error| error.with_hint(format!("the command was: {line}")))
@@ -80,14 +80,14 @@ impl CommandQueue {
             number = number.saturating_add(1);
             let name = number.to_string();
             let output = quote_word(&self.output_file(&name).to_string());
-            let text = self.script.text(&name, NODE);
+            let text = self.script.text(&name, NODE_NAME);
             // Before its id is recorded, the job would not be known as one of the batch.
             let id = quote_word(&self.dir.join(format!("{name}{ID_SUFFIX}")).to_string());
-            let head = format!(
+            let preamble = format!(
                 "\nexec >> {output} 2>&1\nn=0\nuntil [ -s {id} ]; do n=$((n+1)); \
                  [ $n -le {ID_WAIT_SECONDS} ] || exit 3; sleep 1; done\n"
             );
-            let text = text.replacen('\n', &head, 1);
+            let text = text.replacen('\n', &preamble, 1);
             let path = self.dir.join(format!("{name}{SCRIPT_SUFFIX}"));
             if create_once(&path, text.as_bytes(), FileDurability::Process)?.is_some() {
                 return Ok(CreatedScript { name, path });
@@ -101,7 +101,7 @@ impl CommandQueue {
     }
 
     /// Returns the names of the jobs by their ids.
-    fn names(&self) -> Result<BTreeMap<String, String>> {
+    fn names_by_id(&self) -> Result<BTreeMap<String, String>> {
         let mut names = BTreeMap::new();
         for file_name in dir::names_if_exists(&self.dir)? {
             let Some(name) = file_name.strip_suffix(ID_SUFFIX) else {
@@ -145,15 +145,15 @@ impl JobQueue for CommandQueue {
 
     async fn preflight(&mut self) -> Result<()> {
         let line = self.commands.list_line(&self.script.batch);
-        self.shell(&line).await.map(drop)
+        self.run_shell(&line).await.map(drop)
     }
 
-    async fn submit(&mut self, jobs: usize, _without: &[String]) -> Result<()> {
+    async fn submit(&mut self, jobs: usize, _excluded_nodes: &[String]) -> Result<()> {
         for _ in 0..jobs {
             let script = self.create_script()?;
             let path = script.path.to_string();
             let line = self.commands.submit_line(&path, &self.script.batch);
-            let output = self.shell(&line).await?;
+            let output = self.run_shell(&line).await?;
             let id = parse_submitted_id(&output).map_err(|why| {
                 let output = single_line(&output, SHOWN_CHARS_MAX);
                 let message = format!("`submit` printed `{output}`: {why}");
@@ -168,8 +168,8 @@ impl JobQueue for CommandQueue {
 
     async fn list(&mut self) -> Result<JobListing> {
         let line = self.commands.list_line(&self.script.batch);
-        let listed_jobs = parse_job_list(&self.shell(&line).await?);
-        let names = self.names()?;
+        let listed_jobs = parse_job_list(&self.run_shell(&line).await?);
+        let names = self.names_by_id()?;
         let jobs = listed_jobs.into_iter().filter_map(|job| {
             Some(QueueJob {
                 name: names.get(&job.id)?.clone(),
@@ -181,20 +181,20 @@ impl JobQueue for CommandQueue {
 
     async fn cancel_waiting(&mut self) -> Result<()> {
         let line = self.commands.list_line(&self.script.batch);
-        let listed_jobs = parse_job_list(&self.shell(&line).await?);
-        let names = self.names()?;
+        let listed_jobs = parse_job_list(&self.run_shell(&line).await?);
+        let names = self.names_by_id()?;
         // A queue that was restarted may have given the id of a job that has begun to another one.
-        let is_ours = |id: &String| {
+        let has_not_begun = |id: &String| {
             names
                 .get(id)
                 .is_some_and(|name| !file::exists(&self.output_file(name)))
         };
         for job in listed_jobs
             .iter()
-            .filter(|job| job.is_waiting && is_ours(&job.id))
+            .filter(|job| job.is_waiting && has_not_begun(&job.id))
         {
             // A job that has begun meanwhile, or has ended, sees the files of the batch.
-            let cancelled = self.shell(&self.commands.cancel_line(&job.id)).await;
+            let cancelled = self.run_shell(&self.commands.cancel_line(&job.id)).await;
             cancelled.map(drop).unwrap_or_default();
         }
         Ok(())

@@ -30,8 +30,8 @@ const OBJECTS: &str = "jobs.batch,pods";
 /// How long after the time for parking a pod counts as gone that is still being deleted: its node
 /// does not answer.
 const DELETION_DELAY: Duration = Duration::from_secs(30);
-/// Every how many lists the events of a Job without pods are asked for.
-const EVENTS_EVERY: u32 = 4;
+/// After how many lists the events of a Job without pods are asked for again.
+const LISTS_PER_EVENT_QUERY: u32 = 4;
 
 /// Submits Jobs to Kubernetes.
 #[derive(Debug)]
@@ -41,12 +41,12 @@ pub struct KubernetesQueue {
     script: WorkerScript,
     /// Whether a worker of the batch runs or has run since this process began.
     has_run: bool,
-    /// Since when pods are being deleted.
-    terminating: BTreeMap<String, Instant>,
+    /// Since when each pod is being deleted.
+    terminating_since: BTreeMap<String, Instant>,
     /// The pods whose end was reported.
-    reported: BTreeSet<String>,
+    reported_pods: BTreeSet<String>,
     /// In how many lists in a row each Job lacked pods.
-    unfilled: BTreeMap<String, u32>,
+    lists_without_pods: BTreeMap<String, u32>,
     /// Why Kubernetes does not create pods.
     creation_fault: Option<String>,
 }
@@ -59,15 +59,15 @@ impl KubernetesQueue {
             settings,
             script,
             has_run: false,
-            terminating: BTreeMap::new(),
-            reported: BTreeSet::new(),
-            unfilled: BTreeMap::new(),
+            terminating_since: BTreeMap::new(),
+            reported_pods: BTreeSet::new(),
+            lists_without_pods: BTreeMap::new(),
             creation_fault: None,
         }
     }
 
-    /// Runs `kubectl` with these words in the user's context and namespace.
-    async fn kubectl(&self, words: &[&str], input: &[u8]) -> Result<String> {
+    /// Runs `kubectl` with these arguments, in the user's context and namespace.
+    async fn kubectl(&self, arguments: &[&str], input: &[u8]) -> Result<String> {
         let settings = &self.settings;
         let connection_options = [
             ("context", &settings.context),
@@ -76,12 +76,12 @@ impl KubernetesQueue {
         let connection_options = connection_options
             .into_iter()
             .filter_map(|(flag, value)| Some(format!("--{flag}={}", value.as_ref()?)));
-        let arguments = words
+        let arguments = arguments
             .iter()
-            .map(|&word| word.to_owned())
+            .map(|&argument| argument.to_owned())
             .chain(connection_options);
         let arguments: Vec<String> = arguments.chain([REQUEST_TIMEOUT.to_owned()]).collect();
-        match self.site.end(KUBECTL, &arguments, input).await? {
+        match self.site.run_to_end(KUBECTL, &arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),
             SiteCommandEnd::Failure(errors) => {
                 let refusal = KubectlRefusal::from_output(&errors);
@@ -95,10 +95,10 @@ impl KubernetesQueue {
         format!("--selector={}", batch_selector(&self.script.batch))
     }
 
-    async fn state(&self) -> Result<ClusterState> {
+    async fn cluster_state(&self) -> Result<ClusterState> {
         let selector = self.selector();
-        let words = ["get", OBJECTS, selector.as_str(), "--output=json"];
-        let output = self.kubectl(&words, b"").await?;
+        let arguments = ["get", OBJECTS, selector.as_str(), "--output=json"];
+        let output = self.kubectl(&arguments, b"").await?;
         ClusterState::parse(&output).map_err(|why| {
             let message = format!("`kubectl get {OBJECTS}` printed something unexpected: {why}");
             Error::new(ErrorKind::Environment, message)
@@ -115,24 +115,25 @@ impl KubernetesQueue {
         if jobs.is_empty() {
             return Ok(());
         }
-        let mut words = vec!["delete", "jobs.batch", "--wait=false", "--ignore-not-found"];
-        words.extend(jobs);
-        self.kubectl(&words, b"").await.map(drop)
+        let mut arguments = vec!["delete", "jobs.batch", "--wait=false", "--ignore-not-found"];
+        arguments.extend(jobs);
+        self.kubectl(&arguments, b"").await.map(drop)
     }
 
     /// Returns the workers whose pods have not been under deletion for too long.
     fn remaining_jobs(&mut self, workers: Vec<ListedWorker>) -> Vec<QueueJob> {
-        let is_listed = |name: &String| {
+        let is_terminating = |name: &String| {
             let listed_worker = workers.iter().find(|worker| worker.name == *name);
             listed_worker.is_some_and(|worker| worker.is_terminating)
         };
-        self.terminating.retain(|name, _| is_listed(name));
+        self.terminating_since
+            .retain(|name, _| is_terminating(name));
         let grace = Duration::from_secs(u64::from(self.settings.grace_seconds()));
         let time_max = grace.saturating_add(DELETION_DELAY);
         let mut jobs = Vec::new();
         for worker in workers {
             if worker.is_terminating {
-                let since = self.terminating.entry(worker.name.clone());
+                let since = self.terminating_since.entry(worker.name.clone());
                 if since.or_insert_with(Instant::now).elapsed() > time_max {
                     continue;
                 }
@@ -146,26 +147,27 @@ impl KubernetesQueue {
     }
 
     /// Asks Kubernetes why it creates no pods for a Job, if it has had the time to create them.
-    async fn ask_for_creation_fault(&mut self, unfilled: &BTreeSet<String>) {
-        self.unfilled.retain(|name, _| unfilled.contains(name));
+    async fn query_creation_fault(&mut self, unfilled_jobs: &BTreeSet<String>) {
+        self.lists_without_pods
+            .retain(|name, _| unfilled_jobs.contains(name));
         let mut overdue = None;
-        for name in unfilled {
-            let count = self.unfilled.entry(name.clone()).or_default();
-            if count.checked_rem(EVENTS_EVERY) == Some(1) {
+        for name in unfilled_jobs {
+            let count = self.lists_without_pods.entry(name.clone()).or_default();
+            if count.checked_rem(LISTS_PER_EVENT_QUERY) == Some(1) {
                 overdue = Some(name);
             }
             *count = count.saturating_add(1);
         }
         let Some(name) = overdue else {
-            if unfilled.is_empty() {
+            if unfilled_jobs.is_empty() {
                 self.creation_fault = None;
             }
             return;
         };
         let fields = format!("--field-selector=involvedObject.kind=Job,involvedObject.name={name}");
-        let words = ["get", "events", fields.as_str(), "--output=json"];
+        let arguments = ["get", "events", fields.as_str(), "--output=json"];
         // Without permission to read events, the reason stays unknown.
-        let output = self.kubectl(&words, b"").await;
+        let output = self.kubectl(&arguments, b"").await;
         self.creation_fault = output.ok().and_then(|output| creation_fault(&output));
     }
 }
@@ -191,34 +193,37 @@ impl JobQueue for KubernetesQueue {
 
     async fn preflight(&mut self) -> Result<()> {
         // What an earlier start with other settings has left would be taken for this one's.
-        let state = self.state().await?;
+        let state = self.cluster_state().await?;
         self.delete(&state.useless_jobs).await
     }
 
-    async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()> {
-        let manifest = job_manifest(&self.settings, &self.script, jobs, without).to_string();
+    async fn submit(&mut self, jobs: usize, excluded_nodes: &[String]) -> Result<()> {
+        let manifest = job_manifest(&self.settings, &self.script, jobs, excluded_nodes).to_string();
         // Without `--validate=false`, `kubectl` downloads the schemas of all kinds of objects.
-        let words = [
+        let arguments = [
             "create",
             "--validate=false",
             "--filename=-",
             "--output=name",
         ];
-        self.kubectl(&words, manifest.as_bytes()).await.map(drop)
+        self.kubectl(&arguments, manifest.as_bytes())
+            .await
+            .map(drop)
     }
 
     async fn list(&mut self) -> Result<JobListing> {
-        let state = self.state().await?;
-        self.ask_for_creation_fault(&state.unfilled_jobs).await;
+        let state = self.cluster_state().await?;
+        self.query_creation_fault(&state.unfilled_jobs).await;
         self.has_run |= state.workers.iter().any(|worker| !worker.is_waiting);
         let fault = state.fault.filter(|_| !self.has_run).map(|why| {
             Error::new(ErrorKind::Environment, format!("no pod can work: {why}"))
                 .with_hint("change the file of `--kubernetes`, and name it again")
         });
-        let ends = state.ends.into_iter();
-        let messages = ends
-            .filter(|(name, _)| self.reported.insert(name.clone()))
-            .map(|(_, how)| how)
+        let messages = state
+            .ends
+            .into_iter()
+            .filter(|(name, _)| self.reported_pods.insert(name.clone()))
+            .map(|(_, message)| message)
             .collect();
         let creation_fault = self.creation_fault.clone();
         Ok(JobListing {
@@ -231,20 +236,20 @@ impl JobQueue for KubernetesQueue {
 
     async fn cancel_waiting(&mut self) -> Result<()> {
         // Deleting a Job would end its running pods too; their workers find out from the files.
-        let state = self.state().await?;
+        let state = self.cluster_state().await?;
         self.delete(&state.idle_jobs).await
     }
 
     async fn cancel_all(&mut self) -> Result<()> {
         let selector = self.selector();
-        let words = [
+        let arguments = [
             "delete",
             "jobs.batch",
             selector.as_str(),
             "--wait=false",
             "--ignore-not-found",
         ];
-        self.kubectl(&words, b"").await.map(drop)
+        self.kubectl(&arguments, b"").await.map(drop)
     }
 }
 
@@ -299,10 +304,10 @@ mod tests {
         let seconds_ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
         for (name, seconds) in [("a", 20), ("b", 41)] {
             let since = seconds_ago(seconds).unwrap();
-            queue.terminating.insert(name.to_owned(), since);
+            queue.terminating_since.insert(name.to_owned(), since);
         }
         assert_eq!(names(queue.remaining_jobs(workers())), ["runs", "a"]);
         assert_eq!(names(queue.remaining_jobs(Vec::new())), [""; 0]);
-        assert!(queue.terminating.is_empty());
+        assert!(queue.terminating_since.is_empty());
     }
 }

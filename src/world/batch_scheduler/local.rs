@@ -28,7 +28,7 @@ pub struct LocalScheduler {
     env: ProcessEnvironment,
     next_job: u64,
     jobs: BTreeMap<u64, LocalJob>,
-    endings: JoinSet<(u64, io::Result<ExitStatus>)>,
+    exits: JoinSet<(u64, io::Result<ExitStatus>)>,
 }
 
 /// A job that has been started.
@@ -54,7 +54,7 @@ impl LocalScheduler {
             env: ProcessEnvironment::inherit_except(env, &[]),
             next_job: 0,
             jobs: BTreeMap::new(),
-            endings: JoinSet::new(),
+            exits: JoinSet::new(),
         }
     }
 
@@ -72,7 +72,7 @@ impl LocalScheduler {
         let job = self.next_job;
         self.next_job = job.saturating_add(1);
         self.jobs.insert(job, LocalJob { cells, process });
-        self.endings.spawn(async move { (job, child.wait().await) });
+        self.exits.spawn(async move { (job, child.wait().await) });
         Ok(())
     }
 }
@@ -96,11 +96,11 @@ impl BatchScheduler for LocalScheduler {
     }
 
     async fn poll(&mut self) -> Result<EndedJob> {
-        let Some(ending) = self.endings.join_next().await else {
+        let Some(exit) = self.exits.join_next().await else {
             return pending().await;
         };
         let (job, status) =
-            ending.map_err(|_| Error::bug("waiting for a job failed unexpectedly"))?;
+            exit.map_err(|_| Error::bug("waiting for a job failed unexpectedly"))?;
         let job = self.jobs.remove(&job);
         Ok(EndedJob {
             cells: job.map_or_else(Vec::new, |job| job.cells),

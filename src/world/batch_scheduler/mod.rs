@@ -96,8 +96,8 @@ pub trait JobQueue: Debug + Send {
     /// Checks that jobs can be submitted at all.
     async fn preflight(&mut self) -> Result<()>;
 
-    /// Submits `jobs` jobs, none of them on the nodes in `without` if the queue can avoid nodes.
-    async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()>;
+    /// Submits `jobs` jobs, none of them on `excluded_nodes` if the queue can avoid nodes.
+    async fn submit(&mut self, jobs: usize, excluded_nodes: &[String]) -> Result<()>;
 
     /// Lists the jobs of the batch that have not ended.
     async fn list(&mut self) -> Result<JobListing>;

@@ -94,7 +94,7 @@ impl SiteCommands {
 
     /// Runs `program` with `input` and returns its output.
     pub async fn run(&self, program: &str, arguments: &[String], input: &[u8]) -> Result<String> {
-        match self.end(program, arguments, input).await? {
+        match self.run_to_end(program, arguments, input).await? {
             SiteCommandEnd::Output(output) => Ok(output),
             SiteCommandEnd::Failure(why) => {
                 let why = single_line(&why, FAULT_CHARS_MAX);
@@ -108,7 +108,7 @@ impl SiteCommands {
     ///
     /// # Errors
     /// It does not exist.
-    pub async fn end(
+    pub async fn run_to_end(
         &self,
         program: &str,
         arguments: &[String],

@@ -19,13 +19,13 @@ const ARRAY_MAX_KEY: &str = "MaxArraySize";
 /// Slurm's default for the size of arrays, used if the site's configuration does not name one.
 const ARRAY_MAX_DEFAULT: usize = 1001;
 /// The signal by which runs are parked before the time limit, and how many seconds before.
-const SIGNAL: &str = "--signal=B:TERM@90";
+const SIGNAL_OPTION: &str = "--signal=B:TERM@90";
 /// The variables of the shell that a job gets.
-const EXPORT: &str = "--export=HOME,PATH,USER,LOGNAME,LANG";
+const EXPORT_OPTION: &str = "--export=HOME,PATH,USER,LOGNAME,LANG";
 /// The name of a job in claims, as the shell of the job knows it.
-const JOB: &str = "\"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}\"";
+const JOB_NAME: &str = "\"${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}\"";
 /// The name of the node, as the shell of the job knows it.
-const NODE: &str = "\"$SLURMD_NODENAME\"";
+const NODE_NAME: &str = "\"$SLURMD_NODENAME\"";
 /// Short names of the states of jobs that are not running: pending, being configured, requeued.
 const WAITING_STATES: &[&str] = &["PD", "CF", "RD", "RF", "RH", "RQ", "RV", "SE"];
 
@@ -37,7 +37,7 @@ const FIELDS: &str =
 const NO_ARRAY: &str = "N/A";
 /// Why a job waits that Slurm has requeued: it begins again after two minutes. Other jobs take its
 /// cells meanwhile.
-const HELD_BACK: &str = "BeginTime";
+const REQUEUE_DELAY_REASON: &str = "BeginTime";
 
 /// The most characters of an unexpected line that are shown.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -70,7 +70,7 @@ pub struct SlurmQueue {
     settings: SlurmSettings,
     script: WorkerScript,
     /// The directory of what the jobs print.
-    output: AbsPath,
+    output_dir: AbsPath,
     array_max: usize,
 }
 
@@ -80,36 +80,36 @@ impl SlurmQueue {
         site: SiteCommands,
         settings: SlurmSettings,
         script: WorkerScript,
-        output: AbsPath,
+        output_dir: AbsPath,
     ) -> Self {
         Self {
             site,
             settings,
             script,
-            output,
+            output_dir,
             array_max: ARRAY_MAX_DEFAULT,
         }
     }
 
     /// Returns the arguments of `sbatch` for an array of `jobs` jobs.
-    fn arguments(&self, jobs: usize, without: &[String]) -> Vec<String> {
+    fn arguments(&self, jobs: usize, excluded_nodes: &[String]) -> Vec<String> {
         let settings = &self.settings;
         // In file names, `%` begins a field.
-        let output = self.output.to_string().replace('%', "%%");
+        let output_dir = self.output_dir.to_string().replace('%', "%%");
         let mut arguments = vec![
             "--parsable".to_owned(),
             format!("--job-name={}", self.script.batch),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
-            SIGNAL.to_owned(),
-            EXPORT.to_owned(),
+            SIGNAL_OPTION.to_owned(),
+            EXPORT_OPTION.to_owned(),
             format!("--chdir={}", self.script.dir),
         ];
         if self.array_max > 0 {
             arguments.push(format!("--array=0-{}", jobs.saturating_sub(1)));
-            arguments.push(format!("--output={output}/%A_%a.txt"));
+            arguments.push(format!("--output={output_dir}/%A_%a.txt"));
         } else {
-            arguments.push(format!("--output={output}/%j_0.txt"));
+            arguments.push(format!("--output={output_dir}/%j_0.txt"));
         }
         let named_options = [
             ("partition", &settings.partition),
@@ -119,8 +119,8 @@ impl SlurmQueue {
         for (name, value) in named_options {
             arguments.extend(value.iter().map(|value| format!("--{name}={value}")));
         }
-        if !without.is_empty() {
-            arguments.push(format!("--exclude={}", without.join(",")));
+        if !excluded_nodes.is_empty() {
+            arguments.push(format!("--exclude={}", excluded_nodes.join(",")));
         }
         arguments.extend(settings.options.iter().cloned());
         arguments
@@ -138,22 +138,22 @@ impl JobQueue for SlurmQueue {
     }
 
     async fn preflight(&mut self) -> Result<()> {
-        let words = ["show", "config"].map(str::to_owned);
-        let output = self.site.run("scontrol", &words, b"").await;
+        let arguments = ["show", "config"].map(str::to_owned);
+        let output = self.site.run("scontrol", &arguments, b"").await;
         let settings_text = output
             .map_err(|error| error.with_hint("see whether `sinfo` shows the nodes of the site"))?;
         self.array_max = parse_array_max(&settings_text).unwrap_or(ARRAY_MAX_DEFAULT);
         Ok(())
     }
 
-    async fn submit(&mut self, jobs: usize, without: &[String]) -> Result<()> {
-        let script = self.script.text(JOB, NODE);
+    async fn submit(&mut self, jobs: usize, excluded_nodes: &[String]) -> Result<()> {
+        let script = self.script.text(JOB_NAME, NODE_NAME);
         let mut jobs_left = jobs;
         while jobs_left > 0 {
             let count = jobs_left.min(self.array_max.max(1));
-            let arguments = self.arguments(count, without);
-            let submitted = self.site.run("sbatch", &arguments, script.as_bytes()).await;
-            submitted.map_err(|error| {
+            let arguments = self.arguments(count, excluded_nodes);
+            let submit_result = self.site.run("sbatch", &arguments, script.as_bytes()).await;
+            submit_result.map_err(|error| {
                 error.with_hint(
                     "options of the site: `--partition`, `--account`, `--time`, `--slurm-option=…`",
                 )
@@ -164,12 +164,12 @@ impl JobQueue for SlurmQueue {
     }
 
     async fn list(&mut self) -> Result<JobListing> {
-        let words: Vec<String> = ["--noheader", "--array", FIELDS]
+        let arguments: Vec<String> = ["--noheader", "--array", FIELDS]
             .map(str::to_owned)
             .into_iter()
             .chain(self.name_filter())
             .collect();
-        let output = self.site.run("squeue", &words, b"").await?;
+        let output = self.site.run("squeue", &arguments, b"").await?;
         let lines = output.lines().filter(|line| !line.trim().is_empty());
         let parsed_lines = lines.map(|line| {
             parse_job(line).ok_or_else(|| {
@@ -179,17 +179,17 @@ impl JobQueue for SlurmQueue {
             })
         });
         let listed_jobs = parsed_lines.collect::<Result<Vec<ListedSlurmJob>>>()?;
-        let soon = listed_jobs
+        let active_jobs = listed_jobs
             .into_iter()
             .filter(|listed| !listed.is_held_back);
-        let jobs: Vec<QueueJob> = soon.map(|listed| listed.job).collect();
+        let jobs: Vec<QueueJob> = active_jobs.map(|listed| listed.job).collect();
         Ok(jobs.into())
     }
 
     async fn cancel_waiting(&mut self) -> Result<()> {
-        let mut words = self.name_filter().to_vec();
-        words.push("--state=PENDING".to_owned());
-        self.site.run("scancel", &words, b"").await.map(drop)
+        let mut arguments = self.name_filter().to_vec();
+        arguments.push("--state=PENDING".to_owned());
+        self.site.run("scancel", &arguments, b"").await.map(drop)
     }
 }
 
@@ -207,7 +207,8 @@ fn parse_job(line: &str) -> Option<ListedSlurmJob> {
     let (id, task) = (words.next()?, words.next()?);
     let (state, restarts) = (words.next()?, words.next()?);
     let task = if task == NO_ARRAY { "0" } else { task };
-    let is_held_back = words.next() == Some(HELD_BACK) && restarts.parse::<u32>().ok()? > 0;
+    let is_held_back =
+        words.next() == Some(REQUEUE_DELAY_REASON) && restarts.parse::<u32>().ok()? > 0;
     Some(ListedSlurmJob {
         job: QueueJob {
             name: format!("{id}_{task}"),
