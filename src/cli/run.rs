@@ -49,8 +49,8 @@ use crate::world::store::sessions::list;
 
 /// Maximum number of worker threads that agents share; file work uses separate threads.
 const WORKERS_MAX: usize = 8;
-/// Timeout of an ended run for system calls that are still blocking.
-pub(crate) const CALLS_END_MAX: Duration = Duration::from_millis(200);
+/// Maximum time that the end of a command waits for system calls that still block.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Name of the directory to which a user may copy the files of an answer.
 const COPY_DIRECTORY: &str = "massgen_files";
@@ -88,7 +88,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus> {
     let runtime = runtime()?;
     let result = runtime.block_on(execute_task(host, arguments, output, report));
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 
@@ -275,8 +275,8 @@ pub(crate) fn runtime() -> Result<Runtime> {
     runtime.map_err(runtime_error)
 }
 
-/// Creates the event loop of a single call. It has one thread; blocking work has its own threads.
-pub(crate) fn call_runtime() -> Result<Runtime> {
+/// Creates a runtime with one thread; blocking work has its own threads.
+pub(crate) fn single_thread_runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(runtime_error)
 }

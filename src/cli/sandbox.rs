@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use crate::cli::command_line::usage_error;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
-use crate::cli::run::call_runtime;
+use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::text::shell_words::shell_line;
@@ -41,7 +41,7 @@ pub(crate) fn run(
         dir: workspace,
     };
     let permitted = gate.check(call).map_err(|denial| denial_error(&denial))?;
-    let result = call_runtime()?.block_on(wait_for_command(permitted, hangup))?;
+    let result = single_thread_runtime()?.block_on(wait_for_command(permitted, hangup))?;
     if let Some(delivered) = &result.delivered {
         output.note(delivered);
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use crate::cli::interrupts::{listen, wait_or_interrupt};
-use crate::cli::run::call_runtime;
+use crate::cli::run::single_thread_runtime;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::HangupAction;
 use crate::tools::error::CallParseError;
@@ -46,8 +46,8 @@ pub(crate) fn execute(
         Err(denial) => return denial_report(&denial.to_string()),
     };
     let observation = if takes_time {
-        let followed =
-            call_runtime().and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
+        let followed = single_thread_runtime()
+            .and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
         followed.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
     } else {
         exec::run(permitted)

@@ -15,7 +15,7 @@ use crate::cli::environment;
 use crate::cli::execution::environment_secrets;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -53,7 +53,7 @@ pub(super) fn run(
     let cells = CellWorker::new(host, &arguments.batch, owner, output)?;
     let runtime = runtime()?;
     let result = runtime.block_on(cells.run_all(&arguments.cells, output));
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 

@@ -20,7 +20,7 @@ use crate::cli::environment;
 use crate::cli::execution::connect_all;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::cli::team::load_config;
 use crate::cli::team_file::TeamFile;
 use crate::config::storage_path::STATE_DIR;
@@ -336,7 +336,7 @@ fn start(
         let control = BatchControl::new(batch, &record, Box::new(scheduler), settings)?;
         runtime.block_on(Box::pin(run_jobs(control, host, output)))
     };
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     drop(mark);
     result
 }

@@ -15,7 +15,7 @@ use crate::cli::dashboard::theme::Theme;
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -60,7 +60,7 @@ pub(super) fn watch(
         }
         write_changes(&batch, arguments.json, &stop, output).await
     });
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 

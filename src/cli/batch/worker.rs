@@ -5,7 +5,7 @@ use crate::batch::next_step::AttemptEnd;
 use crate::cli::args::batch::BatchWorkerArguments;
 use crate::cli::batch::cell::{CellExit, CellWorker};
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -49,7 +49,7 @@ pub(super) fn run(
         let is_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
         Ok(status_for_scheduler(arguments, status, is_signalled))
     });
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 

@@ -20,7 +20,7 @@ use crate::cli::interactive::shell_command::ShellCommandEnd;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
 use crate::cli::output::{CliOutput, ColourChoice, SCREEN_READER};
 use crate::cli::resume::resume;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::cli::typed_message::TypedMessageLine;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ErrorKind, ExitStatus, Result};
@@ -63,7 +63,7 @@ pub(crate) fn is_wanted(host: &Host, arguments: &RunArguments) -> bool {
 pub(crate) fn run(host: &Host, arguments: &RunArguments) -> Result<ExitStatus> {
     let runtime = runtime()?;
     let result = runtime.block_on(Box::pin(run_session(host, arguments)));
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 

@@ -12,7 +12,7 @@ use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;
 use crate::cli::logs::ShownLog;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, call_runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, single_thread_runtime};
 use crate::cli::run_terminal::RunTerminal;
 use crate::error::Result;
 use crate::event::{Event, RunEvent};
@@ -52,9 +52,9 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
         .with_hint("leave it out to follow the run as lines"));
     }
     let tail = LogTail::open(&log.events)?;
-    let runtime = call_runtime()?;
+    let runtime = single_thread_runtime()?;
     let result = runtime.block_on(follow_lines(tail, log, host));
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
 

@@ -11,7 +11,7 @@ use crate::cli::mcp::run_registry::{ApplyAuthority, RunRegistry, RunTemplate};
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime, telemetry_settings};
 use crate::cli::team::{ChosenTeam, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::error::{ExitStatus, Result};
@@ -42,7 +42,7 @@ pub(crate) fn serve_runs(
         }
         result
     });
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result.map(|()| ExitStatus::Success)
 }
 

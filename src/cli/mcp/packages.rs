@@ -12,7 +12,7 @@ use crate::cli::command_line::usage_error;
 use crate::cli::environment;
 use crate::cli::interrupts::{listen, wait_or_interrupt};
 use crate::cli::output::CliOutput;
-use crate::cli::run::call_runtime;
+use crate::cli::run::single_thread_runtime;
 use crate::cli::team::load_config_quietly;
 use crate::cli::team_file::TeamFile;
 use crate::config::Config;
@@ -89,7 +89,7 @@ fn install_missing(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let environment = CallEnvironment::open_without_grants(host)?;
-    let runtime = call_runtime()?;
+    let runtime = single_thread_runtime()?;
     let variables: BTreeMap<String, String> = CERTIFICATE_VARIABLES
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), host.env(name)?.to_owned())))

@@ -5,7 +5,7 @@ use crate::cli::interrupts::listen;
 use crate::cli::mcp::tool_handler::ToolHandler;
 use crate::cli::mcp::transport::McpTransport;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
 use crate::error::{ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
@@ -35,7 +35,7 @@ pub(crate) fn serve_tools(
         drop(tools);
         result
     });
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result.map(|()| ExitStatus::Success)
 }
 

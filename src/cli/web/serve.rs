@@ -18,7 +18,7 @@ use crate::cli::http::token::{BearerToken, BearerTokens};
 use crate::cli::interrupts::listen;
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
-use crate::cli::run::{CALLS_END_MAX, runtime, telemetry_settings};
+use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime, telemetry_settings};
 use crate::cli::team::{ChosenTeam, configured_team, detect_team, find_named_config, load_config};
 use crate::cli::team_file::TeamFile;
 use crate::cli::web::browse::FileLookups;
@@ -54,7 +54,7 @@ pub(crate) fn serve_page(
     }
     let runtime = runtime()?;
     let served = runtime.block_on(serve(host, arguments, address, tokens, output));
-    runtime.shutdown_timeout(CALLS_END_MAX);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     served.map(|()| ExitStatus::Success)
 }
 
