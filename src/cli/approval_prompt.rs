@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
+use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::event::ApprovalAnswer;
 use crate::id::AgentId;
 use crate::path::AbsPath;
@@ -34,7 +34,7 @@ pub(crate) fn ask_approval(
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
     for line in request_lines(agent, question) {
-        output.line(&row_pieces(&line));
+        output.line(&line_pieces(&line));
     }
     let choices = match always {
         Some(file) => format!(
@@ -57,7 +57,7 @@ pub(crate) fn ask_approval(
 }
 
 /// Describes an agent's call, with its effects, its arguments and why approval is required.
-pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledRow> {
+pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledLine> {
     let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
     let mut lines = vec![line(TextStyle::Strong, title)];
     for effect in question.effects.iter().take(EFFECTS_SHOWN_MAX) {
@@ -76,7 +76,7 @@ pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<
 }
 
 /// Adds the arguments of a tool call, one after the other.
-fn add_input(input: &Value, lines: &mut Vec<StyledRow>) {
+fn add_input(input: &Value, lines: &mut Vec<StyledLine>) {
     let Value::Object(values) = input else {
         return add_value(None, input, lines);
     };
@@ -86,7 +86,7 @@ fn add_input(input: &Value, lines: &mut Vec<StyledRow>) {
     add_more(values.len(), lines);
 }
 
-fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledRow>) {
+fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
     let name = name.unwrap_or("with");
     let edits: Option<Vec<(&str, &str)>> = value
         .as_array()
@@ -128,7 +128,7 @@ fn edited_text(value: &Value) -> Option<(&str, &str)> {
     ))
 }
 
-fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledRow>) {
+fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledLine>) {
     for row in text.lines().take(TEXT_LINES_MAX) {
         let row = escape_line(&truncate(row, LINE_CHARS_MAX));
         lines.push(line(style, format!("{mark}{row}")));
@@ -140,14 +140,14 @@ fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledRow>
     }
 }
 
-fn add_more(count: usize, lines: &mut Vec<StyledRow>) {
+fn add_more(count: usize, lines: &mut Vec<StyledLine>) {
     let more = count.saturating_sub(VALUES_SHOWN_MAX);
     if more > 0 {
         lines.push(line(TextStyle::Faint, format!("    and {more} more")));
     }
 }
 
-fn line(style: TextStyle, text: String) -> StyledRow {
+fn line(style: TextStyle, text: String) -> StyledLine {
     vec![(style, text)]
 }
 
@@ -164,7 +164,7 @@ mod tests {
         let mut shown = Vec::new();
         let mut output = CliOutput::with_writers(std::io::sink(), &mut shown);
         for line in &lines {
-            output.line(&row_pieces(line));
+            output.line(&line_pieces(line));
         }
         drop(output);
         String::from_utf8(shown).unwrap()

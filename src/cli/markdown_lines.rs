@@ -4,50 +4,51 @@
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::terminal_text::clean_text;
 use crate::markdown::{ColumnAlignment, MarkdownBlock, MarkdownCell, MarkdownItem, MarkdownSpan};
 
-/// Minimum width that is used, in columns, however narrow the terminal is.
+/// Minimum width of lines, in terminal columns: lines are wider than a terminal that has fewer.
 const WIDTH_MIN: usize = 20;
 /// The separator of two columns of a table.
-const COLUMN_GAP: &str = "  ";
+const COLUMN_SEPARATOR: &str = "  ";
 
-/// Appends text of a style to a row.
-fn push(row: &mut StyledRow, style: TextStyle, text: &str) {
+/// Appends `text` to a line, to its last piece if that has the same style.
+fn append(line: &mut StyledLine, style: TextStyle, text: &str) {
     if text.is_empty() {
         return;
     }
-    match row.last_mut() {
-        Some((last_style, before)) if *last_style == style => before.push_str(text),
-        Some(_) | None => row.push((style, text.to_owned())),
+    match line.last_mut() {
+        Some((last_style, last_text)) if *last_style == style => last_text.push_str(text),
+        Some(_) | None => line.push((style, text.to_owned())),
     }
 }
 
-fn width_of(row: &StyledRow) -> usize {
-    row.iter().map(|(_, text)| text.width()).sum()
+fn width_of(line: &StyledLine) -> usize {
+    line.iter().map(|(_, text)| text.width()).sum()
 }
 
-fn trim_end(row: &mut StyledRow) {
-    if let Some((_, last)) = row.last_mut() {
-        let length = last.trim_end().len();
-        last.truncate(length);
+/// Removes the spaces at the end of the last piece of a line.
+fn trim_end(line: &mut StyledLine) {
+    if let Some((_, text)) = line.last_mut() {
+        let length = text.trim_end().len();
+        text.truncate(length);
     }
 }
 
 /// Renders `blocks` as lines of at most `width` columns, except for code. Blocks are separated by
 /// an empty line.
-pub(crate) fn markdown_lines(blocks: &[MarkdownBlock], width: usize) -> Vec<StyledRow> {
-    let mut lines = LineWriter {
+pub(crate) fn markdown_lines(blocks: &[MarkdownBlock], width: usize) -> Vec<StyledLine> {
+    let mut writer = LineWriter {
         lines: Vec::new(),
         margins: Vec::new(),
         width: width.max(WIDTH_MIN),
     };
-    lines.write_blocks(blocks, BlockSpacing::Loose);
-    lines.lines
+    writer.write_blocks(blocks, BlockSpacing::Loose);
+    writer.lines
 }
 
-/// Whether an empty line separates blocks.
+/// Whether an empty line separates blocks, as in a loose or a tight list of Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockSpacing {
     Loose,
@@ -63,9 +64,12 @@ struct LeftMargin {
     rest: String,
 }
 
+/// Writes blocks as lines.
 struct LineWriter {
-    lines: Vec<StyledRow>,
+    lines: Vec<StyledLine>,
+    /// The margins of the lists and quotations around the current block, outermost first.
     margins: Vec<LeftMargin>,
+    /// Maximum width of a line with its margins.
     width: usize,
 }
 
@@ -73,7 +77,7 @@ impl LineWriter {
     fn write_blocks(&mut self, blocks: &[MarkdownBlock], spacing: BlockSpacing) {
         for (index, block) in blocks.iter().enumerate() {
             if index > 0 && spacing == BlockSpacing::Loose {
-                self.write_line(StyledRow::new());
+                self.write_line(StyledLine::new());
             }
             self.write_block(block);
         }
@@ -106,8 +110,8 @@ impl LineWriter {
                 self.margins.pop();
             }
             MarkdownBlock::Rule => {
-                let mut line = StyledRow::new();
-                push(&mut line, TextStyle::Faint, "---");
+                let mut line = StyledLine::new();
+                append(&mut line, TextStyle::Faint, "---");
                 self.write_line(line);
             }
         }
@@ -136,7 +140,7 @@ impl LineWriter {
                 first: Some(marker),
             });
             if item.blocks.is_empty() {
-                self.write_line(StyledRow::new());
+                self.write_line(StyledLine::new());
             }
             self.write_blocks(&item.blocks, spacing);
             self.margins.pop();
@@ -145,51 +149,53 @@ impl LineWriter {
 
     fn write_code(&mut self, code: &str) {
         for text in code.lines() {
-            let mut line = StyledRow::new();
-            push(&mut line, TextStyle::Plain, "    ");
-            push(&mut line, TextStyle::Code, &clean_text(text));
+            let mut line = StyledLine::new();
+            append(&mut line, TextStyle::Plain, "    ");
+            append(&mut line, TextStyle::Code, &clean_text(text));
             self.write_line(line);
         }
     }
 
     fn write_spans(&mut self, spans: &[MarkdownSpan], style: TextStyle) {
-        let mut words = WordWrapper::new(self.room());
-        words.add_spans(spans, style);
-        for line in words.finish() {
+        let mut wrapper = WordWrapper::new(self.text_width());
+        wrapper.add_spans(spans, style);
+        for line in wrapper.finish() {
             self.write_line(line);
         }
     }
 
-    /// Returns the width that the margins leave.
-    fn room(&self) -> usize {
+    /// Returns the width that the margins leave for text.
+    fn text_width(&self) -> usize {
         let margins = self.margins.iter().map(|margin| margin.rest.width());
         self.width.saturating_sub(margins.sum()).max(WIDTH_MIN)
     }
 
-    fn write_line(&mut self, line: StyledRow) {
-        let mut row = StyledRow::new();
+    /// Writes the margins and `content` as a line.
+    fn write_line(&mut self, content: StyledLine) {
+        let mut line = StyledLine::new();
         for margin in &mut self.margins {
-            let text = margin.first.take().unwrap_or_else(|| margin.rest.clone());
-            push(&mut row, TextStyle::Faint, &text);
+            let prefix = margin.first.take().unwrap_or_else(|| margin.rest.clone());
+            append(&mut line, TextStyle::Faint, &prefix);
         }
-        for (style, text) in line {
-            push(&mut row, style, &text);
+        for (style, text) in content {
+            append(&mut line, style, &text);
         }
-        trim_end(&mut row);
-        self.lines.push(row);
+        trim_end(&mut line);
+        self.lines.push(line);
     }
 
+    /// Writes a table in columns or, if it is too wide for that, as a list of its rows.
     fn write_table(
         &mut self,
         alignments: &[ColumnAlignment],
         head: &[MarkdownCell],
         rows: &[Vec<MarkdownCell>],
     ) {
-        let cells = |row: &[MarkdownCell], style| -> Vec<StyledRow> {
+        let cells = |row: &[MarkdownCell], style| -> Vec<StyledLine> {
             row.iter().map(|cell| cell_line(cell, style)).collect()
         };
         let head = cells(head, TextStyle::Strong);
-        let rows: Vec<Vec<StyledRow>> = rows
+        let rows: Vec<Vec<StyledLine>> = rows
             .iter()
             .map(|row| cells(row, TextStyle::Plain))
             .collect();
@@ -199,62 +205,62 @@ impl LineWriter {
             widths.max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..head.len()).map(column_width).collect();
-        let gaps = widths.len().saturating_sub(1) * COLUMN_GAP.len();
-        if widths.iter().sum::<usize>().saturating_add(gaps) > self.room() {
-            self.write_records(&head, &rows);
+        let separators = widths.len().saturating_sub(1) * COLUMN_SEPARATOR.len();
+        if widths.iter().sum::<usize>().saturating_add(separators) > self.text_width() {
+            self.write_rows_as_lists(&head, &rows);
             return;
         }
         self.write_row(&head, &widths, alignments);
-        let mut rule = StyledRow::new();
+        let mut rule = StyledLine::new();
         let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-        push(&mut rule, TextStyle::Faint, &dashes.join(COLUMN_GAP));
+        append(&mut rule, TextStyle::Faint, &dashes.join(COLUMN_SEPARATOR));
         self.write_line(rule);
         for row in &rows {
             self.write_row(row, &widths, alignments);
         }
     }
 
-    fn write_row(&mut self, row: &[StyledRow], widths: &[usize], alignments: &[ColumnAlignment]) {
-        let mut line = StyledRow::new();
+    fn write_row(&mut self, row: &[StyledLine], widths: &[usize], alignments: &[ColumnAlignment]) {
+        let mut line = StyledLine::new();
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
             if column > 0 {
-                push(&mut line, TextStyle::Plain, COLUMN_GAP);
+                append(&mut line, TextStyle::Plain, COLUMN_SEPARATOR);
             }
-            let room = width.saturating_sub(width_of(cell));
-            let before = match alignments.get(column) {
-                Some(ColumnAlignment::Right) => room,
-                Some(ColumnAlignment::Center) => room / 2,
+            let padding = width.saturating_sub(width_of(cell));
+            let left_padding = match alignments.get(column) {
+                Some(ColumnAlignment::Right) => padding,
+                Some(ColumnAlignment::Center) => padding / 2,
                 Some(ColumnAlignment::Left) | None => 0,
             };
-            push(&mut line, TextStyle::Plain, &" ".repeat(before));
+            append(&mut line, TextStyle::Plain, &" ".repeat(left_padding));
             for (style, text) in cell {
-                push(&mut line, *style, text);
+                append(&mut line, *style, text);
             }
-            push(
+            append(
                 &mut line,
                 TextStyle::Plain,
-                &" ".repeat(room.saturating_sub(before)),
+                &" ".repeat(padding.saturating_sub(left_padding)),
             );
         }
         self.write_line(line);
     }
 
-    /// Writes each row of a table as lines `head: cell`.
-    fn write_records(&mut self, head: &[StyledRow], rows: &[Vec<StyledRow>]) {
+    /// Writes each row of a table as a list of lines `head: cell`.
+    fn write_rows_as_lists(&mut self, head: &[StyledLine], rows: &[Vec<StyledLine>]) {
         for (index, row) in rows.iter().enumerate() {
             if index > 0 {
-                self.write_line(StyledRow::new());
+                self.write_line(StyledLine::new());
             }
             for (name, cell) in head.iter().zip(row) {
-                let mut words = WordWrapper::new(self.room());
+                let mut wrapper = WordWrapper::new(self.text_width());
                 for (style, text) in name {
-                    words.add_text(text, *style);
+                    wrapper.add_text(text, *style);
                 }
-                words.add_text(": ", TextStyle::Plain);
+                wrapper.add_text(": ", TextStyle::Plain);
                 for (style, text) in cell {
-                    words.add_text(text, *style);
+                    wrapper.add_text(text, *style);
                 }
-                for line in words.finish() {
+                for line in wrapper.finish() {
                     self.write_line(line);
                 }
             }
@@ -263,27 +269,28 @@ impl LineWriter {
 }
 
 /// Returns the text of a cell as one line.
-fn cell_line(cell: &MarkdownCell, style: TextStyle) -> StyledRow {
-    let mut words = WordWrapper::new(usize::MAX);
-    words.add_spans(&cell.spans, style);
-    words.finish().into_iter().next().unwrap_or_default()
+fn cell_line(cell: &MarkdownCell, style: TextStyle) -> StyledLine {
+    let mut wrapper = WordWrapper::new(usize::MAX);
+    wrapper.add_spans(&cell.spans, style);
+    wrapper.finish().into_iter().next().unwrap_or_default()
 }
 
 /// Wraps text at spaces. A word that is longer than a line is broken between characters.
 struct WordWrapper {
-    room: usize,
-    lines: Vec<StyledRow>,
-    line: StyledRow,
-    width: usize,
+    width_max: usize,
+    lines: Vec<StyledLine>,
+    current_line: StyledLine,
+    /// The width of the current line so far.
+    current_width: usize,
 }
 
 impl WordWrapper {
-    fn new(room: usize) -> Self {
+    fn new(width_max: usize) -> Self {
         Self {
-            room,
+            width_max,
             lines: Vec::new(),
-            line: StyledRow::new(),
-            width: 0,
+            current_line: StyledLine::new(),
+            current_width: 0,
         }
     }
 
@@ -317,40 +324,40 @@ impl WordWrapper {
         let text = clean_text(text).replace('\n', " ");
         for word in text.split_inclusive(' ') {
             let width = word.trim_end().width();
-            if self.width > 0 && self.width.saturating_add(width) > self.room {
+            if self.current_width > 0 && self.current_width.saturating_add(width) > self.width_max {
                 self.break_line();
             }
-            if width > self.room {
+            if width > self.width_max {
                 self.add_long_word(word, style);
-            } else if self.width > 0 || !word.trim().is_empty() {
-                self.push(word, style);
+            } else if self.current_width > 0 || !word.trim().is_empty() {
+                self.push_text(word, style);
             }
         }
     }
 
     fn add_long_word(&mut self, word: &str, style: TextStyle) {
         for character in word.graphemes(true) {
-            if self.width.saturating_add(character.width()) > self.room {
+            if self.current_width.saturating_add(character.width()) > self.width_max {
                 self.break_line();
             }
-            self.push(character, style);
+            self.push_text(character, style);
         }
     }
 
-    fn push(&mut self, text: &str, style: TextStyle) {
-        self.width = self.width.saturating_add(text.width());
-        push(&mut self.line, style, text);
+    fn push_text(&mut self, text: &str, style: TextStyle) {
+        self.current_width = self.current_width.saturating_add(text.width());
+        append(&mut self.current_line, style, text);
     }
 
     fn break_line(&mut self) {
-        let mut line = std::mem::take(&mut self.line);
+        let mut line = std::mem::take(&mut self.current_line);
         trim_end(&mut line);
         self.lines.push(line);
-        self.width = 0;
+        self.current_width = 0;
     }
 
-    fn finish(mut self) -> Vec<StyledRow> {
-        if self.width > 0 || self.lines.is_empty() {
+    fn finish(mut self) -> Vec<StyledLine> {
+        if self.current_width > 0 || self.lines.is_empty() {
             self.break_line();
         }
         self.lines
@@ -362,10 +369,10 @@ mod tests {
     use super::*;
     use crate::markdown::parse;
 
-    /// Returns the lines, with `*` around each piece that is not plain.
+    /// Returns the lines of Markdown, with `*` around each piece that is not plain.
     fn render(text: &str, width: usize) -> String {
         let lines = markdown_lines(&parse(text), width);
-        let line = |line: &StyledRow| {
+        let line = |line: &StyledLine| {
             let pieces = line.iter().map(|(style, text)| {
                 if *style == TextStyle::Plain {
                     text.clone()

@@ -99,12 +99,12 @@ impl TextStyle {
 /// A piece of a line, with its style.
 pub(crate) type StyledPiece<'t> = (TextStyle, &'t str);
 
-/// A line in pieces with their styles.
-pub(crate) type StyledRow = Vec<(TextStyle, String)>;
+/// A line as pieces of text with their styles.
+pub(crate) type StyledLine = Vec<(TextStyle, String)>;
 
-/// Converts `row` to the pieces that the output expects.
-pub(crate) fn row_pieces(row: &StyledRow) -> Vec<StyledPiece<'_>> {
-    row.iter()
+/// Borrows the pieces of `line`, as the methods of [`CliOutput`] expect them.
+pub(crate) fn line_pieces(line: &StyledLine) -> Vec<StyledPiece<'_>> {
+    line.iter()
         .map(|(style, text)| (*style, text.as_str()))
         .collect()
 }
@@ -118,7 +118,7 @@ struct OutputStream<'w> {
 }
 
 /// Maximum number of warnings that are kept for the result.
-const WARNED_MAX: usize = 1000;
+const WARNINGS_KEPT_MAX: usize = 1000;
 
 /// The two standard streams of the process.
 pub(crate) struct CliOutput<'w> {
@@ -126,7 +126,7 @@ pub(crate) struct CliOutput<'w> {
     err: OutputStream<'w>,
     transient_line: TransientLine,
     /// The warnings so far.
-    warned: Vec<String>,
+    warnings: Vec<String>,
     /// The last notice about each subject, if the output is that of a session.
     session_notices: Option<BTreeMap<String, String>>,
 }
@@ -135,18 +135,18 @@ pub(crate) struct CliOutput<'w> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TransientLine {
     Shown,
-    None,
+    Absent,
     /// Never: the terminal, or a screen reader, cannot take a line back.
-    Unwanted,
+    Disabled,
 }
 
 impl TransientLine {
-    /// Returns `Unwanted` if the terminal is dumb or the environment names a screen reader.
+    /// Returns `Disabled` if the terminal is dumb or the environment names a screen reader.
     fn from_host(host: &Host) -> Self {
         if host.env("TERM") == Some("dumb") || host.env(SCREEN_READER).is_some() {
-            TransientLine::Unwanted
+            TransientLine::Disabled
         } else {
-            TransientLine::None
+            TransientLine::Absent
         }
     }
 }
@@ -180,7 +180,7 @@ impl CliOutput<'static> {
             out: OutputStream::new(io::stdout(), host.stdout, colours),
             err: OutputStream::new(io::stderr(), host.stderr, colours),
             transient_line: TransientLine::from_host(host),
-            warned: Vec::new(),
+            warnings: Vec::new(),
             session_notices: None,
         }
     }
@@ -190,11 +190,8 @@ impl CliOutput<'static> {
     pub(crate) fn for_run_log(host: &Host) -> Self {
         let colours = ColourChoice::from_host(host);
         Self {
-            out: OutputStream::new(io::stdout(), host.stdout, colours),
             err: OutputStream::new(io::stdout(), host.stdout, colours),
-            transient_line: TransientLine::from_host(host),
-            warned: Vec::new(),
-            session_notices: None,
+            ..Self::from_host(host)
         }
     }
 
@@ -225,8 +222,8 @@ impl CliOutput<'static> {
 }
 
 impl<'w> CliOutput<'w> {
-    /// Returns whether to show a notice. A session shows one again only if it is another one than
-    /// the last one about the same subject.
+    /// Returns whether to show a notice. A session leaves out one that is the same as the last one
+    /// about its subject.
     pub(crate) fn is_new_notice(&mut self, subject: &str, notice: &str) -> bool {
         let Some(notices) = &mut self.session_notices else {
             return true;
@@ -240,8 +237,8 @@ impl<'w> CliOutput<'w> {
         Self {
             out: OutputStream::new(out, StreamTarget::Plain, ColourChoice::Never),
             err: OutputStream::new(err, StreamTarget::Plain, ColourChoice::Never),
-            transient_line: TransientLine::None,
-            warned: Vec::new(),
+            transient_line: TransientLine::Absent,
+            warnings: Vec::new(),
             session_notices: None,
         }
     }
@@ -252,8 +249,8 @@ impl<'w> CliOutput<'w> {
         Self {
             out: OutputStream::new(out, StreamTarget::Terminal, ColourChoice::Terminals),
             err: OutputStream::new(err, StreamTarget::Terminal, ColourChoice::Terminals),
-            transient_line: TransientLine::None,
-            warned: Vec::new(),
+            transient_line: TransientLine::Absent,
+            warnings: Vec::new(),
             session_notices: None,
         }
     }
@@ -293,7 +290,7 @@ impl<'w> CliOutput<'w> {
     /// Disables lines that would be overwritten.
     pub(crate) fn disable_transients(&mut self) {
         self.clear_transient();
-        self.transient_line = TransientLine::Unwanted;
+        self.transient_line = TransientLine::Disabled;
     }
 
     /// Returns whether progress is shown on a terminal.
@@ -313,7 +310,7 @@ impl<'w> CliOutput<'w> {
 
     /// Shows a line that the next one overwrites, on terminals only.
     pub(crate) fn transient(&mut self, text: &str) {
-        if self.has_terminal() && self.transient_line != TransientLine::Unwanted {
+        if self.has_terminal() && self.transient_line != TransientLine::Disabled {
             let line = self.err.render_pieces(&[(TextStyle::Faint, text)]);
             self.transient_line = TransientLine::Shown;
             self.err.write_or_close(&format!("{CLEAR_LINE}{line}"));
@@ -354,8 +351,8 @@ impl<'w> CliOutput<'w> {
     /// Prints a warning to the user, on one line: a newline in a name is escaped.
     pub(crate) fn warning(&mut self, message: &str) {
         let message = &message.replace('\n', "\\n");
-        if self.warned.len() < WARNED_MAX {
-            self.warned.push(message.to_owned());
+        if self.warnings.len() < WARNINGS_KEPT_MAX {
+            self.warnings.push(message.to_owned());
         }
         self.write_labelled((TextStyle::Warn, "warning"), message);
     }
@@ -367,7 +364,7 @@ impl<'w> CliOutput<'w> {
 
     /// Returns the warnings so far.
     pub(crate) fn warnings(&self) -> &[String] {
-        &self.warned
+        &self.warnings
     }
 
     /// Returns standard output for streamed results. A closed pipe is an error here, so that the
@@ -389,7 +386,7 @@ impl<'w> CliOutput<'w> {
 
     fn clear_transient(&mut self) {
         if self.transient_line == TransientLine::Shown {
-            self.transient_line = TransientLine::None;
+            self.transient_line = TransientLine::Absent;
             self.err.write_or_close(CLEAR_LINE);
         }
     }

@@ -11,7 +11,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 
 /// Rows of the frame above the running cells: its title, the bar, the states, and a row that is
@@ -58,13 +58,13 @@ impl BatchScene<'_> {
             ..area
         };
         // What failed has at most half of the rows, and those that running cells leave.
-        let running_rows: Vec<StyledRow> = self
+        let running_rows: Vec<StyledLine> = self
             .cells
             .running
             .iter()
             .map(|cell| self.running_row(cell))
             .collect();
-        let failures: Vec<StyledRow> = self.cells.failures.iter().map(failure).collect();
+        let failures: Vec<StyledLine> = self.cells.failures.iter().map(failure).collect();
         let needed_rows = u16::try_from(failures.len())
             .unwrap_or(u16::MAX)
             .saturating_add(2);
@@ -91,7 +91,7 @@ impl BatchScene<'_> {
         canvas.line(area, last_row, &vec![(TextStyle::Faint, keys)]);
     }
 
-    fn title(&self) -> StyledRow {
+    fn title(&self) -> StyledLine {
         let report = self.report;
         let mut title = vec![
             (TextStyle::Strong, format!(" {}", report.batch)),
@@ -105,7 +105,7 @@ impl BatchScene<'_> {
         title
     }
 
-    fn money(&self) -> StyledRow {
+    fn money(&self) -> StyledLine {
         let cost = self.report.spent.round_up();
         let Some(budget) = self.report.budget else {
             return vec![(TextStyle::Plain, format!("  ${cost} "))];
@@ -119,7 +119,7 @@ impl BatchScene<'_> {
         vec![(style, format!("  ${cost}, ${reserved} taken, of ${limit} "))]
     }
 
-    fn running_row(&self, cell: &RunningCell) -> StyledRow {
+    fn running_row(&self, cell: &RunningCell) -> StyledLine {
         let since = LocalDateTime::parse(&cell.since);
         let clock = since.map(|since| format_clock(milliseconds(self.now.since(&since))));
         let attempt = match cell.attempt {
@@ -138,7 +138,7 @@ impl BatchScene<'_> {
     }
 }
 
-fn failure(failure: &CellFailure) -> StyledRow {
+fn failure(failure: &CellFailure) -> StyledLine {
     let style = match failure.state {
         CellState::Failed => TextStyle::Bad,
         CellState::Completed
@@ -164,7 +164,13 @@ fn failure(failure: &CellFailure) -> StyledRow {
 
 /// Draws a list of `count` rows under its title, of which `rows` are known. Returns the rows that
 /// it takes.
-fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[StyledRow]) -> u16 {
+fn list(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    title: &str,
+    count: usize,
+    rows: &[StyledLine],
+) -> u16 {
     if area.height == 0 || count == 0 {
         return 0;
     }
@@ -187,7 +193,7 @@ fn list(canvas: &mut Canvas<'_>, area: Rect, title: &str, count: usize, rows: &[
 }
 
 /// Returns the bar of finished cells, with their number at its end.
-fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow {
+fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledLine {
     let (bar_mark, gap_mark) = match characters {
         CharacterSet::Unicode => ("█", "░"),
         CharacterSet::Ascii => ("#", "."),
@@ -223,7 +229,7 @@ fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledRow 
 }
 
 /// Returns the number of cells in each state that has any.
-fn states(counts: &BatchCounts) -> StyledRow {
+fn states(counts: &BatchCounts) -> StyledLine {
     let mut row = vec![(TextStyle::Plain, " ".to_owned())];
     for state in CellState::ALL {
         let number = counts.number(state);

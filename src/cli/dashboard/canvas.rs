@@ -6,7 +6,7 @@ use ratatui_core::style::Style;
 
 use crate::cli::dashboard::cell_text::{columns, fit, is_printable_ascii};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 
 /// A frame that is being drawn.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl<'b> Canvas<'b> {
     }
 
     /// Draws `line` into the row `y` of `area`.
-    pub(super) fn line(&mut self, area: Rect, y: u16, line: &StyledRow) {
+    pub(super) fn line(&mut self, area: Rect, y: u16, line: &StyledLine) {
         let area = area.intersection(self.buffer.area);
         let mut x = area.x;
         if y < area.y || y >= area.bottom() {
@@ -62,14 +62,14 @@ impl<'b> Canvas<'b> {
     }
 
     /// Draws `lines` from the top of `area`.
-    pub(super) fn lines(&mut self, area: Rect, lines: &[StyledRow]) {
+    pub(super) fn lines(&mut self, area: Rect, lines: &[StyledLine]) {
         for (y, line) in (area.y..area.bottom()).zip(lines) {
             self.line(area, y, line);
         }
     }
 
     /// Draws `line` at the right end of the row `y` of `area`.
-    pub(super) fn line_at_right(&mut self, area: Rect, y: u16, line: &StyledRow) {
+    pub(super) fn line_at_right(&mut self, area: Rect, y: u16, line: &StyledLine) {
         let width: usize = line.iter().map(|(_, text)| columns(text)).sum();
         let width = u16::try_from(width).unwrap_or(u16::MAX).min(area.width);
         let x = area.right().saturating_sub(width);
@@ -82,7 +82,7 @@ impl<'b> Canvas<'b> {
     }
 
     /// Draws a border along the inside of `area` with `title` in it. Returns the area within.
-    pub(super) fn border(&mut self, area: Rect, title: &StyledRow, style: TextStyle) -> Rect {
+    pub(super) fn border(&mut self, area: Rect, title: &StyledLine, style: TextStyle) -> Rect {
         let area = area.intersection(self.buffer.area);
         if area.width < 2 || area.height < 2 {
             return Rect { height: 0, ..area };

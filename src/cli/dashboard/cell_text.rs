@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::terminal_text::clean_text;
 
 /// Returns `text` as one clean line.
@@ -71,11 +71,11 @@ fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
 
 /// Wraps `line` into rows of at most `width` columns, in the middle of words where it must, so that
 /// nothing of it is left out. Each row after the first begins with the mark of a continuation.
-pub(super) fn wrap_row(line: &StyledRow, width: u16) -> Vec<StyledRow> {
+pub(super) fn wrap_row(line: &StyledLine, width: u16) -> Vec<StyledLine> {
     /// What the rows after the first begin with.
     const CONTINUED: &str = "… ";
     let width = usize::from(width).max(columns(CONTINUED).saturating_add(2));
-    let (mut rows, mut row, mut used) = (Vec::new(), StyledRow::new(), 0_usize);
+    let (mut rows, mut row, mut used) = (Vec::new(), StyledLine::new(), 0_usize);
     for (style, text) in line {
         let mut piece = String::new();
         for grapheme in text.graphemes(true) {
@@ -101,7 +101,7 @@ pub(super) fn wrapped_lines(
     indent: &str,
     style: TextStyle,
     width: u16,
-) -> Vec<StyledRow> {
+) -> Vec<StyledLine> {
     let indented = u16::try_from(columns(indent)).unwrap_or(u16::MAX);
     let rows = wrap(clean_text(text).trim_end(), width.saturating_sub(indented));
     let line = |row: String| vec![(TextStyle::Plain, indent.to_owned()), (style, row)];
@@ -222,7 +222,7 @@ mod tests {
         #[track_caller]
         fn check(pieces: &[&str], width: u16, expected: &[&str]) {
             let pieces = pieces.iter();
-            let line: StyledRow = pieces
+            let line: StyledLine = pieces
                 .map(|text| (TextStyle::Good, (*text).to_owned()))
                 .collect();
             let rows = wrap_row(&line, width);

@@ -7,7 +7,7 @@ use crate::cli::deliveries::diff_text::{
     DiffStat, hunk_lines, lines, stat, stat_line, stat_summary,
 };
 use crate::cli::deliveries::interactive_review::entry_name;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
 use crate::delivery::line_diff::LineDiff;
@@ -59,7 +59,7 @@ pub(crate) struct FileChanges {
     /// The counts of lines.
     stat: DiffStat,
     /// The whole diff.
-    pub(super) lines: Vec<StyledRow>,
+    pub(super) lines: Vec<StyledLine>,
     /// The hunks that can be selected one by one; none for a binary file.
     pub(super) hunks: Vec<DiffHunk>,
 }
@@ -92,7 +92,7 @@ impl DeliveryReview {
     }
 
     /// Returns the number of files and lines, and what is not offered.
-    pub(super) fn summary(&self) -> Vec<StyledRow> {
+    pub(super) fn summary(&self) -> Vec<StyledLine> {
         let stats: Vec<DiffStat> = self
             .files
             .iter()
@@ -217,7 +217,7 @@ impl DeliveryReview {
 
 impl ReviewFile {
     /// Returns its line in the list of files.
-    pub(super) fn list_line(&self) -> StyledRow {
+    pub(super) fn list_line(&self) -> StyledLine {
         let count = self.selected_hunks();
         let mark = match count {
             0 => "[ ] ",
@@ -249,7 +249,7 @@ impl ReviewFile {
 
     /// Returns its diff. Hunks that can be selected one by one have a mark, and `current` points to
     /// one of them. Also returns the row at which that hunk begins.
-    pub(super) fn diff_lines(&self, current_hunk: usize) -> (Vec<StyledRow>, usize) {
+    pub(super) fn diff_lines(&self, current_hunk: usize) -> (Vec<StyledLine>, usize) {
         let Some(changes) = &self.changes else {
             return (Vec::new(), 0);
         };

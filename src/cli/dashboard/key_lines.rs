@@ -3,7 +3,7 @@
 use crate::cli::dashboard::cell_text::columns;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::OpenView;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 
 /// A key and its effect.
 pub(super) type KeyHelp = (&'static str, &'static str);
@@ -65,7 +65,7 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
 ];
 
 /// Returns the keys of the open view, in one line of at most `width` columns if it can be.
-pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
+pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledLine {
     let mut keys = shown_keys(scene);
     // Less important keys are further to the right, but for the last ones, which always stay.
     let fixed_keys = keys
@@ -77,7 +77,7 @@ pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledRow {
         let index = keys.len().saturating_sub(fixed_keys).saturating_sub(1);
         keys.remove(index);
     }
-    let mut line = StyledRow::new();
+    let mut line = StyledLine::new();
     for (key, effect) in keys {
         line.push((TextStyle::Strong, format!(" {key}")));
         line.push((TextStyle::Plain, format!(" {effect} ")));

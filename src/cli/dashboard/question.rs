@@ -3,7 +3,7 @@
 
 use crate::cli::approval_prompt::request_lines;
 use crate::cli::dashboard::delivery_review::DeliveryReview;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::event::ApprovalAnswer;
 use crate::orchestrator::review::{DeliverySelection, FailedCheckDecision, UserQuestion};
 use crate::text::{count_noun, escape_line};
@@ -17,7 +17,7 @@ const ANSWER_DELAY_MS: u64 = 400;
 pub(super) struct QuestionPanel {
     question: UserQuestion,
     /// What is asked.
-    pub(super) lines: Vec<StyledRow>,
+    pub(super) lines: Vec<StyledLine>,
     /// The keys that answer it.
     pub(super) keys: &'static str,
     /// The review, if it is about a delivery.
@@ -183,7 +183,7 @@ impl QuestionPanel {
 }
 
 /// Returns a line about the questions after the first.
-pub(super) fn more_questions(count: usize) -> Option<StyledRow> {
+pub(super) fn more_questions(count: usize) -> Option<StyledLine> {
     let text = format!("and {}", count_noun(count, "more question"));
     (count > 0).then(|| vec![(TextStyle::Faint, text)])
 }

@@ -17,7 +17,7 @@ use crate::cli::dashboard::views::{
     agent, answers, ballot, changes, cost, draw_from_top, help, log, overview, stages, timeline,
     votes,
 };
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::terminal_text::clean_text;
 use crate::id::AgentId;
 use crate::run_view::RunView;
@@ -182,7 +182,7 @@ impl Scene<'_> {
     }
 
     /// Returns phase, time, money and tokens.
-    fn facts(&self) -> StyledRow {
+    fn facts(&self) -> StyledLine {
         let run = self.run.run();
         let mut questions = self.questions.iter();
         let is_reviewed = questions.any(|question| question.review.is_some());
@@ -321,10 +321,10 @@ impl Scene<'_> {
 
     /// Returns a message about the last key, and the line that is being typed, of which `width`
     /// columns show at least the end; `None` without both.
-    fn input_line(&self, width: u16) -> Option<StyledRow> {
+    fn input_line(&self, width: u16) -> Option<StyledLine> {
         let state = self.state;
         let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));
-        let mut row: StyledRow = note.into_iter().collect();
+        let mut row: StyledLine = note.into_iter().collect();
         let (label, text, cursor) = match (&state.composer, &state.search) {
             (Some(line), _) => {
                 let label = match line.purpose {
@@ -349,10 +349,10 @@ impl Scene<'_> {
 }
 
 /// Returns the lines of a question, wrapped and behind the mark of questions.
-fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledRow> {
+fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledLine> {
     const MARK: &str = " ! ";
     let width = width.saturating_sub(u16::try_from(columns(MARK)).unwrap_or(u16::MAX));
-    let clean = |line: &StyledRow| -> StyledRow {
+    let clean = |line: &StyledLine| -> StyledLine {
         let pieces = line.iter();
         pieces
             .map(|(style, text)| (*style, clean_text(text).into_owned()))

@@ -9,7 +9,7 @@ use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
     deliveries_directory, display_path, find_delivery, recover, require_known_path, resolve_paths,
 };
-use crate::cli::output::{CliOutput, row_pieces};
+use crate::cli::output::{CliOutput, line_pieces};
 use crate::delivery::plan::DeliveryPlan;
 use crate::error::{ExitStatus, Result};
 use crate::host::{Host, StreamTarget};
@@ -190,11 +190,11 @@ fn write(
         let name = display_path(&difference.path, &host.cwd);
         if arguments.stat {
             let counts = stat(&difference);
-            output.result_line(&row_pieces(&stat_line(&name, &counts)))?;
+            output.result_line(&line_pieces(&stat_line(&name, &counts)))?;
             stats.push(counts);
         } else {
             for line in lines(&difference, &name) {
-                output.result_line(&row_pieces(&line))?;
+                output.result_line(&line_pieces(&line))?;
             }
         }
         if output.is_closed() {

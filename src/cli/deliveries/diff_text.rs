@@ -1,6 +1,6 @@
 //! Formats changes: as a unified diff like that of `git`, and as a list with counts.
 
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::delivery::hunks::{DiffHunk, LineSide, hunks};
 use crate::delivery::line_diff::LineDiff;
 use crate::text::{count_noun, escape_line};
@@ -18,7 +18,7 @@ pub(crate) struct DiffStat {
 }
 
 /// Formats all lines of a change, under this name.
-pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRow> {
+pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
     let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
     if let Some((before, after)) = difference.modes {
         lines.push(strong(format!("old mode {before:o}")));
@@ -49,7 +49,7 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledRo
 }
 
 /// Formats the lines of one hunk.
-pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledRow> {
+pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
     let mut lines = vec![vec![(TextStyle::Agent(0), hunk.header())]];
     for (side, text) in &hunk.lines {
         let style = match side {
@@ -94,7 +94,7 @@ pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
 }
 
 /// Formats one line of a list: the name and the counts.
-pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledRow {
+pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
     let mut line = vec![(TextStyle::Plain, name.to_owned())];
     match stat.word {
         Some(word) => line.push((TextStyle::Faint, format!("  {word}"))),
@@ -106,7 +106,7 @@ pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledRow {
     line
 }
 
-fn strong(text: String) -> StyledRow {
+fn strong(text: String) -> StyledLine {
     vec![(TextStyle::Strong, text)]
 }
 

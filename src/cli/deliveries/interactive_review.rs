@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::deliveries::diff_text::{hunk_lines, lines, stat, stat_line, stat_summary};
-use crate::cli::output::{CliOutput, StyledRow, TextStyle, row_pieces};
+use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
 use crate::delivery::line_diff::LineDiff;
@@ -374,9 +374,9 @@ fn ask_by_hunk(
 }
 
 /// Prints lines of styled pieces to the progress stream.
-fn show(output: &mut CliOutput<'_>, lines: &[StyledRow]) {
+fn show(output: &mut CliOutput<'_>, lines: &[StyledLine]) {
     for line in lines {
-        output.line(&row_pieces(line));
+        output.line(&line_pieces(line));
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::cli::json_report::event_warning;
 use crate::cli::line_buffer::LineBuffer;
-use crate::cli::output::{CliOutput, StyledPiece, StyledRow, TextStyle, row_pieces};
+use crate::cli::output::{CliOutput, StyledLine, StyledPiece, TextStyle, line_pieces};
 use crate::cli::render::event_lines::{
     EventLine, OutcomeText, delivery_outcome, event_line, format_duration, tie_text, usage_text,
 };
@@ -254,10 +254,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         presentation.filter(|presentation| presentation.agent == *agent)
     }
 
-    fn show_presented_lines(&mut self, lines: &[StyledRow]) {
+    fn show_presented_lines(&mut self, lines: &[StyledLine]) {
         for line in lines {
             self.activity = DisplayActivity::Shown;
-            self.output.line(&row_pieces(line));
+            self.output.line(&line_pieces(line));
         }
     }
 
@@ -554,7 +554,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if self.output.renders_markdown() {
             let lines = answer_lines(content);
             let mut lines = lines.iter();
-            return lines.try_for_each(|line| self.output.result_line(&row_pieces(line)));
+            return lines.try_for_each(|line| self.output.result_line(&line_pieces(line)));
         }
         let newline = if content.ends_with('\n') { "" } else { "\n" };
         self.output.result(&format!("{content}{newline}"))

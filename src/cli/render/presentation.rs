@@ -3,7 +3,7 @@
 //! once.
 
 use crate::cli::markdown_lines::markdown_lines;
-use crate::cli::output::StyledRow;
+use crate::cli::output::StyledLine;
 use crate::id::AgentId;
 use crate::markdown::{MarkdownBlock, parse, parse_complete};
 use crate::world::diagnostics::probe::terminal::terminal_columns;
@@ -58,7 +58,7 @@ impl Presentation {
     }
 
     /// Adds a piece, and returns the lines of the blocks that it completes.
-    pub(super) fn push(&mut self, piece: &str) -> Vec<StyledRow> {
+    pub(super) fn push(&mut self, piece: &str) -> Vec<StyledLine> {
         self.text.push_str(piece);
         let is_due = piece.contains('\n') && self.text.len() >= self.next_parse_length;
         if self.mode == MarkdownMode::Source || !is_due {
@@ -72,7 +72,7 @@ impl Presentation {
     }
 
     /// Returns the lines of the blocks that were not rendered yet.
-    pub(super) fn finish(&mut self) -> Vec<StyledRow> {
+    pub(super) fn finish(&mut self) -> Vec<StyledLine> {
         if self.mode == MarkdownMode::Source {
             return Vec::new();
         }
@@ -90,19 +90,19 @@ impl Presentation {
     }
 
     /// Renders `blocks`, which are the next `length` bytes of the text.
-    fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledRow> {
+    fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledLine> {
         let is_continued = self.rendered_length > 0;
         self.rendered_length = self.rendered_length.saturating_add(length);
         let mut lines = markdown_lines(blocks, columns());
         if is_continued && !lines.is_empty() {
-            lines.insert(0, StyledRow::new());
+            lines.insert(0, StyledLine::new());
         }
         lines
     }
 }
 
 /// Renders a whole answer.
-pub(super) fn answer_lines(answer: &str) -> Vec<StyledRow> {
+pub(super) fn answer_lines(answer: &str) -> Vec<StyledLine> {
     markdown_lines(&parse(answer), columns())
 }
 
@@ -119,8 +119,8 @@ mod tests {
     fn blocks_are_rendered_when_they_are_complete_and_once() {
         let mut presentation =
             Presentation::new(AgentId::parse("a").unwrap(), MarkdownMode::Rendered);
-        let shown = |lines: Vec<StyledRow>| -> Vec<String> {
-            let text = |line: &StyledRow| {
+        let shown = |lines: Vec<StyledLine>| -> Vec<String> {
+            let text = |line: &StyledLine| {
                 let pieces = line.iter().map(|(_, text)| text.as_str());
                 pieces.collect::<String>()
             };

@@ -8,7 +8,7 @@ use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
 use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text, winner_mark};
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::usage_text;
 use crate::run_view::agent::AgentView;
 use crate::run_view::transcript::{EntryKind, TranscriptEntry};
@@ -119,14 +119,14 @@ fn below_first_rows(area: Rect, rows: usize) -> Rect {
     }
 }
 
-fn contains(line: &StyledRow, text: &str) -> bool {
+fn contains(line: &StyledLine, text: &str) -> bool {
     let line_text: String = line.iter().map(|(_, piece)| piece.as_str()).collect();
     !text.is_empty() && line_text.to_lowercase().contains(&text.to_lowercase())
 }
 
 /// The end of a transcript in rows.
 struct TranscriptRows {
-    lines: Vec<StyledRow>,
+    lines: Vec<StyledLine>,
     extent: RowsExtent,
 }
 
@@ -167,7 +167,7 @@ impl TranscriptRows {
     }
 }
 
-fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledRow> {
+fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<StyledLine> {
     let is_folded = match entry.kind {
         EntryKind::Reasoning => state.folds_reasoning,
         EntryKind::Result | EntryKind::Failure => state.folds_results,

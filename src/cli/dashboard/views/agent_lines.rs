@@ -3,7 +3,7 @@
 
 use crate::check_results::CheckVerdict;
 use crate::cli::dashboard::cell_text::{clean_line, format_short};
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::RunView;
 use crate::run_view::agent::{AgentActivity, AgentView, ToolCallOutcome, ToolCallView};
 use crate::run_view::ballot::BallotAnswer;
@@ -88,7 +88,7 @@ pub(super) fn checks_text(answer: &BallotAnswer) -> Option<(TextStyle, String)> 
 }
 
 /// Returns the state of `agent` with its sign, and its answer, vote and checks.
-pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> StyledRow {
+pub(super) fn state_line(run: &RunView, agent: &AgentView, now_ms: u64) -> StyledLine {
     let state = agent_state(agent, now_ms);
     let mut line = vec![(state.style, format!("{} {}", state.sign, state.text))];
     if agent.activity != AgentActivity::Idle {
@@ -119,7 +119,7 @@ pub(super) fn unread_text(run: &RunView, agent: &AgentView) -> Option<(TextStyle
 
 /// Returns the progress of the plan of `agent`, with the step that it works on; `None` without a
 /// plan.
-pub(super) fn plan_line(agent: &AgentView) -> Option<StyledRow> {
+pub(super) fn plan_line(agent: &AgentView) -> Option<StyledLine> {
     let plan = agent.plan.as_ref()?;
     let mut line = vec![(TextStyle::Plain, format!("plan {}", plan_count(plan)))];
     if let Some(entry) = plan.current_entry() {
@@ -138,7 +138,7 @@ pub(super) fn plan_count(plan: &TaskPlan) -> String {
 
 /// Returns the progress of the plan of `agent` and at most `rows_max` of its steps, among them the
 /// one that it works on; nothing without a plan.
-pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledRow> {
+pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledLine> {
     let Some(plan) = &agent.plan else {
         return Vec::new();
     };
@@ -202,7 +202,7 @@ fn first_value(arguments: &str, name: &str) -> Option<String> {
 }
 
 /// Returns a tool call with its outcome.
-pub(super) fn call_line(call: &ToolCallView) -> StyledRow {
+pub(super) fn call_line(call: &ToolCallView) -> StyledLine {
     let tool = clean_line(&call.tool);
     let duration = call.elapsed_ms.map(format_short);
     let elapsed = duration.map_or_else(String::new, |duration| format!("  {duration}"));

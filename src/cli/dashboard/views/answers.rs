@@ -11,7 +11,7 @@ use crate::cli::dashboard::views::agent_lines::{checks_text, plan_count};
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::{draw_from_top, split_columns};
 use crate::cli::markdown_lines::markdown_lines;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::markdown::parse;
 use crate::run_view::ballot::BallotAnswer;
 use crate::text::join_with_commas;
@@ -91,7 +91,7 @@ pub(in crate::cli::dashboard) fn draw(
 
 /// Returns the checks that an answer did not pass, each with the end of its output, and an empty
 /// row after them.
-fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
+fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledLine> {
     let checks = answer.checks.iter().flat_map(|results| &results.checks);
     let mut lines = Vec::new();
     for check in checks.filter(|check| check.verdict != CheckVerdict::Passed) {
@@ -108,15 +108,15 @@ fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledRow> {
         }
     }
     if !lines.is_empty() {
-        lines.push(StyledRow::new());
+        lines.push(StyledLine::new());
     }
     lines
 }
 
 /// Returns the votes for an answer, its checks, what it changes, and who has seen it.
-fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledRow {
+fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledLine {
     let ballot = scene.run.ballot();
-    let mut line = StyledRow::new();
+    let mut line = StyledLine::new();
     let winner = ballot.winner.as_ref();
     if winner.is_some_and(|winner| winner.label == answer.label) {
         line.push((TextStyle::Good, "* winner  ".to_owned()));

@@ -5,15 +5,15 @@ use std::cmp::Reverse;
 
 use crate::cli::dashboard::cell_text::clean_line;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::ballot::{BallotAnswer, BallotView, BallotWinner, VotesForAgent};
 use crate::text::count_noun;
 
 /// Returns the ballot in one row.
-pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
+pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledLine {
     let ballot = scene.run.ballot();
     if ballot.answers.is_empty() {
-        return StyledRow::new();
+        return StyledLine::new();
     }
     let mut line = vec![(TextStyle::Strong, " ballot".to_owned())];
     if let Some(winner) = &ballot.winner {
@@ -47,7 +47,7 @@ pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledRow {
 }
 
 /// Returns the winner, what decided, and the number of votes for each agent with the winner first.
-fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledRow {
+fn decision(scene: &Scene<'_>, winner: &BallotWinner) -> StyledLine {
     let text = format!("  + {} wins with {}", winner.agent, winner.label);
     let reason = format!(": {}", winner.reason.text());
     let mut line = vec![(TextStyle::Good, text), (TextStyle::Faint, reason)];

@@ -8,7 +8,7 @@ use crate::cli::dashboard::cell_text::{clean_line, wrap_row};
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::text::escape_name;
 
@@ -28,7 +28,7 @@ pub(in crate::cli::dashboard) fn draw(
         return draw_review(scene, canvas, area, review);
     }
     let lines = outcome_lines(scene);
-    let rows: Vec<StyledRow> = lines
+    let rows: Vec<StyledLine> = lines
         .iter()
         .flat_map(|line| wrap_row(line, area.width))
         .collect();
@@ -94,7 +94,7 @@ fn split(area: Rect, files: usize) -> (Rect, Rect) {
     (Rect { height, ..area }, diff)
 }
 
-fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let delivery = scene.run.delivery();
     let mut lines = Vec::new();
     match &delivery.rows {

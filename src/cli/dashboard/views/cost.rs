@@ -3,7 +3,7 @@
 use crate::cli::dashboard::cell_text::{clean_line, format_count};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::permissions::grant::Phase;
 use crate::spending::totals::{RequestTotals, UsageKey};
 
@@ -14,7 +14,7 @@ const NUMBER_WIDTH: usize = 10;
 const UNITS: &str = " read, cached and written are tokens; in the phase final, the winner presents";
 
 /// Returns the lines of the usage.
-pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let titles = ["requests", "read", "cached", "written", "cost"];
     let names = format!(
         " {}{}{}",
@@ -58,7 +58,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledRow> {
     lines
 }
 
-fn limit_lines(scene: &Scene<'_>) -> Vec<StyledRow> {
+fn limit_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let limits = scene.limits;
     let cost = limits.cost.map(|max| format!(" limit: ${max}"));
     let tokens = limits.tokens.map(|max| format!(" limit: {max} tokens"));

@@ -3,7 +3,7 @@
 use crate::cli::dashboard::key_lines::{
     AGENT_KEYS, GENERAL_KEYS, KeyHelp, QUESTION_KEYS, REVIEW_KEYS, VIEW_KEYS,
 };
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 
 /// The signs of agents and of their calls.
 const SIGNS: [KeyHelp; 7] = [
@@ -34,7 +34,7 @@ const WORDS: [KeyHelp; 4] = [
 ];
 
 /// Returns the lines of the help.
-pub(in crate::cli::dashboard) fn lines() -> Vec<StyledRow> {
+pub(in crate::cli::dashboard) fn lines() -> Vec<StyledLine> {
     let sections: [(&str, &[KeyHelp]); 7] = [
         ("Views", &VIEW_KEYS),
         ("Everywhere", &GENERAL_KEYS),

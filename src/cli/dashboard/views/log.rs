@@ -6,7 +6,7 @@ use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{clean_line, format_clock};
 use crate::cli::dashboard::line_history::LineEvent;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::event_line;
 use crate::event::{CoordinationEvent, Event, PipelineEvent, RunEvent};
 use crate::id::AgentId;
@@ -26,7 +26,7 @@ pub(in crate::cli::dashboard) fn draw(
         .events()
         .rev()
         .filter_map(|event| log_line(scene, event));
-    let mut lines: Vec<StyledRow> = lines_from_end.take(needed_rows.saturating_add(1)).collect();
+    let mut lines: Vec<StyledLine> = lines_from_end.take(needed_rows.saturating_add(1)).collect();
     let is_all = lines.len() <= needed_rows;
     lines.truncate(needed_rows);
     lines.reverse();
@@ -45,7 +45,7 @@ pub(in crate::cli::dashboard) fn draw(
     scroll_max
 }
 
-fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledRow> {
+fn log_line(scene: &Scene<'_>, entry: &LineEvent) -> Option<StyledLine> {
     let clock = format_clock(milliseconds(entry.elapsed));
     let time = (TextStyle::Faint, format!(" {clock} "));
     if let (Some(agent), Some(line)) = (entry.event.agent(), event_line(&entry.event)) {

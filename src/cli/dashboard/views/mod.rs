@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::output::StyledRow;
+use crate::cli::output::StyledLine;
 
 pub(super) mod agent;
 pub(super) mod agent_lines;
@@ -23,7 +23,7 @@ pub(super) mod votes;
 pub(super) fn draw_from_top(
     canvas: &mut Canvas<'_>,
     area: Rect,
-    lines: &[StyledRow],
+    lines: &[StyledLine],
     scroll: usize,
 ) -> usize {
     let scroll_max = lines.len().saturating_sub(usize::from(area.height));

@@ -11,7 +11,7 @@ use crate::cli::dashboard::views::agent_lines::{
     winner_mark,
 };
 use crate::cli::dashboard::views::{split_columns, split_rows};
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::terminal_text::clean_text;
 use crate::run_view::agent::{AgentActivity, AgentView};
 
@@ -123,7 +123,7 @@ fn draw_cell(
 }
 
 /// Returns the last rows of what `agent` says.
-fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledRow> {
+fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledLine> {
     let style = if agent.reply_tail.kind == Some("reasoning") {
         TextStyle::Faint
     } else {
@@ -189,7 +189,7 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     first_max
 }
 
-fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledRow {
+fn agent_row(scene: &Scene<'_>, index: usize, agent: &AgentView, width: u16) -> StyledLine {
     let state = state_cell(scene, agent);
     let label = |label: Option<crate::id::AnswerLabel>| {
         let text = label.map(|label| label.to_string());
@@ -238,7 +238,7 @@ fn state_cell(scene: &Scene<'_>, agent: &AgentView) -> (TextStyle, String) {
 }
 
 /// Returns the columns of a row that a screen of this width has, each as wide as its column.
-fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledRow {
+fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledLine {
     let columns = TABLE.iter().zip(cells);
     columns
         .filter(|((_, _, width_min), _)| width >= *width_min)

@@ -4,7 +4,7 @@
 use crate::cli::dashboard::cell_text::{clean_line, wrapped_lines};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::overview::RunPhase;
 use crate::run_view::pipeline::{StageProgress, StageView};
 use crate::text::{count_noun, join_with_commas};
@@ -17,7 +17,7 @@ const COMMIT_DIGITS_SHOWN: usize = 10;
 const INDENT: &str = "       ";
 
 /// Returns the lines of the stages.
-pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
     let pipeline = scene.run.pipeline();
     if pipeline.stages.is_empty() {
         let none = " no stages: the run is not a pipeline, or no role works yet";
@@ -41,7 +41,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
 
 /// Returns the role of a stage, how far it is, and the agents if their names differ from the
 /// role's.
-fn stage_line(stage: &StageView, stage_count: usize, is_over: bool) -> StyledRow {
+fn stage_line(stage: &StageView, stage_count: usize, is_over: bool) -> StyledLine {
     let (sign, style, text) = match &stage.progress {
         StageProgress::Working if is_over => (".", TextStyle::Faint, "interrupted".to_owned()),
         StageProgress::Working => (">", TextStyle::Plain, "works".to_owned()),

@@ -3,7 +3,7 @@
 use crate::cli::dashboard::cell_text::format_clock;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::overview::pad;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::timeline::{SpanKind, TimelineLane};
 
 /// Width of the names of agents.
@@ -17,7 +17,7 @@ const LEGEND: [&str; 2] = [
 ];
 
 /// Returns the lines of the timeline.
-pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
     let width = usize::from(width)
         .saturating_sub(NAME_WIDTH.saturating_add(2))
         .max(LANE_WIDTH_MIN);
@@ -60,7 +60,7 @@ fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
     }
 }
 
-fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
+fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledLine {
     let mut cells: Vec<Option<SpanKind>> = vec![None; width];
     let last_column = u64::try_from(width.saturating_sub(1)).unwrap_or_default();
     let column = |ms: u64| {
@@ -84,7 +84,7 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledRow {
             }
         }
     }
-    let mut pieces = StyledRow::new();
+    let mut pieces = StyledLine::new();
     for cell in cells {
         let (sign, style) = cell.map_or((' ', TextStyle::Plain), |kind| {
             let (sign, style, _) = sign(kind);

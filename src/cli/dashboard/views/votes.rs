@@ -4,13 +4,13 @@ use crate::cli::dashboard::cell_text::wrapped_lines;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
-use crate::cli::output::{StyledRow, TextStyle};
+use crate::cli::output::{StyledLine, TextStyle};
 
 /// Indentation of a reason.
 const INDENT: &str = "     ";
 
 /// Returns the lines of the votes.
-pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledRow> {
+pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<StyledLine> {
     let ballot = scene.run.ballot();
     let name = |agent| {
         let index = scene.run.agent_index(agent).unwrap_or_default();
