@@ -1,4 +1,5 @@
-//! Executes a run for the command line: connects the models, and shows events as they happen.
+//! Executes a run for the command line: connects the models, passes the events on as they happen,
+//! and reports how the run ended.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::backend::connect::{ConnectContext, connect, require_scripts};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::detection::{DisplayFacts, select_display};
+use crate::cli::dashboard::detection::{DisplayFacts, select_dashboard};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;
@@ -70,7 +71,7 @@ pub(crate) async fn execute(
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    reader: OutputMode<'_>,
+    mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let uncounted = uncounted_models_warning(&prepared.config, &prepared.models);
     if let Some(warning) = uncounted
@@ -80,35 +81,35 @@ pub(crate) async fn execute(
     }
     if prepared.config.workflow.is_some() {
         reject_parking(arguments)?;
-        let run = pipeline::run::begin(prepared, arguments, stop, output, reader);
+        let run = pipeline::run::begin(prepared, arguments, stop, output, mode);
         return Box::pin(run).await;
     }
     let person = UserPresence::detect(&prepared.host);
     let request = run_request(prepared, arguments)?;
     Box::pin(execute_and_show(
-        request, person, arguments, stop, output, reader,
+        request, person, arguments, stop, output, mode,
     ))
     .await
 }
 
-/// Reader of a run's output.
+/// Where the events and the result of a run go.
 #[derive(Debug)]
 pub(crate) enum OutputMode<'r> {
-    /// The reader of the two standard streams.
+    /// To the two standard streams, as lines or on the dashboard.
     Streams,
-    /// A script that reads JSON.
-    Script(&'r mut JsonReport),
-    /// External MCP clients, which poll the state of the run. They decide nothing: a delivery that
-    /// needs a review is not applied.
-    Agents(&'r TrackedRun),
-    /// The person at a web page, who also answers.
+    /// To standard output, as JSON for a script.
+    Json(&'r mut JsonReport),
+    /// To MCP clients, which poll the state of the run. They decide nothing: a delivery that needs
+    /// a review is not applied.
+    Mcp(&'r TrackedRun),
+    /// To a web page, on which a person answers questions.
     Page(&'r PageRun),
 }
 
 impl<'r> OutputMode<'r> {
-    /// Returns `Script` if there is a report, else `Streams`.
+    /// Returns `Json` if there is a report, else `Streams`.
     pub(crate) fn from_report(report: Option<&'r mut JsonReport>) -> Self {
-        report.map_or(OutputMode::Streams, OutputMode::Script)
+        report.map_or(OutputMode::Streams, OutputMode::Json)
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) async fn execute_and_show(
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    reader: OutputMode<'_>,
+    mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let answer_file = arguments
         .output_file
@@ -154,8 +155,8 @@ pub(crate) async fn execute_and_show(
         env: &request.host.env,
         size: terminal_size(),
     };
-    let dashboard = select_display(&facts, arguments, &reader)?;
-    let interaction = user_interaction(config, &request.base, person, arguments, &reader, output)?;
+    let dashboard = select_dashboard(&facts, arguments, &mode)?;
+    let interaction = user_interaction(config, &request.base, person, arguments, &mode, output)?;
     let request = RunRequest {
         approvals: ApprovalConfig {
             channel: interaction.approval_channel.clone(),
@@ -167,7 +168,7 @@ pub(crate) async fn execute_and_show(
     };
     let agents = request.config.agents.iter().map(|agent| agent.id.clone());
     let (sender, messages) = user_message_channel(agents);
-    if let OutputMode::Page(page) = &reader {
+    if let OutputMode::Page(page) = &mode {
         page.accept_messages(sender.clone());
         page.show_limits(request.config.limits);
     }
@@ -194,8 +195,8 @@ pub(crate) async fn execute_and_show(
         log_dir: paths.log_dir.to_string(),
         task,
     };
-    let view = RunObserver::begin(
-        reader,
+    let observer = RunObserver::begin(
+        mode,
         dashboard,
         run_start,
         redactor,
@@ -204,21 +205,21 @@ pub(crate) async fn execute_and_show(
         output,
     )?;
     let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
-    let (result, view_result) = tokio::join!(
+    let (result, observer_result) = tokio::join!(
         run.execute(event_sender),
-        forward_events(events, view, questions, &mut steering)
+        forward_events(events, observer, questions, &mut steering)
     );
     let result = result?;
     if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
         write_output_file(path, &answer.text)?;
     }
-    view_result?;
+    observer_result?;
     prune_after_run(&store, &retention, output);
     Ok(RunOutcome {
         status: result.status,
         session,
         log_dir: paths.log_dir,
-        unsent: steering.line.take_rest(),
+        unsent_text: steering.line.take_text(),
         hint: next_command_hint(result.status, &result.rows, arguments),
         kept_files: kept_files(paths.workspace, result.status, &result.rows, is_open),
     })
@@ -309,45 +310,43 @@ pub(crate) fn user_interaction(
     base: &AbsPath,
     person: UserPresence,
     arguments: &RunArguments,
-    reader: &OutputMode<'_>,
+    mode: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
-    let reads_streams = matches!(reader, OutputMode::Streams);
-    let is_at_terminal = person == UserPresence::Present && reads_streams && !arguments.automation;
-    let may_ask = is_at_terminal || matches!(reader, OutputMode::Page(_));
-    let only_asks = matches!(reader, OutputMode::Agents(_));
-    if arguments.delivery.review && !may_ask && !only_asks {
+    let is_on_streams = matches!(mode, OutputMode::Streams);
+    let is_at_terminal = person == UserPresence::Present && is_on_streams && !arguments.automation;
+    let may_ask = is_at_terminal || matches!(mode, OutputMode::Page(_));
+    let is_on_mcp = matches!(mode, OutputMode::Mcp(_));
+    if arguments.delivery.review && !may_ask && !is_on_mcp {
         return Err(unanswerable_review_error());
     }
-    let answers_from = match reader {
+    let answer_channel = match mode {
         OutputMode::Page(_) => InputChannel::Web,
-        OutputMode::Streams | OutputMode::Script(_) | OutputMode::Agents(_) => {
-            InputChannel::Terminal
-        }
+        OutputMode::Streams | OutputMode::Json(_) | OutputMode::Mcp(_) => InputChannel::Terminal,
     };
-    let (reviewer, questions) = reviewer_channel(answers_from);
-    let channel = match &arguments.approval_socket {
+    let (reviewer, questions) = reviewer_channel(answer_channel);
+    let approval_channel = match &arguments.approval_socket {
         Some(socket) => ApprovalChannel::Socket(expect_socket(&base.join(socket))?),
         None if may_ask => ApprovalChannel::Terminal(reviewer.clone()),
         None => ApprovalChannel::Unavailable,
     };
-    if matches!(channel, ApprovalChannel::Unavailable) && has_ask_rules(config) {
+    if matches!(approval_channel, ApprovalChannel::Unavailable) && has_ask_rules(config) {
         output.warning(
             "no terminal to ask on: calls that match `permissions.ask` will be denied (use \
              `--approval-socket`)",
         );
     }
-    let is_for_person = reads_streams && !arguments.automation && !arguments.delivery.yes;
+    let is_for_person = is_on_streams && !arguments.automation && !arguments.delivery.yes;
     if config.delivery == DeliveryMode::Review && is_for_person && !is_at_terminal {
         output.note(
             "no terminal to review on: `delivery: review` has no effect, and what the run may \
              deliver is applied",
         );
     }
-    let is_reviewed = only_asks || (may_ask && !arguments.delivery.yes);
+    let has_reviewer = is_on_mcp || (may_ask && !arguments.delivery.yes);
     Ok(UserInteraction {
-        approval_channel: channel,
-        reviewer: is_reviewed.then_some(reviewer),
+        approval_channel,
+        reviewer: has_reviewer.then_some(reviewer),
         questions,
         takes_typed_messages: is_at_terminal,
     })
@@ -369,7 +368,7 @@ impl UserInteraction {
     /// Returns the questions for the terminal, which are asked until `stop` is cancelled.
     pub(crate) fn into_questions(self, stop: CancellationToken) -> TerminalQuestions {
         TerminalQuestions {
-            questions: self.questions,
+            receiver: self.questions,
             stop,
         }
     }
@@ -385,7 +384,7 @@ pub(crate) struct RunOutcome {
     /// The directory of its logs.
     pub(crate) log_dir: AbsPath,
     /// The beginning of a line that the user typed and did not send to the agents.
-    pub(crate) unsent: String,
+    pub(crate) unsent_text: String,
     /// The next command to suggest to the user.
     pub(crate) hint: Option<String>,
     /// The directory with the winner's files, if they stayed in the session because there was no

@@ -1,6 +1,6 @@
-//! Follows a run while it is executing: shows every event as it arrives, and calls the observer
-//! regularly in between. A failing output does not end the run: the error is returned when the run
-//! is over.
+//! Follows a run while it is executing: passes every event to the observer as it arrives, and
+//! questions and messages of the user in between. A failing output does not end the run: the error
+//! is returned when the run is over.
 
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use crate::world::io::event_sink::sleep_until_due;
 #[derive(Debug)]
 pub(crate) struct TerminalQuestions {
     /// The channel on which they arrive.
-    pub questions: Receiver<UserQuestion>,
+    pub receiver: Receiver<UserQuestion>,
     /// Cancelled when the user wants to stop; later questions are not answered.
     pub stop: CancellationToken,
 }
@@ -29,14 +29,14 @@ pub(crate) struct TerminalQuestions {
 impl TerminalQuestions {
     /// Asks the user `question`: on the page or the dashboard that shows the run, else in lines,
     /// and then nothing else is shown meanwhile.
-    fn answer_question(&self, question: UserQuestion, view: &mut RunObserver<'_, '_>) {
-        if let Some(page) = view.page() {
+    fn answer_question(&self, question: UserQuestion, observer: &mut RunObserver<'_, '_>) {
+        if let Some(page) = observer.page() {
             return page.ask(question);
         }
-        let Some(question) = view.show_question(question) else {
+        let Some(question) = observer.show_question(question) else {
             return;
         };
-        let Some(output) = view.terminal() else {
+        let Some(output) = observer.terminal() else {
             return;
         };
         // If there is no answer, the closed channel informs the run.
@@ -48,9 +48,9 @@ impl TerminalQuestions {
                     plan,
                     answer,
                 } => {
-                    let choice = review(&delivery, &plan, output, &mut || lines.next());
-                    if let Ok(Some(choice)) = choice {
-                        answer.send(choice).unwrap_or_default();
+                    let selection = review(&delivery, &plan, output, &mut || lines.next());
+                    if let Ok(Some(selection)) = selection {
+                        answer.send(selection).unwrap_or_default();
                     }
                 }
                 UserQuestion::Call {
@@ -81,9 +81,10 @@ impl TerminalQuestions {
                     }
                 }
                 UserQuestion::FailedCheck { reason, answer } => {
-                    if let Some(red) = ask_after_failed_check(&reason, output, &mut || lines.next())
+                    if let Some(decision) =
+                        ask_after_failed_check(&reason, output, &mut || lines.next())
                     {
-                        answer.send(red).unwrap_or_default();
+                        answer.send(decision).unwrap_or_default();
                     }
                 }
             }
@@ -95,15 +96,15 @@ impl TerminalQuestions {
 /// first error of the output.
 pub(crate) async fn forward_events(
     mut events: Receiver<Event>,
-    mut view: RunObserver<'_, '_>,
-    mut reviewer: TerminalQuestions,
+    mut observer: RunObserver<'_, '_>,
+    mut questions: TerminalQuestions,
     steering: &mut SteeringInput,
 ) -> Result<()> {
     let since_start = Stopwatch::start();
     let mut outcome = Ok(());
     loop {
         let mut warnings = Vec::new();
-        let reader = if view.has_dashboard() {
+        let reader = if observer.has_dashboard() {
             KeyboardReader::Dashboard
         } else {
             KeyboardReader::MessageLine
@@ -111,37 +112,37 @@ pub(crate) async fn forward_events(
         tokio::select! {
             event = events.recv() => {
                 let Some(event) = event else {
-                    let (leave_result, unsent) = view.leave_dashboard();
-                    steering.keep_unsent(&unsent);
-                    return outcome.and(leave_result).and(view.finish().await);
+                    let (leave_result, unsent_message) = observer.leave_dashboard();
+                    steering.keep_unsent_message(&unsent_message);
+                    return outcome.and(leave_result).and(observer.finish().await);
                 };
-                let view_result = view.on_event(&event, since_start.elapsed());
-                outcome = outcome.and(view_result);
+                let event_result = observer.on_event(&event, since_start.elapsed());
+                outcome = outcome.and(event_result);
             },
-            Some(question) = reviewer.questions.recv() => reviewer.answer_question(question, &mut view),
-            new_warnings = steering.forward(&reviewer.stop, reader) => warnings = new_warnings,
-            () = sleep_until_due(view.due()) => {}
-            input = view.next_input() => match view.on_input(&input) {
+            Some(question) = questions.receiver.recv() => questions.answer_question(question, &mut observer),
+            new_warnings = steering.forward(&questions.stop, reader) => warnings = new_warnings,
+            () = sleep_until_due(observer.due()) => {}
+            input = observer.next_input() => match observer.on_input(&input) {
                 Ok(line) => {
                     warnings = line.and_then(|line| steering.send_line(&line)).into_iter().collect();
                 }
                 Err(error) => outcome = outcome.and(Err(error)),
             },
         }
-        warnings.extend(steering.push_typed(&view.take_typed(), &reviewer.stop));
+        warnings.extend(steering.push_typed_text(&observer.take_typed_text(), &questions.stop));
         for message in warnings {
             let warning = Event::Run(RunEvent::Warning { message });
-            let view_result = view.on_event(&warning, since_start.elapsed());
-            outcome = outcome.and(view_result);
+            let event_result = observer.on_event(&warning, since_start.elapsed());
+            outcome = outcome.and(event_result);
         }
-        for question in view.take_unanswered() {
-            reviewer.answer_question(question, &mut view);
+        for question in observer.take_unanswered_questions() {
+            questions.answer_question(question, &mut observer);
         }
-        outcome = outcome.and(view.on_due(since_start.elapsed()));
-        if view.has_dashboard() {
+        outcome = outcome.and(observer.on_due(since_start.elapsed()));
+        if observer.has_dashboard() {
             continue;
         }
-        if let (Some(line), Some(output)) = (steering.line.display_text(), view.terminal()) {
+        if let (Some(line), Some(output)) = (steering.line.display_text(), observer.terminal()) {
             output.transient(&line);
         }
     }
@@ -180,7 +181,7 @@ mod tests {
         let (sender, events) = tokio::sync::mpsc::channel(4);
         let mut err = Vec::new();
         let mut output = CliOutput::with_writers(Full, &mut err);
-        let view =
+        let observer =
             RunObserver::with_terminal(RunTerminal::with_lines(RunRenderer::new(&mut output)));
         let answer = Event::Delivery(DeliveryEvent::FinalAnswer {
             agent,
@@ -193,13 +194,13 @@ mod tests {
         sender.send(answer).await.unwrap();
         sender.send(ended).await.unwrap();
         drop(sender);
-        let reviewer = TerminalQuestions {
-            questions: tokio::sync::mpsc::channel(1).1,
+        let questions = TerminalQuestions {
+            receiver: tokio::sync::mpsc::channel(1).1,
             stop: CancellationToken::new(),
         };
         let sender = user_message_channel([]).0;
         let mut steering = SteeringInput::open(sender, None, None).unwrap();
-        let followed = forward_events(events, view, reviewer, &mut steering);
+        let followed = forward_events(events, observer, questions, &mut steering);
         let error = followed.await.unwrap_err();
         drop(output);
         assert_eq!(

@@ -5,16 +5,16 @@
 /// so that a paragraph can be read while it arrives.
 pub(crate) const LINE_CHARS_MAX: usize = 100;
 
-/// The beginning of a line that is not complete yet.
+/// Buffer of a stream for the line that is not complete yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineBuffer {
-    rest: String,
+    pending_text: String,
 }
 
 impl LineBuffer {
     /// Adds a piece and returns the lines that it completes, without blank ones.
     pub(crate) fn push(&mut self, piece: &str) -> Vec<String> {
-        self.rest.push_str(piece);
+        self.pending_text.push_str(piece);
         let mut lines = Vec::new();
         while let Some(line) = self.next_line() {
             lines.extend(Some(line).filter(|line| !line.is_empty()));
@@ -24,37 +24,35 @@ impl LineBuffer {
 
     /// Returns the rest as the last line.
     pub(crate) fn finish(&mut self) -> Option<String> {
-        let line = std::mem::take(&mut self.rest).trim_end().to_owned();
+        let line = std::mem::take(&mut self.pending_text).trim_end().to_owned();
         Some(line).filter(|line| !line.is_empty())
     }
 
     fn next_line(&mut self) -> Option<String> {
-        let newline = self.rest.find('\n');
-        let too_long = self
-            .rest
+        let newline = self.pending_text.find('\n');
+        let limit = self
+            .pending_text
             .char_indices()
             .nth(LINE_CHARS_MAX)
             .map(|(at, _)| at);
-        let end = match (newline, too_long) {
-            (Some(newline), Some(too_long)) if too_long < newline => {
-                self.line_break_before(too_long)
-            }
+        let end = match (newline, limit) {
+            (Some(newline), Some(limit)) if limit < newline => self.line_break_before(limit),
             (Some(newline), _) => newline,
-            (None, Some(too_long)) => self.line_break_before(too_long),
+            (None, Some(limit)) => self.line_break_before(limit),
             (None, None) => return None,
         };
-        let (head, tail) = self.rest.split_at_checked(end)?;
+        let (head, tail) = self.pending_text.split_at_checked(end)?;
         let line = head.trim_end().to_owned();
         // Strip only the space or newline that ended the line, and keep the indentation.
-        self.rest = tail.strip_prefix(['\n', ' ']).unwrap_or(tail).to_owned();
+        self.pending_text = tail.strip_prefix(['\n', ' ']).unwrap_or(tail).to_owned();
         Some(line)
     }
 
     /// Returns where to break a line that must end before `end`: at its last space, or at `end`.
     fn line_break_before(&self, end: usize) -> usize {
-        let line = self.rest.get(..end).unwrap_or_default();
-        let indented = line.len().saturating_sub(line.trim_start().len());
-        line.rfind(' ').filter(|at| *at > indented).unwrap_or(end)
+        let line = self.pending_text.get(..end).unwrap_or_default();
+        let indent = line.len().saturating_sub(line.trim_start().len());
+        line.rfind(' ').filter(|at| *at > indent).unwrap_or(end)
     }
 }
 

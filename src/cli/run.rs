@@ -112,8 +112,8 @@ async fn execute_task(
         && UserPresence::detect(host) == UserPresence::Present;
     if let Some(pipeline) = find_pipeline(host, arguments)? {
         reject_parking(arguments)?;
-        let reader = OutputMode::from_report(report);
-        let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, reader);
+        let mode = OutputMode::from_report(report);
+        let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, mode);
         return Ok(Box::pin(resumption).await?.status);
     }
     if let Some(unfinished) = requested_interrupted_run(host, arguments)? {

@@ -1,4 +1,4 @@
-//! The event sinks of the command line: which there are depends on who reads the output.
+//! The event sinks of the command line, which depend on the output mode.
 
 use std::time::Duration;
 
@@ -26,17 +26,17 @@ use crate::world::store::redact::Redactor;
 pub(crate) struct RunObserver<'o, 'w> {
     /// The terminal of a person who can be asked.
     terminal: Option<RunTerminal<'o, 'w>>,
-    /// The run of a page whose reader can be asked.
+    /// The run of a page, on which a person can be asked.
     page: Option<&'o PageRun>,
     /// All other sinks.
     sinks: Vec<Box<dyn EventSink + 'o>>,
 }
 
 impl<'o, 'w> RunObserver<'o, 'w> {
-    /// Creates the sinks for `reader` of the run `run_start`; `output_paths` are those of the
-    /// run. A person sees the run on the `dashboard`, if one is to be opened.
+    /// Creates the sinks for the run `run_start`; `output_paths` are those of the run. A person
+    /// sees the run on the `dashboard`, if one is to be opened.
     pub(crate) fn begin(
-        reader: OutputMode<'o>,
+        mode: OutputMode<'o>,
         dashboard: Option<DashboardSettings>,
         run_start: RunStart,
         redactor: Redactor,
@@ -44,12 +44,12 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         output_paths: RunOutputPaths,
         output: &'o mut CliOutput<'w>,
     ) -> Result<Self> {
-        Ok(match reader {
-            OutputMode::Script(report) => {
+        Ok(match mode {
+            OutputMode::Json(report) => {
                 report.begin(run_start, redactor, output)?;
                 Self::with_sink(JsonEvents::new(report, output))
             }
-            OutputMode::Agents(run) => {
+            OutputMode::Mcp(run) => {
                 run.begin(run_start, redactor);
                 Self::with_sink(WarningSink::new(run, output))
             }
@@ -68,7 +68,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             } else {
                 let lines = RunRenderer::new(output);
                 RunTerminal::with_lines(if arguments.typed.quiet {
-                    lines.quiet()
+                    lines.with_quiet()
                 } else {
                     lines
                 })
@@ -107,22 +107,22 @@ impl<'o, 'w> RunObserver<'o, 'w> {
     }
 
     /// Returns the questions that the dashboard left unanswered.
-    pub(crate) fn take_unanswered(&mut self) -> Vec<UserQuestion> {
+    pub(crate) fn take_unanswered_questions(&mut self) -> Vec<UserQuestion> {
         let terminal = self.terminal.as_mut();
-        terminal.map_or_else(Vec::new, RunTerminal::take_unanswered)
+        terminal.map_or_else(Vec::new, RunTerminal::take_unanswered_questions)
     }
 
     /// Returns what was typed after the key that left the dashboard.
-    pub(crate) fn take_typed(&mut self) -> String {
+    pub(crate) fn take_typed_text(&mut self) -> String {
         let terminal = self.terminal.as_mut();
-        terminal.map_or_else(String::new, RunTerminal::take_typed)
+        terminal.map_or_else(String::new, RunTerminal::take_typed_text)
     }
 
     /// Leaves the dashboard of a run that has ended. Returns the message that was being typed on
     /// it.
     pub(crate) fn leave_dashboard(&mut self) -> (Result<()>, String) {
         match &mut self.terminal {
-            Some(terminal) => (terminal.leave_dashboard(), terminal.take_unsent()),
+            Some(terminal) => (terminal.leave_dashboard(), terminal.take_unsent_message()),
             None => (Ok(()), String::new()),
         }
     }
@@ -141,10 +141,10 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             return Ok(None);
         };
         Ok(match terminal.on_input(input)? {
-            DashboardInputEffect::Sends(line) => Some(line),
-            DashboardInputEffect::Stays
-            | DashboardInputEffect::Lines
-            | DashboardInputEffect::Quits => None,
+            DashboardInputEffect::Send(line) => Some(line),
+            DashboardInputEffect::Stay
+            | DashboardInputEffect::LeaveToLines
+            | DashboardInputEffect::Quit => None,
         })
     }
 
@@ -155,7 +155,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
             .is_some_and(RunTerminal::has_dashboard)
     }
 
-    /// Returns the run of the page whose reader can be asked.
+    /// Returns the run of the page, if a person there can be asked.
     pub(crate) fn page(&self) -> Option<&'o PageRun> {
         self.page
     }

@@ -18,11 +18,11 @@ pub(crate) struct RunTerminal<'o, 'w> {
     lines: RunRenderer<'o, 'w>,
     dashboard: Option<Box<Dashboard>>,
     /// Questions that the dashboard left unanswered.
-    unanswered: Vec<UserQuestion>,
+    unanswered_questions: Vec<UserQuestion>,
     /// What was typed after the key that left the dashboard.
-    typed: String,
+    typed_text: String,
     /// The message that was being typed on the dashboard when it ended.
-    unsent: String,
+    unsent_message: String,
 }
 
 impl<'o, 'w> RunTerminal<'o, 'w> {
@@ -31,9 +31,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         Self {
             lines,
             dashboard: None,
-            unanswered: Vec::new(),
-            typed: String::new(),
-            unsent: String::new(),
+            unanswered_questions: Vec::new(),
+            typed_text: String::new(),
+            unsent_message: String::new(),
         }
     }
 
@@ -47,9 +47,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
         Self {
             lines: RunRenderer::new(output),
             dashboard: dashboard.map(Box::new),
-            unanswered: Vec::new(),
-            typed: String::new(),
-            unsent: String::new(),
+            unanswered_questions: Vec::new(),
+            typed_text: String::new(),
+            unsent_message: String::new(),
         }
     }
 
@@ -75,25 +75,25 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     }
 
     /// Returns the questions that the dashboard left unanswered.
-    pub(crate) fn take_unanswered(&mut self) -> Vec<UserQuestion> {
-        std::mem::take(&mut self.unanswered)
+    pub(crate) fn take_unanswered_questions(&mut self) -> Vec<UserQuestion> {
+        std::mem::take(&mut self.unanswered_questions)
     }
 
     /// Returns what was typed after the key that left the dashboard.
-    pub(crate) fn take_typed(&mut self) -> String {
-        std::mem::take(&mut self.typed)
+    pub(crate) fn take_typed_text(&mut self) -> String {
+        std::mem::take(&mut self.typed_text)
     }
 
     /// Returns the message that was being typed on the dashboard when it ended.
-    pub(crate) fn take_unsent(&mut self) -> String {
-        std::mem::take(&mut self.unsent)
+    pub(crate) fn take_unsent_message(&mut self) -> String {
+        std::mem::take(&mut self.unsent_message)
     }
 
     /// Shows a message that is not an event.
     pub(crate) fn show_note(&mut self, message: &str) {
         match &mut self.dashboard {
             Some(dashboard) => dashboard.on_note(message),
-            None => self.lines.show_note(message),
+            None => self.lines.show_warning(message),
         }
     }
 
@@ -108,13 +108,13 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     /// Handles an input of the dashboard. Returns what follows.
     pub(crate) fn on_input(&mut self, input: &DashboardInput) -> Result<DashboardInputEffect> {
         let Some(dashboard) = &mut self.dashboard else {
-            return Ok(DashboardInputEffect::Lines);
+            return Ok(DashboardInputEffect::LeaveToLines);
         };
         let effect = dashboard.on_input(input, self.lines.output());
         match &effect {
-            DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
-            DashboardInputEffect::Lines => self.leave_dashboard()?,
-            DashboardInputEffect::Quits => self.close_dashboard(),
+            DashboardInputEffect::Stay | DashboardInputEffect::Send(_) => {}
+            DashboardInputEffect::LeaveToLines => self.leave_dashboard()?,
+            DashboardInputEffect::Quit => self.close_dashboard(),
         }
         Ok(effect)
     }
@@ -125,20 +125,20 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
             return Ok(());
         };
         let dashboard_rest = dashboard.close(self.lines.output());
-        self.unanswered = dashboard_rest.questions;
-        self.typed = dashboard_rest.typed;
-        self.unsent = dashboard_rest.unsent;
+        self.unanswered_questions = dashboard_rest.questions;
+        self.typed_text = dashboard_rest.typed_text;
+        self.unsent_message = dashboard_rest.unsent_message;
         let mut outcome = Ok(());
         let lines = &mut self.lines;
-        let omitted = dashboard.for_each_event(|event, elapsed| {
+        let omitted_count = dashboard.for_each_event(|event, elapsed| {
             let result = lines.on_event(event, elapsed);
             if outcome.is_ok() {
                 outcome = result;
             }
         });
-        if omitted > 0 {
-            let message = format!("{omitted} more events are in the log: massgen logs show");
-            self.lines.show_note(&message);
+        if omitted_count > 0 {
+            let message = format!("{omitted_count} more events are in the log: massgen logs show");
+            self.lines.show_warning(&message);
         }
         outcome
     }

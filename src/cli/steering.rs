@@ -65,13 +65,13 @@ impl SteeringInput {
         stop: &CancellationToken,
         reader: KeyboardReader,
     ) -> Vec<String> {
-        let is_read = reader == KeyboardReader::MessageLine && !stop.is_cancelled();
+        let reads_keys = reader == KeyboardReader::MessageLine && !stop.is_cancelled();
         tokio::select! {
             item = next_item(self.inbox.as_mut()) => match item {
-                InboxItem::Message(message) => self.send_to_targets(message),
+                InboxItem::Message(message) => self.send_to_recipients(message),
                 InboxItem::Warning(warning) => vec![warning],
             },
-            () = wait_for_keys(self.keyboard.as_mut()), if is_read => {
+            () = wait_for_keys(self.keyboard.as_mut()), if reads_keys => {
                 self.read_keys(stop)
             }
         }
@@ -96,7 +96,11 @@ impl SteeringInput {
 
     /// Adds what another reader of the keyboard left to the line that is being typed, and sends the
     /// line that it completes. Returns a warning if it was not sent.
-    pub(crate) fn push_typed(&mut self, text: &str, stop: &CancellationToken) -> Option<String> {
+    pub(crate) fn push_typed_text(
+        &mut self,
+        text: &str,
+        stop: &CancellationToken,
+    ) -> Option<String> {
         if self.keyboard.is_none() || stop.is_cancelled() {
             return None;
         }
@@ -106,7 +110,7 @@ impl SteeringInput {
 
     /// Keeps a message that was not sent before the run ended, even if it is complete, as the line
     /// that is being typed.
-    pub(crate) fn keep_unsent(&mut self, message: &str) {
+    pub(crate) fn keep_unsent_message(&mut self, message: &str) {
         self.line.push(message.trim_end_matches('\n').as_bytes());
     }
 
@@ -119,12 +123,12 @@ impl SteeringInput {
             return Some(format!("{line} was not sent: {why}; Ctrl-C stops the run"));
         }
         let message = parse_message(line, self.sender.agents());
-        let refused = self.sender.send(message).err();
-        refused.map(|why| format!("your message was not sent: {why}"))
+        let error = self.sender.send(message).err();
+        error.map(|why| format!("your message was not sent: {why}"))
     }
 
     /// Sends a message to each of its recipients.
-    fn send_to_targets(&self, message: InboxMessage) -> Vec<String> {
+    fn send_to_recipients(&self, message: InboxMessage) -> Vec<String> {
         let InboxMessage {
             content,
             target_agents,

@@ -119,7 +119,7 @@ impl TypedMessageLine {
     }
 
     /// Returns the line that was not completed.
-    pub(crate) fn take_rest(&mut self) -> String {
+    pub(crate) fn take_text(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 }
@@ -225,7 +225,7 @@ mod tests {
                 .filter_map(|keys| line.push(keys.as_bytes()))
                 .collect();
             assert_eq!(messages.first().map(String::as_str), expected, "{keys:?}");
-            assert_eq!(line.take_rest(), rest, "{keys:?}");
+            assert_eq!(line.take_text(), rest, "{keys:?}");
         }
         check(&["he", "llo\n"], Some("hello"), "");
         check(&["hello"], None, "hello");
@@ -259,6 +259,6 @@ mod tests {
         assert_eq!(shown, format!("you: …{}", "x".repeat(SHOWN_CHARS_MAX)));
         let long = "x".repeat(MESSAGE_BYTES_MAX * 2);
         line.push(long.as_bytes());
-        assert_eq!(line.take_rest().len(), MESSAGE_BYTES_MAX + 1);
+        assert_eq!(line.take_text().len(), MESSAGE_BYTES_MAX + 1);
     }
 }

@@ -154,9 +154,9 @@ async fn show_changes(
                 next_poll = Box::pin(poll_after(batch.clone(), poll.pause));
             }
             input = dashboard.next_input() => match dashboard.on_input(&input, output) {
-                DashboardInputEffect::Stays | DashboardInputEffect::Sends(_) => {}
-                DashboardInputEffect::Lines => return Ok(LiveViewEnd::Lines),
-                DashboardInputEffect::Quits => return Ok(LiveViewEnd::Over(ExitStatus::Success)),
+                DashboardInputEffect::Stay | DashboardInputEffect::Send(_) => {}
+                DashboardInputEffect::LeaveToLines => return Ok(LiveViewEnd::Lines),
+                DashboardInputEffect::Quit => return Ok(LiveViewEnd::Over(ExitStatus::Success)),
             },
             () = stop.graceful.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),
             () = stop.park.cancelled() => return Ok(LiveViewEnd::Over(ExitStatus::Interrupted)),

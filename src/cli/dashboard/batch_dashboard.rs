@@ -70,11 +70,11 @@ impl BatchDashboard {
         output: &mut CliOutput<'_>,
     ) -> DashboardInputEffect {
         let key = match input {
-            DashboardInput::Stopped => {
+            DashboardInput::StopSignal => {
                 self.screen.suspend(|| self.input.stop_process(), output);
                 None
             }
-            DashboardInput::Continued => {
+            DashboardInput::ContinueSignal => {
                 self.screen.resume(output);
                 None
             }
@@ -89,12 +89,12 @@ impl BatchDashboard {
                 self.screen.suspend(|| self.input.stop_group(), output);
             }
             Some((true, KeyCode::Char('l'))) => self.screen.forget(),
-            Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardInputEffect::Quits,
-            Some((false, KeyCode::Char('l'))) => return DashboardInputEffect::Lines,
+            Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardInputEffect::Quit,
+            Some((false, KeyCode::Char('l'))) => return DashboardInputEffect::LeaveToLines,
             Some(_) | None => {}
         }
         self.draw(output);
-        DashboardInputEffect::Stays
+        DashboardInputEffect::Stay
     }
 
     /// Restores the terminal. Returns the state that it showed last.

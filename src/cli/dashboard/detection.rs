@@ -7,21 +7,21 @@ use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
 use crate::cli::execution::{OutputMode, UserPresence};
-use crate::cli::output::ColourChoice;
+use crate::cli::output::{ColourChoice, SCREEN_READER};
 use crate::config::{Config, DashboardMode};
 use crate::error::Result;
 use crate::spending::limits::BudgetLimits;
 use crate::world::diagnostics::probe::terminal::TerminalSize;
 
-/// The smallest terminal on which the dashboard opens by itself.
+/// The smallest terminal on which the dashboard opens without `--dashboard`.
 const SIZE_MIN: TerminalSize = TerminalSize {
     columns: 60,
     rows: 16,
 };
-/// The number of agents from which on it opens by itself.
+/// The smallest number of agents for which the dashboard opens without `--dashboard`.
 const AGENTS_MIN: usize = 2;
 /// Variables that ask for lines when they are set.
-const PLAIN_VARIABLES: [&str; 3] = ["CI", "MASSGEN_PLAIN", "MASSGEN_SCREEN_READER"];
+const PLAIN_VARIABLES: [&str; 3] = ["CI", "MASSGEN_PLAIN", SCREEN_READER];
 
 /// How the dashboard is opened.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +46,12 @@ pub(crate) struct DisplayFacts<'f> {
 }
 
 /// Returns how the dashboard is opened; `None` if the run is shown otherwise.
-pub(crate) fn select_display(
+pub(crate) fn select_dashboard(
     facts: &DisplayFacts<'_>,
     arguments: &RunArguments,
-    reader: &OutputMode<'_>,
+    mode: &OutputMode<'_>,
 ) -> Result<Option<DashboardSettings>> {
-    let is_for_person = matches!(reader, OutputMode::Streams) && !arguments.automation;
+    let is_for_person = matches!(mode, OutputMode::Streams) && !arguments.automation;
     let has_terminal = facts.person == UserPresence::Present && facts.size.is_some();
     let is_possible = is_for_person && has_terminal;
     let opens = match (arguments.typed.dashboard, facts.config.dashboard) {
@@ -63,7 +63,7 @@ pub(crate) fn select_display(
             .with_hint("leave it out to show the run as lines"));
         }
         (false, DashboardMode::Never) => false,
-        (false, mode) => is_possible && opens_by_itself(facts, arguments, mode),
+        (false, setting) => is_possible && opens_by_itself(facts, arguments, setting),
     };
     Ok(opens.then(|| DashboardSettings {
         theme: theme(facts.env),
@@ -103,13 +103,13 @@ fn has_colours(env: &BTreeMap<String, String>) -> bool {
 fn opens_by_itself(
     facts: &DisplayFacts<'_>,
     arguments: &RunArguments,
-    mode: DashboardMode,
+    setting: DashboardMode,
 ) -> bool {
     let is_plain = arguments.typed.plain
         || arguments.typed.quiet
         || arguments.typed.screen_reader
         || asks_for_lines(facts.env);
-    let is_team = facts.config.agents.len() >= AGENTS_MIN || mode == DashboardMode::Always;
+    let is_team = facts.config.agents.len() >= AGENTS_MIN || setting == DashboardMode::Always;
     !is_plain && is_large(facts.size) && is_team
 }
 

@@ -48,7 +48,7 @@ pub(crate) mod detection;
 /// Signal that the kernel sends when a stopped process continues; see `signal(7)` of Linux.
 const SIGCONT: i32 = 18;
 /// Minimum time between two frames.
-const FRAME: Duration = Duration::from_millis(33);
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 /// One second, after which the elapsed time changes.
 const SECOND_MS: u64 = 1000;
 /// Size of a terminal that does not report one.
@@ -56,7 +56,7 @@ const SIZE_UNKNOWN: TerminalSize = TerminalSize {
     columns: 80,
     rows: 24,
 };
-/// Most text that is kept of what was typed ahead, in bytes.
+/// Maximum length of the text that is kept of what was typed ahead, in bytes.
 const TYPED_BYTES_MAX: usize = 64 * 1024;
 /// Titles of the window with and without a question.
 const TITLE_QUESTION: &str = "(1) massgen";
@@ -77,22 +77,22 @@ pub(crate) enum DashboardInput {
     /// A key or a changed size.
     Terminal(TerminalEvent),
     /// Another process stops this one.
-    Stopped,
+    StopSignal,
     /// The process continues after it was stopped.
-    Continued,
+    ContinueSignal,
 }
 
-/// The effect of an input.
+/// The effect of an input on the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DashboardInputEffect {
-    /// It stays.
-    Stays,
-    /// It stays, and the line is a message to the agents.
-    Sends(String),
-    /// The rest of the run is shown as lines.
-    Lines,
-    /// The user closes the record.
-    Quits,
+    /// It stays open.
+    Stay,
+    /// It stays open, and the line is a message to the agents.
+    Send(String),
+    /// It closes, and the rest of the run is shown as lines.
+    LeaveToLines,
+    /// It closes, and the rest of the record is not shown.
+    Quit,
 }
 
 /// What a closed dashboard leaves to others.
@@ -101,9 +101,9 @@ pub(crate) struct DashboardRest {
     /// The questions that are not answered yet.
     pub(crate) questions: Vec<UserQuestion>,
     /// What was typed after the key that closed it.
-    pub(crate) typed: String,
+    pub(crate) typed_text: String,
     /// The message that was being typed when the run ended, with what was typed after it.
-    pub(crate) unsent: String,
+    pub(crate) unsent_message: String,
 }
 
 /// A dashboard that covers the terminal.
@@ -130,8 +130,8 @@ pub(crate) struct Dashboard {
 /// The events of the terminal. After an error there are no more.
 struct DashboardInputs {
     events: Option<EventStream>,
-    stops: Option<StopSignals>,
-    continued: Option<Signal>,
+    stop_signals: Option<StopSignals>,
+    continue_signal: Option<Signal>,
 }
 
 impl Dashboard {
@@ -185,7 +185,9 @@ impl Dashboard {
     pub(crate) fn due(&self) -> Option<Duration> {
         if self.is_changed {
             let since = self.since_frame.as_ref().map(Stopwatch::elapsed);
-            return Some(since.map_or(Duration::ZERO, |since| FRAME.saturating_sub(since)));
+            return Some(
+                since.map_or(Duration::ZERO, |since| FRAME_INTERVAL.saturating_sub(since)),
+            );
         }
         if self.run.run().phase == RunPhase::Ended {
             return None;
@@ -194,7 +196,7 @@ impl Dashboard {
         Some(Duration::from_millis(remaining_ms))
     }
 
-    /// Draws what has changed, at most once in a [`FRAME`].
+    /// Draws what has changed, at most once in a [`FRAME_INTERVAL`].
     pub(crate) fn on_due(&mut self, elapsed: Option<Duration>, output: &mut CliOutput<'_>) {
         let before = self.elapsed.as_secs();
         if self.run.run().phase != RunPhase::Ended {
@@ -202,7 +204,7 @@ impl Dashboard {
             self.set_elapsed(new_elapsed);
         }
         self.is_changed |= self.elapsed.as_secs() != before;
-        self.drop_withdrawn();
+        self.remove_withdrawn_questions();
         if self.is_changed && self.due() == Some(Duration::ZERO) {
             self.draw(output);
         }
@@ -222,13 +224,13 @@ impl Dashboard {
     ) -> DashboardInputEffect {
         self.is_changed = true;
         let key = match input {
-            DashboardInput::Stopped => {
+            DashboardInput::StopSignal => {
                 self.screen.suspend(|| self.input.stop_process(), output);
-                return DashboardInputEffect::Stays;
+                return DashboardInputEffect::Stay;
             }
-            DashboardInput::Continued => {
+            DashboardInput::ContinueSignal => {
                 self.screen.resume(output);
-                return DashboardInputEffect::Stays;
+                return DashboardInputEffect::Stay;
             }
             DashboardInput::Terminal(TerminalEvent::Key(key))
                 if key.kind != KeyEventKind::Release =>
@@ -237,22 +239,22 @@ impl Dashboard {
             }
             DashboardInput::Terminal(TerminalEvent::Paste(text)) => {
                 self.key_target().paste(text);
-                return DashboardInputEffect::Stays;
+                return DashboardInputEffect::Stay;
             }
-            DashboardInput::Terminal(_) => return DashboardInputEffect::Stays,
+            DashboardInput::Terminal(_) => return DashboardInputEffect::Stay,
         };
         let effect = self.key_target().press(key);
         match effect {
             KeyEffect::Redraw => {}
             KeyEffect::RedrawAll => self.screen.forget(),
             KeyEffect::Answer(answer) => self.answer(answer),
-            KeyEffect::Send(line) => return DashboardInputEffect::Sends(line),
+            KeyEffect::Send(line) => return DashboardInputEffect::Send(line),
             KeyEffect::SearchOlder => self.search_older(),
             KeyEffect::Suspend => self.screen.suspend(|| self.input.stop_group(), output),
-            KeyEffect::LeaveToLines => return DashboardInputEffect::Lines,
-            KeyEffect::Quit => return DashboardInputEffect::Quits,
+            KeyEffect::LeaveToLines => return DashboardInputEffect::LeaveToLines,
+            KeyEffect::Quit => return DashboardInputEffect::Quit,
         }
-        DashboardInputEffect::Stays
+        DashboardInputEffect::Stay
     }
 
     fn key_target(&mut self) -> KeyTarget<'_> {
@@ -285,17 +287,18 @@ impl Dashboard {
 
     /// Restores the terminal.
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> DashboardRest {
-        let mut typed = self.input.close();
+        let mut typed_text = self.input.close();
         let composer = self.state.composer.take();
         let message = composer.filter(|line| line.purpose == ComposerPurpose::Message);
-        let unsent = message.map(|line| line.text.into_string() + &std::mem::take(&mut typed));
+        let unsent_message =
+            message.map(|line| line.text.into_string() + &std::mem::take(&mut typed_text));
         self.screen.leave(output);
-        self.input.stops = None;
+        self.input.stop_signals = None;
         let questions = self.questions.drain(..);
         DashboardRest {
             questions: questions.map(QuestionPanel::into_question).collect(),
-            typed,
-            unsent: unsent.unwrap_or_default(),
+            typed_text,
+            unsent_message: unsent_message.unwrap_or_default(),
         }
     }
 
@@ -331,21 +334,22 @@ impl Dashboard {
         let question = self.questions.remove(0);
         let was_review = question.review.is_some();
         question.send(answer);
-        self.after_question(was_review);
+        self.leave_question(was_review);
     }
 
     /// Removes the questions whose answer the run no longer waits for.
-    fn drop_withdrawn(&mut self) {
+    fn remove_withdrawn_questions(&mut self) {
         let count = self.questions.len();
         let first_question = self.questions.first();
         let was_review = first_question.is_some_and(|question| question.review.is_some());
         self.questions.retain(|question| !question.is_withdrawn());
         if self.questions.len() != count {
-            self.after_question(was_review);
+            self.leave_question(was_review);
         }
     }
 
-    fn after_question(&mut self, was_review: bool) {
+    /// Leaves what was open for a question that is gone.
+    fn leave_question(&mut self, was_review: bool) {
         self.state.is_question_open = false;
         self.state.composer = None;
         if was_review && self.state.view == OpenView::Changes {
@@ -407,8 +411,8 @@ impl DashboardInputs {
     fn open() -> Self {
         Self {
             events: Some(EventStream::new()),
-            stops: StopSignals::subscribe(),
-            continued: signal(SignalKind::from_raw(SIGCONT)).ok(),
+            stop_signals: StopSignals::subscribe(),
+            continue_signal: signal(SignalKind::from_raw(SIGCONT)).ok(),
         }
     }
 
@@ -419,23 +423,23 @@ impl DashboardInputs {
                     Some(event) => return DashboardInput::Terminal(event),
                     None => self.events = None,
                 },
-                () = next_stop(&mut self.stops) => return DashboardInput::Stopped,
-                () = next_continuation(&mut self.continued) => return DashboardInput::Continued,
+                () = next_stop(&mut self.stop_signals) => return DashboardInput::StopSignal,
+                () = next_continuation(&mut self.continue_signal) => return DashboardInput::ContinueSignal,
             }
         }
     }
 
     /// Stops this process until it is continued.
     fn stop_process(&self) {
-        if let Some(stops) = &self.stops {
-            stops.stop_process();
+        if let Some(stop_signals) = &self.stop_signals {
+            stop_signals.stop_process();
         }
     }
 
     /// Stops the process group, as Ctrl-Z does, until it is continued.
     fn stop_group(&self) {
-        match &self.stops {
-            Some(stops) => stops.stop_group(),
+        match &self.stop_signals {
+            Some(stop_signals) => stop_signals.stop_group(),
             None => suspend(),
         }
     }
@@ -490,17 +494,17 @@ async fn next_event(events: &mut Option<EventStream>) -> Option<TerminalEvent> {
     }
 }
 
-async fn next_stop(stops: &mut Option<StopSignals>) {
-    match stops {
-        Some(stops) => stops.wait().await,
+async fn next_stop(stop_signals: &mut Option<StopSignals>) {
+    match stop_signals {
+        Some(stop_signals) => stop_signals.wait().await,
         None => std::future::pending().await,
     }
 }
 
-async fn next_continuation(continued: &mut Option<Signal>) {
-    match continued {
-        Some(continued) => {
-            continued.recv().await;
+async fn next_continuation(continue_signal: &mut Option<Signal>) {
+    match continue_signal {
+        Some(continue_signal) => {
+            continue_signal.recv().await;
         }
         None => std::future::pending().await,
     }

@@ -296,7 +296,7 @@ impl InteractiveSession {
         let keys = format!("{}{new_keys}", self.typed_ahead);
         let mut line = TypedMessageLine::with_limit(TYPED_AHEAD_BYTES_MAX);
         line.push(keys.trim_end_matches('\n').as_bytes());
-        self.typed_ahead = line.take_rest().replace('\t', "");
+        self.typed_ahead = line.take_text().replace('\t', "");
     }
 
     /// Runs a turn. A line that is typed during the turn and not ended becomes the beginning of the
@@ -357,7 +357,7 @@ impl InteractiveSession {
             Ok(outcome) if was_broken_off => {
                 self.state
                     .record_resumed_outcome(&outcome, &mut self.output)?;
-                self.typed_ahead = outcome.unsent;
+                self.typed_ahead = outcome.unsent_text;
             }
             Ok(outcome) => {
                 if outcome.kept_files.is_some() {
@@ -365,7 +365,7 @@ impl InteractiveSession {
                         .note("to let the winner write here: /context add . write");
                 }
                 self.state.record_outcome(&outcome);
-                self.typed_ahead = outcome.unsent;
+                self.typed_ahead = outcome.unsent_text;
             }
             Err(error) if after == LoopControl::Continue => return Err(error),
             Err(error) => self.output.error(&error),

@@ -86,7 +86,7 @@ async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> 
             }
             () = sleep_until_due(terminal.due()) => {}
             input = terminal.next_input() => {
-                if terminal.on_input(&input)? == DashboardInputEffect::Quits {
+                if terminal.on_input(&input)? == DashboardInputEffect::Quit {
                     return Ok(());
                 }
             }

@@ -74,7 +74,7 @@ fn print_text(
         let entry = match line {
             Ok(entry) => entry,
             Err(fault) => {
-                render.show_note(&fault.to_string());
+                render.show_warning(&fault.to_string());
                 continue;
             }
         };
@@ -86,6 +86,6 @@ fn print_text(
             return Ok(true);
         }
     }
-    render.flush_partial();
+    render.finish_all_replies();
     Ok(false)
 }

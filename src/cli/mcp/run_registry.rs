@@ -226,8 +226,8 @@ impl RunRegistry {
         let stop = run.stop().clone();
         let outcome = match recover(&template.host, &mut output) {
             Ok(()) => {
-                let reader = OutputMode::Agents(&run);
-                execute(prepared, &template.arguments, stop, &mut output, reader).await
+                let mode = OutputMode::Mcp(&run);
+                execute(prepared, &template.arguments, stop, &mut output, mode).await
             }
             Err(error) => Err(error),
         };

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use crate::agent::user_messages::user_message_channel;
 use crate::cli::args::{CliArguments, RunArguments};
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::detection::{DisplayFacts, select_display};
+use crate::cli::dashboard::detection::{DisplayFacts, select_dashboard};
 use crate::cli::environment;
 use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
@@ -84,7 +84,7 @@ pub(crate) async fn begin(
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    reader: OutputMode<'_>,
+    mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     if prepared.continued.is_some() {
         return Err(
@@ -134,14 +134,14 @@ pub(crate) async fn begin(
         redactor: &context.redactor,
     })
     .await?;
-    if let OutputMode::Page(_) = reader {
+    if let OutputMode::Page(_) = mode {
         context.notes = notes;
     } else {
         for note in &notes {
             output.warning(note);
         }
     }
-    let execution = launch.run(context, steering, repository, stop, output, reader);
+    let execution = launch.run(context, steering, repository, stop, output, mode);
     Box::pin(execution).await
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn resume(
     typed_arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    reader: OutputMode<'_>,
+    mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let telemetry = telemetry_settings(host, output);
     let loaded_environment = environment::load(host);
@@ -188,7 +188,7 @@ pub(crate) async fn resume(
         models,
         telemetry,
     };
-    let execution = resume_with_team(repository, team, &arguments, stop, output, reader);
+    let execution = resume_with_team(repository, team, &arguments, stop, output, mode);
     Box::pin(execution).await
 }
 
@@ -200,7 +200,7 @@ pub(crate) async fn resume_with_team(
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
-    reader: OutputMode<'_>,
+    mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
     let workflow = team.config.workflow.as_ref();
     let stages = workflow.map(|workflow| &workflow.pipeline.stages);
@@ -225,7 +225,7 @@ pub(crate) async fn resume_with_team(
     };
     let (context, steering) = launch.pipeline_context()?;
     record_limits(&mut repository, arguments, &context.redactor)?;
-    let execution = launch.run(context, steering, repository, stop, output, reader);
+    let execution = launch.run(context, steering, repository, stop, output, mode);
     Box::pin(execution).await
 }
 
@@ -301,7 +301,7 @@ fn project_store(config: &Config, host: &Host) -> ProjectStore {
 
 impl PipelineLaunch<'_> {
     /// Returns the pipeline's context, and the input of messages to its agents. Approvals and the
-    /// keyboard are set later, once the reader is known.
+    /// keyboard are set later, once the output mode is known.
     fn pipeline_context(&self) -> Result<(PipelineContext, SteeringInput)> {
         let host = &self.host;
         let (sender, messages) = user_message_channel(agents_of_stages(&self.config)?);
@@ -353,7 +353,7 @@ impl PipelineLaunch<'_> {
         repository: PipelineRepository,
         stop: ShutdownSignal,
         output: &mut CliOutput<'_>,
-        reader: OutputMode<'_>,
+        mode: OutputMode<'_>,
     ) -> Result<RunOutcome> {
         let Self {
             host,
@@ -376,12 +376,12 @@ impl PipelineLaunch<'_> {
             env: &host.env,
             size: terminal_size(),
         };
-        let dashboard = select_display(&facts, arguments, &reader)?;
-        if let OutputMode::Page(page) = &reader {
+        let dashboard = select_dashboard(&facts, arguments, &mode)?;
+        if let OutputMode::Page(page) = &mode {
             page.accept_messages(steering.sender.clone());
             page.show_limits(config.limits);
         }
-        let interaction = user_interaction(&config, &host.cwd, person, arguments, &reader, output)?;
+        let interaction = user_interaction(&config, &host.cwd, person, arguments, &mode, output)?;
         let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
         steering.keyboard = keyboard.flatten();
         context.approvals = ApprovalConfig {
@@ -406,7 +406,7 @@ impl PipelineLaunch<'_> {
         let pipeline = PipelineRun::new(config, context, repository, stop, event_sender)?;
         let redacting = redactor.clone();
         let view = RunObserver::begin(
-            reader, dashboard, run_start, redacting, arguments, paths, output,
+            mode, dashboard, run_start, redacting, arguments, paths, output,
         )?;
         let (result, view_result) = tokio::join!(
             pipeline.run(),
@@ -425,7 +425,7 @@ impl PipelineLaunch<'_> {
             status: result.status,
             session: name,
             log_dir: dir,
-            unsent: steering.line.take_rest(),
+            unsent_text: steering.line.take_text(),
             hint: None,
             kept_files: None,
         })

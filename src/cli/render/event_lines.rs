@@ -1,4 +1,4 @@
-//! Wording and styles of events of agents and of outcomes of files.
+//! The words and styles in which lines tell what agents did and what became of delivered files.
 
 use std::time::Duration;
 
@@ -384,13 +384,13 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> OutcomeText {
 /// warning.
 fn mode_change(before: Option<&str>, after: &str) -> OutcomeText {
     const WORLD_WRITABLE: u32 = 0o002;
-    let opens =
+    let is_world_writable =
         |mode: &str| u32::from_str_radix(mode, 8).is_ok_and(|mode| mode & WORLD_WRITABLE != 0);
     let note = match before {
         Some(before) => format!(": the directory's mode {before} becomes {after}"),
         None => format!(": a new directory of mode {after}"),
     };
-    if opens(after) && !before.is_some_and(opens) {
+    if is_world_writable(after) && !before.is_some_and(is_world_writable) {
         OutcomeText::new(
             TextStyle::Warn,
             "mode",

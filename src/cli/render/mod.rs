@@ -31,8 +31,8 @@ mod presentation;
 
 /// Interval at which the terminal may show which agents the run is waiting for.
 const TICK: Duration = Duration::from_millis(250);
-/// Time without output after which the terminal shows which agents the run is waiting for.
-const QUIET_MAX: Duration = Duration::from_secs(1);
+/// Time without output from which on the terminal shows which agents the run is waiting for.
+const IDLE_MIN: Duration = Duration::from_secs(1);
 /// Maximum length of the description of an agent's action, in characters.
 const ACTION_CHARS_MAX: usize = 240;
 /// Maximum number of lines of an answer that are shown during coordination.
@@ -52,7 +52,8 @@ pub(crate) struct RunRenderer<'o, 'w> {
     /// The text of the final agent, if it is shown as the final answer.
     presentation: Option<Presentation>,
     activity: DisplayActivity,
-    quiet_since: Duration,
+    /// The time of the run at the last tick that found it active.
+    idle_since: Duration,
     /// Time since the last tick.
     last_tick: Stopwatch,
     /// Whether only the answer, warnings and a bad end are shown.
@@ -69,8 +70,8 @@ struct AgentReplyBuffer {
 /// Whether something was shown since the last tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DisplayActivity {
-    Shown,
-    Quiet,
+    Active,
+    Idle,
 }
 
 impl<'o, 'w> RunRenderer<'o, 'w> {
@@ -86,15 +87,15 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             view: RunView::default(),
             replies: BTreeMap::new(),
             presentation: None,
-            activity: DisplayActivity::Quiet,
-            quiet_since: Duration::ZERO,
+            activity: DisplayActivity::Idle,
+            idle_since: Duration::ZERO,
             last_tick: Stopwatch::start(),
             is_quiet: false,
         }
     }
 
     /// Shows only the answer, warnings and a bad end.
-    pub(crate) fn quiet(mut self) -> Self {
+    pub(crate) fn with_quiet(mut self) -> Self {
         self.is_quiet = true;
         self
     }
@@ -104,7 +105,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             return self.show_final_answer(content);
         }
         if let Some(warning) = event_warning(event) {
-            self.warn(&warning);
+            self.show_warning(&warning);
         } else if let Event::Run(RunEvent::RunEnded { status, summary }) = event
             && *status != ExitStatus::Success
         {
@@ -157,9 +158,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 let text = format!("{} (`massgen memory list`)", join_with_commas(files));
                 self.show_line("notes kept", TextStyle::Strong, &text);
             }
-            RunEvent::Warning { message } => self.warn(message),
+            RunEvent::Warning { message } => self.show_warning(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
-            RunEvent::LimitMet { agent: None, limit } => self.warn(limit),
+            RunEvent::LimitMet { agent: None, limit } => self.show_warning(limit),
             RunEvent::UserMessage { agent, text, .. } => {
                 self.show_user_message(agent.as_ref(), text);
             }
@@ -206,13 +207,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    fn warn(&mut self, message: &str) {
-        self.activity = DisplayActivity::Shown;
+    /// Shows a warning, which may come from an event or not.
+    pub(crate) fn show_warning(&mut self, message: &str) {
+        self.activity = DisplayActivity::Active;
         self.output.warning(message);
     }
 
     fn show_server_progress(&mut self, server: &str, text: &str) {
-        self.activity = DisplayActivity::Shown;
+        self.activity = DisplayActivity::Active;
         let line = format!("{server}: {text}");
         self.output.line(&[(TextStyle::Faint, &line)]);
     }
@@ -256,15 +258,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_presented_lines(&mut self, lines: &[StyledLine]) {
         for line in lines {
-            self.activity = DisplayActivity::Shown;
+            self.activity = DisplayActivity::Active;
             self.output.line(&line_pieces(line));
         }
-    }
-
-    /// Shows a message that is not an event.
-    pub(crate) fn show_note(&mut self, message: &str) {
-        self.activity = DisplayActivity::Shown;
-        self.output.warning(message);
     }
 
     /// Returns whether the output is closed.
@@ -272,19 +268,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.output.is_closed()
     }
 
-    /// Shows incomplete lines, for a run without further events.
-    pub(crate) fn flush_partial(&mut self) {
-        self.finish_all_replies();
-    }
-
     /// Shows which agents the run is waiting for, if nothing was shown for a while.
     pub(crate) fn on_tick(&mut self, elapsed: Duration) {
-        if self.activity == DisplayActivity::Shown {
-            self.activity = DisplayActivity::Quiet;
-            self.quiet_since = elapsed;
+        if self.activity == DisplayActivity::Active {
+            self.activity = DisplayActivity::Idle;
+            self.idle_since = elapsed;
             return;
         }
-        if elapsed.saturating_sub(self.quiet_since) < QUIET_MAX {
+        if elapsed.saturating_sub(self.idle_since) < IDLE_MIN {
             return;
         }
         let agents = self.view.agents().iter();
@@ -323,8 +314,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 agents,
             } => {
                 let suffix = match join_with_commas(agents) {
-                    same if same == *role => String::new(),
-                    others => format!(" ({others})"),
+                    names if names == *role => String::new(),
+                    names => format!(" ({names})"),
                 };
                 let text = format!("{role}{suffix}, {stage} of {stages} in iteration {iteration}");
                 self.show_line("stage", TextStyle::Strong, &text);
@@ -361,12 +352,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_sandbox(
         &mut self,
         agents: &[AgentId],
-        by: &ExecutionIsolation,
+        isolation: &ExecutionIsolation,
         leaves_open: &[String],
     ) {
-        let (agents, open) = (join_with_commas(agents), leaves_open.join("; "));
-        let (style, text) = match by.level() {
-            Some(SandboxLevel::Off) => (TextStyle::Bad, format!("no sandbox for {agents}: {open}")),
+        let (agents, gaps) = (join_with_commas(agents), leaves_open.join("; "));
+        let (style, text) = match isolation.level() {
+            Some(SandboxLevel::Off) => (TextStyle::Bad, format!("no sandbox for {agents}: {gaps}")),
             Some(SandboxLevel::Unavailable) => (
                 TextStyle::Bad,
                 format!("refused for {agents}: no sandbox is available on this machine"),
@@ -374,7 +365,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             Some(SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Landlock)
             | None => (
                 TextStyle::Strong,
-                format!("{by} for {agents}; not protected: {open}"),
+                format!("{isolation} for {agents}; not protected: {gaps}"),
             ),
         };
         if self
@@ -461,7 +452,8 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
     }
 
-    fn finish_all_replies(&mut self) {
+    /// Shows the incomplete lines of all replies.
+    pub(crate) fn finish_all_replies(&mut self) {
         for agent in self.view.run().agents.clone() {
             self.finish_reply(&agent);
         }
@@ -473,7 +465,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             ReplyTextKind::Reasoning => TextStyle::Faint,
         };
         if kind == ReplyTextKind::Text && self.presentation_by(agent).is_some() {
-            self.activity = DisplayActivity::Shown;
+            self.activity = DisplayActivity::Active;
             self.output.line(&[(style, line)]);
         } else {
             self.show_prefixed(agent, &[(style, line)]);
@@ -507,18 +499,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         for line in lines.iter().take(ANSWER_LINES_MAX) {
             self.show_prefixed(agent, &[(TextStyle::Faint, "| "), (TextStyle::Plain, line)]);
         }
-        if let Some(more) = lines
-            .len()
-            .checked_sub(ANSWER_LINES_MAX)
-            .filter(|more| *more > 0)
-        {
-            self.show_prefixed(
-                agent,
-                &[(
-                    TextStyle::Faint,
-                    &format!("| … {}", count_noun(more, "more line")),
-                )],
-            );
+        let hidden_count = lines.len().saturating_sub(ANSWER_LINES_MAX);
+        if hidden_count > 0 {
+            let more_lines = format!("| … {}", count_noun(hidden_count, "more line"));
+            self.show_prefixed(agent, &[(TextStyle::Faint, &more_lines)]);
         }
     }
 
@@ -530,12 +514,12 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             (TextStyle::Plain, " "),
         ];
         line.extend_from_slice(pieces);
-        self.activity = DisplayActivity::Shown;
+        self.activity = DisplayActivity::Active;
         self.output.line(&line);
     }
 
     fn show_line(&mut self, label: &str, style: TextStyle, text: &str) {
-        self.activity = DisplayActivity::Shown;
+        self.activity = DisplayActivity::Active;
         let text = single_line(text, usize::MAX);
         self.output.line(&[
             (style, label),
@@ -546,7 +530,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_final_answer(&mut self, content: &str) -> Result<()> {
         self.finish_all_replies();
-        self.activity = DisplayActivity::Shown;
+        self.activity = DisplayActivity::Active;
         let presentation = self.presentation.take();
         if presentation.is_some_and(|presentation| presentation.is_answer(content)) {
             return Ok(());
@@ -562,7 +546,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_delivery(&mut self, rows: &[DeliveryRow]) {
         self.finish_all_replies();
-        self.activity = DisplayActivity::Shown;
+        self.activity = DisplayActivity::Active;
         if rows.is_empty() {
             self.output
                 .line(&[(TextStyle::Faint, "no file was delivered")]);
@@ -572,10 +556,10 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
         for row in rows {
             let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-            let padded = format!("  {word:<8} ");
+            let outcome_column = format!("  {word:<8} ");
             let path = format!("{}{note}", escape_name(&row.path));
             self.output
-                .line(&[(style, &padded), (TextStyle::Plain, &path)]);
+                .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
         }
     }
 

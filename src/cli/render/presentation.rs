@@ -10,9 +10,9 @@ use crate::world::diagnostics::probe::terminal::terminal_columns;
 
 /// Maximum width of rendered text, in columns; longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Part of the length of an unfinished block by which it grows before it is parsed again, so that
-/// the whole work grows with the length of the text and not with its square.
-const GROWTH_PART: usize = 8;
+/// An unfinished block is parsed again once it has grown by its length divided by this number, so
+/// that the time to parse a text grows with its length and not with the square of its length.
+const REPARSE_GROWTH_DIVISOR: usize = 8;
 
 /// Whether Markdown is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Presentation {
         }
         let (blocks, length) = parse_complete(self.unrendered_text());
         let lines = self.render(&blocks, length);
-        let growth = self.unrendered_text().len() / GROWTH_PART;
+        let growth = self.unrendered_text().len() / REPARSE_GROWTH_DIVISOR;
         self.next_parse_length = self.text.len().saturating_add(growth);
         lines
     }
@@ -93,7 +93,7 @@ impl Presentation {
     fn render(&mut self, blocks: &[MarkdownBlock], length: usize) -> Vec<StyledLine> {
         let is_continued = self.rendered_length > 0;
         self.rendered_length = self.rendered_length.saturating_add(length);
-        let mut lines = markdown_lines(blocks, columns());
+        let mut lines = markdown_lines(blocks, text_width());
         if is_continued && !lines.is_empty() {
             lines.insert(0, StyledLine::new());
         }
@@ -103,11 +103,11 @@ impl Presentation {
 
 /// Renders a whole answer.
 pub(super) fn answer_lines(answer: &str) -> Vec<StyledLine> {
-    markdown_lines(&parse(answer), columns())
+    markdown_lines(&parse(answer), text_width())
 }
 
 /// Returns the width of rendered text on this terminal.
-fn columns() -> usize {
+fn text_width() -> usize {
     terminal_columns().min(COLUMNS_MAX)
 }
 

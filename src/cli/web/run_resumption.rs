@@ -209,8 +209,8 @@ async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> 
     recover(&team.host, &mut output)?;
     let repository = PipelineRepository::reopen(dir, &team.host.env).await?;
     repository.require_start_directory(&team.host.cwd, "start the server there")?;
-    let (stop, reader) = (run.stop().clone(), OutputMode::Page(&run));
-    let execution = resume_pipeline(repository, team, &flags, stop, &mut output, reader);
+    let (stop, mode) = (run.stop().clone(), OutputMode::Page(&run));
+    let execution = resume_pipeline(repository, team, &flags, stop, &mut output, mode);
     Box::pin(execution).await
 }
 
