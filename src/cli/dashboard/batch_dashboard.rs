@@ -101,7 +101,7 @@ impl BatchDashboard {
     pub(crate) fn close(&mut self, output: &mut CliOutput<'_>) -> Option<BatchReport> {
         self.input.events = None;
         self.screen.leave(output);
-        self.input.stops = None;
+        self.input.stop_signals = None;
         self.content.take().map(|content| content.report)
     }
 

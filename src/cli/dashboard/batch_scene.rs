@@ -16,13 +16,13 @@ use crate::world::io::clock::{LocalDateTime, milliseconds};
 
 /// Rows of the frame above the running cells: its title, the bar, the states, and a row that is
 /// empty unless the money does not fit next to the title.
-const HEAD_ROWS: u16 = 4;
-/// Width of the column of cells, and of those of states and times.
+const HEADER_ROWS: u16 = 4;
+/// Widths of the columns of cells, states and times.
 const CELL_WIDTH: usize = 24;
-const WORD_WIDTH: usize = 16;
+const STATE_WIDTH: usize = 16;
 const TIME_WIDTH: usize = 10;
-/// Number of characters of a time of day, at the end of a moment in ISO 8601 without fractions.
-const DAY_TIME: std::ops::Range<usize> = 11..19;
+/// Where the time of day is in a timestamp of ISO 8601, without fractions of a second.
+const TIME_OF_DAY: std::ops::Range<usize> = 11..19;
 
 /// What is drawn of a batch.
 #[derive(Debug)]
@@ -49,43 +49,53 @@ impl BatchScene<'_> {
         } else {
             canvas.line(area, area.y.saturating_add(3), &money);
         }
-        let bar = bar(&self.report.counts, area.width, theme.characters);
+        let bar = progress_bar(&self.report.counts, area.width, theme.characters);
         canvas.line(area, area.y.saturating_add(1), &bar);
-        canvas.line(area, area.y.saturating_add(2), &states(&self.report.counts));
+        canvas.line(
+            area,
+            area.y.saturating_add(2),
+            &state_counts_row(&self.report.counts),
+        );
         let body = Rect {
-            y: area.y.saturating_add(HEAD_ROWS),
-            height: area.height.saturating_sub(HEAD_ROWS).saturating_sub(1),
+            y: area.y.saturating_add(HEADER_ROWS),
+            height: area.height.saturating_sub(HEADER_ROWS).saturating_sub(1),
             ..area
         };
-        // What failed has at most half of the rows, and those that running cells leave.
+        // Failures get the rows that running cells leave, and at least half of them if needed.
         let running_rows: Vec<StyledLine> = self
             .cells
             .running
             .iter()
             .map(|cell| self.running_row(cell))
             .collect();
-        let failures: Vec<StyledLine> = self.cells.failures.iter().map(failure).collect();
+        let failures: Vec<StyledLine> = self.cells.failures.iter().map(failure_row).collect();
         let needed_rows = u16::try_from(failures.len())
             .unwrap_or(u16::MAX)
             .saturating_add(2);
-        let upper = Rect {
+        let running_area = Rect {
             height: body.height.saturating_sub(needed_rows.min(body.height / 2)),
             ..body
         };
         let used_rows = if self.report.activity == BatchActivity::Stopped {
             let text = format!(" nothing runs: {}", self.report.resume_command());
-            canvas.line(upper, upper.y, &vec![(TextStyle::Warn, text)]);
-            upper.height.min(1)
+            canvas.line(running_area, running_area.y, &vec![(TextStyle::Warn, text)]);
+            running_area.height.min(1)
         } else {
             let count = self.report.counts.running;
-            list(&mut canvas, upper, "running", count, &running_rows)
+            draw_list(&mut canvas, running_area, "running", count, &running_rows)
         };
-        let lower = Rect {
+        let failures_area = Rect {
             y: body.y.saturating_add(used_rows).saturating_add(1),
             height: body.height.saturating_sub(used_rows).saturating_sub(1),
             ..body
         };
-        list(&mut canvas, lower, "failed last", failures.len(), &failures);
+        draw_list(
+            &mut canvas,
+            failures_area,
+            "failed last",
+            failures.len(),
+            &failures,
+        );
         let keys = " q close  l lines  Ctrl-C close; the batch continues".to_owned();
         let last_row = area.bottom().saturating_sub(1);
         canvas.line(area, last_row, &vec![(TextStyle::Faint, keys)]);
@@ -115,8 +125,8 @@ impl BatchScene<'_> {
         } else {
             TextStyle::Plain
         };
-        let (reserved, limit) = (budget.taken.round_up(), budget.limit);
-        vec![(style, format!("  ${cost}, ${reserved} taken, of ${limit} "))]
+        let (taken, limit) = (budget.taken.round_up(), budget.limit);
+        vec![(style, format!("  ${cost}, ${taken} taken, of ${limit} "))]
     }
 
     fn running_row(&self, cell: &RunningCell) -> StyledLine {
@@ -138,7 +148,7 @@ impl BatchScene<'_> {
     }
 }
 
-fn failure(failure: &CellFailure) -> StyledLine {
+fn failure_row(failure: &CellFailure) -> StyledLine {
     let style = match failure.state {
         CellState::Failed => TextStyle::Bad,
         CellState::Completed
@@ -150,21 +160,21 @@ fn failure(failure: &CellFailure) -> StyledLine {
         | CellState::Faulty
         | CellState::Waiting => TextStyle::Warn,
     };
-    let at = failure.at.get(DAY_TIME).unwrap_or_default();
+    let at = failure.at.get(TIME_OF_DAY).unwrap_or_default();
     vec![
         (
             TextStyle::Strong,
             format!(" {}", pad(failure.id.as_str(), CELL_WIDTH)),
         ),
         (TextStyle::Faint, pad(at, TIME_WIDTH)),
-        (style, pad(failure.state.words(), WORD_WIDTH)),
+        (style, pad(failure.state.words(), STATE_WIDTH)),
         (TextStyle::Plain, clean_line(&failure.reason)),
     ]
 }
 
-/// Draws a list of `count` rows under its title, of which `rows` are known. Returns the rows that
-/// it takes.
-fn list(
+/// Draws the title of a list of `count` rows, and below it those that are known, as far as they
+/// fit. Returns the number of rows that this takes.
+fn draw_list(
     canvas: &mut Canvas<'_>,
     area: Rect,
     title: &str,
@@ -193,7 +203,7 @@ fn list(
 }
 
 /// Returns the bar of finished cells, with their number at its end.
-fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledLine {
+fn progress_bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledLine {
     let (bar_mark, gap_mark) = match characters {
         CharacterSet::Unicode => ("█", "░"),
         CharacterSet::Ascii => ("#", "."),
@@ -229,7 +239,7 @@ fn bar(counts: &BatchCounts, width: u16, characters: CharacterSet) -> StyledLine
 }
 
 /// Returns the number of cells in each state that has any.
-fn states(counts: &BatchCounts) -> StyledLine {
+fn state_counts_row(counts: &BatchCounts) -> StyledLine {
     let mut row = vec![(TextStyle::Plain, " ".to_owned())];
     for state in CellState::ALL {
         let number = counts.number(state);

@@ -1,5 +1,5 @@
-//! Text on its way into cells: control sequences and hidden characters are gone, lines are wrapped
-//! by the width of their graphemes, and no wide character is cut in half.
+//! Prepares text for the cells of a frame: removes control sequences, shows hidden characters,
+//! wraps lines by the width of their graphemes, and cuts no wide character in half.
 
 use std::borrow::Cow;
 
@@ -71,23 +71,22 @@ fn wrap_line(line: &str, width: usize, rows: &mut Vec<String>) {
 
 /// Wraps `line` into rows of at most `width` columns, in the middle of words where it must, so that
 /// nothing of it is left out. Each row after the first begins with the mark of a continuation.
-pub(super) fn wrap_row(line: &StyledLine, width: u16) -> Vec<StyledLine> {
-    /// What the rows after the first begin with.
-    const CONTINUED: &str = "… ";
-    let width = usize::from(width).max(columns(CONTINUED).saturating_add(2));
-    let (mut rows, mut row, mut used) = (Vec::new(), StyledLine::new(), 0_usize);
+pub(super) fn wrap_styled_line(line: &StyledLine, width: u16) -> Vec<StyledLine> {
+    const CONTINUATION_MARK: &str = "… ";
+    let width = usize::from(width).max(columns(CONTINUATION_MARK).saturating_add(2));
+    let (mut rows, mut row, mut row_columns) = (Vec::new(), StyledLine::new(), 0_usize);
     for (style, text) in line {
         let mut piece = String::new();
         for grapheme in text.graphemes(true) {
             let length = columns(grapheme);
-            if used.saturating_add(length) > width {
+            if row_columns.saturating_add(length) > width {
                 row.push((*style, std::mem::take(&mut piece)));
                 rows.push(std::mem::take(&mut row));
-                row.push((TextStyle::Faint, CONTINUED.to_owned()));
-                used = columns(CONTINUED);
+                row.push((TextStyle::Faint, CONTINUATION_MARK.to_owned()));
+                row_columns = columns(CONTINUATION_MARK);
             }
             piece.push_str(grapheme);
-            used = used.saturating_add(length);
+            row_columns = row_columns.saturating_add(length);
         }
         row.push((*style, piece));
     }
@@ -95,21 +94,22 @@ pub(super) fn wrap_row(line: &StyledLine, width: u16) -> Vec<StyledLine> {
     rows
 }
 
-/// Returns foreign `text` as rows of one style, each after `indent`.
-pub(super) fn wrapped_lines(
+/// Cleans `text` and wraps it into lines of one style, each after `indent`.
+pub(super) fn wrap_untrusted_text(
     text: &str,
     indent: &str,
     style: TextStyle,
     width: u16,
 ) -> Vec<StyledLine> {
-    let indented = u16::try_from(columns(indent)).unwrap_or(u16::MAX);
-    let rows = wrap(clean_text(text).trim_end(), width.saturating_sub(indented));
+    let indent_width = u16::try_from(columns(indent)).unwrap_or(u16::MAX);
+    let text_width = width.saturating_sub(indent_width);
+    let rows = wrap(clean_text(text).trim_end(), text_width);
     let line = |row: String| vec![(TextStyle::Plain, indent.to_owned()), (style, row)];
     rows.into_iter().map(line).collect()
 }
 
-/// Returns the end of `text` that fills `rows` rows of `width` columns in most scripts, so that a
-/// long text is not wrapped as a whole.
+/// Returns a part at the end of `text` that fills `rows` rows of `width` columns in most scripts,
+/// so that a long text need not be wrapped as a whole.
 pub(super) fn text_end(text: &str, rows: u16, width: u16) -> &str {
     /// Maximum number of bytes of a column in ordinary text.
     const BYTES_PER_COLUMN: usize = 2;
@@ -225,7 +225,7 @@ mod tests {
             let line: StyledLine = pieces
                 .map(|text| (TextStyle::Good, (*text).to_owned()))
                 .collect();
-            let rows = wrap_row(&line, width);
+            let rows = wrap_styled_line(&line, width);
             let texts: Vec<String> = rows
                 .iter()
                 .map(|row| row.iter().map(|(_, text)| text.as_str()).collect())

@@ -17,11 +17,11 @@ use crate::text::{count_noun, escape_name};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide, difference};
 use crate::world::delivery::store::OpenDelivery;
 
-/// Maximum number of files whose changes are read when the review opens; the others are read when
-/// they are selected.
+/// Maximum number of files whose changes are read when the review opens; the changes of the others
+/// are read when they become the current file.
 const FILES_READ_MAX: usize = 200;
 /// Maximum number of conflicts and refused names that are listed.
-const NOTES_MAX: usize = 20;
+const WARNINGS_MAX: usize = 20;
 
 /// The review of a delivery.
 #[derive(Debug)]
@@ -30,27 +30,27 @@ pub(crate) struct DeliveryReview {
     plan: Arc<DeliveryPlan>,
     /// The files, in the order of the plan.
     pub(super) files: Vec<ReviewFile>,
-    /// The index of the selected file.
-    pub(super) file: usize,
-    /// The index of the selected hunk of that file.
-    pub(super) hunk: usize,
-    /// What is not offered, one warning each.
-    notes: Vec<String>,
+    /// The index of the current file.
+    pub(super) file_index: usize,
+    /// The index of the current hunk of that file.
+    pub(super) hunk_index: usize,
+    /// What the delivery does not offer, one warning each.
+    warnings: Vec<String>,
 }
 
 /// A file under review.
 #[derive(Debug)]
 pub(crate) struct ReviewFile {
     /// Its index among the entries of the plan.
-    entry: usize,
+    entry_index: usize,
     /// Its name for the user.
     pub(super) name: String,
     /// What happens to it.
     action: EntryAction,
     /// Its changes, once they have been read.
     pub(super) changes: Option<FileChanges>,
-    /// For each hunk whether it is selected; one item for a file without hunks.
-    pub(super) selected: Vec<bool>,
+    /// For each hunk whether it is selected; one element for a file without hunks.
+    pub(super) hunk_selection: Vec<bool>,
 }
 
 /// The changes of a file.
@@ -70,20 +70,20 @@ impl DeliveryReview {
         let files = plan.items().into_iter().filter_map(|index| {
             let entry = plan.entries.get(index)?;
             Some(ReviewFile {
-                entry: index,
+                entry_index: index,
                 name: entry_name(plan, entry),
                 action: entry.action(),
                 changes: None,
-                selected: vec![true],
+                hunk_selection: vec![true],
             })
         });
         let mut review = Self {
             delivery: Arc::clone(delivery),
             plan: Arc::clone(plan),
             files: files.collect(),
-            file: 0,
-            hunk: 0,
-            notes: notes(plan),
+            file_index: 0,
+            hunk_index: 0,
+            warnings: plan_warnings(plan),
         };
         for index in 0..review.files.len().min(FILES_READ_MAX) {
             review.read_changes(index);
@@ -106,67 +106,71 @@ impl DeliveryReview {
         };
         let title = format!("the delivery waits for your review: {counts}");
         let mut lines = vec![vec![(TextStyle::Strong, title)]];
-        let notes = self.notes.iter();
-        lines.extend(notes.map(|note| vec![(TextStyle::Warn, note.clone())]));
+        let warnings = self.warnings.iter();
+        lines.extend(warnings.map(|warning| vec![(TextStyle::Warn, warning.clone())]));
         lines
     }
 
     /// Returns how much of the delivery is selected.
     pub(super) fn selection_text(&self) -> String {
         let files = self.files.iter();
-        let selected_files = files.filter(|file| file.selected_hunks() > 0).count();
-        let (mut selected, mut hunks) = (0_usize, 0_usize);
+        let selected_files = files.filter(|file| file.selected_hunk_count() > 0).count();
+        let (mut selected_hunks, mut hunks) = (0_usize, 0_usize);
         for file in &self.files {
-            selected = selected.saturating_add(file.selected_hunks());
-            hunks = hunks.saturating_add(file.selected.len());
+            selected_hunks = selected_hunks.saturating_add(file.selected_hunk_count());
+            hunks = hunks.saturating_add(file.hunk_selection.len());
         }
         format!(
-            "selected: {selected_files}/{} files, {selected}/{hunks} hunks",
+            "selected: {selected_files}/{} files, {selected_hunks}/{hunks} hunks",
             self.files.len()
         )
     }
 
-    /// Selects the file that is `step` files further.
+    /// Moves to the file that is `step` files further.
     pub(super) fn move_file(&mut self, step: isize) {
         let last_index = self.files.len().saturating_sub(1);
-        self.file = self.file.saturating_add_signed(step).min(last_index);
-        self.hunk = 0;
-        self.read_changes(self.file);
+        self.file_index = self.file_index.saturating_add_signed(step).min(last_index);
+        self.hunk_index = 0;
+        self.read_changes(self.file_index);
     }
 
-    /// Selects the hunk that is `step` hunks further.
+    /// Moves to the hunk that is `step` hunks further.
     pub(super) fn move_hunk(&mut self, step: isize) {
-        let hunks = self.current().map_or(0, |file| file.selected.len());
-        self.hunk = self.hunk.saturating_add_signed(step);
-        self.hunk = self.hunk.min(hunks.saturating_sub(1));
+        let hunks = self
+            .current_file()
+            .map_or(0, |file| file.hunk_selection.len());
+        self.hunk_index = self.hunk_index.saturating_add_signed(step);
+        self.hunk_index = self.hunk_index.min(hunks.saturating_sub(1));
     }
 
     /// Selects all of the current file, or nothing of it if all of it is selected.
     pub(super) fn toggle_file(&mut self) {
-        if let Some(file) = self.files.get_mut(self.file) {
-            let is_whole = file.selected.iter().all(|selected| *selected);
-            file.selected.fill(!is_whole);
+        if let Some(file) = self.files.get_mut(self.file_index) {
+            let is_whole = file.hunk_selection.iter().all(|selected| *selected);
+            file.hunk_selection.fill(!is_whole);
         }
     }
 
     /// Selects the current hunk, or takes it out of the selection.
     pub(super) fn toggle_hunk(&mut self) {
-        let file = self.files.get_mut(self.file);
-        if let Some(is_selected) = file.and_then(|file| file.selected.get_mut(self.hunk)) {
+        let file = self.files.get_mut(self.file_index);
+        if let Some(is_selected) =
+            file.and_then(|file| file.hunk_selection.get_mut(self.hunk_index))
+        {
             *is_selected = !*is_selected;
         }
     }
 
     /// Returns the current file.
-    pub(super) fn current(&self) -> Option<&ReviewFile> {
-        self.files.get(self.file)
+    pub(super) fn current_file(&self) -> Option<&ReviewFile> {
+        self.files.get(self.file_index)
     }
 
     /// Returns the selected changes.
     pub(super) fn selection(&self, plan: &DeliveryPlan) -> DeliverySelection {
         let is_selected = |selected: &bool| *selected;
         let mut files = self.files.iter();
-        if files.all(|file| file.selected.iter().all(is_selected)) {
+        if files.all(|file| file.hunk_selection.iter().all(is_selected)) {
             return DeliverySelection::take_all(plan);
         }
         let mut selection = DeliverySelection::take_none(plan);
@@ -177,9 +181,9 @@ impl DeliveryReview {
             }
         }
         for file in &self.files {
-            let is_whole = file.selected.iter().all(is_selected);
-            let is_part = !is_whole && file.selected.iter().any(is_selected);
-            if let Some(choice) = selection.choices.get_mut(file.entry) {
+            let is_whole = file.hunk_selection.iter().all(is_selected);
+            let is_part = !is_whole && file.hunk_selection.iter().any(is_selected);
+            if let Some(choice) = selection.choices.get_mut(file.entry_index) {
                 *choice = if is_whole {
                     DeliveryChoice::Apply
                 } else {
@@ -187,8 +191,8 @@ impl DeliveryReview {
                 };
             }
             if let (true, Some(changes)) = (is_part, &file.changes) {
-                let choices = HunkChoice::list(&changes.hunks, &file.selected);
-                selection.parts.insert(file.entry, choices);
+                let choices = HunkChoice::list(&changes.hunks, &file.hunk_selection);
+                selection.parts.insert(file.entry_index, choices);
             }
         }
         selection
@@ -198,7 +202,7 @@ impl DeliveryReview {
         let Some(file) = self.files.get_mut(index) else {
             return;
         };
-        let Some(entry) = self.plan.entries.get(file.entry) else {
+        let Some(entry) = self.plan.entries.get(file.entry_index) else {
             return;
         };
         if file.changes.is_some() {
@@ -209,7 +213,7 @@ impl DeliveryReview {
             Err(error) => FileChanges::unreadable(&format!("{error:#}")),
         };
         if changes.hunks.len() > 1 {
-            file.selected = vec![true; changes.hunks.len()];
+            file.hunk_selection = vec![true; changes.hunks.len()];
         }
         file.changes = Some(changes);
     }
@@ -218,10 +222,10 @@ impl DeliveryReview {
 impl ReviewFile {
     /// Returns its line in the list of files.
     pub(super) fn list_line(&self) -> StyledLine {
-        let count = self.selected_hunks();
+        let count = self.selected_hunk_count();
         let mark = match count {
             0 => "[ ] ",
-            count if count == self.selected.len() => "[x] ",
+            count if count == self.hunk_selection.len() => "[x] ",
             _ => "[~] ",
         };
         let (style, sign) = match self.action {
@@ -234,8 +238,8 @@ impl ReviewFile {
             (style, sign.to_owned()),
         ];
         let stat = self.changes.as_ref().map(|changes| changes.stat.clone());
-        if self.selected.len() > 1 {
-            let hunks = format!("{count}/{} hunks  ", self.selected.len());
+        if self.hunk_selection.len() > 1 {
+            let hunks = format!("{count}/{} hunks  ", self.hunk_selection.len());
             line.push((TextStyle::Plain, hunks));
         }
         line.extend(stat_line(&self.name, &stat.unwrap_or_default()));
@@ -243,13 +247,16 @@ impl ReviewFile {
     }
 
     /// Returns the number of selected hunks; a file without hunks counts as one.
-    fn selected_hunks(&self) -> usize {
-        self.selected.iter().filter(|selected| **selected).count()
+    fn selected_hunk_count(&self) -> usize {
+        self.hunk_selection
+            .iter()
+            .filter(|selected| **selected)
+            .count()
     }
 
-    /// Returns its diff. Hunks that can be selected one by one have a mark, and `current` points to
-    /// one of them. Also returns the row at which that hunk begins.
-    pub(super) fn diff_lines(&self, current_hunk: usize) -> (Vec<StyledLine>, usize) {
+    /// Returns its diff, and the index of the line at which the hunk `hunk_index` begins. Hunks that
+    /// can be selected one by one have a mark, and that hunk also has a pointer.
+    pub(super) fn diff_lines(&self, hunk_index: usize) -> (Vec<StyledLine>, usize) {
         let Some(changes) = &self.changes else {
             return (Vec::new(), 0);
         };
@@ -257,18 +264,20 @@ impl ReviewFile {
             return (changes.lines.clone(), 0);
         }
         let (mut lines, mut begin) = (Vec::new(), 0);
-        for (number, (hunk, is_selected)) in changes.hunks.iter().zip(&self.selected).enumerate() {
+        for (index, (hunk, is_selected)) in
+            changes.hunks.iter().zip(&self.hunk_selection).enumerate()
+        {
             let mark = if *is_selected { "[x] " } else { "[ ] " };
-            let pointer = if number == current_hunk { "> " } else { "  " };
-            let mut rows = hunk_lines(hunk).into_iter();
-            if number == current_hunk {
+            let pointer = if index == hunk_index { "> " } else { "  " };
+            let mut new_lines = hunk_lines(hunk).into_iter();
+            if index == hunk_index {
                 begin = lines.len();
             }
-            if let Some(mut header) = rows.next() {
+            if let Some(mut header) = new_lines.next() {
                 header.insert(0, (TextStyle::Strong, format!("{pointer}{mark}")));
                 lines.push(header);
             }
-            lines.extend(rows);
+            lines.extend(new_lines);
         }
         (lines, begin)
     }
@@ -299,7 +308,8 @@ impl FileChanges {
     }
 }
 
-fn notes(plan: &DeliveryPlan) -> Vec<String> {
+/// Returns a warning for each conflict and each refused name of the delivery.
+fn plan_warnings(plan: &DeliveryPlan) -> Vec<String> {
     let conflicts = plan
         .entries
         .iter()
@@ -315,11 +325,11 @@ fn notes(plan: &DeliveryPlan) -> Vec<String> {
         let path = escape_name(&refusal.path.to_string());
         format!("`{path}` is refused: {}", refusal.reason)
     });
-    let mut notes: Vec<String> = conflicts.chain(refused).collect();
-    let more = notes.len().saturating_sub(NOTES_MAX);
-    notes.truncate(NOTES_MAX);
-    if more > 0 {
-        notes.push(format!("and {}", count_noun(more, "more name")));
+    let mut warnings: Vec<String> = conflicts.chain(refused).collect();
+    let hidden_count = warnings.len().saturating_sub(WARNINGS_MAX);
+    warnings.truncate(WARNINGS_MAX);
+    if hidden_count > 0 {
+        warnings.push(format!("and {}", count_noun(hidden_count, "more name")));
     }
-    notes
+    warnings
 }

@@ -1,5 +1,5 @@
-//! The effect of each key on the state of the dashboard. It reads no keys itself. Pure except for
-//! the files that a review reads.
+//! The effect of each key on the state of the dashboard. It reads no keys itself, and no files
+//! except those of a review.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -18,7 +18,7 @@ use crate::cli::typed_message::reason_against_sending;
 use crate::run_view::RunView;
 
 /// Maximum length of a message or an answer, in bytes.
-const COMPOSED_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+const COMPOSER_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 /// Maximum length of a search text, in bytes.
 const SEARCH_BYTES_MAX: usize = 4096;
 /// Why a pasted text was rejected.
@@ -26,9 +26,9 @@ const PASTE_TOO_LONG: &str = "not pasted: too long; a message has at most 16 KiB
 const PASTE_WITHOUT_LINE: &str = "not pasted: press i first to write a message or an answer";
 /// Why a message was not sent.
 const KEY_AS_MESSAGE: &str = "not sent: a key or a command alone is no message; write it in words";
-/// Number of rows of a small and of a large step.
-const ROW: usize = 1;
-const PAGE: usize = 10;
+/// Number of rows by which keys scroll: by line and by page.
+const SMALL_STEP: usize = 1;
+const LARGE_STEP: usize = 10;
 
 /// The effect of a key in addition to the changed state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ pub(super) struct KeyTarget<'k> {
 }
 
 impl KeyTarget<'_> {
-    /// Applies a key. There are no Alt keys, and a terminal sends Alt with a key like Esc followed
-    /// by that key: both are applied, as in other programs without Alt keys (curses). While a line
-    /// is being typed, Alt has no effect, so that no text is lost.
+    /// Applies a key. The dashboard has no Alt keys, and a terminal sends Alt with a key as Esc
+    /// followed by that key: both are applied, as curses programs do. While a line is being typed,
+    /// Alt has no effect, so that no text is lost.
     pub(super) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
@@ -97,10 +97,10 @@ impl KeyTarget<'_> {
     fn press_plain(&mut self, code: KeyCode) -> KeyEffect {
         self.state.note = None;
         if self.state.composer.is_some() {
-            return self.type_answer(code);
+            return self.type_in_composer(code);
         }
         if self.is_typing() {
-            return self.type_search(code);
+            return self.type_in_search(code);
         }
         if let Some(answer) = self.answer(code) {
             return KeyEffect::Answer(answer);
@@ -116,15 +116,15 @@ impl KeyTarget<'_> {
     pub(super) fn paste(&mut self, text: &str) {
         let state = &mut *self.state;
         let search = state.search.as_mut().filter(|search| search.is_typing);
-        let is_taken = match (&mut state.composer, search) {
-            (Some(line), _) => line.text.paste(text, COMPOSED_BYTES_MAX),
+        let is_pasted = match (&mut state.composer, search) {
+            (Some(line), _) => line.text.paste(text, COMPOSER_BYTES_MAX),
             (None, Some(search)) => paste_in_search(&mut search.text, text),
             (None, None) => {
                 state.note = (!self.is_record).then_some(PASTE_WITHOUT_LINE);
                 return;
             }
         };
-        state.note = (!is_taken).then_some(PASTE_TOO_LONG);
+        state.note = (!is_pasted).then_some(PASTE_TOO_LONG);
     }
 
     fn is_review_open(&self) -> bool {
@@ -143,9 +143,10 @@ impl KeyTarget<'_> {
         question.takes_answers(self.now_ms).then_some(answer)
     }
 
-    fn type_answer(&mut self, code: KeyCode) -> KeyEffect {
+    /// Applies a key to the message or the answer that is being typed.
+    fn type_in_composer(&mut self, code: KeyCode) -> KeyEffect {
         let text = self.state.composer.as_mut().map(|line| &mut line.text);
-        match edit(text, code, COMPOSED_BYTES_MAX) {
+        match edit_line(text, code, COMPOSER_BYTES_MAX) {
             TypedLineState::Open => KeyEffect::Redraw,
             TypedLineState::Done => match self.state.composer.take() {
                 Some(ComposerLine {
@@ -170,9 +171,10 @@ impl KeyTarget<'_> {
         }
     }
 
-    fn type_search(&mut self, code: KeyCode) -> KeyEffect {
+    /// Applies a key to the search text that is being typed.
+    fn type_in_search(&mut self, code: KeyCode) -> KeyEffect {
         let text = self.state.search.as_mut().map(|search| &mut search.text);
-        match edit(text, code, SEARCH_BYTES_MAX) {
+        match edit_line(text, code, SEARCH_BYTES_MAX) {
             TypedLineState::Open => KeyEffect::Redraw,
             TypedLineState::Done => {
                 if let Some(search) = &mut self.state.search {
@@ -187,7 +189,8 @@ impl KeyTarget<'_> {
         }
     }
 
-    /// Applies a key that changes how a question is shown.
+    /// Applies a key that changes how a question is shown, or begins its answer. Returns whether the
+    /// key is one.
     fn press_in_question(&mut self, code: KeyCode) -> bool {
         let Some(question) = self.questions.first() else {
             return false;
@@ -208,23 +211,23 @@ impl KeyTarget<'_> {
                 state.is_question_open = false;
             }
             KeyCode::Up if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_sub(ROW);
+                state.question_scroll = state.question_scroll.saturating_sub(SMALL_STEP);
             }
             KeyCode::PageUp if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_sub(PAGE);
+                state.question_scroll = state.question_scroll.saturating_sub(LARGE_STEP);
             }
             KeyCode::Down if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(ROW);
+                state.question_scroll = state.question_scroll.saturating_add(SMALL_STEP);
             }
             KeyCode::PageDown if state.is_question_open => {
-                state.question_scroll = state.question_scroll.saturating_add(PAGE);
+                state.question_scroll = state.question_scroll.saturating_add(LARGE_STEP);
             }
             _ => return false,
         }
         true
     }
 
-    /// Applies a key that selects changes of a delivery.
+    /// Applies a key that selects changes of a delivery. Returns whether the key is one.
     fn press_in_review(&mut self, code: KeyCode) -> bool {
         if !self.is_review_open() {
             return false;
@@ -307,7 +310,7 @@ impl KeyTarget<'_> {
             .and_then(|digit| usize::try_from(digit).ok());
         let index = number.unwrap_or_default().saturating_sub(1);
         if index < self.run.agents().len() {
-            self.state.agent = index;
+            self.state.agent_index = index;
             self.state.open(OpenView::Agent);
         }
     }
@@ -317,7 +320,7 @@ impl KeyTarget<'_> {
         let agent = self
             .run
             .agents()
-            .get(self.state.agent)
+            .get(self.state.agent_index)
             .filter(|_| self.state.view == OpenView::Agent);
         let text = agent.map(|agent| format!("{}: ", agent.id));
         self.state.composer = Some(ComposerLine {
@@ -328,8 +331,8 @@ impl KeyTarget<'_> {
 
     /// Opens or closes the answers, beginning with the winner's unless another one is selected.
     fn toggle_answers(&mut self) {
-        if self.state.answer == 0 {
-            self.state.answer = self.winner_index().unwrap_or_default();
+        if self.state.answer_index == 0 {
+            self.state.answer_index = self.winner_index().unwrap_or_default();
         }
         self.state.toggle(OpenView::Answers);
     }
@@ -339,7 +342,7 @@ impl KeyTarget<'_> {
             self.state.note = Some("there is no winner yet");
             return;
         }
-        self.state.answer = self.winner_index().unwrap_or_default();
+        self.state.answer_index = self.winner_index().unwrap_or_default();
         self.state.open(OpenView::Answers);
     }
 
@@ -355,9 +358,9 @@ impl KeyTarget<'_> {
     fn move_selection(&mut self, step: isize) {
         let (selected_index, count) = if self.state.view == OpenView::Answers {
             let count = self.run.ballot().current_answers().count();
-            (&mut self.state.answer, count)
+            (&mut self.state.answer_index, count)
         } else {
-            (&mut self.state.agent, self.run.agents().len())
+            (&mut self.state.agent_index, self.run.agents().len())
         };
         let new_index = selected_index
             .saturating_add(count)
@@ -379,10 +382,10 @@ impl KeyTarget<'_> {
         let is_from_end = matches!(state.view, OpenView::Agent | OpenView::Log);
         let all_rows = usize::MAX;
         let (rows, is_up) = match code {
-            KeyCode::Up | KeyCode::Char('k') => (ROW, true),
-            KeyCode::Down | KeyCode::Char('j') => (ROW, false),
-            KeyCode::PageUp => (PAGE, true),
-            KeyCode::PageDown | KeyCode::Char(' ') => (PAGE, false),
+            KeyCode::Up | KeyCode::Char('k') => (SMALL_STEP, true),
+            KeyCode::Down | KeyCode::Char('j') => (SMALL_STEP, false),
+            KeyCode::PageUp => (LARGE_STEP, true),
+            KeyCode::PageDown | KeyCode::Char(' ') => (LARGE_STEP, false),
             KeyCode::Home => (all_rows, true),
             KeyCode::End => (all_rows, false),
             _ => return,
@@ -395,7 +398,7 @@ impl KeyTarget<'_> {
     }
 }
 
-/// The effect of a key on a line that is being typed.
+/// The state of a line that is being typed, after a key.
 enum TypedLineState {
     Open,
     Done,
@@ -404,15 +407,16 @@ enum TypedLineState {
 
 /// Pastes a text into the line of a search, without line breaks. Returns whether it was short
 /// enough.
-fn paste_in_search(line: &mut TypedText, text: &str) -> bool {
+fn paste_in_search(search_text: &mut TypedText, text: &str) -> bool {
     if text.len() > SEARCH_BYTES_MAX {
         return false;
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    line.paste(&words.join(" "), SEARCH_BYTES_MAX)
+    search_text.paste(&words.join(" "), SEARCH_BYTES_MAX)
 }
 
-fn edit(line: Option<&mut TypedText>, code: KeyCode, bytes_max: usize) -> TypedLineState {
+/// Applies a key to a line that is being typed.
+fn edit_line(line: Option<&mut TypedText>, code: KeyCode, bytes_max: usize) -> TypedLineState {
     let Some(line) = line else {
         return TypedLineState::Cancelled;
     };
@@ -541,12 +545,15 @@ mod tests {
         );
         for (selected, expected) in [(0, 1), (2, 2)] {
             let mut state = ViewState {
-                answer: selected,
+                answer_index: selected,
                 ..ViewState::default()
             };
             let mut target = key_target(&mut state, &run, true);
             target.press(KeyEvent::from(KeyCode::Char('a')));
-            assert_eq!((state.view, state.answer), (OpenView::Answers, expected));
+            assert_eq!(
+                (state.view, state.answer_index),
+                (OpenView::Answers, expected)
+            );
         }
     }
 
@@ -579,12 +586,12 @@ mod tests {
     #[test]
     fn a_pasted_text_that_is_too_long_is_refused_and_said() {
         let mut state = composing();
-        paste_all(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX + 1)]);
+        paste_all(&mut state, false, &[&"x".repeat(COMPOSER_BYTES_MAX + 1)]);
         assert_eq!(state.note, Some(PASTE_TOO_LONG));
-        assert!(PASTE_TOO_LONG.contains(&format!("{} KiB", COMPOSED_BYTES_MAX / 1024)));
-        paste_all(&mut state, false, &[&"x".repeat(COMPOSED_BYTES_MAX)]);
+        assert!(PASTE_TOO_LONG.contains(&format!("{} KiB", COMPOSER_BYTES_MAX / 1024)));
+        paste_all(&mut state, false, &[&"x".repeat(COMPOSER_BYTES_MAX)]);
         assert_eq!(state.note, None);
         let text = state.composer.map(|line| line.text.into_string().len());
-        assert_eq!(text, Some(COMPOSED_BYTES_MAX));
+        assert_eq!(text, Some(COMPOSER_BYTES_MAX));
     }
 }

@@ -170,7 +170,7 @@ impl Dashboard {
         self.history.push(event, elapsed);
         self.set_elapsed(elapsed);
         let last_index = self.run.agents().len().saturating_sub(1);
-        self.state.agent = self.state.agent.min(last_index);
+        self.state.agent_index = self.state.agent_index.min(last_index);
         self.is_changed = true;
     }
 
@@ -364,7 +364,7 @@ impl Dashboard {
     fn search_older(&mut self) {
         let area = area_of(terminal_size().unwrap_or(SIZE_UNKNOWN));
         let body = self.scene().body(area);
-        let agent = self.run.agents().get(self.state.agent);
+        let agent = self.run.agents().get(self.state.agent_index);
         let match_scroll =
             agent.and_then(|agent| views::agent::find_older(agent, &self.state, body));
         match match_scroll {

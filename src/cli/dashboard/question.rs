@@ -70,17 +70,17 @@ impl QuestionPanel {
                 (request_lines(agent, question), keys)
             }
             UserQuestion::FailedCheck { reason, .. } => {
-                let row = vec![(TextStyle::Warn, escape_line(reason))];
-                (vec![row], "k keep the delivery  x revert it")
+                let line = vec![(TextStyle::Warn, escape_line(reason))];
+                (vec![line], "k keep the delivery  x revert it")
             }
             UserQuestion::Open {
                 question,
                 without_answer,
                 ..
             } => {
-                let question_row = vec![(TextStyle::Strong, escape_line(question))];
-                let without_answer = vec![(TextStyle::Faint, escape_line(without_answer))];
-                (vec![question_row, without_answer], "i answer  x no answer")
+                let question_line = vec![(TextStyle::Strong, escape_line(question))];
+                let default_line = vec![(TextStyle::Faint, escape_line(without_answer))];
+                (vec![question_line, default_line], "i answer  x no answer")
             }
         };
         Self {
@@ -182,8 +182,8 @@ impl QuestionPanel {
     }
 }
 
-/// Returns a line about the questions after the first.
-pub(super) fn more_questions(count: usize) -> Option<StyledLine> {
+/// Returns a line about the questions after the first, if there are any.
+pub(super) fn more_questions_line(count: usize) -> Option<StyledLine> {
     let text = format!("and {}", count_noun(count, "more question"));
     (count > 0).then(|| vec![(TextStyle::Faint, text)])
 }

@@ -6,11 +6,11 @@ use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::{
-    clean_line, columns, fit_end, format_clock, format_count, wrap_row,
+    clean_line, columns, fit_end, format_clock, format_count, wrap_styled_line,
 };
 use crate::cli::dashboard::key_lines::key_line;
 use crate::cli::dashboard::line_history::LineHistory;
-use crate::cli::dashboard::question::{QuestionPanel, more_questions};
+use crate::cli::dashboard::question::{QuestionPanel, more_questions_line};
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::dashboard::views::{
@@ -26,9 +26,9 @@ use crate::run_view::pipeline::StageProgress;
 use crate::spending::limits::BudgetLimits;
 use crate::text::count_noun;
 
-/// Width from which on the header has one row.
-const ONE_ROW_HEADER_WIDTH: u16 = 100;
-/// Height from which on the ballot has a row of its own.
+/// Minimum width of a frame whose header has one row; others have two.
+const ONE_ROW_HEADER_WIDTH_MIN: u16 = 100;
+/// Minimum height of a frame in which the ballot has a row of its own.
 const BALLOT_HEIGHT_MIN: u16 = 14;
 /// Minimum number of rows of a question, with its keys.
 const QUESTION_ROWS_MIN: u16 = 3;
@@ -120,7 +120,7 @@ impl Scene<'_> {
 
     fn areas(&self, area: Rect) -> SceneAreas {
         let mut free_area = area;
-        let header = if area.width >= ONE_ROW_HEADER_WIDTH {
+        let header = if area.width >= ONE_ROW_HEADER_WIDTH_MIN {
             take_top(&mut free_area, 1)
         } else {
             take_top(&mut free_area, 2)
@@ -154,12 +154,12 @@ impl Scene<'_> {
         }
         let line_count = question_lines(question, free_area.width).len();
         let lines = u16::try_from(line_count).unwrap_or(u16::MAX);
-        let most = if self.is_review_open() {
+        let rows_max = if self.is_review_open() {
             QUESTION_ROWS_MIN
         } else {
             QUESTION_ROWS_MIN.max(free_area.height / 3)
         };
-        lines.saturating_add(1).min(most).min(free_area.height)
+        lines.saturating_add(1).min(rows_max).min(free_area.height)
     }
 
     fn draw_header(&self, canvas: &mut Canvas<'_>, area: Rect) {
@@ -181,15 +181,15 @@ impl Scene<'_> {
         canvas.line_at_right(area, area.y, &facts);
     }
 
-    /// Returns phase, time, money and tokens.
+    /// Returns the facts of the header, among them phase, time, cost and tokens.
     fn facts(&self) -> StyledLine {
         let run = self.run.run();
         let mut questions = self.questions.iter();
-        let is_reviewed = questions.any(|question| question.review.is_some());
+        let waits_for_review = questions.any(|question| question.review.is_some());
         let phase = match (run.phase, run.is_stopped) {
             (RunPhase::Ended, _) => "ended",
             (_, true) => "stopping",
-            (_, false) if is_reviewed => "waits for review",
+            (_, false) if waits_for_review => "waits for review",
             (phase, false) => phase.word(),
         };
         let mut line = vec![(TextStyle::Strong, format!(" {phase}"))];
@@ -213,10 +213,10 @@ impl Scene<'_> {
         if let (Some(max), Some(calls)) = (self.limits.tool_calls, self.tool_calls()) {
             add(TextStyle::Plain, format!("{calls} of {max} tool calls"));
         }
-        let more = usize::try_from(run.more_warnings).unwrap_or(usize::MAX);
-        let warnings = run.warnings.len().saturating_add(more);
-        if warnings > 0 {
-            let warnings = count_noun(warnings, "warning");
+        let unlisted_warnings = usize::try_from(run.more_warnings).unwrap_or(usize::MAX);
+        let warning_count = run.warnings.len().saturating_add(unlisted_warnings);
+        if warning_count > 0 {
+            let warnings = count_noun(warning_count, "warning");
             add(TextStyle::Warn, format!("{warnings} (key e)"));
         }
         line.push((TextStyle::Plain, " ".to_owned()));
@@ -306,7 +306,7 @@ impl Scene<'_> {
             let hidden_lines = count_noun(hidden_count, "more line");
             keys.push((TextStyle::Plain, format!("  z {hidden_lines}")));
         }
-        if let Some(more) = more_questions(self.questions.len().saturating_sub(1)) {
+        if let Some(more) = more_questions_line(self.questions.len().saturating_sub(1)) {
             keys.push((TextStyle::Plain, "  ".to_owned()));
             keys.extend(more);
         }
@@ -324,7 +324,7 @@ impl Scene<'_> {
     fn input_line(&self, width: u16) -> Option<StyledLine> {
         let state = self.state;
         let note = state.note.map(|note| (TextStyle::Warn, format!(" {note}")));
-        let mut row: StyledLine = note.into_iter().collect();
+        let mut input_line: StyledLine = note.into_iter().collect();
         let (label, text, cursor) = match (&state.composer, &state.search) {
             (Some(line), _) => {
                 let label = match line.purpose {
@@ -337,18 +337,18 @@ impl Scene<'_> {
                 let cursor = if search.is_typing { "_" } else { "" };
                 (" find: ", search.text.display_line(), cursor)
             }
-            (None, None) => return Some(row).filter(|row| !row.is_empty()),
+            (None, None) => return Some(input_line).filter(|line| !line.is_empty()),
         };
-        row.push((TextStyle::Strong, label.to_owned()));
-        let used_columns: usize = row.iter().map(|(_, text)| columns(text)).sum();
+        input_line.push((TextStyle::Strong, label.to_owned()));
+        let used_columns: usize = input_line.iter().map(|(_, text)| columns(text)).sum();
         let room = usize::from(width).saturating_sub(used_columns.saturating_add(columns(cursor)));
-        row.push((TextStyle::Plain, fit_end(&text, room)));
-        row.push((TextStyle::Plain, cursor.to_owned()));
-        Some(row)
+        input_line.push((TextStyle::Plain, fit_end(&text, room)));
+        input_line.push((TextStyle::Plain, cursor.to_owned()));
+        Some(input_line)
     }
 }
 
-/// Returns the lines of a question, wrapped and behind the mark of questions.
+/// Returns the lines of a question, wrapped, each after the mark of questions.
 fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledLine> {
     const MARK: &str = " ! ";
     let width = width.saturating_sub(u16::try_from(columns(MARK)).unwrap_or(u16::MAX));
@@ -359,7 +359,7 @@ fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledLine> {
             .collect()
     };
     let lines = question.lines.iter().map(clean);
-    let rows = lines.flat_map(|line| wrap_row(&line, width));
+    let rows = lines.flat_map(|line| wrap_styled_line(&line, width));
     rows.map(|mut row| {
         row.insert(0, (TextStyle::Warn, MARK.to_owned()));
         row
@@ -367,6 +367,7 @@ fn question_lines(question: &QuestionPanel, width: u16) -> Vec<StyledLine> {
     .collect()
 }
 
+/// Cuts at most `rows` rows off the top of `area` and returns them.
 fn take_top(area: &mut Rect, rows: u16) -> Rect {
     let height = rows.min(area.height);
     let top = Rect { height, ..*area };
@@ -375,6 +376,7 @@ fn take_top(area: &mut Rect, rows: u16) -> Rect {
     top
 }
 
+/// Cuts at most `rows` rows off the bottom of `area` and returns them.
 fn take_bottom(area: &mut Rect, rows: u16) -> Rect {
     let height = rows.min(area.height);
     area.height = area.height.saturating_sub(height);

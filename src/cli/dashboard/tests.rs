@@ -523,7 +523,7 @@ fn messages_that_an_agent_has_not_read_are_counted_until_it_reads_them() {
         ];
         events.extend_from_slice(more);
         let mut case = Case::new("unread", size, events).view(view);
-        case.state.agent = 1;
+        case.state.agent_index = 1;
         describe(&case.draw())
     };
     let (small, overview) = ((80, 24), OpenView::Overview);

@@ -35,9 +35,9 @@ pub(super) struct ViewState {
     /// The open view.
     pub(super) view: OpenView,
     /// The index of the selected agent.
-    pub(super) agent: usize,
+    pub(super) agent_index: usize,
     /// The index of the selected answer among the current ones.
-    pub(super) answer: usize,
+    pub(super) answer_index: usize,
     /// How far the view is scrolled, in rows: from the top, or from the end for what grows there.
     pub(super) scroll: usize,
     /// The maximum of `scroll` at the last frame.

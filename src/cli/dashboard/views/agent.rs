@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrapped_lines};
+use crate::cli::dashboard::cell_text::{clean_line, format_clock, wrap_untrusted_text};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::view_state::ViewState;
 use crate::cli::dashboard::views::agent_lines::{plan_lines, state_line, unread_text, winner_mark};
@@ -23,7 +23,7 @@ pub(in crate::cli::dashboard) fn draw(
     canvas: &mut Canvas<'_>,
     area: Rect,
 ) -> usize {
-    let index = scene.state.agent;
+    let index = scene.state.agent_index;
     let Some(agent) = scene.run.agents().get(index) else {
         return 0;
     };
@@ -192,7 +192,7 @@ fn entry_lines(entry: &TranscriptEntry, state: &ViewState, width: u16) -> Vec<St
             (style, format!("{sign}{text}")),
         ]];
     }
-    let mut lines = wrapped_lines(&entry.text, &indent, style, width);
+    let mut lines = wrap_untrusted_text(&entry.text, &indent, style, width);
     if let Some(first_line) = lines.first_mut()
         && let Some(prefix) = first_line.first_mut()
     {

@@ -5,7 +5,7 @@ use ratatui_core::layout::Rect;
 
 use crate::check_results::{CheckRequirement, CheckVerdict};
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::wrapped_lines;
+use crate::cli::dashboard::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{checks_text, plan_count};
 use crate::cli::dashboard::views::ballot::votes_text;
@@ -38,7 +38,7 @@ pub(in crate::cli::dashboard) fn draw(
     }
     let columns = usize::from((area.width / ANSWER_WIDTH_MIN).max(1));
     let first_max = answers.len().saturating_sub(columns);
-    let first_answer = scene.state.answer.min(first_max);
+    let first_answer = scene.state.answer_index.min(first_max);
     let visible_answers: Vec<(usize, &&BallotAnswer)> = answers
         .iter()
         .enumerate()
@@ -51,7 +51,7 @@ pub(in crate::cli::dashboard) fn draw(
         .zip(split_columns(area, visible_answers.len()))
     {
         let agent = scene.run.agent_index(&answer.agent).unwrap_or_default();
-        let is_selected = *index == scene.state.answer;
+        let is_selected = *index == scene.state.answer_index;
         let mark = if is_selected { ">" } else { " " };
         let mut title = vec![
             (TextStyle::Strong, format!("{mark}{} ", answer.label)),
@@ -100,9 +100,9 @@ fn check_lines(answer: &BallotAnswer, width: u16) -> Vec<StyledLine> {
             CheckRequirement::Informational => ("!", TextStyle::Warn),
         };
         let text = format!("{sign} {} {}", check.check, check.verdict);
-        lines.extend(wrapped_lines(&text, "", style, width));
+        lines.extend(wrap_untrusted_text(&text, "", style, width));
         if !check.tail.is_empty() {
-            let output = wrapped_lines(&check.tail, "  ", TextStyle::Faint, width);
+            let output = wrap_untrusted_text(&check.tail, "  ", TextStyle::Faint, width);
             let hidden_rows = output.len().saturating_sub(OUTPUT_ROWS_MAX);
             lines.extend(output.into_iter().skip(hidden_rows));
         }

@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, wrap_row};
+use crate::cli::dashboard::cell_text::{clean_line, wrap_styled_line};
 use crate::cli::dashboard::delivery_review::DeliveryReview;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
@@ -30,7 +30,7 @@ pub(in crate::cli::dashboard) fn draw(
     let lines = outcome_lines(scene);
     let rows: Vec<StyledLine> = lines
         .iter()
-        .flat_map(|line| wrap_row(line, area.width))
+        .flat_map(|line| wrap_styled_line(line, area.width))
         .collect();
     draw_from_top(canvas, area, &rows, scene.state.scroll)
 }
@@ -43,11 +43,11 @@ fn draw_review(
 ) -> usize {
     let (list, diff) = split(area, review.files.len());
     let height = usize::from(list.height);
-    let first_file = review.file.saturating_sub(height.saturating_sub(1));
+    let first_file = review.file_index.saturating_sub(height.saturating_sub(1));
     let visible_files = review.files.iter().enumerate().skip(first_file);
     for ((index, file), y) in visible_files.zip(list.y..list.bottom()) {
         canvas.line(list, y, &file.list_line());
-        if index == review.file {
+        if index == review.file_index {
             canvas.select(Rect {
                 y,
                 height: 1,
@@ -55,18 +55,18 @@ fn draw_review(
             });
         }
     }
-    let Some(file) = review.current() else {
+    let Some(file) = review.current_file() else {
         return 0;
     };
     let title = vec![(TextStyle::Strong, format!(" {} ", file.name))];
     let inside = canvas.border(diff, &title, TextStyle::Faint);
-    let (lines, begin) = file.diff_lines(review.hunk);
+    let (lines, begin) = file.diff_lines(review.hunk_index);
     let (mut rows, mut begin_row) = (Vec::new(), 0);
     for (number, line) in lines.iter().enumerate() {
         if number == begin {
             begin_row = rows.len();
         }
-        rows.extend(wrap_row(line, inside.width));
+        rows.extend(wrap_styled_line(line, inside.width));
     }
     let scroll = begin_row.saturating_add(scene.state.scroll);
     let room = draw_from_top(canvas, inside, &rows, scroll);

@@ -90,7 +90,7 @@ fn draw_cell(
     index: usize,
     agent: &AgentView,
 ) {
-    let is_selected = scene.state.agent == index;
+    let is_selected = scene.state.agent_index == index;
     let mark = if is_selected { ">" } else { " " };
     let number = index.saturating_add(1);
     let mut title = vec![
@@ -169,15 +169,18 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     let height = usize::from(rows.height);
     let agents = scene.run.agents();
     // The selected agent stays in sight.
-    let lowest = scene.state.agent.saturating_sub(height.saturating_sub(1));
+    let lowest = scene
+        .state
+        .agent_index
+        .saturating_sub(height.saturating_sub(1));
     let first_max = agents.len().saturating_sub(height);
     let first_row = lowest
         .max(scene.state.scroll.min(first_max))
-        .min(scene.state.agent);
+        .min(scene.state.agent_index);
     let visible_agents = agents.iter().enumerate().skip(first_row);
     for ((index, agent), y) in visible_agents.zip(rows.y..rows.bottom()) {
         canvas.line(rows, y, &agent_row(scene, index, agent, area.width));
-        if index == scene.state.agent {
+        if index == scene.state.agent_index {
             let selected_row = Rect {
                 y,
                 height: 1,

@@ -1,7 +1,7 @@
 //! The stages of a pipeline, one iteration after the other: what each role does, or the outcome of
 //! its work.
 
-use crate::cli::dashboard::cell_text::{clean_line, wrapped_lines};
+use crate::cli::dashboard::cell_text::{clean_line, wrap_untrusted_text};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledLine, TextStyle};
@@ -33,7 +33,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
         }
         lines.push(stage_line(stage, pipeline.stage_count, is_over));
         if let StageProgress::Rejected { reason, .. } = &stage.progress {
-            lines.extend(wrapped_lines(reason, INDENT, TextStyle::Faint, width));
+            lines.extend(wrap_untrusted_text(reason, INDENT, TextStyle::Faint, width));
         }
     }
     lines

@@ -1,6 +1,6 @@
 //! The votes with their reasons, also those that became void, and what decided.
 
-use crate::cli::dashboard::cell_text::wrapped_lines;
+use crate::cli::dashboard::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::checks_text;
 use crate::cli::dashboard::views::ballot::votes_text;
@@ -58,7 +58,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
         } else {
             TextStyle::Plain
         };
-        lines.extend(wrapped_lines(&vote.reason, INDENT, style, width));
+        lines.extend(wrap_untrusted_text(&vote.reason, INDENT, style, width));
     }
     lines
 }
