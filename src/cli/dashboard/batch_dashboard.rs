@@ -88,7 +88,7 @@ impl BatchDashboard {
             Some((true, KeyCode::Char('z'))) => {
                 self.screen.suspend(|| self.input.stop_group(), output);
             }
-            Some((true, KeyCode::Char('l'))) => self.screen.forget(),
+            Some((true, KeyCode::Char('l'))) => self.screen.request_full_draw(),
             Some((false, KeyCode::Char('q') | KeyCode::Esc)) => return DashboardInputEffect::Quit,
             Some((false, KeyCode::Char('l'))) => return DashboardInputEffect::LeaveToLines,
             Some(_) | None => {}

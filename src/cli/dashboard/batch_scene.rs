@@ -8,9 +8,8 @@ use crate::cli::batch_report::{
     BatchActivity, BatchReport, CellFailure, RunningCell, WatchedCells,
 };
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock};
+use crate::cli::dashboard::cell_text::{clean_line, columns, format_clock, pad};
 use crate::cli::dashboard::theme::{CharacterSet, Theme};
-use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::world::io::clock::{LocalDateTime, milliseconds};
 

@@ -154,6 +154,13 @@ pub(super) fn fit_end(text: &str, width: usize) -> String {
     format!("…{}", text.get(start..).unwrap_or_default())
 }
 
+/// Returns `text` in `width` columns, of which the last one is empty.
+pub(super) fn pad(text: &str, width: usize) -> String {
+    let text = fit(text, width.saturating_sub(1));
+    let padding = width.saturating_sub(columns(&text));
+    format!("{text}{}", " ".repeat(padding))
+}
+
 /// Formats a time since the start as a clock: `01:24`, then `1:02:03`.
 pub(super) fn format_clock(elapsed_ms: u64) -> String {
     let seconds = elapsed_ms / 1000;

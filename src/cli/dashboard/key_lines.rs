@@ -8,8 +8,8 @@ use crate::cli::output::{StyledLine, TextStyle};
 /// A key and its effect.
 pub(super) type KeyHelp = (&'static str, &'static str);
 
-/// The keys at the end of the line that stay however narrow it is: quit or lines, and help.
-const STAYING_KEYS: [&str; 3] = ["q", "l", "?"];
+/// The keys at the end of the line, which it shows however narrow it is: quit or lines, and help.
+const FIXED_KEYS: [&str; 3] = ["q", "l", "?"];
 
 /// The keys that open a view.
 pub(super) const VIEW_KEYS: [KeyHelp; 9] = [
@@ -64,17 +64,17 @@ pub(super) const QUESTION_KEYS: [KeyHelp; 4] = [
     ("z", "read all of the question"),
 ];
 
-/// Returns the keys of the open view, in one line of at most `width` columns if it can be.
+/// Returns the keys of the open view in one line of at most `width` columns, if the fixed ones fit.
 pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledLine {
-    let mut keys = shown_keys(scene);
-    // Less important keys are further to the right, but for the last ones, which always stay.
-    let fixed_keys = keys
+    let mut keys = keys_by_importance(scene);
+    // Less important keys are further to the right, except for the fixed ones at the end.
+    let fixed_count = keys
         .iter()
         .rev()
-        .take_while(|(key, _)| STAYING_KEYS.contains(key))
+        .take_while(|(key, _)| FIXED_KEYS.contains(key))
         .count();
-    while line_columns(&keys) > usize::from(width) && keys.len() > fixed_keys {
-        let index = keys.len().saturating_sub(fixed_keys).saturating_sub(1);
+    while line_width(&keys) > usize::from(width) && keys.len() > fixed_count {
+        let index = keys.len().saturating_sub(fixed_count).saturating_sub(1);
         keys.remove(index);
     }
     let mut line = StyledLine::new();
@@ -85,9 +85,8 @@ pub(super) fn key_line(scene: &Scene<'_>, width: u16) -> StyledLine {
     line
 }
 
-/// Returns the keys of the open view, the most important ones first, and at the end those that
-/// stay.
-fn shown_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
+/// Returns the keys of the open view, the most important ones first, and the fixed ones at the end.
+fn keys_by_importance(scene: &Scene<'_>) -> Vec<KeyHelp> {
     let state = scene.state;
     if state.composer.is_some() {
         return vec![("Enter", "send"), ("Esc", "cancel")];
@@ -113,7 +112,7 @@ fn shown_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
 }
 
 fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
-    let end = if scene.is_record { "quit" } else { "overview" };
+    let esc_effect = if scene.is_record { "quit" } else { "overview" };
     match scene.state.view {
         OpenView::Overview => {
             let mut keys = vec![("Tab", "agent"), ("Enter", "open")];
@@ -163,11 +162,11 @@ fn view_keys(scene: &Scene<'_>) -> Vec<KeyHelp> {
         | OpenView::Cost
         | OpenView::Stages
         | OpenView::Log => vec![("Esc", "overview"), ("Up/Down", "scroll")],
-        OpenView::Help => vec![("Esc", end), ("Up/Down", "scroll")],
+        OpenView::Help => vec![("Esc", esc_effect), ("Up/Down", "scroll")],
     }
 }
 
-fn line_columns(keys: &[KeyHelp]) -> usize {
+fn line_width(keys: &[KeyHelp]) -> usize {
     let widths = keys.iter().map(|(key, effect)| {
         columns(key)
             .saturating_add(columns(effect))

@@ -246,7 +246,7 @@ impl Dashboard {
         let effect = self.key_target().press(key);
         match effect {
             KeyEffect::Redraw => {}
-            KeyEffect::RedrawAll => self.screen.forget(),
+            KeyEffect::RedrawAll => self.screen.request_full_draw(),
             KeyEffect::Answer(answer) => self.answer(answer),
             KeyEffect::Send(line) => return DashboardInputEffect::Send(line),
             KeyEffect::SearchOlder => self.search_older(),

@@ -70,7 +70,7 @@ impl Scene<'_> {
         let areas = self.areas(canvas.area());
         self.draw_header(canvas, areas.header);
         let scroll_max = self.draw_body(canvas, areas.body);
-        canvas.line(areas.ballot, areas.ballot.y, &ballot::strip(self));
+        canvas.line(areas.ballot, areas.ballot.y, &ballot::line(self));
         self.draw_question(canvas, areas.question);
         if let Some(line) = self.input_line(areas.input.width) {
             canvas.line(areas.input, areas.input.y, &line);

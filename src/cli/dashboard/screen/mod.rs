@@ -1,5 +1,5 @@
-//! The terminal while the dashboard covers it: the alternate screen and the key mode, which every
-//! end of the dashboard takes back, also a panic. Only the cells that changed are written, in one
+//! The terminal while the dashboard covers it: the alternate screen and the key mode, which are left
+//! however the dashboard ends, even by a panic. Only the cells that changed are written, in one
 //! piece.
 
 use std::panic::{PanicHookInfo, set_hook, take_hook};
@@ -42,9 +42,9 @@ pub(super) struct TerminalScreen {
     is_entered: Arc<AtomicBool>,
     _hook: PanicHook,
     /// The frame on the terminal.
-    shown: Buffer,
-    /// Whether the terminal may show something else, so that all of it is drawn.
-    is_unknown: bool,
+    last_frame: Buffer,
+    /// Whether the terminal may show something else than the last frame.
+    needs_full_draw: bool,
 }
 
 /// What a frame changes besides its cells.
@@ -66,8 +66,8 @@ impl TerminalScreen {
             keyboard,
             is_entered,
             _hook: hook,
-            shown: Buffer::default(),
-            is_unknown: true,
+            last_frame: Buffer::default(),
+            needs_full_draw: true,
         };
         screen.cover(output);
         Some(screen)
@@ -78,7 +78,7 @@ impl TerminalScreen {
         self.is_entered.load(Ordering::SeqCst)
     }
 
-    /// Draws the frame `next`.
+    /// Draws `frame`.
     pub(super) fn draw(
         &mut self,
         frame: Buffer,
@@ -86,7 +86,7 @@ impl TerminalScreen {
         output: &mut CliOutput<'_>,
     ) {
         let bytes = self.frame_bytes(&frame, signals);
-        self.shown = frame;
+        self.last_frame = frame;
         if let Ok(bytes) = bytes
             && self.is_entered()
         {
@@ -95,8 +95,8 @@ impl TerminalScreen {
     }
 
     /// Draws all of the next frame.
-    pub(super) fn forget(&mut self) {
-        self.is_unknown = true;
+    pub(super) fn request_full_draw(&mut self) {
+        self.needs_full_draw = true;
     }
 
     /// Covers the terminal again after the process was stopped and may have lost it.
@@ -106,6 +106,7 @@ impl TerminalScreen {
         }
     }
 
+    /// Enters the alternate screen and the key mode.
     fn cover(&mut self, output: &mut CliOutput<'_>) {
         self.is_entered.store(true, Ordering::SeqCst);
         self.enter_modes([SAVE_TITLE, SET_WHEEL].concat(), output);
@@ -115,14 +116,14 @@ impl TerminalScreen {
         self.keyboard.enter_key_mode();
         // Writing to a vector cannot fail.
         queue!(bytes, EnterAlternateScreen, Hide, EnableBracketedPaste).unwrap_or_default();
-        self.is_unknown = true;
+        self.needs_full_draw = true;
         output.draw(&bytes);
     }
 
     /// Restores the terminal.
     pub(super) fn leave(&mut self, output: &mut CliOutput<'_>) {
         if self.is_entered.swap(false, Ordering::SeqCst) {
-            output.draw(&leaving_bytes());
+            output.draw(&restore_bytes());
             self.keyboard.restore();
         }
     }
@@ -135,14 +136,16 @@ impl TerminalScreen {
         self.cover(output);
     }
 
+    /// Returns the bytes that turn the last frame into `frame`; none if nothing changes.
     fn frame_bytes(&mut self, frame: &Buffer, signals: FrameSignals) -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let is_new = std::mem::take(&mut self.is_unknown) || self.shown.area != frame.area;
-        if is_new {
-            self.shown = Buffer::empty(frame.area);
+        let is_full =
+            std::mem::take(&mut self.needs_full_draw) || self.last_frame.area != frame.area;
+        if is_full {
+            self.last_frame = Buffer::empty(frame.area);
         }
-        let changes = self.shown.diff(frame);
-        if changes.is_empty() && !is_new && signals == FrameSignals::default() {
+        let changes = self.last_frame.diff(frame);
+        if changes.is_empty() && !is_full && signals == FrameSignals::default() {
             return Ok(bytes);
         }
         queue!(bytes, BeginSynchronizedUpdate)?;
@@ -152,7 +155,7 @@ impl TerminalScreen {
         if signals.beep {
             bytes.push(BELL);
         }
-        if is_new {
+        if is_full {
             queue!(bytes, Clear(ClearType::All))?;
         }
         CrosstermBackend::new(&mut bytes).draw(changes.into_iter())?;
@@ -166,7 +169,8 @@ pub(super) fn area_of(size: TerminalSize) -> Rect {
     Rect::new(0, 0, size.columns, size.rows)
 }
 
-fn leaving_bytes() -> Vec<u8> {
+/// Returns the control sequences that restore the terminal.
+fn restore_bytes() -> Vec<u8> {
     let mut bytes = Vec::new();
     // Writing to a vector cannot fail.
     queue!(
@@ -189,25 +193,25 @@ type HookFunction = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
 /// A panic hook that restores the terminal before the message of the panic is printed. The previous
 /// hook returns on drop.
 struct PanicHook {
-    previous: Arc<Mutex<Option<HookFunction>>>,
+    previous_hook: Arc<Mutex<Option<HookFunction>>>,
 }
 
 impl PanicHook {
     fn install(keyboard: Arc<TerminalModeGuard>, is_entered: Arc<AtomicBool>) -> Self {
-        let previous = Arc::new(Mutex::new(Some(take_hook())));
-        let hook = Arc::clone(&previous);
+        let previous_hook = Arc::new(Mutex::new(Some(take_hook())));
+        let shared_hook = Arc::clone(&previous_hook);
         set_hook(Box::new(move |info| {
             if is_entered.swap(false, Ordering::SeqCst) {
-                write_in_panic(&leaving_bytes());
+                write_in_panic(&restore_bytes());
                 keyboard.restore();
             }
-            if let Ok(previous) = hook.lock()
-                && let Some(previous) = previous.as_ref()
+            if let Ok(hook) = shared_hook.lock()
+                && let Some(hook) = hook.as_ref()
             {
-                previous(info);
+                hook(info);
             }
         }));
-        Self { previous }
+        Self { previous_hook }
     }
 }
 
@@ -218,10 +222,10 @@ impl Drop for PanicHook {
             return;
         }
         drop(take_hook());
-        if let Ok(mut previous) = self.previous.lock()
-            && let Some(previous) = previous.take()
+        if let Ok(mut hook) = self.previous_hook.lock()
+            && let Some(hook) = hook.take()
         {
-            set_hook(previous);
+            set_hook(hook);
         }
     }
 }

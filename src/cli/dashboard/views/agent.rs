@@ -1,5 +1,5 @@
-//! One agent in full: everything that it said and did, from the end. Reasoning and the results of
-//! tools can be folded, and text can be found.
+//! One agent in full: everything that it said and did, scrolled from the end. Reasoning and the
+//! results of tools can be folded, and text can be searched.
 
 use ratatui_core::layout::Rect;
 
@@ -94,12 +94,13 @@ pub(in crate::cli::dashboard) fn find_older(
         .filter(|(_, line)| contains(line, search.text.as_str()))
         .map(|(offset, _)| offset)
         .collect();
-    let below_state = body.height.saturating_sub(3);
-    let plan = plan_lines(agent, plan_rows_max(below_state)).len();
-    let height = usize::from(below_state).saturating_sub(plan);
-    // Older than the rows in sight; after the oldest place, the newest one again.
-    let least = state.scroll.saturating_add(height);
-    let older = matches.iter().find(|offset| **offset >= least);
+    // The border has two rows, and the state of the agent one.
+    let rows_below_state = body.height.saturating_sub(3);
+    let plan_rows = plan_lines(agent, plan_rows_max(rows_below_state)).len();
+    let height = usize::from(rows_below_state).saturating_sub(plan_rows);
+    // A match above the visible rows; after the oldest match, the newest one again.
+    let offset_min = state.scroll.saturating_add(height);
+    let older = matches.iter().find(|offset| **offset >= offset_min);
     let offset = older.or_else(|| matches.first())?;
     Some(offset.saturating_sub(height / 2))
 }
@@ -153,10 +154,10 @@ impl TranscriptRows {
             count = count.saturating_add(block.len());
             blocks.push(block);
         }
-        let dropped = agent.transcript.dropped_count();
-        if matches!(extent, RowsExtent::All) && dropped > 0 {
-            let count = usize::try_from(dropped).unwrap_or(usize::MAX);
-            let text = format!("{} not kept here", count_noun(count, "older entry"));
+        let dropped_count = agent.transcript.dropped_count();
+        if matches!(extent, RowsExtent::All) && dropped_count > 0 {
+            let dropped_count = usize::try_from(dropped_count).unwrap_or(usize::MAX);
+            let text = format!("{} not kept here", count_noun(dropped_count, "older entry"));
             blocks.push(vec![vec![(TextStyle::Faint, text)]]);
         }
         blocks.reverse();

@@ -121,7 +121,7 @@ pub(super) fn unread_text(run: &RunView, agent: &AgentView) -> Option<(TextStyle
 /// plan.
 pub(super) fn plan_line(agent: &AgentView) -> Option<StyledLine> {
     let plan = agent.plan.as_ref()?;
-    let mut line = vec![(TextStyle::Plain, format!("plan {}", plan_count(plan)))];
+    let mut line = vec![(TextStyle::Plain, format!("plan {}", plan_progress(plan)))];
     if let Some(entry) = plan.current_entry() {
         line.push((
             TextStyle::Faint,
@@ -132,7 +132,7 @@ pub(super) fn plan_line(agent: &AgentView) -> Option<StyledLine> {
 }
 
 /// Returns how many steps of a plan are done: `2/5`.
-pub(super) fn plan_count(plan: &TaskPlan) -> String {
+pub(super) fn plan_progress(plan: &TaskPlan) -> String {
     format!("{}/{}", plan.completed_count(), plan.entries.len())
 }
 
@@ -149,7 +149,7 @@ pub(super) fn plan_lines(agent: &AgentView, rows_max: usize) -> Vec<StyledLine> 
     let first_step = next_step.saturating_sub(1).min(first_max);
     let mut lines = vec![vec![(
         TextStyle::Plain,
-        format!("plan {}", plan_count(plan)),
+        format!("plan {}", plan_progress(plan)),
     )]];
     for entry in plan.entries.iter().skip(first_step).take(rows_max) {
         let style = match entry.status {

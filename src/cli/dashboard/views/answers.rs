@@ -7,7 +7,7 @@ use crate::check_results::{CheckRequirement, CheckVerdict};
 use crate::cli::dashboard::canvas::Canvas;
 use crate::cli::dashboard::cell_text::wrap_untrusted_text;
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::agent_lines::{checks_text, plan_count};
+use crate::cli::dashboard::views::agent_lines::{checks_text, plan_progress};
 use crate::cli::dashboard::views::ballot::votes_text;
 use crate::cli::dashboard::views::{draw_from_top, split_columns};
 use crate::cli::markdown_lines::markdown_lines;
@@ -32,8 +32,8 @@ pub(in crate::cli::dashboard) fn draw(
     let final_answer = scene.run.delivery().answer.as_deref();
     let answers: Vec<&BallotAnswer> = scene.run.ballot().current_answers().collect();
     if answers.is_empty() {
-        let none = vec![(TextStyle::Faint, " no answer yet".to_owned())];
-        canvas.line(area, area.y, &none);
+        let empty_line = vec![(TextStyle::Faint, " no answer yet".to_owned())];
+        canvas.line(area, area.y, &empty_line);
         return 0;
     }
     let columns = usize::from((area.width / ANSWER_WIDTH_MIN).max(1));
@@ -83,8 +83,8 @@ pub(in crate::cli::dashboard) fn draw(
         let content = content.get(..end).unwrap_or_default();
         let rows = markdown_lines(&parse(content), usize::from(inside.width));
         lines.extend(rows);
-        let room = draw_from_top(canvas, inside, &lines, scene.state.scroll);
-        scroll_max = scroll_max.max(room);
+        let answer_scroll_max = draw_from_top(canvas, inside, &lines, scene.state.scroll);
+        scroll_max = scroll_max.max(answer_scroll_max);
     }
     scroll_max
 }
@@ -130,7 +130,7 @@ fn facts(scene: &Scene<'_>, answer: &BallotAnswer) -> StyledLine {
         line.push((TextStyle::Plain, format!("  {changes}")));
     }
     if let Some(plan) = &answer.plan {
-        line.push((TextStyle::Plain, format!("  plan {}", plan_count(plan))));
+        line.push((TextStyle::Plain, format!("  plan {}", plan_progress(plan))));
     }
     if !answer.seen_by.is_empty() {
         let viewers = join_with_commas(&answer.seen_by);

@@ -10,7 +10,7 @@ use crate::run_view::ballot::{BallotAnswer, BallotView, BallotWinner, VotesForAg
 use crate::text::count_noun;
 
 /// Returns the ballot in one row.
-pub(in crate::cli::dashboard) fn strip(scene: &Scene<'_>) -> StyledLine {
+pub(in crate::cli::dashboard) fn line(scene: &Scene<'_>) -> StyledLine {
     let ballot = scene.run.ballot();
     if ballot.answers.is_empty() {
         return StyledLine::new();

@@ -12,8 +12,8 @@ use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
 use crate::text::escape_name;
 
-/// Width from which on the list of files is next to the diff.
-const BESIDE_WIDTH_MIN: u16 = 90;
+/// Minimum width of a body in which the list of files is beside the diff; else it is above.
+const SIDE_BY_SIDE_WIDTH_MIN: u16 = 90;
 /// Maximum width of the list of files.
 const LIST_WIDTH_MAX: u16 = 50;
 
@@ -41,7 +41,7 @@ fn draw_review(
     area: Rect,
     review: &DeliveryReview,
 ) -> usize {
-    let (list, diff) = split(area, review.files.len());
+    let (list, diff) = split_body(area, review.files.len());
     let height = usize::from(list.height);
     let first_file = review.file_index.saturating_sub(height.saturating_sub(1));
     let visible_files = review.files.iter().enumerate().skip(first_file);
@@ -60,22 +60,22 @@ fn draw_review(
     };
     let title = vec![(TextStyle::Strong, format!(" {} ", file.name))];
     let inside = canvas.border(diff, &title, TextStyle::Faint);
-    let (lines, begin) = file.diff_lines(review.hunk_index);
-    let (mut rows, mut begin_row) = (Vec::new(), 0);
-    for (number, line) in lines.iter().enumerate() {
-        if number == begin {
-            begin_row = rows.len();
+    let (lines, hunk_line) = file.diff_lines(review.hunk_index);
+    let (mut rows, mut hunk_row) = (Vec::new(), 0);
+    for (index, line) in lines.iter().enumerate() {
+        if index == hunk_line {
+            hunk_row = rows.len();
         }
         rows.extend(wrap_styled_line(line, inside.width));
     }
-    let scroll = begin_row.saturating_add(scene.state.scroll);
-    let room = draw_from_top(canvas, inside, &rows, scroll);
-    room.saturating_sub(begin_row)
+    let scroll = hunk_row.saturating_add(scene.state.scroll);
+    let scroll_max = draw_from_top(canvas, inside, &rows, scroll);
+    scroll_max.saturating_sub(hunk_row)
 }
 
 /// Splits the body into the list of files and the diff.
-fn split(area: Rect, files: usize) -> (Rect, Rect) {
-    if area.width >= BESIDE_WIDTH_MIN {
+fn split_body(area: Rect, file_count: usize) -> (Rect, Rect) {
+    if area.width >= SIDE_BY_SIDE_WIDTH_MIN {
         let width = (area.width / 3).min(LIST_WIDTH_MAX);
         let diff = Rect {
             x: area.x.saturating_add(width),
@@ -84,8 +84,8 @@ fn split(area: Rect, files: usize) -> (Rect, Rect) {
         };
         return (Rect { width, ..area }, diff);
     }
-    let files = u16::try_from(files).unwrap_or(u16::MAX);
-    let height = files.min(area.height / 3).max(1);
+    let file_rows = u16::try_from(file_count).unwrap_or(u16::MAX);
+    let height = file_rows.min(area.height / 3).max(1);
     let diff = Rect {
         y: area.y.saturating_add(height),
         height: area.height.saturating_sub(height),

@@ -1,8 +1,7 @@
 //! What was used: the requests of each agent to each model in each phase, the sums, and the limits.
 
-use crate::cli::dashboard::cell_text::{clean_line, format_count};
+use crate::cli::dashboard::cell_text::{clean_line, format_count, pad};
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::permissions::grant::Phase;
 use crate::spending::totals::{RequestTotals, UsageKey};
@@ -11,7 +10,8 @@ use crate::spending::totals::{RequestTotals, UsageKey};
 const NAME_WIDTH: usize = 18;
 const NUMBER_WIDTH: usize = 10;
 /// What the columns count.
-const UNITS: &str = " read, cached and written are tokens; in the phase final, the winner presents";
+const COLUMN_NOTE: &str =
+    " read, cached and written are tokens; in the phase final, the winner presents";
 
 /// Returns the lines of the usage.
 pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
@@ -22,7 +22,7 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
         pad("model", NAME_WIDTH),
         pad("phase", NUMBER_WIDTH)
     );
-    let titles: String = titles.iter().map(|title| number(title)).collect();
+    let titles: String = titles.iter().map(|title| align_right(title)).collect();
     let mut lines = vec![vec![(TextStyle::Faint, format!("{names}{titles}"))]];
     let mut entries: Vec<(&UsageKey, &RequestTotals)> = scene.run.usage().entries().collect();
     entries.sort_by_key(|(key, _)| scene.agent_position(&key.agent));
@@ -40,7 +40,11 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
             ),
             (
                 TextStyle::Plain,
-                format!("{model}{}{}", pad(phase, NUMBER_WIDTH), numbers(totals)),
+                format!(
+                    "{model}{}{}",
+                    pad(phase, NUMBER_WIDTH),
+                    number_columns(totals)
+                ),
             ),
         ]);
     }
@@ -48,13 +52,13 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let width = NAME_WIDTH.saturating_mul(2).saturating_add(NUMBER_WIDTH);
     lines.push(vec![(
         TextStyle::Strong,
-        format!(" {}{}", pad("all", width), numbers(&run_totals)),
+        format!(" {}{}", pad("all", width), number_columns(&run_totals)),
     )]);
     lines.push(Vec::new());
     let calls = scene.tool_calls();
     lines.extend(calls.map(|calls| vec![(TextStyle::Plain, format!(" tool calls: {calls}"))]));
     lines.extend(limit_lines(scene));
-    lines.push(vec![(TextStyle::Faint, UNITS.to_owned())]);
+    lines.push(vec![(TextStyle::Faint, COLUMN_NOTE.to_owned())]);
     lines
 }
 
@@ -69,7 +73,8 @@ fn limit_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     texts.map(|text| vec![(TextStyle::Faint, text)]).collect()
 }
 
-fn numbers(totals: &RequestTotals) -> String {
+/// Returns the columns of numbers, each as wide as its title.
+fn number_columns(totals: &RequestTotals) -> String {
     let usage = &totals.usage;
     let cost = match (totals.cost_usd, totals.cost_is_complete) {
         (None, _) => "unknown".to_owned(),
@@ -84,11 +89,11 @@ fn numbers(totals: &RequestTotals) -> String {
     ];
     let count_texts: String = counts
         .iter()
-        .map(|count| number(&format_count(*count)))
+        .map(|count| align_right(&format_count(*count)))
         .collect();
-    format!("{count_texts}{}", number(&cost))
+    format!("{count_texts}{}", align_right(&cost))
 }
 
-fn number(text: &str) -> String {
+fn align_right(text: &str) -> String {
     format!("{text:>NUMBER_WIDTH$}")
 }

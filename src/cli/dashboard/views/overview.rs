@@ -4,7 +4,7 @@
 use ratatui_core::layout::Rect;
 
 use crate::cli::dashboard::canvas::Canvas;
-use crate::cli::dashboard::cell_text::{clean_line, columns, fit, format_count, text_end, wrap};
+use crate::cli::dashboard::cell_text::{clean_line, format_count, pad, text_end, wrap};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::agent_lines::{
     agent_state, call_line, checks_text, current_answer, plan_line, state_line, unread_text,
@@ -15,9 +15,8 @@ use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::terminal_text::clean_text;
 use crate::run_view::agent::{AgentActivity, AgentView};
 
-/// Minimum width of a cell.
+/// Minimum size of a cell.
 const CELL_WIDTH_MIN: u16 = 36;
-/// Minimum height of a cell.
 const CELL_HEIGHT_MIN: u16 = 5;
 /// Maximum number of agents that have cells.
 const CELLS_MAX: usize = 8;
@@ -41,8 +40,8 @@ pub(in crate::cli::dashboard) fn draw(
 ) -> usize {
     let agents = scene.run.agents();
     if agents.is_empty() {
-        let starting = vec![(TextStyle::Faint, " the run starts".to_owned())];
-        canvas.line(area, area.y, &starting);
+        let starting_line = vec![(TextStyle::Faint, " the run starts".to_owned())];
+        canvas.line(area, area.y, &starting_line);
         return 0;
     }
     match layout(area, agents.len()) {
@@ -68,9 +67,9 @@ fn layout(area: Rect, count: usize) -> OverviewLayout {
     if all_fit(&one_row) {
         return OverviewLayout::Cells(one_row);
     }
-    let above = count.div_ceil(2);
+    let upper_count = count.div_ceil(2);
     let rows = split_rows(area, 2);
-    let counts = [above, count.saturating_sub(above)];
+    let counts = [upper_count, count.saturating_sub(upper_count)];
     let two_rows: Vec<Rect> = rows
         .into_iter()
         .zip(counts)
@@ -137,26 +136,38 @@ fn reply_lines(agent: &AgentView, rows: u16, width: u16) -> Vec<StyledLine> {
     last_rows.map(|row| vec![(style, row)]).collect()
 }
 
-/// A column of the table: its title, its width, and the width of the screen from which on it is
-/// there.
-type TableColumn = (&'static str, usize, u16);
+/// A column of the table.
+struct TableColumn {
+    title: &'static str,
+    width: usize,
+    /// Minimum width of a screen that shows it.
+    screen_width_min: u16,
+}
 
-/// The columns of the table, except for the last one, which takes the rest.
-const TABLE: [TableColumn; 8] = [
-    ("#", 3, 0),
-    ("agent", 16, 0),
-    ("state", 24, 0),
-    ("answer", 11, 56),
-    ("vote", 11, 68),
-    ("checks", 18, 100),
-    ("tokens", 8, 88),
-    ("model", 20, 130),
+const fn column(title: &'static str, width: usize, screen_width_min: u16) -> TableColumn {
+    TableColumn {
+        title,
+        width,
+        screen_width_min,
+    }
+}
+
+/// The columns of the table, except for the last one, which takes the rest of the width.
+const TABLE_COLUMNS: [TableColumn; 8] = [
+    column("#", 3, 0),
+    column("agent", 16, 0),
+    column("state", 24, 0),
+    column("answer", 11, 56),
+    column("vote", 11, 68),
+    column("checks", 18, 100),
+    column("tokens", 8, 88),
+    column("model", 20, 130),
 ];
 
 fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
-    let titles: Vec<(TextStyle, String)> = TABLE
+    let titles: Vec<(TextStyle, String)> = TABLE_COLUMNS
         .iter()
-        .map(|(title, _, _)| (TextStyle::Faint, (*title).to_owned()))
+        .map(|column| (TextStyle::Faint, column.title.to_owned()))
         .collect();
     let mut heading = table_row(area.width, titles);
     heading.push((TextStyle::Faint, "last".to_owned()));
@@ -169,12 +180,12 @@ fn draw_table(scene: &Scene<'_>, canvas: &mut Canvas<'_>, area: Rect) -> usize {
     let height = usize::from(rows.height);
     let agents = scene.run.agents();
     // The selected agent stays in sight.
-    let lowest = scene
+    let first_min = scene
         .state
         .agent_index
         .saturating_sub(height.saturating_sub(1));
     let first_max = agents.len().saturating_sub(height);
-    let first_row = lowest
+    let first_row = first_min
         .max(scene.state.scroll.min(first_max))
         .min(scene.state.agent_index);
     let visible_agents = agents.iter().enumerate().skip(first_row);
@@ -240,20 +251,13 @@ fn state_cell(scene: &Scene<'_>, agent: &AgentView) -> (TextStyle, String) {
     }
 }
 
-/// Returns the columns of a row that a screen of this width has, each as wide as its column.
-fn table_row(width: u16, cells: Vec<(TextStyle, String)>) -> StyledLine {
-    let columns = TABLE.iter().zip(cells);
+/// Returns the cells of a row that a screen of this width shows, each as wide as its column.
+fn table_row(screen_width: u16, cells: Vec<(TextStyle, String)>) -> StyledLine {
+    let columns = TABLE_COLUMNS.iter().zip(cells);
     columns
-        .filter(|((_, _, width_min), _)| width >= *width_min)
-        .map(|((_, column, _), (style, text))| (style, pad(&text, *column)))
+        .filter(|(column, _)| screen_width >= column.screen_width_min)
+        .map(|(column, (style, text))| (style, pad(&text, column.width)))
         .collect()
-}
-
-/// Returns `text` in `width` columns, of which the last one is empty.
-pub(in crate::cli::dashboard) fn pad(text: &str, width: usize) -> String {
-    let text = fit(text, width.saturating_sub(1));
-    let padding = width.saturating_sub(columns(&text));
-    format!("{text}{}", " ".repeat(padding))
 }
 
 #[cfg(test)]

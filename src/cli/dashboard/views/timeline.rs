@@ -1,8 +1,7 @@
 //! What each agent did when: a lane for each, on one scale, with a letter for each kind of action.
 
-use crate::cli::dashboard::cell_text::format_clock;
+use crate::cli::dashboard::cell_text::{format_clock, pad};
 use crate::cli::dashboard::scene::Scene;
-use crate::cli::dashboard::views::overview::pad;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::run_view::timeline::{SpanKind, TimelineLane};
 
@@ -28,9 +27,9 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
         (TextStyle::Plain, " ".repeat(NAME_WIDTH.saturating_add(1))),
         (TextStyle::Faint, scale),
     ]];
-    let mut ordered: Vec<&TimelineLane> = scene.run.timeline().lanes().iter().collect();
-    ordered.sort_by_key(|lane| scene.agent_position(&lane.agent));
-    for lane in ordered {
+    let mut lanes: Vec<&TimelineLane> = scene.run.timeline().lanes().iter().collect();
+    lanes.sort_by_key(|lane| scene.agent_position(&lane.agent));
+    for lane in lanes {
         let index = scene.run.agent_index(&lane.agent).unwrap_or_default();
         let name = pad(lane.agent.as_str(), NAME_WIDTH);
         let mut line = vec![(TextStyle::Agent(index), format!(" {name}"))];
@@ -43,9 +42,16 @@ pub(in crate::cli::dashboard) fn lines(scene: &Scene<'_>, width: u16) -> Vec<Sty
     lines
 }
 
-/// Returns the sign of a kind, its style, and its precedence over others in the same place.
-fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
-    match kind {
+/// How a kind of span is drawn.
+struct SpanSign {
+    character: char,
+    style: TextStyle,
+    /// Its precedence over other kinds in the same cell.
+    rank: u8,
+}
+
+fn sign(kind: SpanKind) -> SpanSign {
+    let (character, style, rank) = match kind {
         SpanKind::Turn => ('~', TextStyle::Faint, 1),
         SpanKind::Others => ('-', TextStyle::Faint, 2),
         SpanKind::Wait => ('.', TextStyle::Warn, 3),
@@ -57,6 +63,11 @@ fn sign(kind: SpanKind) -> (char, TextStyle, u8) {
         SpanKind::Denied => ('x', TextStyle::Bad, 8),
         SpanKind::Vote => ('V', TextStyle::Good, 9),
         SpanKind::Answer => ('A', TextStyle::Good, 10),
+    };
+    SpanSign {
+        character,
+        style,
+        rank,
     }
 }
 
@@ -78,21 +89,21 @@ fn lane_pieces(lane: &TimelineLane, width: usize, end_ms: u64) -> StyledLine {
     for (kind, from_ms, to_ms) in spans.chain(open_spans) {
         let (from, to) = (column(from_ms), column(to_ms));
         for cell in cells.iter_mut().take(to.saturating_add(1)).skip(from) {
-            let rank = cell.map_or(0, |kind| sign(kind).2);
-            if sign(kind).2 > rank {
+            let rank = cell.map_or(0, |kind| sign(kind).rank);
+            if sign(kind).rank > rank {
                 *cell = Some(kind);
             }
         }
     }
     let mut pieces = StyledLine::new();
     for cell in cells {
-        let (sign, style) = cell.map_or((' ', TextStyle::Plain), |kind| {
-            let (sign, style, _) = sign(kind);
-            (sign, style)
-        });
+        let (character, style) = match cell.map(sign) {
+            Some(sign) => (sign.character, sign.style),
+            None => (' ', TextStyle::Plain),
+        };
         match pieces.last_mut() {
-            Some((last_style, text)) if *last_style == style => text.push(sign),
-            _ => pieces.push((style, sign.to_string())),
+            Some((last_style, text)) if *last_style == style => text.push(character),
+            _ => pieces.push((style, character.to_string())),
         }
     }
     pieces
