@@ -9,25 +9,29 @@ use crate::permissions::grant::Permission;
 use crate::world::io::file_finder::SearchExtent;
 
 /// Prefix of the choice that Enter accepts.
-pub(crate) const CHOSEN: &str = " > ";
+pub(crate) const SELECTION_MARK: &str = " > ";
 /// Prefix of the others.
-const OTHER: &str = "   ";
+const INDENT: &str = "   ";
 /// Minimum width of a terminal that shows a note next to each choice, in columns.
 const NOTE_COLUMNS_MIN: usize = 30;
 /// Maximum width of a label before its note, in columns.
 const LABEL_COLUMNS_MAX: usize = 60;
 
 /// Renders the lines below the edited one, for a terminal of this many columns.
-pub(crate) fn draw(choices: &CompletionChoices, selected_index: usize, columns: usize) -> String {
+pub(crate) fn render_choices(
+    choices: &CompletionChoices,
+    selected_index: usize,
+    columns: usize,
+) -> String {
     let width = columns.saturating_sub(1).max(1);
     let longest = choices.list.iter().map(|choice| choice.label.width()).max();
     let label_width = longest.unwrap_or_default().min(LABEL_COLUMNS_MAX);
     let mut text = String::new();
     for (index, choice) in choices.list.iter().enumerate() {
         let mark = if index == selected_index {
-            CHOSEN
+            SELECTION_MARK
         } else {
-            OTHER
+            INDENT
         };
         text.push('\n');
         text.push_str(&choice_line(mark, choice, label_width, width));
@@ -52,7 +56,7 @@ fn choice_line(mark: &str, choice: &CompletionChoice, label_width: usize, width:
 }
 
 fn footer(choices: &CompletionChoices, width: usize) -> String {
-    let (shown_count, match_count) = (choices.list.len(), choices.matched);
+    let (shown_count, match_count) = (choices.list.len(), choices.match_count);
     let count = match choices.extent {
         SearchExtent::Part => format!("{shown_count} of {match_count} so far  "),
         SearchExtent::Whole if shown_count < match_count => {
@@ -60,12 +64,15 @@ fn footer(choices: &CompletionChoices, width: usize) -> String {
         }
         SearchExtent::Whole => String::new(),
     };
-    let is_path = choices.list.iter().any(|choice| choice.writable.is_some());
+    let is_path = choices
+        .list
+        .iter()
+        .any(|choice| choice.write_text.is_some());
     let keys: &[&str] = match (is_path, choices.permission) {
         (true, Permission::Read) => &["Tab inserts, Ctrl-W to write, Esc closes", "Tab, ^W, Esc"],
         (true, Permission::Write) | (false, _) => &["Tab inserts, Esc closes", "Tab, Esc"],
     };
-    let line = |keys: &&str| format!("{OTHER}{count}{keys}");
+    let line = |keys: &&str| format!("{INDENT}{count}{keys}");
     let lines: Vec<String> = keys.iter().map(line).collect();
     let fits = lines.iter().find(|line| line.width() <= width);
     fits.or(lines.last()).cloned().unwrap_or_default()
@@ -108,17 +115,17 @@ fn fit_columns(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
 mod tests {
     use super::*;
 
-    fn choices(labels: &[&str], matched: usize) -> CompletionChoices {
+    fn choices(labels: &[&str], match_count: usize) -> CompletionChoices {
         let choice = |label: &&str| CompletionChoice {
             label: (*label).to_owned(),
             note: "1.2 kB".to_owned(),
             text: (*label).to_owned(),
-            writable: Some(String::new()),
+            write_text: Some(String::new()),
         };
         CompletionChoices {
             start: 0,
             list: labels.iter().map(choice).collect(),
-            matched,
+            match_count,
             extent: SearchExtent::Whole,
             permission: Permission::Read,
         }
@@ -126,7 +133,7 @@ mod tests {
 
     #[track_caller]
     fn check(labels: &[&str], columns: usize, expected: &str) {
-        let drawn = draw(&choices(labels, 12), 0, columns);
+        let drawn = render_choices(&choices(labels, 12), 0, columns);
         assert_eq!(drawn, expected);
         for line in drawn.lines() {
             assert!(line.width() < columns, "{line}");

@@ -27,7 +27,7 @@ pub(crate) struct CompletionChoice {
     /// The replacement text.
     pub(crate) text: String,
     /// The replacement that asks for write access; only for a path.
-    pub(crate) writable: Option<String>,
+    pub(crate) write_text: Option<String>,
 }
 
 /// All completions.
@@ -38,7 +38,7 @@ pub(crate) struct CompletionChoices {
     /// The completions, the most likely first.
     pub(crate) list: Vec<CompletionChoice>,
     /// Total number of matches.
-    pub(crate) matched: usize,
+    pub(crate) match_count: usize,
     /// Whether the search is complete.
     pub(crate) extent: SearchExtent,
     /// The permission that the text asks for so far.
@@ -46,10 +46,10 @@ pub(crate) struct CompletionChoices {
 }
 
 /// Returns completions at `cursor`, at most `count_max`; `None` if there is nothing to complete.
-pub(crate) fn choices(
+pub(crate) fn find_choices(
     line: &str,
     cursor: usize,
-    browser: &FileFinder,
+    file_finder: &FileFinder,
     commands: &[SlashCommand],
     count_max: usize,
     time_max: Duration,
@@ -57,9 +57,9 @@ pub(crate) fn choices(
     if let Some(choices) = command_choices(line, cursor, commands, count_max) {
         return Some(choices);
     }
-    let typing = mention_at(line, cursor)?;
-    let rows = browser.query(typing.name, count_max, time_max);
-    let list: Vec<CompletionChoice> = rows
+    let mention = mention_at(line, cursor)?;
+    let matches = file_finder.query(mention.name, count_max, time_max);
+    let list: Vec<CompletionChoice> = matches
         .rows
         .into_iter()
         .filter_map(|row| {
@@ -70,18 +70,18 @@ pub(crate) fn choices(
             };
             Some(CompletionChoice {
                 text: format_mention(&row.name, Permission::Read)?,
-                writable: format_mention(&row.name, Permission::Write),
+                write_text: format_mention(&row.name, Permission::Write),
                 label: row.name,
                 note,
             })
         })
         .collect();
     let choices = CompletionChoices {
-        start: typing.start,
+        start: mention.start,
         list,
-        matched: rows.matched,
-        extent: rows.extent,
-        permission: typing.permission,
+        match_count: matches.matched,
+        extent: matches.extent,
+        permission: mention.permission,
     };
     (!choices.list.is_empty() || choices.extent == SearchExtent::Part).then_some(choices)
 }
@@ -104,14 +104,14 @@ fn command_choices(
             label: command.name.to_owned(),
             note: command.summary.to_owned(),
             text: command.name.to_owned(),
-            writable: None,
+            write_text: None,
         })
         .collect();
-    let matched = list.len();
-    (matched > 0).then(|| CompletionChoices {
+    let match_count = list.len();
+    (match_count > 0).then(|| CompletionChoices {
         start: 0,
         list: list.into_iter().take(count_max).collect(),
-        matched,
+        match_count,
         extent: SearchExtent::Whole,
         permission: Permission::Read,
     })

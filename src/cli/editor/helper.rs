@@ -12,8 +12,8 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use crate::cli::editor::LinePurpose;
-use crate::cli::editor::choice_list::{CHOSEN, draw};
-use crate::cli::editor::choices::{CompletionChoices, SlashCommand, choices};
+use crate::cli::editor::choice_list::{SELECTION_MARK, render_choices};
+use crate::cli::editor::choices::{CompletionChoices, SlashCommand, find_choices};
 use crate::cli::editor::state::SharedEditorState;
 use crate::cli::output::ColourChoice;
 use crate::permissions::grant::Permission;
@@ -21,20 +21,20 @@ use crate::world::diagnostics::probe::terminal;
 use crate::world::io::file_finder::{FileFinder, SearchExtent};
 
 /// Maximum number of choices that are shown.
-const SHOWN_MAX: usize = 8;
+const CHOICES_SHOWN_MAX: usize = 8;
 /// Maximum number of choices that are listed after Tab if none are shown while typing.
-const LISTED_MAX: usize = 100;
+const CHOICES_LISTED_MAX: usize = 100;
 /// Terminal lines that are reserved for the edited line and what is below the choices.
-const LINES_LEFT: usize = 4;
-/// Timeout of a key press for the first choices: less than a frame of the screen.
-const FIRST_TIME_MAX: Duration = Duration::from_millis(14);
-/// Timeout of Tab for a list.
-const LIST_TIME_MAX: Duration = Duration::from_millis(500);
-/// Number of background searches for all choices, and the timeout of each.
-const LATER_TRIES: usize = 20;
-const LATER_TIME_MAX: Duration = Duration::from_secs(1);
+const RESERVED_LINES: usize = 4;
+/// Timeout of the search for the first choices after a key: less than a frame of the screen.
+const FIRST_SEARCH_TIMEOUT: Duration = Duration::from_millis(14);
+/// Timeout of the search for a list after Tab.
+const LIST_SEARCH_TIMEOUT: Duration = Duration::from_millis(500);
+/// Maximum number of searches for all choices in the background, and the timeout of each.
+const BACKGROUND_SEARCHES_MAX: usize = 20;
+const BACKGROUND_SEARCH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Hint after the first Ctrl-C.
-const AGAIN: &str = "  press Ctrl-C again to exit";
+const EXIT_HINT: &str = "  press Ctrl-C again to exit";
 /// Makes the editor redraw its lines in place.
 const REDRAW: &str = "\u{1b}[A\n";
 
@@ -48,9 +48,9 @@ type RedrawCallback = Arc<Mutex<Option<Box<dyn FnMut(String) + Send>>>>;
 /// Helper of the line editor.
 pub(crate) struct LineEditorHelper {
     pub(super) shared: SharedEditorState,
-    pub(super) browser: Arc<FileFinder>,
+    pub(super) file_finder: Arc<FileFinder>,
     pub(super) commands: &'static [SlashCommand],
-    pub(super) shown: ChoiceDisplay,
+    pub(super) display: ChoiceDisplay,
     pub(super) colours: ColourChoice,
     pub(super) purpose: LinePurpose,
     pub(super) redraw: RedrawCallback,
@@ -68,14 +68,14 @@ pub(crate) enum ChoiceDisplay {
 /// Hint below the line.
 #[derive(Debug)]
 pub(crate) struct ChoiceHint {
-    first: String,
-    /// The final hint, once all choices are known.
-    later: Arc<OnceLock<String>>,
+    first_drawing: String,
+    /// What is shown instead once all choices are known.
+    final_drawing: Arc<OnceLock<String>>,
 }
 
 impl Hint for ChoiceHint {
     fn display(&self) -> &str {
-        self.later.get().unwrap_or(&self.first)
+        self.final_drawing.get().unwrap_or(&self.first_drawing)
     }
 
     fn completion(&self) -> Option<&str> {
@@ -86,8 +86,8 @@ impl Hint for ChoiceHint {
 impl ChoiceHint {
     fn new(text: &str) -> Self {
         Self {
-            first: text.to_owned(),
-            later: Arc::default(),
+            first_drawing: text.to_owned(),
+            final_drawing: Arc::default(),
         }
     }
 }
@@ -103,10 +103,10 @@ impl LineEditorHelper {
         time_max: Duration,
     ) -> Option<CompletionChoices> {
         match self.purpose {
-            LinePurpose::Prompt => choices(
+            LinePurpose::Prompt => find_choices(
                 line,
                 cursor,
-                &self.browser,
+                &self.file_finder,
                 self.commands,
                 count_max,
                 time_max,
@@ -124,41 +124,39 @@ impl LineEditorHelper {
         generation: u64,
         lines: usize,
     ) -> Arc<OnceLock<String>> {
-        let later = Arc::new(OnceLock::new());
-        let (slot, line) = (Arc::clone(&later), line.to_owned());
-        let (browser, commands) = (Arc::clone(&self.browser), self.commands);
+        let final_drawing = Arc::new(OnceLock::new());
+        let (drawing_slot, line) = (Arc::clone(&final_drawing), line.to_owned());
+        let (file_finder, commands) = (Arc::clone(&self.file_finder), self.commands);
         let (shared, redraw) = (self.shared.clone(), Arc::clone(&self.redraw));
         std::thread::spawn(move || {
-            for _ in 0..LATER_TRIES {
+            for _ in 0..BACKGROUND_SEARCHES_MAX {
                 if shared.lock().generation != generation {
                     return;
                 }
-                let candidates = choices(
+                let choices = find_choices(
                     &line,
                     cursor,
-                    &browser,
+                    &file_finder,
                     commands,
-                    SHOWN_MAX.min(lines),
-                    LATER_TIME_MAX,
+                    CHOICES_SHOWN_MAX.min(lines),
+                    BACKGROUND_SEARCH_TIMEOUT,
                 );
-                if candidates
+                if choices
                     .as_ref()
-                    .is_some_and(|candidates| candidates.extent == SearchExtent::Part)
+                    .is_some_and(|choices| choices.extent == SearchExtent::Part)
                 {
                     continue;
                 }
-                let replaced = shared
-                    .lock()
-                    .replace_choices(generation, candidates.as_ref());
+                let replaced = shared.lock().replace_choices(generation, choices.as_ref());
                 let Some(selected_index) = replaced else {
                     return;
                 };
-                let drawing = candidates
-                    .map(|candidates| {
-                        draw(&candidates, selected_index, terminal::terminal_columns())
+                let drawing = choices
+                    .map(|choices| {
+                        render_choices(&choices, selected_index, terminal::terminal_columns())
                     })
                     .unwrap_or_default();
-                if slot.set(pad_to_lines(&drawing, lines)).is_ok()
+                if drawing_slot.set(pad_to_lines(&drawing, lines)).is_ok()
                     && let Some(redraw) = redraw
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
@@ -169,7 +167,7 @@ impl LineEditorHelper {
                 return;
             }
         });
-        later
+        final_drawing
     }
 }
 
@@ -179,19 +177,21 @@ impl Hinter for LineEditorHelper {
     fn hint(&self, line: &str, cursor: usize, _: &Context<'_>) -> Option<ChoiceHint> {
         let mut state = self.shared.lock();
         state.pastes.end(line);
-        if self.shown == ChoiceDisplay::AfterTab {
+        if self.display == ChoiceDisplay::AfterTab {
             return None;
         }
         if line.is_empty() {
-            state.clear_interrupt();
-            return state.was_interrupted.then(|| ChoiceHint::new(AGAIN));
+            state.hide_choices();
+            return state.was_interrupted.then(|| ChoiceHint::new(EXIT_HINT));
         }
         state.was_interrupted = false;
         let rows = terminal::terminal_size().map_or(0, |size| usize::from(size.rows));
-        let room = rows.saturating_sub(LINES_LEFT).clamp(1, SHOWN_MAX);
-        let candidates = self.choices(line, cursor, room, FIRST_TIME_MAX);
-        let (choices, chosen) = state.open(line, cursor, candidates)?;
-        let drawing = draw(choices, chosen, terminal::terminal_columns());
+        let room = rows
+            .saturating_sub(RESERVED_LINES)
+            .clamp(1, CHOICES_SHOWN_MAX);
+        let choices = self.choices(line, cursor, room, FIRST_SEARCH_TIMEOUT);
+        let (choices, selected_index) = state.open(line, cursor, choices)?;
+        let drawing = render_choices(choices, selected_index, terminal::terminal_columns());
         if choices.extent == SearchExtent::Whole {
             return Some(ChoiceHint::new(&drawing));
         }
@@ -200,13 +200,13 @@ impl Hinter for LineEditorHelper {
         let first_drawing = pad_to_lines(&drawing, lines);
         drop(state);
         Some(ChoiceHint {
-            first: first_drawing,
-            later: self.complete_in_background(line, cursor, generation, lines),
+            first_drawing,
+            final_drawing: self.complete_in_background(line, cursor, generation, lines),
         })
     }
 }
 
-/// Pads `drawn` to the number of lines that must be overwritten.
+/// Pads `drawing` to the number of lines that must be overwritten.
 fn pad_to_lines(drawing: &str, lines: usize) -> String {
     let line_breaks = drawing.matches('\n').count();
     let padding = "\n".repeat(lines.saturating_sub(line_breaks));
@@ -223,22 +223,22 @@ impl Completer for LineEditorHelper {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let none = (cursor, Vec::new());
-        if self.shown == ChoiceDisplay::WhileTyping {
+        if self.display == ChoiceDisplay::WhileTyping {
             let choice = self.shared.lock().accept_choice(line, cursor);
             return Ok(choice.map_or(none, |(start, text)| (start, vec![text])));
         }
-        let candidates = self.choices(line, cursor, LISTED_MAX, LIST_TIME_MAX);
-        Ok(candidates.map_or(none, |candidates| {
-            let permission = candidates.permission;
+        let choices = self.choices(line, cursor, CHOICES_LISTED_MAX, LIST_SEARCH_TIMEOUT);
+        Ok(choices.map_or(none, |choices| {
+            let permission = choices.permission;
             let texts =
-                candidates
+                choices
                     .list
                     .into_iter()
-                    .map(|choice| match (permission, choice.writable) {
-                        (Permission::Write, Some(writable)) => writable,
+                    .map(|choice| match (permission, choice.write_text) {
+                        (Permission::Write, Some(write_text)) => write_text,
                         (Permission::Write, None) | (Permission::Read, _) => choice.text,
                     });
-            (candidates.start, texts.collect())
+            (choices.start, texts.collect())
         }))
     }
 }
@@ -257,7 +257,7 @@ impl Highlighter for LineEditorHelper {
         }
         let lines = hint
             .split('\n')
-            .map(|line| match line.strip_prefix(CHOSEN) {
+            .map(|line| match line.strip_prefix(SELECTION_MARK) {
                 Some(_) => format!("{STRONG}{line}{RESET}"),
                 None if line.is_empty() => String::new(),
                 None => format!("{FAINT}{line}{RESET}"),
@@ -272,7 +272,7 @@ impl Highlighter for LineEditorHelper {
         let mut state = self.shared.lock();
         let has_left = state.is_shown() && !state.is_open(line, cursor);
         if has_left {
-            state.clear_interrupt();
+            state.hide_choices();
         }
         has_left
     }

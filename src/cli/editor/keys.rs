@@ -26,7 +26,7 @@ enum EditorKey {
 
 /// What xterm and others send after the part of Shift-Enter that the editor takes for an unknown
 /// key (`CSI 27;2;13~`), before the tilde.
-const SHIFT_ENTER_REST: &str = "13";
+const SHIFT_ENTER_SUFFIX: &str = "13";
 
 /// A key that concerns whole lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +113,9 @@ impl ConditionalEventHandler for LineKeyBinding {
                 Some(Cmd::Newline)
             }
             LineKey::Tilde => {
-                let begin = state.unknown_key_at.take()?;
-                let sequence = line.get(begin..cursor)?.strip_prefix('\n')?;
-                (sequence == SHIFT_ENTER_REST).then(|| {
+                let key_start = state.unknown_key_at.take()?;
+                let sequence = line.get(key_start..cursor)?.strip_prefix('\n')?;
+                (sequence == SHIFT_ENTER_SUFFIX).then(|| {
                     Cmd::Replace(Movement::BackwardWord(1, Word::Emacs), Some(String::new()))
                 })
             }
@@ -134,7 +134,10 @@ struct KeyBinding {
 }
 
 /// Binds the keys for choices, and Ctrl-C.
-pub(super) fn bind<H: Helper, I: History>(editor: &mut Editor<H, I>, shared: &SharedEditorState) {
+pub(super) fn bind_choice_keys<H: Helper, I: History>(
+    editor: &mut Editor<H, I>,
+    shared: &SharedEditorState,
+) {
     let plain = |code| KeyEvent(code, Modifiers::NONE);
     let keys = [
         (plain(KeyCode::Up), EditorKey::Up),
@@ -187,7 +190,7 @@ impl ConditionalEventHandler for KeyBinding {
                 state.move_selection(SelectionMove::Down);
                 Some(Cmd::Repaint)
             }
-            EditorKey::Enter if is_open && state.is_complete(line, cursor) => None,
+            EditorKey::Enter if is_open && state.is_choice_typed(line, cursor) => None,
             EditorKey::Tab | EditorKey::Enter if is_open => Some(Cmd::Complete),
             EditorKey::Tab if mention_at(line, cursor).is_some() => {
                 state.reopen();

@@ -31,7 +31,7 @@ const ESCAPE_MILLISECONDS: u16 = 50;
 /// Maximum delay between lines that count as pasted on a simple terminal.
 const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Maximum number of lines in the editor's history.
-const HISTORY_MAX: usize = 1000;
+const HISTORY_LINES_MAX: usize = 1000;
 
 /// Purpose of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct LineRequest {
     /// The prompt before the line.
     pub(crate) prompt: &'static str,
     /// The initial content of the line.
-    pub(crate) initial: String,
+    pub(crate) initial_text: String,
     /// Its purpose.
     pub(crate) purpose: LinePurpose,
 }
@@ -77,14 +77,14 @@ pub(crate) struct TypedLine {
     pub(crate) text: String,
     /// Every text that was pasted into it, as reported by the terminal. A terminal that does not
     /// mark pasted text reports none.
-    pub(crate) pasted: Vec<String>,
+    pub(crate) pasted_texts: Vec<String>,
 }
 
 /// A request to the editor thread.
 #[derive(Debug)]
 enum EditorRequest {
-    /// Request a line.
-    Ask(LineRequest),
+    /// Read a line.
+    ReadLine(LineRequest),
     /// Add a line to the history.
     Remember(String),
 }
@@ -108,7 +108,7 @@ pub(crate) struct EditorConfig {
     /// Whether it uses colours.
     pub(crate) colours: ColourChoice,
     /// The source of path completions.
-    pub(crate) browser: Arc<FileFinder>,
+    pub(crate) file_finder: Arc<FileFinder>,
     /// The commands of the session.
     pub(crate) commands: &'static [SlashCommand],
     /// The lines of earlier sessions, the oldest first.
@@ -120,46 +120,47 @@ pub(crate) struct EditorConfig {
 /// A line editor. It stops with the process, or when dropped.
 #[derive(Debug)]
 pub(crate) struct PromptEditor {
-    requests: mpsc::Sender<EditorRequest>,
-    typed: UnboundedReceiver<LineOutcome>,
+    request_sender: mpsc::Sender<EditorRequest>,
+    outcomes: UnboundedReceiver<LineOutcome>,
 }
 
 impl PromptEditor {
     /// Starts the editor; nothing is shown yet.
     pub(crate) fn start(setup: EditorConfig) -> Self {
-        let (orders, ordered) = mpsc::channel();
-        let (tell, typed) = unbounded_channel();
+        let (request_sender, requests) = mpsc::channel();
+        let (outcome_sender, outcomes) = unbounded_channel();
         std::thread::spawn(move || {
-            if let Err(error) = run(setup, &ordered, &tell) {
+            if let Err(error) = run(setup, &requests, &outcome_sender) {
                 // If sending fails, the receiver no longer exists.
-                tell.send(LineOutcome::Failed(readline_error(error)))
+                outcome_sender
+                    .send(LineOutcome::Failed(readline_error(error)))
                     .unwrap_or_default();
             }
         });
         Self {
-            requests: orders,
-            typed,
+            request_sender,
+            outcomes,
         }
     }
 
     /// Requests a line.
-    pub(crate) fn request_line(&self, ask: LineRequest) {
+    pub(crate) fn request_line(&self, line_request: LineRequest) {
         // If the editor has stopped, waiting for the line reports it.
-        self.requests
-            .send(EditorRequest::Ask(ask))
+        self.request_sender
+            .send(EditorRequest::ReadLine(line_request))
             .unwrap_or_default();
     }
 
     /// Adds a line to the history.
     pub(crate) fn remember(&self, line: &str) {
         let request = EditorRequest::Remember(line.to_owned());
-        self.requests.send(request).unwrap_or_default();
+        self.request_sender.send(request).unwrap_or_default();
     }
 
     /// Waits for the requested line.
     pub(crate) async fn next_outcome(&mut self) -> LineOutcome {
         let exit_outcome = || LineOutcome::Failed(Error::bug("the line editor has exited"));
-        self.typed.recv().await.unwrap_or_else(exit_outcome)
+        self.outcomes.recv().await.unwrap_or_else(exit_outcome)
     }
 }
 
@@ -172,35 +173,38 @@ fn readline_error(error: ReadlineError) -> Error {
 /// Reads one line for each request.
 fn run(
     setup: EditorConfig,
-    ordered: &mpsc::Receiver<EditorRequest>,
-    tell: &UnboundedSender<LineOutcome>,
+    requests: &mpsc::Receiver<EditorRequest>,
+    outcome_sender: &UnboundedSender<LineOutcome>,
 ) -> rustyline::Result<()> {
     let (style, env) = (setup.style, setup.env.clone());
     let mut editor = line_editor(setup)?;
-    while let Ok(request) = ordered.recv() {
-        let ask = match request {
-            EditorRequest::Ask(ask) => ask,
+    while let Ok(request) = requests.recv() {
+        let line_request = match request {
+            EditorRequest::ReadLine(line_request) => line_request,
             EditorRequest::Remember(line) => {
                 editor.add_history_entry(line)?;
                 continue;
             }
         };
-        if let Some(assist) = editor.helper_mut() {
-            assist.purpose = ask.purpose;
-            assist.shared.lock().reset();
+        if let Some(helper) = editor.helper_mut() {
+            helper.purpose = line_request.purpose;
+            helper.shared.lock().reset();
         }
-        let mut initial = ask.initial;
+        let mut initial_text = line_request.initial_text;
         let result = loop {
-            let result = editor.readline_with_initial(ask.prompt, (&initial, ""));
+            let result = editor.readline_with_initial(line_request.prompt, (&initial_text, ""));
             let helper = editor.helper_mut();
             let opens_editor =
-                helper.is_some_and(|assist| std::mem::take(&mut assist.shared.lock().opens_editor));
+                helper.is_some_and(|helper| std::mem::take(&mut helper.shared.lock().opens_editor));
             match result {
                 Ok(text) if opens_editor => match edit_text(&unfold(&mut editor, &text), &env) {
-                    Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial),
+                    Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial_text),
                     Err(error) => {
-                        initial = text;
-                        if tell.send(LineOutcome::EditorFailed(error)).is_err() {
+                        initial_text = text;
+                        if outcome_sender
+                            .send(LineOutcome::EditorFailed(error))
+                            .is_err()
+                        {
                             return Ok(());
                         }
                     }
@@ -210,9 +214,9 @@ fn run(
         };
         let outcome = match result {
             Ok(mut text) => {
-                let mut pasted = editor
+                let mut pasted_texts = editor
                     .helper_mut()
-                    .map(|assist| assist.shared.lock().pastes.take(&text))
+                    .map(|helper| helper.shared.lock().pastes.take_texts(&text))
                     .unwrap_or_default();
                 text = unfold(&mut editor, &text);
                 // A simple terminal does not mark pasted text: lines that arrive without a pause
@@ -224,9 +228,9 @@ fn run(
                     is_pasted = true;
                 }
                 if is_pasted {
-                    pasted.push(text.clone());
+                    pasted_texts.push(text.clone());
                 }
-                LineOutcome::Text(TypedLine { text, pasted })
+                LineOutcome::Text(TypedLine { text, pasted_texts })
             }
             Err(ReadlineError::Interrupted) if style != EditorStyle::Full => {
                 LineOutcome::Interrupted
@@ -234,7 +238,7 @@ fn run(
             Err(ReadlineError::Interrupted | ReadlineError::Eof) => LineOutcome::Quit,
             Err(error) => return Err(error),
         };
-        if tell.send(outcome).is_err() {
+        if outcome_sender.send(outcome).is_err() {
             break;
         }
     }
@@ -246,12 +250,12 @@ fn unfold(editor: &mut LineEditor<LineEditorHelper, MemHistory>, line: &str) -> 
     let helper = editor.helper_mut();
     helper.map_or_else(
         || line.to_owned(),
-        |assist| assist.shared.lock().pastes.unfold(line),
+        |helper| helper.shared.lock().pastes.unfold(line),
     )
 }
 
 fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHelper, MemHistory>> {
-    let (shown, colours) = match setup.style {
+    let (display, colours) = match setup.style {
         EditorStyle::Full => (ChoiceDisplay::WhileTyping, ColorMode::Forced),
         EditorStyle::Plain | EditorStyle::Simple => (ChoiceDisplay::AfterTab, ColorMode::Disabled),
     };
@@ -261,7 +265,7 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHe
         .color_mode(colours)
         .keyseq_timeout(Some(ESCAPE_MILLISECONDS))
         .bell_style(rustyline::config::BellStyle::None)
-        .max_history_size(HISTORY_MAX)?
+        .max_history_size(HISTORY_LINES_MAX)?
         .build();
     let mut editor = LineEditor::with_history(config.clone(), MemHistory::with_config(&config))?;
     for line in setup.history {
@@ -274,7 +278,7 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHe
         keys::bind_line_keys(&mut editor, &shared);
     }
     if setup.style == EditorStyle::Full {
-        keys::bind(&mut editor, &shared);
+        keys::bind_choice_keys(&mut editor, &shared);
         if let Ok(mut printer) = editor.create_external_printer() {
             let print = move |text: String| printer.print(text).unwrap_or_default();
             let print: Box<dyn FnMut(String) + Send> = Box::new(print);
@@ -283,9 +287,9 @@ fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHe
     }
     editor.set_helper(Some(LineEditorHelper {
         shared,
-        browser: setup.browser,
+        file_finder: setup.file_finder,
         commands: setup.commands,
-        shown,
+        display,
         colours: setup.colours,
         purpose: LinePurpose::Prompt,
         redraw,

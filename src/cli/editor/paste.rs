@@ -21,12 +21,12 @@ const FOLDED_CHARS_MIN: usize = 2000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PastedTexts {
     /// The line just before a paste whose text is not known yet.
-    open: Option<LineBeforePaste>,
+    pending_paste: Option<LineBeforePaste>,
     texts: Vec<String>,
     /// The beginning of a text that is arriving, key by key.
-    arriving: Option<String>,
+    incoming_text: Option<String>,
     /// The texts of which only labels are in the line.
-    folded: Vec<FoldedText>,
+    folded_texts: Vec<FoldedText>,
 }
 
 /// A pasted text with its label in the line.
@@ -47,7 +47,7 @@ impl PastedTexts {
     /// Records that text is about to be pasted into `line` at `cursor`, in bytes.
     fn begin(&mut self, line: &str, cursor: usize) {
         self.end(line);
-        self.open = Some(LineBeforePaste {
+        self.pending_paste = Some(LineBeforePaste {
             line: line.to_owned(),
             cursor,
         });
@@ -55,7 +55,7 @@ impl PastedTexts {
 
     /// Records the text of the paste that has begun, which resulted in `line`.
     pub(crate) fn end(&mut self, line: &str) {
-        let Some(LineBeforePaste { line: old, cursor }) = self.open.take() else {
+        let Some(LineBeforePaste { line: old, cursor }) = self.pending_paste.take() else {
             return;
         };
         let (head, tail) = old.split_at_checked(cursor).unwrap_or((&old, ""));
@@ -70,20 +70,20 @@ impl PastedTexts {
     }
 
     /// Records that a text begins to arrive.
-    fn begin_arriving(&mut self) {
-        self.arriving = Some(String::new());
+    fn begin_incoming(&mut self) {
+        self.incoming_text = Some(String::new());
     }
 
     /// Takes a key of the text that is arriving: none of them is a command. Returns what the editor
     /// does instead; `None` if no text is arriving. `count` is how often the key counts.
     pub(crate) fn take_key(&mut self, event: &Event, count: RepeatCount) -> Option<Cmd> {
-        let arriving = self.arriving.as_mut()?;
+        let incoming_text = self.incoming_text.as_mut()?;
         let key = event.get(0).copied();
         if key != Some(KeyEvent(KeyCode::BracketedPasteEnd, Modifiers::NONE)) {
-            arriving.extend(key.and_then(pasted_char));
+            incoming_text.extend(key.and_then(pasted_char));
             return Some(Cmd::Noop);
         }
-        let inserted = self.end_arriving();
+        let inserted = self.end_incoming();
         // A count comes from a key in the text.
         let is_inserted = count == 1 && !inserted.is_empty();
         Some(if is_inserted {
@@ -95,8 +95,8 @@ impl PastedTexts {
 
     /// Records the text that has arrived, and returns what is inserted into the line for it: the
     /// text, or the label of a long one.
-    fn end_arriving(&mut self) -> String {
-        let text = self.arriving.take().unwrap_or_default();
+    fn end_incoming(&mut self) -> String {
+        let text = self.incoming_text.take().unwrap_or_default();
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         if text.is_empty() {
             return text;
@@ -110,12 +110,12 @@ impl PastedTexts {
         } else {
             return text;
         };
-        let number = match self.folded.len() {
+        let number = match self.folded_texts.len() {
             0 => String::new(),
             earlier => format!(" {}", earlier.saturating_add(1)),
         };
         let label = format!("[pasted text{number}, {size}]");
-        self.folded.push(FoldedText {
+        self.folded_texts.push(FoldedText {
             label: label.clone(),
             text,
         });
@@ -137,7 +137,7 @@ impl PastedTexts {
 
     /// Splits `line` at its first label.
     fn split_at_label<'t>(&self, line: &'t str) -> Option<(&'t str, &FoldedText, &'t str)> {
-        let splits = self.folded.iter().filter_map(|folded| {
+        let splits = self.folded_texts.iter().filter_map(|folded| {
             let (before, after) = line.split_once(folded.label.as_str())?;
             Some((before, folded, after))
         });
@@ -145,7 +145,7 @@ impl PastedTexts {
     }
 
     /// Returns everything that was pasted into the line, which is now complete.
-    pub(crate) fn take(&mut self, line: &str) -> Vec<String> {
+    pub(crate) fn take_texts(&mut self, line: &str) -> Vec<String> {
         self.end(line);
         std::mem::take(&mut self.texts)
     }
@@ -166,11 +166,11 @@ fn pasted_char(key: KeyEvent) -> Option<char> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PasteKey {
     /// A text begins to arrive, which the editor inserts by itself.
-    Inserted,
+    Paste,
     /// A text begins to arrive, which may be shown as a label.
-    Folded,
+    FoldedPaste,
     /// A text is inserted that was cut before.
-    Cut,
+    Yank,
     /// Another key, which may be part of a text.
     Other,
 }
@@ -182,15 +182,15 @@ pub(super) fn bind<H: Helper, I: History>(
     shared: &SharedEditorState,
     style: EditorStyle,
 ) {
-    let start = match style {
-        EditorStyle::Full => PasteKey::Folded,
-        EditorStyle::Plain | EditorStyle::Simple => PasteKey::Inserted,
+    let paste_key = match style {
+        EditorStyle::Full => PasteKey::FoldedPaste,
+        EditorStyle::Plain | EditorStyle::Simple => PasteKey::Paste,
     };
-    let start_key = KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE);
+    let start_event = KeyEvent(KeyCode::BracketedPasteStart, Modifiers::NONE);
     let keys = [
-        (Event::from(start_key), start),
-        (Event::from(KeyEvent::ctrl('Y')), PasteKey::Cut),
-        (Event::from(KeyEvent::alt('y')), PasteKey::Cut),
+        (Event::from(start_event), paste_key),
+        (Event::from(KeyEvent::ctrl('Y')), PasteKey::Yank),
+        (Event::from(KeyEvent::alt('y')), PasteKey::Yank),
     ];
     let other_keys = (style == EditorStyle::Full).then_some((Event::Any, PasteKey::Other));
     bind_handlers(editor, keys.into_iter().chain(other_keys), |key| {
@@ -220,12 +220,12 @@ impl ConditionalEventHandler for PasteHandler {
             return Some(command);
         }
         match self.key {
-            PasteKey::Inserted | PasteKey::Cut => {
+            PasteKey::Paste | PasteKey::Yank => {
                 state.pastes.begin(context.line(), context.pos());
                 None
             }
-            PasteKey::Folded => {
-                state.pastes.begin_arriving();
+            PasteKey::FoldedPaste => {
+                state.pastes.begin_incoming();
                 Some(Cmd::Noop)
             }
             PasteKey::Other => None,
@@ -240,24 +240,24 @@ mod tests {
     #[test]
     fn pasted_text_is_distinguished_from_typed_text() {
         let mut pastes = PastedTexts::default();
-        assert_eq!(pastes.take("typed"), Vec::<String>::new());
+        assert_eq!(pastes.take_texts("typed"), Vec::<String>::new());
         pastes.begin("see  now", 4);
         pastes.end("see @a now");
         pastes.end("see @a now!");
         pastes.begin("see @a now!", 11);
-        assert_eq!(pastes.take("see @a now!x\ny"), ["@a", "x\ny"]);
+        assert_eq!(pastes.take_texts("see @a now!x\ny"), ["@a", "x\ny"]);
         // Two pastes with nothing typed between them.
         pastes.begin("", 0);
         pastes.begin("a", 1);
-        assert_eq!(pastes.take("ab"), ["a", "b"]);
+        assert_eq!(pastes.take_texts("ab"), ["a", "b"]);
         // The editor changed the line in another way.
         pastes.begin("abc", 3);
-        assert_eq!(pastes.take("xyz"), ["xyz"]);
+        assert_eq!(pastes.take_texts("xyz"), ["xyz"]);
     }
 
     /// Pastes `keys`, and returns what is inserted into the line.
     fn paste(pastes: &mut PastedTexts, keys: &str) -> Option<String> {
-        pastes.begin_arriving();
+        pastes.begin_incoming();
         for key in keys.chars() {
             let is_taken = pastes.take_key(&KeyEvent::from(key).into(), 1);
             assert_eq!(is_taken, Some(Cmd::Noop), "{key:?}");
@@ -288,7 +288,7 @@ mod tests {
             lines.replace('\r', "\n")
         );
         assert_eq!(whole, expected);
-        assert_eq!(pastes.take("").len(), 3);
+        assert_eq!(pastes.take_texts("").len(), 3);
         // Control: without labels, the line is what it is.
         assert_eq!(PastedTexts::default().unfold(&first), first);
     }

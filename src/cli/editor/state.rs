@@ -1,5 +1,5 @@
-//! Shared state of the line editor: the choices, the selected one, whether they were closed, and
-//! whether the next Ctrl-C leaves. Key handlers change it, and drawing reads it.
+//! State of the line editor that key handlers change and drawing reads: the choices, the selected
+//! one, whether they were closed, and whether the next Ctrl-C leaves.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,11 +15,11 @@ pub(crate) struct SharedEditorState(Arc<Mutex<EditorState>>);
 #[derive(Debug, Default)]
 pub(crate) struct EditorState {
     /// The choices for a line and a cursor position.
-    open: Option<OpenChoices>,
+    open_choices: Option<OpenChoices>,
     /// Where the user does not want choices.
-    dismissed: DismissedChoices,
+    dismissed_choices: DismissedChoices,
     /// The permission of the next accepted choice, if a key set it.
-    wanted: Option<Permission>,
+    requested_permission: Option<Permission>,
     /// Whether a colon will replace the space after an accepted choice.
     is_colon_pending: bool,
     /// Whether Ctrl-C was the last key.
@@ -34,12 +34,13 @@ pub(crate) struct EditorState {
     pub(crate) generation: u64,
 }
 
+/// Choices with the line and the cursor for which they are open.
 #[derive(Debug)]
 struct OpenChoices {
     line: String,
     cursor: usize,
     choices: CompletionChoices,
-    chosen: usize,
+    selected_index: usize,
 }
 
 /// Where the user does not want choices.
@@ -85,58 +86,60 @@ impl EditorState {
         };
     }
 
-    /// Opens the choices `candidates` for `line`, unless the user closed them. The selection is
+    /// Opens `choices` for `line`, unless the user closed them. The selection is
     /// kept while the same line is shown. Returns the open choices and the index of the selected
     /// one.
     pub(crate) fn open(
         &mut self,
         line: &str,
         cursor: usize,
-        candidates: Option<CompletionChoices>,
+        choices: Option<CompletionChoices>,
     ) -> Option<(&CompletionChoices, usize)> {
         self.generation = self.generation.wrapping_add(1);
-        let before = self.open.take();
-        let candidates = candidates?;
-        match &self.dismissed {
-            DismissedChoices::Word(start) if *start == candidates.start => return None,
+        let last_choices = self.open_choices.take();
+        let choices = choices?;
+        match &self.dismissed_choices {
+            DismissedChoices::Word(start) if *start == choices.start => return None,
             DismissedChoices::Line { content, .. } if content == line => return None,
             DismissedChoices::Nowhere
             | DismissedChoices::Word(_)
             | DismissedChoices::Line { .. } => {
-                self.dismissed = DismissedChoices::Nowhere;
+                self.dismissed_choices = DismissedChoices::Nowhere;
             }
         }
-        let same_place = before.filter(|before| before.line == line && before.cursor == cursor);
-        let last_index = candidates.list.len().saturating_sub(1);
+        let same_place = last_choices.filter(|last| last.line == line && last.cursor == cursor);
+        let last_index = choices.list.len().saturating_sub(1);
         let new_choices = OpenChoices {
             line: line.to_owned(),
             cursor,
-            chosen: same_place
-                .map_or(0, |choices| choices.chosen)
+            selected_index: same_place
+                .map_or(0, |choices| choices.selected_index)
                 .min(last_index),
-            choices: candidates,
+            choices,
         };
-        let open_choices = self.open.insert(new_choices);
-        Some((&open_choices.choices, open_choices.chosen))
+        let open_choices = self.open_choices.insert(new_choices);
+        Some((&open_choices.choices, open_choices.selected_index))
     }
 
-    /// Replaces the open choices by `candidates`, and closes them if nothing was found. Returns the
+    /// Replaces the open choices by `choices`, and closes them if there are none. Returns the
     /// index of the selected one; `None` if other choices were opened since.
     pub(crate) fn replace_choices(
         &mut self,
         generation: u64,
-        candidates: Option<&CompletionChoices>,
+        choices: Option<&CompletionChoices>,
     ) -> Option<usize> {
-        let mut open_choices = self.open.take_if(|_| self.generation == generation)?;
-        let Some(candidates) = candidates else {
+        let mut open_choices = self
+            .open_choices
+            .take_if(|_| self.generation == generation)?;
+        let Some(choices) = choices else {
             return Some(0);
         };
-        open_choices.choices = candidates.clone();
-        open_choices.chosen = open_choices
-            .chosen
-            .min(candidates.list.len().saturating_sub(1));
-        let open_choices = self.open.insert(open_choices);
-        Some(open_choices.chosen)
+        open_choices.choices = choices.clone();
+        open_choices.selected_index = open_choices
+            .selected_index
+            .min(choices.list.len().saturating_sub(1));
+        let open_choices = self.open_choices.insert(open_choices);
+        Some(open_choices.selected_index)
     }
 
     /// Returns whether choices are open for `line` at this cursor, and there is at least one.
@@ -147,11 +150,11 @@ impl EditorState {
 
     /// Returns whether choices are shown.
     pub(crate) fn is_shown(&self) -> bool {
-        self.open.is_some()
+        self.open_choices.is_some()
     }
 
     /// Returns whether the line already contains one of the choices in full.
-    pub(crate) fn is_complete(&self, line: &str, cursor: usize) -> bool {
+    pub(crate) fn is_choice_typed(&self, line: &str, cursor: usize) -> bool {
         let Some(open_choices) = self.open_choices_at(line, cursor) else {
             return false;
         };
@@ -159,22 +162,22 @@ impl EditorState {
             .get(open_choices.choices.start..cursor)
             .unwrap_or_default();
         let is_typed = |choice: &CompletionChoice| {
-            choice.text == word || choice.writable.as_deref() == Some(word)
+            choice.text == word || choice.write_text.as_deref() == Some(word)
         };
         open_choices.choices.list.iter().any(is_typed)
     }
 
     /// Moves the selection, wrapping around at the ends.
     pub(crate) fn move_selection(&mut self, step: SelectionMove) {
-        if let Some(open_choices) = &mut self.open {
+        if let Some(open_choices) = &mut self.open_choices {
             let count = open_choices.choices.list.len();
-            open_choices.chosen = match step {
+            open_choices.selected_index = match step {
                 SelectionMove::Up => open_choices
-                    .chosen
+                    .selected_index
                     .checked_sub(1)
                     .unwrap_or(count.saturating_sub(1)),
-                SelectionMove::Down if open_choices.chosen.saturating_add(1) < count => {
-                    open_choices.chosen.saturating_add(1)
+                SelectionMove::Down if open_choices.selected_index.saturating_add(1) < count => {
+                    open_choices.selected_index.saturating_add(1)
                 }
                 SelectionMove::Down => 0,
             };
@@ -183,24 +186,24 @@ impl EditorState {
 
     /// Makes the next accepted choice ask for write access.
     pub(crate) fn request_write(&mut self) {
-        self.wanted = Some(Permission::Write);
+        self.requested_permission = Some(Permission::Write);
     }
 
     /// Closes the choices for the current word.
     pub(crate) fn close(&mut self) {
-        if let Some(open_choices) = self.open.take() {
-            self.dismissed = DismissedChoices::Word(open_choices.choices.start);
+        if let Some(open_choices) = self.open_choices.take() {
+            self.dismissed_choices = DismissedChoices::Word(open_choices.choices.start);
         }
     }
 
     /// Allows choices where the user closed them.
     pub(crate) fn reopen(&mut self) {
-        self.dismissed = DismissedChoices::Nowhere;
+        self.dismissed_choices = DismissedChoices::Nowhere;
     }
 
     /// Hides the choices: the cursor has left the word.
-    pub(crate) fn clear_interrupt(&mut self) {
-        self.open = None;
+    pub(crate) fn hide_choices(&mut self) {
+        self.open_choices = None;
     }
 
     /// Accepts the selected choice. Returns where the replacement begins, and its text. The
@@ -210,18 +213,18 @@ impl EditorState {
             return Some((cursor.checked_sub(1)?, ":".to_owned()));
         }
         self.open_choices_at(line, cursor)?;
-        let open_choices = self.open.take()?;
+        let open_choices = self.open_choices.take()?;
         let permission = self
-            .wanted
+            .requested_permission
             .take()
             .unwrap_or(open_choices.choices.permission);
         let choice = open_choices
             .choices
             .list
             .into_iter()
-            .nth(open_choices.chosen)?;
-        let mut text = match (permission, choice.writable) {
-            (Permission::Write, Some(writable)) => writable,
+            .nth(open_choices.selected_index)?;
+        let mut text = match (permission, choice.write_text) {
+            (Permission::Write, Some(write_text)) => write_text,
             (Permission::Write, None) | (Permission::Read, _) => choice.text,
         };
         let after = line.get(cursor..).unwrap_or_default();
@@ -230,7 +233,7 @@ impl EditorState {
         }
         let start = open_choices.choices.start;
         let before = line.get(..start).unwrap_or_default();
-        self.dismissed = DismissedChoices::Line {
+        self.dismissed_choices = DismissedChoices::Line {
             content: format!("{before}{text}{after}"),
             end: start.saturating_add(text.len()),
         };
@@ -245,7 +248,7 @@ impl EditorState {
     /// Returns whether a choice was just accepted, and the cursor is after the space that was
     /// inserted with it.
     pub(crate) fn is_after_accepted(&self, line: &str, cursor: usize) -> bool {
-        let DismissedChoices::Line { content, end } = &self.dismissed else {
+        let DismissedChoices::Line { content, end } = &self.dismissed_choices else {
             return false;
         };
         let has_space = line.get(..cursor).is_some_and(|text| text.ends_with(' '));
@@ -253,7 +256,7 @@ impl EditorState {
     }
 
     fn open_choices_at(&self, line: &str, cursor: usize) -> Option<&OpenChoices> {
-        self.open
+        self.open_choices
             .as_ref()
             .filter(|open| open.line == line && open.cursor == cursor)
     }
@@ -269,12 +272,12 @@ mod tests {
             label: name.to_owned(),
             note: String::new(),
             text: format!("@{name}"),
-            writable: Some(format!("@{name}:w")),
+            write_text: Some(format!("@{name}:w")),
         };
         CompletionChoices {
             start,
             list: vec![choice("src/"), choice("src/a.rs")],
-            matched: 2,
+            match_count: 2,
             extent: SearchExtent::Whole,
             permission: Permission::Read,
         }
@@ -362,7 +365,7 @@ mod tests {
             ("@src/a", false),
         ] {
             state.open(line, line.len(), Some(choices_from(0)));
-            assert_eq!(state.is_complete(line, line.len()), expected, "{line}");
+            assert_eq!(state.is_choice_typed(line, line.len()), expected, "{line}");
         }
     }
 }
