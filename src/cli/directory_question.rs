@@ -16,28 +16,29 @@ use crate::permissions::grant::Permission;
 use crate::world::io::locate::resolve_existing;
 
 /// Heading of the list of open paths before the question.
-pub(crate) const HEADING: &str = "📂 Context Paths:";
+pub(crate) const PATHS_HEADING: &str = "📂 Context Paths:";
 /// What the list holds if no path is open.
 const NO_PATHS: &str = "   No context paths configured";
 /// Heading of the question; the current directory follows.
-const ADD: &str = "❓ Add current directory as context path?";
+const QUESTION_HEADING: &str = "❓ Add current directory as context path?";
 /// What the answers mean, also one that the question does not offer.
-const ANSWERS: [&str; 2] = [
+const ANSWER_NOTES: [&str; 2] = [
     "   (yes: all agents may read it, and the winner may change it;",
     "   p: the same, and some paths in it stay as they are)",
 ];
 /// Question about the current directory.
-pub(crate) const QUESTION: &str = "   [Y]es (default) / [N]o / [C]ustom path: ";
+pub(crate) const DIRECTORY_QUESTION: &str = "   [Y]es (default) / [N]o / [C]ustom path: ";
 /// What is expected if an answer to it is invalid.
-pub(crate) const EXPECTED: &str = "   expected `y`, `n`, `c` or `p`";
+pub(crate) const EXPECTED_ANSWERS: &str = "   expected `y`, `n`, `c` or `p`";
 /// Question for a path of the user's choice.
-pub(crate) const WHICH: &str = "   path: ";
+pub(crate) const PATH_QUESTION: &str = "   path: ";
 /// Question about its permission.
-pub(crate) const HOW: &str = "   [W]rite (default) / [R]ead: ";
+pub(crate) const PERMISSION_QUESTION: &str = "   [W]rite (default) / [R]ead: ";
 /// Question about the protected paths in it.
-pub(crate) const PROTECTED: &str = "   read-only paths inside it, separated by commas: ";
+pub(crate) const PROTECTED_PATHS_QUESTION: &str =
+    "   read-only paths inside it, separated by commas: ";
 
-/// An answer to [`QUESTION`].
+/// An answer to [`DIRECTORY_QUESTION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryAnswer {
     /// Open the directory.
@@ -50,7 +51,7 @@ pub(crate) enum DirectoryAnswer {
     Protect,
 }
 
-/// Parses an answer to [`QUESTION`]; `None` if it is invalid.
+/// Parses an answer to [`DIRECTORY_QUESTION`]; `None` if it is invalid.
 pub(crate) fn parse_answer(text: &str) -> Option<DirectoryAnswer> {
     match text.trim().to_lowercase().as_str() {
         "" | "y" | "yes" => Some(DirectoryAnswer::Yes),
@@ -61,7 +62,7 @@ pub(crate) fn parse_answer(text: &str) -> Option<DirectoryAnswer> {
     }
 }
 
-/// Parses an answer to [`HOW`]; `None` if it is invalid.
+/// Parses an answer to [`PERMISSION_QUESTION`]; `None` if it is invalid.
 pub(crate) fn parse_permission(text: &str) -> Option<Permission> {
     match text.trim().to_lowercase().as_str() {
         "" | "w" | "write" => Some(Permission::Write),
@@ -112,17 +113,21 @@ pub(crate) fn confirmation(context: &ContextPath) -> String {
     )
 }
 
-/// Returns the lines before the question, for a user in `cwd` to whose agents `open` is open.
-pub(crate) fn lines_before(cwd: &AbsPath, open_paths: &[ContextPath]) -> Vec<String> {
+/// Returns the lines before the question about `cwd`; `open_paths` are open to the agents already.
+pub(crate) fn question_lines(cwd: &AbsPath, open_paths: &[ContextPath]) -> Vec<String> {
     let path_lines = open_paths
         .iter()
         .map(|context| format!("   {} ({})", context.path, context.permission));
-    let none = open_paths.is_empty().then(|| NO_PATHS.to_owned());
-    std::iter::once(HEADING.to_owned())
-        .chain(none)
+    let empty_line = open_paths.is_empty().then(|| NO_PATHS.to_owned());
+    std::iter::once(PATHS_HEADING.to_owned())
+        .chain(empty_line)
         .chain(path_lines)
-        .chain([String::new(), ADD.to_owned(), format!("   {cwd}")])
-        .chain(ANSWERS.map(str::to_owned))
+        .chain([
+            String::new(),
+            QUESTION_HEADING.to_owned(),
+            format!("   {cwd}"),
+        ])
+        .chain(ANSWER_NOTES.map(str::to_owned))
         .collect()
 }
 

@@ -55,13 +55,13 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     let run = RunName::new(Uuid::new_v4().as_fields().0);
     let layout = RunLayout::plan(config, &prepared.host.state_parent, run);
     let turns = prepared
-        .continued
+        .continued_session
         .as_ref()
         .map(|session| session.session_dir.turns())
         .transpose()?
         .unwrap_or_default();
     let inherited = InheritedPaths {
-        opened: &prepared.opened,
+        opened: &prepared.opened_paths,
         workspaces: &previous_workspaces(&turns),
     };
     let task = TaskPrompt {

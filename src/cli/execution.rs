@@ -397,40 +397,40 @@ pub(crate) fn run_request(prepared: PreparedRun, arguments: &RunArguments) -> Re
     let PreparedRun {
         host,
         config,
-        file,
+        team_file,
         models,
         prompt,
-        opened,
-        continued,
+        opened_paths,
+        continued_session,
         telemetry,
-        consents,
+        approvals,
     } = prepared;
     let redactor = Redactor::new(secret_values(&config, &host));
-    let session = continued
+    let session = continued_session
         .map(|continued| Session::open(continued.session_dir, redactor.clone()))
         .transpose()?;
     let run = RunName::new(Uuid::new_v4().as_fields().0);
-    let machine = host_environment(&host);
+    let host_environment = host_environment(&host);
     Ok(RunRequest {
         layout: RunLayout::plan(&config, &host.state_parent, run),
         models: connect_all(&config, &models, &host)?,
         redactor,
         messages: UserMessageReceiver::default(),
         inbox: None,
-        opened,
+        opened: opened_paths,
         session,
         question: Arc::from(prompt.cleaned_prompt),
         task: prompt.original_prompt,
-        invocation: run_invocation(file.as_ref(), &host, arguments),
+        invocation: run_invocation(team_file.as_ref(), &host, arguments),
         base: host.cwd,
         telemetry,
         config,
         replay: None,
         resumed: None,
-        host: machine,
+        host: host_environment,
         reviewer: None,
         approvals: ApprovalConfig {
-            session: consents,
+            session: approvals,
             ..ApprovalConfig::default()
         },
         snapshot_mode: SnapshotMode::Copied,

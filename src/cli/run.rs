@@ -55,7 +55,7 @@ pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Name of the directory to which a user may copy the files of an answer.
 const COPY_DIRECTORY: &str = "massgen_files";
 
-/// Everything that a run needs, checked.
+/// Everything that a run needs, already checked.
 #[derive(Debug)]
 pub(crate) struct PreparedRun {
     /// The process, and the variables of `.env` files.
@@ -63,19 +63,19 @@ pub(crate) struct PreparedRun {
     /// The team, with the changes that flags make.
     pub config: Config,
     /// The config file of the team, if there is one.
-    pub file: Option<TeamFile>,
+    pub team_file: Option<TeamFile>,
     /// The known models, with their prices.
     pub models: ModelList,
     /// The task, with the paths that it mentions.
     pub prompt: ParsedPrompt,
     /// The paths that the prompts of the session open, including those of this one.
-    pub opened: Vec<OpenedPath>,
+    pub opened_paths: Vec<OpenedPath>,
     /// The session that the run continues, if any.
-    pub continued: Option<ContinuedSession>,
+    pub continued_session: Option<ContinuedSession>,
     /// The settings of the telemetry export, if it is enabled.
     pub telemetry: Option<TelemetrySettings>,
     /// The approvals that the user gave for the session.
-    pub consents: SessionApprovals,
+    pub approvals: SessionApprovals,
 }
 
 /// Executes a run. A system call that still blocks at its end, such as reading a standard input
@@ -362,13 +362,13 @@ async fn prepare(
     Ok(PreparedRun {
         host,
         config,
-        file: team.file,
+        team_file: team.file,
         models,
         prompt,
-        opened,
-        continued,
+        opened_paths: opened,
+        continued_session: continued,
         telemetry,
-        consents: SessionApprovals::default(),
+        approvals: SessionApprovals::default(),
     })
 }
 

@@ -6,9 +6,9 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::RunArguments;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::directory_question::{
-    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation,
-    directory_breadth_reason, directory_obstacle, lines_before, parse_answer, parse_permission,
-    parse_protected_paths, resolve_typed_path,
+    DIRECTORY_QUESTION, DirectoryAnswer, EXPECTED_ANSWERS, PATH_QUESTION, PERMISSION_QUESTION,
+    PROTECTED_PATHS_QUESTION, confirmation, directory_breadth_reason, directory_obstacle,
+    parse_answer, parse_permission, parse_protected_paths, question_lines, resolve_typed_path,
 };
 use crate::cli::execution::connect_all;
 use crate::cli::interrupts::interrupted_before_run;
@@ -42,9 +42,10 @@ pub(crate) fn ask_about_directory(
 ) -> Result<DirectoryDecision> {
     let (config, host) = (&prepared.config, &prepared.host);
     let has_files = config.agents.iter().any(|agent| agent.cwd.is_some());
-    let is_open = !prepared.opened.is_empty() || !config.orchestrator.context_paths.is_empty();
+    let is_open =
+        !prepared.opened_paths.is_empty() || !config.orchestrator.context_paths.is_empty();
     let was_declined = prepared
-        .continued
+        .continued_session
         .as_ref()
         .is_some_and(|session| session.session_dir.is_directory_declined(&host.cwd));
     let is_for_run = config.workflow.is_none() && !arguments.delivery.yes;
@@ -53,27 +54,26 @@ pub(crate) fn ask_about_directory(
         return Ok(DirectoryDecision::Open);
     }
     connect_all(config, &prepared.models, host)?;
-    for line in lines_before(&host.cwd, &[]) {
+    for line in question_lines(&host.cwd, &[]) {
         output.note(&line);
     }
     let mut lines = TerminalLines::new(stop.clone());
     let mut dialogue = DirectoryDialogue {
         host,
         output,
-        next: &mut || lines.next(),
+        next_line: &mut || lines.next(),
     };
     let Some(context) = dialogue.ask()? else {
         return Ok(DirectoryDecision::Closed);
     };
-    let confirmed = confirmation(&context);
-    output.line(&[(TextStyle::Good, &confirmed)]);
+    output.line(&[(TextStyle::Good, &confirmation(&context))]);
     let turn = prepared
-        .continued
+        .continued_session
         .as_ref()
         .map_or(1, |session| session.session_dir.next_turn());
     if context.protected.is_empty() {
         open_path(
-            &mut prepared.opened,
+            &mut prepared.opened_paths,
             &context.path,
             context.permission,
             turn,
@@ -97,14 +97,14 @@ pub(crate) fn remember_closed(id: &str, sessions: &AbsPath, cwd: &AbsPath) -> Re
 struct DirectoryDialogue<'d, 'w> {
     host: &'d Host,
     output: &'d mut CliOutput<'w>,
-    next: &'d mut dyn FnMut() -> Option<String>,
+    next_line: &'d mut dyn FnMut() -> Option<String>,
 }
 
 impl DirectoryDialogue<'_, '_> {
     /// Returns the directory to open; `None` if there is none.
     fn ask(&mut self) -> Result<Option<ContextPath>> {
         let (path, permission, wants_protected) = loop {
-            match parse_answer(&self.line(QUESTION)?) {
+            match parse_answer(&self.ask_line(DIRECTORY_QUESTION)?) {
                 Some(DirectoryAnswer::Yes) => {
                     break (self.host.cwd.clone(), Permission::Write, false);
                 }
@@ -116,7 +116,7 @@ impl DirectoryDialogue<'_, '_> {
                     let path = self.ask_path()?;
                     break (path, self.ask_permission()?, true);
                 }
-                None => self.output.note(EXPECTED),
+                None => self.output.note(EXPECTED_ANSWERS),
             }
         };
         let protected = if wants_protected && permission == Permission::Write {
@@ -133,7 +133,7 @@ impl DirectoryDialogue<'_, '_> {
 
     fn ask_path(&mut self) -> Result<AbsPath> {
         loop {
-            let path = resolve_typed_path(self.line(WHICH)?.trim(), self.host);
+            let path = resolve_typed_path(self.ask_line(PATH_QUESTION)?.trim(), self.host);
             match directory_obstacle(&path, inspect(&path), self.host) {
                 None => return Ok(path),
                 Some(why) => self.output.note(&format!("   {why}")),
@@ -143,7 +143,7 @@ impl DirectoryDialogue<'_, '_> {
 
     fn ask_permission(&mut self) -> Result<Permission> {
         loop {
-            match parse_permission(&self.line(HOW)?) {
+            match parse_permission(&self.ask_line(PERMISSION_QUESTION)?) {
                 Some(permission) => return Ok(permission),
                 None => self.output.note("   expected `w` or `r`"),
             }
@@ -152,7 +152,7 @@ impl DirectoryDialogue<'_, '_> {
 
     fn ask_protected(&mut self, root: &AbsPath) -> Result<Vec<RelPath>> {
         loop {
-            match parse_protected_paths(&self.line(PROTECTED)?, root) {
+            match parse_protected_paths(&self.ask_line(PROTECTED_PATHS_QUESTION)?, root) {
                 Ok(protected) => return Ok(protected),
                 Err(why) => self.output.note(&format!("   {why}")),
             }
@@ -163,8 +163,8 @@ impl DirectoryDialogue<'_, '_> {
     ///
     /// # Errors
     /// The user interrupted massgen, or the input ended.
-    fn line(&mut self, question: &str) -> Result<String> {
+    fn ask_line(&mut self, question: &str) -> Result<String> {
         self.output.ask(question.trim_end());
-        (self.next)().ok_or_else(interrupted_before_run)
+        (self.next_line)().ok_or_else(interrupted_before_run)
     }
 }

@@ -20,11 +20,11 @@ const ESCAPE: char = '\u{1b}';
 #[derive(Debug)]
 pub(crate) struct TypedMessageLine {
     text: String,
-    /// The length from which on nothing is added, in bytes.
+    /// The length at which nothing more is added, in bytes.
     bytes_max: usize,
     /// The beginning of a character that is not complete yet.
-    partial: Vec<u8>,
-    escape: EscapeState,
+    partial_character: Vec<u8>,
+    escape_state: EscapeState,
 }
 
 /// Position in the sequence that a special key sends.
@@ -34,7 +34,7 @@ enum EscapeState {
     #[default]
     None,
     /// After the escape character.
-    Begun,
+    AfterEscape,
     /// Among the parameters.
     Parameters,
 }
@@ -52,41 +52,41 @@ impl TypedMessageLine {
         Self {
             text: String::new(),
             bytes_max,
-            partial: Vec::new(),
-            escape: EscapeState::default(),
+            partial_character: Vec::new(),
+            escape_state: EscapeState::default(),
         }
     }
 
     /// Adds what was typed, and returns the line that it completes. Pasted lines, which arrive
     /// together, are one message.
     pub(crate) fn push(&mut self, keys: &[u8]) -> Option<String> {
-        self.partial.extend_from_slice(keys);
-        let bytes = std::mem::take(&mut self.partial);
+        self.partial_character.extend_from_slice(keys);
+        let bytes = std::mem::take(&mut self.partial_character);
         let mut text = String::new();
         for chunk in bytes.utf8_chunks() {
             text.push_str(chunk.valid());
-            self.partial = chunk.invalid().to_vec();
+            self.partial_character = chunk.invalid().to_vec();
         }
         // More than the beginning of one character is not text.
-        if self.partial.len() >= 4 {
-            self.partial.clear();
+        if self.partial_character.len() >= 4 {
+            self.partial_character.clear();
         }
-        let ends = text.ends_with('\n');
+        let is_complete = text.ends_with('\n');
         for key in text.trim_end_matches('\n').chars() {
             self.press(key);
         }
-        let line = ends.then(|| std::mem::take(&mut self.text))?;
+        let line = is_complete.then(|| std::mem::take(&mut self.text))?;
         Some(line.trim().to_owned()).filter(|line| !line.is_empty())
     }
 
     fn press(&mut self, key: char) {
-        self.escape = match (self.escape, key) {
-            (EscapeState::None, ESCAPE) => EscapeState::Begun,
+        self.escape_state = match (self.escape_state, key) {
+            (EscapeState::None, ESCAPE) => EscapeState::AfterEscape,
             (EscapeState::None, key) => return self.edit(key),
-            (EscapeState::Begun, '[' | 'O') | (EscapeState::Parameters, '0'..='9' | ';') => {
+            (EscapeState::AfterEscape, '[' | 'O') | (EscapeState::Parameters, '0'..='9' | ';') => {
                 EscapeState::Parameters
             }
-            (EscapeState::Begun | EscapeState::Parameters, _) => EscapeState::None,
+            (EscapeState::AfterEscape | EscapeState::Parameters, _) => EscapeState::None,
         };
     }
 
@@ -118,7 +118,7 @@ impl TypedMessageLine {
         Some(format!("you: {mark}{end}"))
     }
 
-    /// Returns the line that was not completed.
+    /// Returns the line that is not complete, and clears it.
     pub(crate) fn take_text(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
@@ -154,12 +154,12 @@ pub(crate) fn parse_message(line: &str, agents: &BTreeSet<AgentId>) -> UserMessa
         .strip_prefix('@')
         .and_then(|line| line.split_once(char::is_whitespace));
     let splits = [with_sign, with_colon].into_iter().flatten();
-    let mut addressed = splits.filter_map(|(name, text)| {
+    let mut addressed_texts = splits.filter_map(|(name, text)| {
         let name = name.strip_suffix(':').unwrap_or(name);
         Some((find_agent(name)?, text.trim()))
     });
-    let to_one = addressed.find(|(_, text)| !text.is_empty());
-    let (to, text) = match to_one {
+    let addressed_text = addressed_texts.find(|(_, text)| !text.is_empty());
+    let (to, text) = match addressed_text {
         Some((agent, text)) => (MessageRecipient::Agent(agent), text),
         None => (MessageRecipient::All, line),
     };

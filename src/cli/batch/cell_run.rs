@@ -332,13 +332,13 @@ fn new_request(
     let prepared = PreparedRun {
         host: team.host,
         config: team.config,
-        file: team.file,
+        team_file: team.file,
         models: team.models,
         prompt,
-        opened,
-        continued: None,
+        opened_paths: opened,
+        continued_session: None,
         telemetry: team.telemetry,
-        consents: SessionApprovals::default(),
+        approvals: SessionApprovals::default(),
     };
     run_request(prepared, arguments)
 }

@@ -1,8 +1,9 @@
 //! Asks whether the current directory, or another one, is opened to the agents.
 
 use crate::cli::directory_question::{
-    DirectoryAnswer, EXPECTED, HOW, PROTECTED, QUESTION, WHICH, confirmation, directory_obstacle,
-    lines_before, parse_answer, parse_permission, parse_protected_paths, resolve_typed_path,
+    DIRECTORY_QUESTION, DirectoryAnswer, EXPECTED_ANSWERS, PATH_QUESTION, PERMISSION_QUESTION,
+    PROTECTED_PATHS_QUESTION, confirmation, directory_obstacle, parse_answer, parse_permission,
+    parse_protected_paths, question_lines, resolve_typed_path,
 };
 use crate::cli::editor::LinePurpose;
 use crate::cli::interactive::commands::is_quit;
@@ -27,12 +28,12 @@ impl InteractiveSession {
                 ..ContextPath::read_only(open.path)
             })
             .collect();
-        for line in lines_before(&cwd, &open_paths) {
+        for line in question_lines(&cwd, &open_paths) {
             self.output.note(&line);
         }
         let (path, permission, wants_protected) = loop {
             let UserInput::Text(line) = self
-                .read_input(QUESTION, String::new(), LinePurpose::Question)
+                .read_input(DIRECTORY_QUESTION, String::new(), LinePurpose::Question)
                 .await?
             else {
                 return Ok(LoopControl::Leave);
@@ -50,7 +51,7 @@ impl InteractiveSession {
                 },
                 None if is_quit(&line.text) => return Ok(LoopControl::Leave),
                 None => {
-                    let note = format!("{EXPECTED}; the prompt for your task follows");
+                    let note = format!("{EXPECTED_ANSWERS}; the prompt for your task follows");
                     self.output.note(&note);
                 }
             }
@@ -58,7 +59,11 @@ impl InteractiveSession {
         let protected = if wants_protected && permission == Permission::Write {
             loop {
                 let UserInput::Text(line) = self
-                    .read_input(PROTECTED, String::new(), LinePurpose::Question)
+                    .read_input(
+                        PROTECTED_PATHS_QUESTION,
+                        String::new(),
+                        LinePurpose::Question,
+                    )
                     .await?
                 else {
                     return Ok(LoopControl::Leave);
@@ -86,7 +91,7 @@ impl InteractiveSession {
     async fn ask_custom_directory(&mut self) -> Result<Option<(AbsPath, Permission)>> {
         let path = loop {
             let UserInput::Text(line) = self
-                .read_input(WHICH, String::new(), LinePurpose::Question)
+                .read_input(PATH_QUESTION, String::new(), LinePurpose::Question)
                 .await?
             else {
                 return Ok(None);
@@ -100,7 +105,7 @@ impl InteractiveSession {
         };
         loop {
             let UserInput::Text(line) = self
-                .read_input(HOW, String::new(), LinePurpose::Question)
+                .read_input(PERMISSION_QUESTION, String::new(), LinePurpose::Question)
                 .await?
             else {
                 return Ok(None);

@@ -8,7 +8,7 @@ use crate::cli::directory_question::{
     breadth_message, confirmation, directory_breadth_reason, resolve_typed_path,
 };
 use crate::cli::doctor::sandbox::requested_levels;
-use crate::cli::interactive::commands::{InteractiveCommand, OFFERED};
+use crate::cli::interactive::commands::{InteractiveCommand, OFFERED_COMMANDS};
 use crate::cli::interactive::session_state::{OpenPath, OpenPathOrigin};
 use crate::cli::interactive::{InteractiveSession, LoopControl, run_reports};
 use crate::cli::output::{CliOutput, TextStyle};
@@ -93,7 +93,7 @@ impl InteractiveSession {
                 .collect();
             let levels = requested_levels(Some(config))
                 .into_iter()
-                .map(|choice| level_name(choice, host, &trees));
+                .map(|choice| level_description(choice, host, &trees));
             lines.push(("sandbox", levels.collect::<Vec<_>>().join(", ")));
         }
         for (label, text) in lines {
@@ -112,7 +112,7 @@ impl InteractiveSession {
         let result = match command {
             InteractiveCommand::Quit => return LoopControl::Leave,
             InteractiveCommand::Help => {
-                self.help();
+                self.show_help();
                 Ok(())
             }
             InteractiveCommand::Status => {
@@ -177,12 +177,12 @@ impl InteractiveSession {
         LoopControl::Continue
     }
 
-    fn help(&mut self) {
-        for offered in OFFERED {
-            let name = format!("  {:<10}", offered.name);
+    fn show_help(&mut self) {
+        for command in OFFERED_COMMANDS {
+            let name = format!("  {:<10}", command.name);
             self.output.line(&[
                 (TextStyle::Strong, &name),
-                (TextStyle::Plain, offered.summary),
+                (TextStyle::Plain, command.summary),
             ]);
         }
         self.output.note(KEYS);
@@ -210,10 +210,10 @@ impl InteractiveSession {
     fn run_delivery_command(
         &mut self,
         argument: &str,
-        does: impl FnOnce(&Host, String, &mut CliOutput<'_>) -> Result<ExitStatus>,
+        subcommand: impl FnOnce(&Host, String, &mut CliOutput<'_>) -> Result<ExitStatus>,
     ) -> Result<()> {
         let run = if argument.is_empty() { LAST } else { argument };
-        does(&self.state.host, run.to_owned(), &mut self.output).map(drop)
+        subcommand(&self.state.host, run.to_owned(), &mut self.output).map(drop)
     }
 
     fn resume(&mut self, argument: &str) -> Result<()> {
@@ -292,7 +292,7 @@ impl InteractiveSession {
     fn context(&mut self, argument: &str) -> Result<()> {
         match argument.split_whitespace().collect::<Vec<_>>().as_slice() {
             [] => {
-                self.show_open();
+                self.show_open_paths();
                 Ok(())
             }
             ["remove", number] => self.close_path(number),
@@ -306,7 +306,7 @@ impl InteractiveSession {
         }
     }
 
-    fn show_open(&mut self) {
+    fn show_open_paths(&mut self) {
         let open_paths = self.state.open_paths();
         if open_paths.is_empty() {
             self.output
@@ -317,24 +317,24 @@ impl InteractiveSession {
             OpenPath {
                 path,
                 permission,
-                source,
+                origin,
             },
         ) in open_paths.iter().enumerate()
         {
-            let number = match source {
+            let number = match origin {
                 OpenPathOrigin::Config => "-".to_owned(),
                 OpenPathOrigin::Turn(_) | OpenPathOrigin::Session => {
                     index.saturating_add(1).to_string()
                 }
             };
-            let source = match source {
+            let origin_text = match origin {
                 OpenPathOrigin::Turn(turn) => format!("turn {turn}"),
                 OpenPathOrigin::Session => "until you leave".to_owned(),
                 OpenPathOrigin::Config => "config".to_owned(),
             };
             let line = format!("{number:>3}  {permission:<5}  {path}  ");
             self.output
-                .line(&[(TextStyle::Plain, &line), (TextStyle::Faint, &source)]);
+                .line(&[(TextStyle::Plain, &line), (TextStyle::Faint, &origin_text)]);
         }
     }
 
@@ -353,7 +353,7 @@ impl InteractiveSession {
 }
 
 /// Returns a description of the sandbox level that a choice of the config selects on this machine.
-fn level_name(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
+fn level_description(choice: SandboxLevelChoice, host: &Host, trees: &[AbsPath]) -> String {
     let state = host.state_parent.join(STATE_DIR);
     match select_sandbox(choice, &host.executable, &state, trees) {
         Ok(selection) => format!(

@@ -60,7 +60,7 @@ pub(crate) enum InteractiveCommand {
 }
 
 /// All commands, in the order in which they are offered.
-pub(crate) const OFFERED: &[SlashCommand] = &[
+pub(crate) const OFFERED_COMMANDS: &[SlashCommand] = &[
     slash_command("/help", "lists the commands and keys"),
     slash_command("/status", "shows team, session, turn and sandbox level"),
     slash_command(
@@ -96,7 +96,7 @@ pub(crate) const OFFERED: &[SlashCommand] = &[
     slash_command("/quit", "exits; so do Ctrl-D and Ctrl-C twice"),
 ];
 
-/// All names of commands, including short ones and bare words.
+/// All names of commands, including short ones and words without a slash.
 const NAMES: &[(&str, InteractiveCommand)] = &[
     ("/help", InteractiveCommand::Help),
     ("/h", InteractiveCommand::Help),
@@ -126,7 +126,7 @@ const NAMES: &[(&str, InteractiveCommand)] = &[
     ("q", InteractiveCommand::Quit),
 ];
 
-/// Words that are commands of `massgen` itself, each with what to do in a session.
+/// Words that are commands of `massgen` itself, with what to do instead in a session.
 const OUTER_COMMANDS: &[(&[&str], &str)] = &[
     (
         &["version"],
@@ -205,13 +205,13 @@ pub(crate) fn is_quit(line: &str) -> bool {
 /// a command of `massgen` itself.
 fn bare_command_error(text: &str) -> Option<Error> {
     let is_offered = |offered: &&SlashCommand| offered.name.strip_prefix('/') == Some(text);
-    let offered = OFFERED.iter().find(is_offered);
+    let offered = OFFERED_COMMANDS.iter().find(is_offered);
     let mut outer_commands = OUTER_COMMANDS.iter();
     let hint = if let Some(offered) = offered {
         format!("type `{}`", offered.name)
     } else {
-        let (_, instead) = outer_commands.find(|(names, _)| names.contains(&text))?;
-        (*instead).to_owned()
+        let (_, advice) = outer_commands.find(|(names, _)| names.contains(&text))?;
+        (*advice).to_owned()
     };
     let error = usage_error(format!("`{text}` alone is not a prompt")).with_hint(hint);
     Some(error.with_hint("if you mean a task, describe it in more words"))
@@ -229,7 +229,9 @@ fn several_lines_error(command: &str) -> Error {
 
 fn unknown_command_error(word: &str) -> Error {
     let distance = |name: &str| strsim::osa_distance(name, word);
-    let nearest = OFFERED.iter().min_by_key(|offered| distance(offered.name));
+    let nearest = OFFERED_COMMANDS
+        .iter()
+        .min_by_key(|offered| distance(offered.name));
     let error = usage_error(format!("unknown command `{word}`"));
     match nearest.filter(|near| distance(near.name) <= near.name.len() / 3) {
         Some(near) => error.with_hint(format!("did you mean `{}`?", near.name)),
@@ -318,7 +320,7 @@ mod tests {
 
     #[test]
     fn every_command_that_is_offered_is_known() {
-        for offered in OFFERED {
+        for offered in OFFERED_COMMANDS {
             assert!(
                 matches!(
                     parse_input(offered.name),

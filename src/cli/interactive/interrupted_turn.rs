@@ -14,11 +14,11 @@ const QUESTION: &str = "The last turn was stopped. Resume it? [Y]es (default) / 
 impl InteractiveSession {
     /// Resumes the interrupted turn of the session, if there is one.
     pub(super) async fn resume_interrupted_turn(&mut self) -> Result<LoopControl> {
-        let Some(unfinished) = find_interrupted_run(&self.arguments, &self.state.host)? else {
+        let Some(interrupted_run) = find_interrupted_run(&self.arguments, &self.state.host)? else {
             return Ok(LoopControl::Continue);
         };
-        if unfinished.cause == InterruptionCause::Killed {
-            return Ok(self.run_turn(TurnInput::Interrupted(unfinished)).await);
+        if interrupted_run.cause == InterruptionCause::Killed {
+            return Ok(self.run_turn(TurnInput::Interrupted(interrupted_run)).await);
         }
         loop {
             let input = self
@@ -35,6 +35,6 @@ impl InteractiveSession {
                 }
             }
         }
-        Ok(self.run_turn(TurnInput::Interrupted(unfinished)).await)
+        Ok(self.run_turn(TurnInput::Interrupted(interrupted_run)).await)
     }
 }

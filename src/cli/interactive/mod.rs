@@ -14,7 +14,7 @@ use crate::cli::editor::{
 };
 use crate::cli::execution::{OutputMode, execute};
 use crate::cli::format::OutputFormat;
-use crate::cli::interactive::commands::{InteractiveInput, OFFERED, parse_input};
+use crate::cli::interactive::commands::{InteractiveInput, OFFERED_COMMANDS, parse_input};
 use crate::cli::interactive::session_state::SessionState;
 use crate::cli::interactive::shell_command::ShellCommandEnd;
 use crate::cli::interrupts::{SignalListener, SignalRequest};
@@ -41,8 +41,8 @@ mod shell_command;
 mod session_state;
 
 /// Prompt of the line editor.
-const BEFORE: &str = "> ";
-/// Most text that is kept of what was typed ahead, in bytes.
+const PROMPT_MARK: &str = "> ";
+/// Maximum length of the text that is kept of what was typed ahead, in bytes.
 const TYPED_AHEAD_BYTES_MAX: usize = 128 * 1024;
 /// Terminals that can only print one line after another.
 const SIMPLE_TERMINALS: [&str; 3] = ["dumb", "cons25", "emacs"];
@@ -71,7 +71,7 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     let interrupts = SignalListener::subscribe(host.hangup)?;
     let keyboard = TerminalModeGuard::from_stdin()
         .ok_or_else(|| Error::bug("standard input is not a terminal"))?;
-    let style = style(host, arguments);
+    let style = editor_style(host, arguments);
     let mut output = CliOutput::for_run_log(host).with_session_notices();
     if style != EditorStyle::Full {
         output = output.without_transients();
@@ -79,34 +79,34 @@ async fn run_session(host: &Host, arguments: &RunArguments) -> Result<ExitStatus
     recover(host, &mut output)?;
     let state = SessionState::open(host, arguments, &mut output)?;
     state.require_model().await?;
-    let browser = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
+    let file_finder = Arc::new(FileFinder::new(host.cwd.clone(), host.home.clone()));
     let history = InputHistory::new(host.state_parent.join(STATE_DIR));
     let editor = PromptEditor::start(EditorConfig {
         style,
         colours: ColourChoice::from_host(host),
-        browser: Arc::clone(&browser),
-        commands: OFFERED,
+        file_finder: Arc::clone(&file_finder),
+        commands: OFFERED_COMMANDS,
         history: history.read(),
         env: host.env.clone(),
     });
     keyboard.disable_echo();
-    let conversation = InteractiveSession {
+    let session = InteractiveSession {
         style,
         arguments: arguments.clone(),
         output,
         state,
         editor,
-        browser,
+        file_finder,
         history,
         keyboard,
         interrupts: Arc::new(Mutex::new(interrupts)),
         typed_ahead: String::new(),
     };
-    conversation.run_loop().await
+    session.run_loop().await
 }
 
 /// Chooses the style of the line editor.
-fn style(host: &Host, arguments: &RunArguments) -> EditorStyle {
+fn editor_style(host: &Host, arguments: &RunArguments) -> EditorStyle {
     let is_simple = host
         .env("TERM")
         .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
@@ -127,7 +127,7 @@ struct InteractiveSession {
     output: CliOutput<'static>,
     state: SessionState,
     editor: PromptEditor,
-    browser: Arc<FileFinder>,
+    file_finder: Arc<FileFinder>,
     history: InputHistory,
     keyboard: TerminalModeGuard,
     interrupts: Arc<Mutex<SignalListener>>,
@@ -155,13 +155,15 @@ enum LoopControl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum UserInput {
     Text(TypedLine),
+    /// The user leaves.
     Leave,
+    /// massgen was asked to end, or the terminal has ended.
     End,
 }
 
 impl InteractiveSession {
     async fn run_loop(mut self) -> Result<ExitStatus> {
-        self.browser.refresh();
+        self.file_finder.refresh();
         self.greet();
         if self.state.needs_directory_question()
             && self.add_directory().await? == LoopControl::Leave
@@ -172,10 +174,9 @@ impl InteractiveSession {
             return Ok(ExitStatus::Success);
         }
         loop {
-            let initial = std::mem::take(&mut self.typed_ahead);
-            let typed_ahead = initial.clone();
+            let typed_ahead = std::mem::take(&mut self.typed_ahead);
             let mut line = match self
-                .read_input(BEFORE, initial, LinePurpose::Prompt)
+                .read_input(PROMPT_MARK, typed_ahead.clone(), LinePurpose::Prompt)
                 .await?
             {
                 UserInput::Text(line) => line,
@@ -183,17 +184,17 @@ impl InteractiveSession {
                 UserInput::End => return Ok(ExitStatus::Interrupted),
             };
             if !typed_ahead.is_empty() {
-                line.pasted.push(typed_ahead);
+                line.pasted_texts.push(typed_ahead);
             }
             let text = line.text.replace("\\\n", "\n");
-            let after = match parse_input(&text) {
+            let control = match parse_input(&text) {
                 Ok(InteractiveInput::Empty) => LoopControl::Continue,
                 Ok(InteractiveInput::Command(command, rest)) => {
                     self.remember_line(&text);
                     self.run_command(command, rest)
                 }
                 Ok(InteractiveInput::Shell(command)) => {
-                    match self.run_shell_command(command, &line.pasted).await {
+                    match self.run_shell_command(command, &line.pasted_texts).await {
                         ShellCommandEnd::Refused => {}
                         ShellCommandEnd::Ended => self.remember_line(&text),
                         ShellCommandEnd::Terminated => return Ok(ExitStatus::Interrupted),
@@ -201,7 +202,10 @@ impl InteractiveSession {
                     LoopControl::Continue
                 }
                 Ok(InteractiveInput::Prompt(prompt)) => {
-                    match self.confirm_pasted_mentions(prompt, &line.pasted).await? {
+                    match self
+                        .confirm_pasted_mentions(prompt, &line.pasted_texts)
+                        .await?
+                    {
                         Some(prompt) => {
                             self.remember_line(&prompt);
                             self.run_turn(TurnInput::Typed(&prompt)).await
@@ -214,7 +218,7 @@ impl InteractiveSession {
                     LoopControl::Continue
                 }
             };
-            if after == LoopControl::Leave {
+            if control == LoopControl::Leave {
                 return Ok(ExitStatus::Success);
             }
         }
@@ -229,35 +233,34 @@ impl InteractiveSession {
         }
     }
 
-    /// Reads a line after the prompt `before`. If the terminal itself edits the line, its echo is
-    /// on meanwhile.
+    /// Reads a line after `prompt`. If the terminal itself edits the line, its echo is on meanwhile.
     async fn read_input(
         &mut self,
-        before: &'static str,
-        initial: String,
+        prompt: &'static str,
+        initial_text: String,
         purpose: LinePurpose,
     ) -> Result<UserInput> {
         if self.style == EditorStyle::Simple {
             self.keyboard.restore();
         }
-        let line_read = self.next_line(before, initial, purpose).await;
+        let input = self.next_line(prompt, initial_text, purpose).await;
         self.keyboard.disable_echo();
-        line_read
+        input
     }
 
     /// Reads a line. A first Ctrl-C only warns that the next one leaves.
     async fn next_line(
         &mut self,
-        before: &'static str,
-        initial: String,
+        prompt: &'static str,
+        initial_text: String,
         purpose: LinePurpose,
     ) -> Result<UserInput> {
-        let mut ask = LineRequest {
-            prompt: before,
-            initial,
+        let mut line_request = LineRequest {
+            prompt,
+            initial_text,
             purpose,
         };
-        self.editor.request_line(ask.clone());
+        self.editor.request_line(line_request.clone());
         let mut interrupts = 0;
         loop {
             let outcome = tokio::select! {
@@ -280,8 +283,8 @@ impl InteractiveSession {
                 }
                 LineOutcome::Interrupted => {
                     self.output.note("press Ctrl-C again to exit");
-                    ask.initial.clear();
-                    self.editor.request_line(ask.clone());
+                    line_request.initial_text.clear();
+                    self.editor.request_line(line_request.clone());
                 }
                 LineOutcome::InterruptSignal => self.output.note("\npress Ctrl-C again to exit"),
             }
@@ -304,9 +307,9 @@ impl InteractiveSession {
     async fn run_turn(&mut self, turn: TurnInput<'_>) -> LoopControl {
         let result = self.execute_turn(turn).await;
         self.keep_typed_ahead();
-        self.browser.refresh();
+        self.file_finder.refresh();
         match result {
-            Ok(after) => after,
+            Ok(control) => control,
             Err(error) => {
                 self.output.error(&error);
                 if error.kind() == ErrorKind::Interrupted {
@@ -327,12 +330,12 @@ impl InteractiveSession {
         let leave = CancellationToken::new();
         // In a separate task, because this one blocks on the keyboard while the user is asked
         // something.
-        let watching = tokio::spawn(watch_signals(
+        let signal_watcher = tokio::spawn(watch_signals(
             Arc::clone(&self.interrupts),
             stop.clone(),
             leave.clone(),
         ));
-        let was_broken_off = matches!(turn, TurnInput::Interrupted(_));
+        let is_resumption = matches!(turn, TurnInput::Interrupted(_));
         let outcome = match turn {
             TurnInput::Typed(prompt) => match state.prepare(prompt, output).await {
                 Ok(prepared) => {
@@ -341,20 +344,20 @@ impl InteractiveSession {
                 }
                 Err(error) => Err(error),
             },
-            TurnInput::Interrupted(unfinished) => {
+            TurnInput::Interrupted(interrupted_run) => {
                 let host = &state.host;
-                let outcome = resume(unfinished, host, arguments, stop, output, None);
+                let outcome = resume(interrupted_run, host, arguments, stop, output, None);
                 Box::pin(outcome).await
             }
         };
-        watching.abort();
-        let after = if leave.is_cancelled() {
+        signal_watcher.abort();
+        let control = if leave.is_cancelled() {
             LoopControl::Leave
         } else {
             LoopControl::Continue
         };
         match outcome {
-            Ok(outcome) if was_broken_off => {
+            Ok(outcome) if is_resumption => {
                 self.state
                     .record_resumed_outcome(&outcome, &mut self.output)?;
                 self.typed_ahead = outcome.unsent_text;
@@ -367,10 +370,10 @@ impl InteractiveSession {
                 self.state.record_outcome(&outcome);
                 self.typed_ahead = outcome.unsent_text;
             }
-            Err(error) if after == LoopControl::Continue => return Err(error),
+            Err(error) if control == LoopControl::Continue => return Err(error),
             Err(error) => self.output.error(&error),
         }
-        Ok(after)
+        Ok(control)
     }
 }
 

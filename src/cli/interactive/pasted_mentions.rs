@@ -14,8 +14,8 @@ const QUESTION: &str = "   open the paths that the pasted text mentions? [y]es /
 
 impl InteractiveSession {
     /// Returns the prompt with every pasted mention escaped, unless the user agrees to open what
-    /// they name; `None` if the user leaves. `pasted` is text that came into the line by other
-    /// means than typing.
+    /// they name; `None` if the user leaves. `pasted_texts` came into the line by other means than
+    /// typing.
     pub(super) async fn confirm_pasted_mentions(
         &mut self,
         prompt: &str,
@@ -59,18 +59,20 @@ impl InteractiveSession {
 
 /// Formats what the pasted mentions ask for, one line per permission.
 fn requested_permissions(mentions: &[&Mention]) -> Vec<String> {
-    let kinds = [
+    let requests = [
         (Permission::Read, "to read"),
         (Permission::Write, "to write"),
     ];
-    let lines = kinds.into_iter().filter_map(|(permission, request)| {
-        let of_kind: Vec<&Mention> = mentions
+    let lines = requests.into_iter().filter_map(|(permission, request)| {
+        let matching_mentions: Vec<&Mention> = mentions
             .iter()
             .copied()
             .filter(|mention| mention.permission == permission)
             .collect();
-        (!of_kind.is_empty())
-            .then(|| format!("the pasted text asks {request} {}", path_list(&of_kind)))
+        (!matching_mentions.is_empty()).then(|| {
+            let paths = path_list(&matching_mentions);
+            format!("the pasted text asks {request} {paths}")
+        })
     });
     lines.collect()
 }

@@ -36,16 +36,16 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
             agents = run_agents;
         }
     }
-    let nothing = || "no usage was recorded".to_owned();
+    let no_usage = || "no usage was recorded".to_owned();
     for agent in &agents {
-        let share = usage_text(&totals.agent(agent)).unwrap_or_else(nothing);
+        let share = usage_text(&totals.agent(agent)).unwrap_or_else(no_usage);
         output.line(&[
             (TextStyle::Strong, agent.as_str()),
             (TextStyle::Plain, ": "),
             (TextStyle::Plain, &share),
         ]);
     }
-    let run_usage = usage_text(&totals.run()).unwrap_or_else(nothing);
+    let run_usage = usage_text(&totals.run()).unwrap_or_else(no_usage);
     output.line(&[
         (TextStyle::Strong, "all"),
         (TextStyle::Plain, ": "),
@@ -56,7 +56,7 @@ pub(crate) fn show_cost(name: &str, host: &Host, output: &mut CliOutput<'_>) -> 
 
 /// Prints the votes and the winner.
 pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let mut voted = false;
+    let mut has_votes = false;
     let mut view = RunView::default();
     for event in read_events(name, host)? {
         view.apply_next(&event, 0);
@@ -73,7 +73,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
         if let (Event::Coordination(CoordinationEvent::Voted { agent, .. }), Some(vote)) =
             (&event, event_line(&event))
         {
-            voted = true;
+            has_votes = true;
             let line = format!("{} {}", vote.verb, vote.rest);
             output.line(&[
                 (TextStyle::Strong, agent.as_str()),
@@ -82,7 +82,7 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
             ]);
         }
     }
-    if !voted {
+    if !has_votes {
         output.note("no votes");
     }
     Ok(())
@@ -90,16 +90,16 @@ pub(crate) fn show_votes(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
 
 /// Prints the outcome of each file that was to be delivered.
 pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let mut delivered = Vec::new();
+    let mut delivery_rows = Vec::new();
     for event in read_events(name, host)? {
         if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
-            delivered = rows;
+            delivery_rows = rows;
         }
     }
-    if delivered.is_empty() {
+    if delivery_rows.is_empty() {
         output.note("no file was delivered");
     }
-    for row in delivered {
+    for row in delivery_rows {
         let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
         let path = format!("{}{note}", row.path);
         output.line(&[(style, &format!("{word:<9}")), (TextStyle::Plain, &path)]);

@@ -40,20 +40,20 @@ pub(crate) struct SessionState {
     /// The known models, as they were read last.
     models: ModelList,
     /// The approvals that the user gave.
-    consents: SessionApprovals,
+    approvals: SessionApprovals,
     /// The team; one that is built from keys and local servers is known from the first turn on.
     team: Option<ChosenTeam>,
     /// The paths that the prompts of the session have opened.
-    opened: Vec<OpenedPath>,
+    opened_paths: Vec<OpenedPath>,
     /// Directories added by the user that the records of a session cannot hold.
-    added: Vec<ContextPath>,
+    added_paths: Vec<ContextPath>,
     session: Option<SessionDir>,
     /// Keeps the session from being removed between two turns.
     session_lock: Option<OpenSession>,
     /// The name of the last run's log, if there was one.
     last_run: Option<String>,
-    /// Whether the user keeps the current directory closed, and the session does not hold that yet.
-    keeps_closed: bool,
+    /// Whether the user keeps the current directory closed, which the session does not record yet.
+    is_directory_declined: bool,
 }
 
 /// A path that is open to agents, and its origin.
@@ -64,7 +64,7 @@ pub(crate) struct OpenPath {
     /// The permission of the final agent.
     pub(crate) permission: Permission,
     /// Its origin.
-    pub(crate) source: OpenPathOrigin,
+    pub(crate) origin: OpenPathOrigin,
 }
 
 /// Origin of an open path.
@@ -97,14 +97,14 @@ impl SessionState {
             host,
             arguments: arguments.clone(),
             telemetry,
-            consents: SessionApprovals::default(),
+            approvals: SessionApprovals::default(),
             team: None,
-            opened: Vec::new(),
-            added: Vec::new(),
+            opened_paths: Vec::new(),
+            added_paths: Vec::new(),
             session: None,
             session_lock: None,
             last_run: None,
-            keeps_closed: false,
+            is_directory_declined: false,
         };
         state.start(output)?;
         Ok(state)
@@ -165,7 +165,7 @@ impl SessionState {
             let context_paths = config.map(|config| config.orchestrator.context_paths.as_slice());
             reject_broad_cwd(access.into(), context_paths.unwrap_or_default(), &self.host)?;
             let (cwd, turn) = (self.host.cwd.clone(), self.turn());
-            open_path(&mut self.opened, &cwd, access.into(), turn);
+            open_path(&mut self.opened_paths, &cwd, access.into(), turn);
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl SessionState {
         for warning in warnings {
             output.warning(&warning);
         }
-        self.opened = opened_paths;
+        self.opened_paths = opened_paths;
         self.last_run = continued.last_run();
         self.set_session(Some(continued.session_dir));
         Ok(())
@@ -205,15 +205,15 @@ impl SessionState {
     /// Continues the session `name`.
     pub(crate) fn resume(&mut self, name: &str, output: &mut CliOutput<'_>) -> Result<()> {
         let continued = ContinuedSession::find(name, &self.sessions())?;
-        self.added.clear();
+        self.added_paths.clear();
         self.continue_session(continued, output)
     }
 
     /// Begins a new session, in which only the config's paths are open.
     pub(crate) fn reset(&mut self) {
         self.set_session(None);
-        self.opened.clear();
-        self.added.clear();
+        self.opened_paths.clear();
+        self.added_paths.clear();
     }
 
     /// Returns the config of the team, if it is known already.
@@ -302,19 +302,20 @@ impl SessionState {
     /// than a project.
     pub(crate) fn needs_directory_question(&self) -> bool {
         let cwd = &self.host.cwd;
-        let config_asks = |config: &Config| needs_directory_question(config, &self.opened, cwd);
+        let config_asks =
+            |config: &Config| needs_directory_question(config, &self.opened_paths, cwd);
         // A team that is built from keys and local servers has files.
         let asks = self
             .config()
-            .map_or_else(|| self.opened.is_empty(), config_asks);
-        let is_declined = |session: &SessionDir| session.is_directory_declined(cwd);
+            .map_or_else(|| self.opened_paths.is_empty(), config_asks);
+        let declined_it = |session: &SessionDir| session.is_directory_declined(cwd);
         asks && directory_breadth_reason(cwd, &self.host).is_none()
-            && !self.session.as_ref().is_some_and(is_declined)
+            && !self.session.as_ref().is_some_and(declined_it)
     }
 
     /// Keeps the current directory closed; the session remembers that from its next turn on.
     pub(crate) fn decline_directory(&mut self) {
-        self.keeps_closed = true;
+        self.is_directory_declined = true;
     }
 
     /// Opens a directory that the user added. One with protected paths is not saved with the
@@ -322,37 +323,42 @@ impl SessionState {
     pub(crate) fn add(&mut self, context: ContextPath) {
         let turn = self.turn();
         if context.protected.is_empty() {
-            open_path(&mut self.opened, &context.path, context.permission, turn);
+            open_path(
+                &mut self.opened_paths,
+                &context.path,
+                context.permission,
+                turn,
+            );
         } else {
-            self.added.push(context);
+            self.added_paths.push(context);
         }
     }
 
     /// Returns all open paths, first those that can be closed.
     pub(crate) fn open_paths(&self) -> Vec<OpenPath> {
-        let turn_paths = self.opened.iter().map(|opened| OpenPath {
+        let turn_paths = self.opened_paths.iter().map(|opened| OpenPath {
             path: opened.path.clone(),
             permission: opened.permission,
-            source: OpenPathOrigin::Turn(opened.turn),
+            origin: OpenPathOrigin::Turn(opened.turn),
         });
-        let into_open_path = |source| {
+        let open_path_from = |origin| {
             move |context: &ContextPath| OpenPath {
                 path: context.path.clone(),
                 permission: context.permission,
-                source,
+                origin,
             }
         };
         let session_paths = self
             .added
             .iter()
-            .map(into_open_path(OpenPathOrigin::Session));
+            .map(open_path_from(OpenPathOrigin::Session));
         let config = self
             .config()
             .map(|config| config.orchestrator.context_paths.as_slice());
         let config_paths = config
             .unwrap_or_default()
             .iter()
-            .map(into_open_path(OpenPathOrigin::Config));
+            .map(open_path_from(OpenPathOrigin::Config));
         turn_paths
             .chain(session_paths)
             .chain(config_paths)
@@ -362,11 +368,11 @@ impl SessionState {
     /// Closes the path at index `index` of [`SessionState::open_paths`]; `None` if the config
     /// opened it or there is no such path.
     pub(crate) fn close_path(&mut self, index: usize) -> Option<AbsPath> {
-        if index < self.opened.len() {
-            return Some(self.opened.remove(index).path);
+        if index < self.opened_paths.len() {
+            return Some(self.opened_paths.remove(index).path);
         }
-        let index = index.checked_sub(self.opened.len())?;
-        (index < self.added.len()).then(|| self.added.remove(index).path)
+        let index = index.checked_sub(self.opened_paths.len())?;
+        (index < self.added_paths.len()).then(|| self.added_paths.remove(index).path)
     }
 
     /// Prepares a turn with the typed prompt.
@@ -386,25 +392,25 @@ impl SessionState {
         let context_paths = &team.config.orchestrator.context_paths;
         reject_broad_mentions(&prompt, context_paths, &self.host)?;
         let turn = self.turn();
-        open_mentions(&mut self.opened, &prompt, turn);
+        open_mentions(&mut self.opened_paths, &prompt, turn);
         let mut config = team.config;
         config
             .orchestrator
             .context_paths
-            .extend(self.added.iter().cloned());
+            .extend(self.added_paths.iter().cloned());
         Ok(PreparedRun {
             config,
-            file: team.file,
+            team_file: team.file,
             models: self.models.clone(),
             prompt,
-            opened: self.opened.clone(),
-            continued: self
+            opened_paths: self.opened_paths.clone(),
+            continued_session: self
                 .session
                 .clone()
                 .map(ContinuedSession::open)
                 .transpose()?,
             telemetry: self.telemetry.clone(),
-            consents: self.consents.clone(),
+            approvals: self.approvals.clone(),
             host: self.host.clone(),
         })
     }
@@ -433,9 +439,9 @@ impl SessionState {
         if self.session.is_none() {
             self.set_session(find(&outcome.session, &self.sessions()).ok());
         }
-        if let Some(session) = self.session.as_ref().filter(|_| self.keeps_closed) {
+        if let Some(session) = self.session.as_ref().filter(|_| self.is_directory_declined) {
             // Without it, the question is asked again.
-            self.keeps_closed = session.decline_directory(&self.host.cwd).is_err();
+            self.is_directory_declined = session.decline_directory(&self.host.cwd).is_err();
         }
     }
 

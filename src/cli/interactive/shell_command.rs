@@ -27,8 +27,8 @@ impl InteractiveSession {
         command: &str,
         pasted_texts: &[String],
     ) -> ShellCommandEnd {
-        let is_foreign = |text: &String| text.trim_start().starts_with('!');
-        if pasted_texts.iter().any(is_foreign) {
+        let begins_command = |text: &String| text.trim_start().starts_with('!');
+        if pasted_texts.iter().any(begins_command) {
             let error = usage_error("the pasted text starts a shell command");
             self.output
                 .error(&error.with_hint("to run it, type `!` yourself before you paste the rest"));
@@ -55,7 +55,7 @@ impl InteractiveSession {
             Ok(None) => self.output.note("ended by a signal"),
             Err(error) => self.output.error(&error),
         }
-        self.browser.refresh();
+        self.file_finder.refresh();
         end
     }
 }

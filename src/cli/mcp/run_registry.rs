@@ -215,13 +215,13 @@ impl RunRegistry {
         let prepared = PreparedRun {
             host: template.host.clone(),
             config: template.team.config.clone(),
-            file: template.team.file.clone(),
+            team_file: template.team.file.clone(),
             models: template.models.clone(),
             prompt,
-            opened: Vec::new(),
-            continued: None,
+            opened_paths: Vec::new(),
+            continued_session: None,
             telemetry: template.telemetry.clone(),
-            consents: SessionApprovals::default(),
+            approvals: SessionApprovals::default(),
         };
         let stop = run.stop().clone();
         let outcome = match recover(&template.host, &mut output) {

@@ -86,7 +86,7 @@ pub(crate) async fn begin(
     output: &mut CliOutput<'_>,
     mode: OutputMode<'_>,
 ) -> Result<RunOutcome> {
-    if prepared.continued.is_some() {
+    if prepared.continued_session.is_some() {
         return Err(
             usage_error("a pipeline is not part of a session").with_hint(
                 "omit `--continue` and `--session-id`, or omit the task to resume a pipeline",
@@ -94,7 +94,7 @@ pub(crate) async fn begin(
         );
     }
     let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
-    if let Some(opened_path) = prepared.opened.iter().find(writes) {
+    if let Some(opened_path) = prepared.opened_paths.iter().find(writes) {
         let message = format!(
             "`{}` is opened for writing, but a pipeline cannot write to context paths",
             opened_path.path
@@ -107,10 +107,10 @@ pub(crate) async fn begin(
         host: prepared.host,
         config: prepared.config,
         models: prepared.models,
-        opened: prepared.opened,
+        opened: prepared.opened_paths,
         telemetry: prepared.telemetry,
-        consents: prepared.consents,
-        file: prepared.file,
+        consents: prepared.approvals,
+        file: prepared.team_file,
         arguments,
     };
     let pipelines = pipelines_directory(&launch.host);

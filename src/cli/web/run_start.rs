@@ -137,13 +137,13 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     let prepared = PreparedRun {
         host,
         config,
-        file: team.file.clone(),
+        team_file: team.file.clone(),
         models: server.models().clone(),
         prompt,
-        opened,
-        continued,
+        opened_paths: opened,
+        continued_session: continued,
         telemetry: server.telemetry().cloned(),
-        consents: SessionApprovals::default(),
+        approvals: SessionApprovals::default(),
     };
     Ok((prepared, flags))
 }
