@@ -30,21 +30,21 @@ impl DeliveryPlan {
 
     /// Returns the indices of the entries that a user is asked about: not the directories that are
     /// created and removed with their content, and not what conflicts.
-    pub fn items(&self) -> Vec<usize> {
+    pub fn reviewable_entries(&self) -> Vec<usize> {
         let mut parents = BTreeSet::new();
         for entry in &self.entries {
             parents.extend(ancestors(entry));
         }
         let directories = replaced_directories(self);
-        let is_item = |(_, entry): &(usize, &DeliveryEntry)| {
+        let is_reviewable = |(_, entry): &(usize, &DeliveryEntry)| {
             let only_directory =
                 !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
             let is_implied = only_directory && parents.contains(&rooted_path(entry));
             let makes_way = ancestors(entry).any(|above| directories.contains(&above));
             entry.conflict.is_none() && !is_implied && !makes_way
         };
-        let items = self.entries.iter().enumerate().filter(is_item);
-        items.map(|(index, _)| index).collect()
+        let entries = self.entries.iter().enumerate().filter(is_reviewable);
+        entries.map(|(index, _)| index).collect()
     }
 }
 
@@ -244,10 +244,10 @@ mod tests {
 
     #[test]
     fn users_are_asked_about_what_is_no_consequence() {
-        let items = |lines: &[&str]| plan(lines).items();
-        assert_eq!(items(&["-d a", "-f a/b", "-d e"]), [1, 2]);
-        assert_eq!(items(&["d- a", "f- a/b", "ff! c"]), [1]);
-        assert_eq!(items(&["df a", "f- a/b", "dd c"]), [0, 2]);
+        let entries = |lines: &[&str]| plan(lines).reviewable_entries();
+        assert_eq!(entries(&["-d a", "-f a/b", "-d e"]), [1, 2]);
+        assert_eq!(entries(&["d- a", "f- a/b", "ff! c"]), [1]);
+        assert_eq!(entries(&["df a", "f- a/b", "dd c"]), [0, 2]);
     }
 
     #[test]

@@ -147,6 +147,18 @@ impl DeliverySelection {
             parts: BTreeMap::new(),
         }
     }
+
+    /// Selects no file yet, but the directories that are removed: the choices about the files in
+    /// them decide whether they are.
+    pub fn take_no_files(plan: &DeliveryPlan) -> Self {
+        let mut selection = Self::take_none(plan);
+        for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
+            if entry.ours.is_absent() && !entry.is_file() {
+                *choice = DeliveryChoice::Apply;
+            }
+        }
+        selection
+    }
 }
 
 /// Creates a reviewer who answers over `channel`, and the receiver of its questions.
@@ -384,7 +396,7 @@ impl DeliverySettings {
 
     /// Returns the reviewer if the user is to select changes of `plan`.
     fn reviewer_of(&self, plan: &DeliveryPlan) -> Option<&Reviewer> {
-        let is_reviewed = self.mode != DeliveryMode::Auto && !plan.items().is_empty();
+        let is_reviewed = self.mode != DeliveryMode::Auto && !plan.reviewable_entries().is_empty();
         self.reviewer.as_ref().filter(|_| is_reviewed)
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::cli::deliveries::diff_text::{
-    DiffStat, hunk_lines, lines, stat, stat_line, stat_summary,
+    DiffStat, diff_lines, diff_stat, hunk_lines, stat_line, stat_summary,
 };
 use crate::cli::deliveries::interactive_review::entry_name;
 use crate::cli::output::{StyledLine, TextStyle};
@@ -67,7 +67,7 @@ pub(crate) struct FileChanges {
 impl DeliveryReview {
     /// Opens the review of `plan`, and reads the changes of its first files.
     pub(super) fn open(delivery: &Arc<OpenDelivery>, plan: &Arc<DeliveryPlan>) -> Self {
-        let files = plan.items().into_iter().filter_map(|index| {
+        let files = plan.reviewable_entries().into_iter().filter_map(|index| {
             let entry = plan.entries.get(index)?;
             Some(ReviewFile {
                 entry_index: index,
@@ -173,13 +173,7 @@ impl DeliveryReview {
         if files.all(|file| file.hunk_selection.iter().all(is_selected)) {
             return DeliverySelection::take_all(plan);
         }
-        let mut selection = DeliverySelection::take_none(plan);
-        // Directories are created and removed together with the selected files in them.
-        for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
-            if entry.ours.is_absent() && !entry.is_file() {
-                *choice = DeliveryChoice::Apply;
-            }
-        }
+        let mut selection = DeliverySelection::take_no_files(plan);
         for file in &self.files {
             let is_whole = file.hunk_selection.iter().all(is_selected);
             let is_part = !is_whole && file.hunk_selection.iter().any(is_selected);
@@ -290,8 +284,8 @@ impl FileChanges {
             _ => Vec::new(),
         };
         Self {
-            stat: stat(difference),
-            lines: lines(difference, name),
+            stat: diff_stat(difference),
+            lines: diff_lines(difference, name),
             hunks,
         }
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::args::ApplyArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::{
-    FileReviewSelection, ReviewAnswer, TerminalLines, ask_about_files, ask_what_to_apply, review,
+    FileChoice, ReviewAnswer, TerminalLines, ask_about_files, ask_what_to_apply, review,
     show_difference,
 };
 use crate::cli::deliveries::parts::earlier_files;
@@ -117,7 +117,7 @@ fn reapply(
         Some(ReappliedSelection::All) => {
             delivered.undo_or_redo(UndoDirection::Redo, paths, ChangedFilePolicy::Kept)?
         }
-        Some(ReappliedSelection::Chosen(files)) => files.apply(&mut delivered)?,
+        Some(ReappliedSelection::Files(files)) => files.apply(&mut delivered)?,
     };
     report(name, &host.cwd, &rows, ReportedMove::Redo, output).map(Some)
 }
@@ -127,7 +127,7 @@ enum ReappliedSelection {
     /// All of it.
     All,
     /// These files.
-    Chosen(ReappliedFiles),
+    Files(ReappliedFiles),
 }
 
 /// Shows what was reverted, and asks what of it to apply again. `None` if it is nothing.
@@ -164,30 +164,28 @@ fn review_reverted(
                 }
             }
             Some(ReviewAnswer::Choose) => {
-                let mut read_change =
+                let mut read_difference =
                     |change: &RevertedChange| -> Result<(String, DeliveryDifference)> {
                         Ok((name(change), delivered.offered_difference(change)?))
                     };
-                let selections =
-                    ask_about_files(changes, &mut read_change, output, &mut next_line)?;
-                return Ok(
-                    selections.and_then(|selections| reapplied_selection(changes, selections))
-                );
+                let file_choices =
+                    ask_about_files(changes, &mut read_difference, output, &mut next_line)?;
+                return Ok(file_choices.and_then(|choices| reapplied_files(changes, choices)));
             }
         }
     }
 }
 
-/// Returns what `selections`, one for each of `changes`, apply again; `None` if it is nothing.
-fn reapplied_selection(
+/// Returns what `file_choices`, one for each of `changes`, apply again; `None` if it is nothing.
+fn reapplied_files(
     changes: &[RevertedChange],
-    selections: Vec<FileReviewSelection>,
+    file_choices: Vec<FileChoice>,
 ) -> Option<ReappliedSelection> {
     let mut files = ReappliedFiles::default();
-    for (change, selection) in changes.iter().zip(selections) {
-        files.add(change, selection);
+    for (change, choice) in changes.iter().zip(file_choices) {
+        files.add(change, choice);
     }
-    (!files.is_empty()).then_some(ReappliedSelection::Chosen(files))
+    (!files.is_empty()).then_some(ReappliedSelection::Files(files))
 }
 
 /// Returns the delivery source with the files of another agent's last answer instead of the offered
@@ -373,7 +371,7 @@ pub(crate) fn apply_delivery(
     };
     if !selection.choices.contains(&DeliveryChoice::Apply)
         && selection.parts.is_empty()
-        && !plan.items().is_empty()
+        && !plan.reviewable_entries().is_empty()
     {
         output.note("nothing was applied");
         return Ok(ExitStatus::Interrupted);

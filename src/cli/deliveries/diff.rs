@@ -3,7 +3,7 @@
 use crate::cli::args::DiffArguments;
 use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::apply::{agent_source, plan_answer};
-use crate::cli::deliveries::diff_text::{lines, stat, stat_line, stat_summary};
+use crate::cli::deliveries::diff_text::{diff_lines, diff_stat, stat_line, stat_summary};
 use crate::cli::deliveries::parts::newest_part;
 use crate::cli::deliveries::pipeline;
 use crate::cli::deliveries::{
@@ -88,7 +88,7 @@ fn show_delivery(
             let differences = delivered.differences();
             let selected_differences =
                 differences.filter(|difference| is_selected_difference(difference, &paths));
-            return print(host, arguments, selected_differences, output);
+            return print_differences(host, arguments, selected_differences, output);
         }
         delivery = OpenDelivery::open(deliveries, name)?;
     }
@@ -146,7 +146,7 @@ fn show_plan(
         .map(|entry| difference(delivery, plan, entry));
     let selected_differences =
         differences.filter(|difference| is_selected_difference(difference, &paths));
-    print(host, arguments, selected_differences, output)
+    print_differences(host, arguments, selected_differences, output)
 }
 
 fn is_selected_difference(difference: &Result<DeliveryDifference>, paths: &[AbsPath]) -> bool {
@@ -156,8 +156,8 @@ fn is_selected_difference(difference: &Result<DeliveryDifference>, paths: &[AbsP
     }
 }
 
-/// Prints the result, on a terminal through a pager, as `git` does.
-fn print(
+/// Prints the differences, on a terminal through a pager, as `git` does.
+fn print_differences(
     host: &Host,
     arguments: &DiffArguments,
     differences: impl Iterator<Item = Result<DeliveryDifference>>,
@@ -168,17 +168,17 @@ fn print(
         StreamTarget::Plain => None,
     };
     let Some((pager, input)) = pager else {
-        write(host, arguments, differences, output)?;
+        write_differences(host, arguments, differences, output)?;
         return Ok(ExitStatus::Success);
     };
-    let mut screen = CliOutput::with_pager(host, input);
-    let result = write(host, arguments, differences, &mut screen);
-    drop(screen);
+    let mut paged_output = CliOutput::with_pager(host, input);
+    let result = write_differences(host, arguments, differences, &mut paged_output);
+    drop(paged_output);
     pager.wait();
     result.map(|()| ExitStatus::Success)
 }
 
-fn write(
+fn write_differences(
     host: &Host,
     arguments: &DiffArguments,
     differences: impl Iterator<Item = Result<DeliveryDifference>>,
@@ -189,11 +189,11 @@ fn write(
         let difference = difference?;
         let name = display_path(&difference.path, &host.cwd);
         if arguments.stat {
-            let counts = stat(&difference);
+            let counts = diff_stat(&difference);
             output.result_line(&line_pieces(&stat_line(&name, &counts)))?;
             stats.push(counts);
         } else {
-            for line in lines(&difference, &name) {
+            for line in diff_lines(&difference, &name) {
                 output.result_line(&line_pieces(&line))?;
             }
         }

@@ -6,23 +6,23 @@ use crate::delivery::line_diff::LineDiff;
 use crate::text::{count_noun, escape_line};
 use crate::world::delivery::contents::{DeliveryDifference, DiffSide};
 
-/// Summary of a change on one line.
+/// The size of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DiffStat {
     /// Number of added lines.
     pub(crate) added: usize,
     /// Number of removed lines.
     pub(crate) removed: usize,
-    /// A word to print if there are no lines to count.
+    /// What is printed instead if there are no lines to count.
     pub(crate) word: Option<&'static str>,
 }
 
 /// Formats all lines of a change, under this name.
-pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
-    let mut lines = vec![strong(format!("diff --massgen a/{name} b/{name}"))];
+pub(crate) fn diff_lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLine> {
+    let mut lines = vec![strong_line(format!("diff --massgen a/{name} b/{name}"))];
     if let Some((before, after)) = difference.modes {
-        lines.push(strong(format!("old mode {before:o}")));
-        lines.push(strong(format!("new mode {after:o}")));
+        lines.push(strong_line(format!("old mode {before:o}")));
+        lines.push(strong_line(format!("new mode {after:o}")));
     }
     let side = |side: &DiffSide, prefix: &str| match side {
         DiffSide::Nothing => "/dev/null".to_owned(),
@@ -36,8 +36,11 @@ pub(crate) fn lines(difference: &DeliveryDifference, name: &str) -> Vec<StyledLi
     };
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old_text), Some(new_text)) if old_text != new_text => {
-            lines.push(strong(format!("--- {}", side(&difference.before, "a"))));
-            lines.push(strong(format!("+++ {}", side(&difference.after, "b"))));
+            lines.push(strong_line(format!(
+                "--- {}",
+                side(&difference.before, "a")
+            )));
+            lines.push(strong_line(format!("+++ {}", side(&difference.after, "b"))));
             for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
                 lines.extend(hunk_lines(&hunk));
             }
@@ -71,7 +74,7 @@ pub(crate) fn hunk_lines(hunk: &DiffHunk) -> Vec<StyledLine> {
 }
 
 /// Counts the lines of a change.
-pub(crate) fn stat(difference: &DeliveryDifference) -> DiffStat {
+pub(crate) fn diff_stat(difference: &DeliveryDifference) -> DiffStat {
     match (side_text(&difference.before), side_text(&difference.after)) {
         (Some(old_text), Some(new_text)) => {
             let counts = LineDiff::new(&old_text, &new_text).counts();
@@ -106,15 +109,17 @@ pub(crate) fn stat_line(name: &str, stat: &DiffStat) -> StyledLine {
     line
 }
 
-fn strong(text: String) -> StyledLine {
+fn strong_line(text: String) -> StyledLine {
     vec![(TextStyle::Strong, text)]
 }
 
 /// Formats the line below a list.
 pub(crate) fn stat_summary(stats: &[DiffStat]) -> String {
-    let add =
-        |of: fn(&DiffStat) -> usize| stats.iter().map(of).fold(0_usize, usize::saturating_add);
-    let (added, removed) = (add(|stat| stat.added), add(|stat| stat.removed));
+    let sum = |count: fn(&DiffStat) -> usize| {
+        let counts = stats.iter().map(count);
+        counts.fold(0_usize, usize::saturating_add)
+    };
+    let (added, removed) = (sum(|stat| stat.added), sum(|stat| stat.removed));
     format!(
         "{}, {} added, {removed} removed",
         count_noun(stats.len(), "file"),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::deliveries::diff_text::{hunk_lines, lines, stat, stat_line, stat_summary};
+use crate::cli::deliveries::diff_text::{
+    diff_lines, diff_stat, hunk_lines, stat_line, stat_summary,
+};
 use crate::cli::output::{CliOutput, StyledLine, TextStyle, line_pieces};
 use crate::delivery::choice::DeliveryChoice;
 use crate::delivery::hunks::{DiffHunk, HunkChoice, hunks};
@@ -23,9 +25,9 @@ use crate::world::io::terminal_mode::{QuestionModeGuard, has_input, read_line};
 /// Interval at which a question checks whether the user wants to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Maximum number of files that the summary lists.
-const LISTED_MAX: usize = 100;
+const FILES_LISTED_MAX: usize = 100;
 /// Maximum number of refused names that it lists.
-const REFUSED_MAX: usize = 20;
+const REFUSALS_LISTED_MAX: usize = 20;
 
 /// Reads the lines that the user types, one at a time.
 #[derive(Debug)]
@@ -79,25 +81,42 @@ pub(crate) fn ask_after_failed_check(
     }
 }
 
-/// What of the change of one file the user selects.
+/// The user's choice about the change of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FileReviewSelection {
+pub(crate) enum FileChoice {
     /// All of it, or nothing.
     Whole(DeliveryChoice),
-    /// These hunks.
+    /// Some of its hunks.
     Hunks(Vec<HunkChoice>),
+}
+
+impl FileChoice {
+    /// Enters the choice about the file at `index` of the plan into `selection`.
+    pub(crate) fn enter_into(self, selection: &mut DeliverySelection, index: usize) {
+        let choice = match self {
+            FileChoice::Whole(choice) => choice,
+            FileChoice::Hunks(hunks) => {
+                // The choices about the hunks take the place of that about the whole file.
+                selection.parts.insert(index, hunks);
+                DeliveryChoice::Leave
+            }
+        };
+        if let Some(entry_choice) = selection.choices.get_mut(index) {
+            *entry_choice = choice;
+        }
+    }
 }
 
 /// The user's answer about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FileReviewAnswer {
-    ThisFile(FileReviewSelection),
+    ThisFile(FileChoice),
     /// For this file and all that follow.
     AllRemaining(DeliveryChoice),
 }
 
-/// Shows what `plan` would change and lets the user choose; `next` returns what they type. `None`
-/// if the input ends without an answer.
+/// Shows what `plan` would change and lets the user choose; `next_line` returns what they type.
+/// `None` if the input ends without an answer.
 pub(crate) fn review(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
@@ -105,7 +124,7 @@ pub(crate) fn review(
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
     show_summary(delivery, plan, output)?;
-    if plan.items().is_empty() {
+    if plan.reviewable_entries().is_empty() {
         return Ok(Some(DeliverySelection::take_none(plan)));
     }
     loop {
@@ -117,7 +136,7 @@ pub(crate) fn review(
             ReviewAnswer::All => return Ok(Some(DeliverySelection::take_all(plan))),
             ReviewAnswer::Nothing => return Ok(Some(DeliverySelection::take_none(plan))),
             ReviewAnswer::Diff => {
-                for (_, entry) in items(plan) {
+                for (_, entry) in reviewable_entries(plan) {
                     let file_diff = difference(delivery, plan, entry)?;
                     show_difference(&file_diff, &entry_name(plan, entry), output);
                 }
@@ -168,13 +187,13 @@ pub(super) fn show_difference(
     name: &str,
     output: &mut CliOutput<'_>,
 ) {
-    show(output, &lines(file_diff, name));
+    show(output, &diff_lines(file_diff, name));
 }
 
 /// Returns the entries that the user is asked about, each with its index.
-fn items(plan: &DeliveryPlan) -> Vec<(usize, &DeliveryEntry)> {
-    let items = plan.items().into_iter();
-    items
+fn reviewable_entries(plan: &DeliveryPlan) -> Vec<(usize, &DeliveryEntry)> {
+    let indices = plan.reviewable_entries().into_iter();
+    indices
         .filter_map(|index| Some((index, plan.entries.get(index)?)))
         .collect()
 }
@@ -184,17 +203,14 @@ fn show_summary(
     plan: &DeliveryPlan,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let items = plan.items();
+    let entries = reviewable_entries(plan);
     let mut stats = Vec::new();
-    if !items.is_empty() {
+    if !entries.is_empty() {
         output.line(&[(TextStyle::Strong, "Changes:")]);
     }
-    for index in &items {
-        let Some(entry) = plan.entries.get(*index) else {
-            continue;
-        };
-        let counts = stat(&difference(delivery, plan, entry)?);
-        if stats.len() < LISTED_MAX {
+    for (_, entry) in entries {
+        let counts = diff_stat(&difference(delivery, plan, entry)?);
+        if stats.len() < FILES_LISTED_MAX {
             let (style, sign) = match entry.action() {
                 EntryAction::Create => (TextStyle::Good, "  + "),
                 EntryAction::Change => (TextStyle::Plain, "  ~ "),
@@ -213,10 +229,10 @@ fn show_summary(
         }
         stats.push(counts);
     }
-    if stats.len() > LISTED_MAX {
+    if stats.len() > FILES_LISTED_MAX {
         output.note(&format!(
             "  and {} more",
-            stats.len().saturating_sub(LISTED_MAX)
+            stats.len().saturating_sub(FILES_LISTED_MAX)
         ));
     }
     if !stats.is_empty() {
@@ -228,15 +244,15 @@ fn show_summary(
             output.warning(&format!("`{name}` is unchanged: {}", conflict.reason()));
         }
     }
-    for refusal in plan.refused.iter().take(REFUSED_MAX) {
+    for refusal in plan.refused.iter().take(REFUSALS_LISTED_MAX) {
         let reason = &refusal.reason;
         let path = escape_name(&refusal.path.to_string());
         output.warning(&format!("`{path}` is refused: {reason}"));
     }
-    let more = plan.refused.len().saturating_sub(REFUSED_MAX);
-    if more > 0 {
-        let more = count_noun(more, "more name");
-        output.warning(&format!("also refused: {more}"));
+    let hidden_count = plan.refused.len().saturating_sub(REFUSALS_LISTED_MAX);
+    if hidden_count > 0 {
+        let hidden_names = count_noun(hidden_count, "more name");
+        output.warning(&format!("also refused: {hidden_names}"));
     }
     Ok(())
 }
@@ -247,58 +263,44 @@ fn ask_for_selection(
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Result<Option<DeliverySelection>> {
-    let mut selection = DeliverySelection::take_none(plan);
-    // Directories are created and removed together with the selected files in them.
-    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
-        if entry.ours.is_absent() && !entry.is_file() {
-            *choice = DeliveryChoice::Apply;
-        }
-    }
-    let items = items(plan);
-    let mut read_change =
+    let mut selection = DeliverySelection::take_no_files(plan);
+    let entries = reviewable_entries(plan);
+    let mut read_difference =
         |(_, entry): &(usize, &DeliveryEntry)| -> Result<(String, DeliveryDifference)> {
             let file_diff = difference(delivery, plan, entry)?;
             Ok((entry_name(plan, entry), file_diff))
         };
-    let Some(selections) = ask_about_files(&items, &mut read_change, output, next_line)? else {
+    let Some(file_choices) = ask_about_files(&entries, &mut read_difference, output, next_line)?
+    else {
         return Ok(None);
     };
-    for ((index, _), file_selection) in items.into_iter().zip(selections) {
-        let choice = match file_selection {
-            FileReviewSelection::Whole(choice) => choice,
-            FileReviewSelection::Hunks(hunks) => {
-                selection.parts.insert(index, hunks);
-                DeliveryChoice::Leave
-            }
-        };
-        if let Some(entry_choice) = selection.choices.get_mut(index) {
-            *entry_choice = choice;
-        }
+    for ((index, _), file_choice) in entries.into_iter().zip(file_choices) {
+        file_choice.enter_into(&mut selection, index);
     }
     Ok(Some(selection))
 }
 
-/// Asks about each of `files`; `read` returns the name and the change of one. `None` if the input
-/// ends.
+/// Asks about each of `files`; `read_difference` returns the name and the change of one. `None` if
+/// the input ends.
 pub(super) fn ask_about_files<F>(
     files: &[F],
     read_difference: &mut dyn FnMut(&F) -> Result<(String, DeliveryDifference)>,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
-) -> Result<Option<Vec<FileReviewSelection>>> {
-    let mut selections = Vec::new();
+) -> Result<Option<Vec<FileChoice>>> {
+    let mut file_choices = Vec::new();
     for file in files {
         let (name, file_diff) = read_difference(file)?;
         match ask_about_file(&file_diff, &name, output, next_line) {
             None => return Ok(None),
-            Some(FileReviewAnswer::ThisFile(selection)) => selections.push(selection),
-            Some(FileReviewAnswer::AllRemaining(take)) => {
-                selections.resize(files.len(), FileReviewSelection::Whole(take));
+            Some(FileReviewAnswer::ThisFile(choice)) => file_choices.push(choice),
+            Some(FileReviewAnswer::AllRemaining(choice)) => {
+                file_choices.resize(files.len(), FileChoice::Whole(choice));
                 break;
             }
         }
     }
-    Ok(Some(selections))
+    Ok(Some(file_choices))
 }
 
 fn ask_about_file(
@@ -307,30 +309,28 @@ fn ask_about_file(
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<FileReviewAnswer> {
-    let parts = match (&file_diff.before, &file_diff.after) {
+    let file_hunks = match (&file_diff.before, &file_diff.after) {
         (DiffSide::Text(old), DiffSide::Text(new)) => hunks(&LineDiff::new(old, new)),
         _ => Vec::new(),
     };
     show_difference(file_diff, name, output);
-    let this_file = |take| FileReviewAnswer::ThisFile(FileReviewSelection::Whole(take));
-    let by_hunks = if parts.len() > 1 { ",s" } else { "" };
+    let this_file = |choice| FileReviewAnswer::ThisFile(FileChoice::Whole(choice));
+    let split_key = if file_hunks.len() > 1 { ",s" } else { "" };
     loop {
-        output.ask(&format!("apply `{name}`? [y,n,a,d,q{by_hunks},?]"));
+        output.ask(&format!("apply `{name}`? [y,n,a,d,q{split_key},?]"));
         match next_line()?.as_str() {
             "y" => return Some(this_file(DeliveryChoice::Apply)),
             "n" => return Some(this_file(DeliveryChoice::Leave)),
             "a" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Apply)),
             "d" | "q" => return Some(FileReviewAnswer::AllRemaining(DeliveryChoice::Leave)),
-            "s" if parts.len() > 1 => {
-                let hunks = ask_by_hunk(&parts, name, output, next_line)?;
-                return Some(FileReviewAnswer::ThisFile(FileReviewSelection::Hunks(
-                    hunks,
-                )));
+            "s" if file_hunks.len() > 1 => {
+                let hunks = ask_about_hunks(&file_hunks, name, output, next_line)?;
+                return Some(FileReviewAnswer::ThisFile(FileChoice::Hunks(hunks)));
             }
             _ => {
                 output.note("y apply this file, n skip it, a apply it and all that follow");
                 output.note("d or q skip it and all that follow");
-                if parts.len() > 1 {
+                if file_hunks.len() > 1 {
                     output.note("s select hunks");
                 }
             }
@@ -338,25 +338,25 @@ fn ask_about_file(
     }
 }
 
-fn ask_by_hunk(
-    parts: &[DiffHunk],
+fn ask_about_hunks(
+    file_hunks: &[DiffHunk],
     name: &str,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<Vec<HunkChoice>> {
-    let mut choices = Vec::new();
-    for (number, hunk) in parts.iter().enumerate() {
+    let mut is_applied = Vec::new();
+    for (index, hunk) in file_hunks.iter().enumerate() {
         show(output, &hunk_lines(hunk));
-        let progress = format!("({}/{})", number.saturating_add(1), parts.len());
+        let progress = format!("({}/{})", index.saturating_add(1), file_hunks.len());
         loop {
             output.ask(&format!(
                 "{progress} apply this hunk of `{name}`? [y,n,a,d,q,?]"
             ));
             match next_line()?.as_str() {
-                "y" => choices.push(true),
-                "n" => choices.push(false),
-                "a" => choices.resize(parts.len(), true),
-                "d" | "q" => choices.resize(parts.len(), false),
+                "y" => is_applied.push(true),
+                "n" => is_applied.push(false),
+                "a" => is_applied.resize(file_hunks.len(), true),
+                "d" | "q" => is_applied.resize(file_hunks.len(), false),
                 _ => {
                     output
                         .note("y apply this hunk, n skip it, a apply it and the rest of the file");
@@ -366,11 +366,11 @@ fn ask_by_hunk(
             }
             break;
         }
-        if choices.len() == parts.len() {
+        if is_applied.len() == file_hunks.len() {
             break;
         }
     }
-    Some(HunkChoice::list(parts, &choices))
+    Some(HunkChoice::list(file_hunks, &is_applied))
 }
 
 /// Prints lines of styled pieces to the progress stream.

@@ -23,7 +23,7 @@ pub(crate) mod parts;
 pub(crate) mod undo;
 
 /// Maximum number of paths of a delivery that an error names.
-const NAMED_MAX: usize = 5;
+const PATHS_NAMED_MAX: usize = 5;
 
 /// Returns the directory of the deliveries of this directory's runs.
 pub(crate) fn deliveries_directory(host: &Host) -> AbsPath {
@@ -82,8 +82,8 @@ pub(crate) fn require_known_path(
         Some(near) => error.with_hint(format!("did you mean `{near}`?")),
         None => error.with_hint(format!(
             "it has {}{}",
-            join_with_commas(known_names.get(..NAMED_MAX).unwrap_or(&known_names)),
-            match known_names.len().saturating_sub(NAMED_MAX) {
+            join_with_commas(known_names.get(..PATHS_NAMED_MAX).unwrap_or(&known_names)),
+            match known_names.len().saturating_sub(PATHS_NAMED_MAX) {
                 0 => String::new(),
                 more => format!(", and {more} more"),
             }

@@ -41,20 +41,20 @@ pub(super) fn earlier_parts(delivery: &str, deliveries: &AbsPath) -> Result<Vec<
 }
 
 /// Returns those of `parts`, newest first, that can be reverted one after the other: the first has
-/// paths that are as it delivered them, the others may have once the later ones are reverted. A
-/// part that cannot be read is not among them; to revert it says why.
+/// paths that are as it delivered them, the others may have such paths once the later ones are
+/// reverted. A part that cannot be read is left out; the attempt to revert it reports why.
 pub(crate) fn revertible_parts(
     parts: &[String],
     deliveries: &AbsPath,
 ) -> impl Iterator<Item = String> {
-    let mut has_later = false;
+    let mut has_later_part = false;
     let is_revertible = move |part: &&String| {
         let Ok(Some(delivered)) = open_applied(part, deliveries) else {
             return false;
         };
-        let is_next = has_later && delivered.is_in_effect();
-        let is_revertible = is_next || delivered.is_applied();
-        has_later |= is_revertible;
+        let is_earlier = has_later_part && delivered.is_in_effect();
+        let is_revertible = is_earlier || delivered.is_applied();
+        has_later_part |= is_revertible;
         is_revertible
     };
     parts.iter().filter(is_revertible).cloned()

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::deliveries::interactive_review::FileReviewSelection;
+use crate::cli::deliveries::interactive_review::FileChoice;
 use crate::delivery::choice::DeliveryChoice;
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::undo::{AppliedDelivery, ReappliedPart, RevertedChange, UndoRow};
 
-/// What of the reverted files the user applies again.
+/// The reverted files that the user applies again.
 #[derive(Debug, Default)]
 pub(crate) struct ReappliedFiles {
     parts: BTreeMap<AbsPath, ReappliedPart>,
 }
 
 impl ReappliedFiles {
-    /// Adds what is selected of what is offered of `change`.
-    pub(crate) fn add(&mut self, change: &RevertedChange, selection: FileReviewSelection) {
-        let part = match selection {
-            FileReviewSelection::Whole(DeliveryChoice::Apply) => ReappliedPart::Whole,
-            FileReviewSelection::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_taken) => {
+    /// Adds what `choice` applies of `change`.
+    pub(crate) fn add(&mut self, change: &RevertedChange, choice: FileChoice) {
+        let part = match choice {
+            FileChoice::Whole(DeliveryChoice::Apply) => ReappliedPart::Whole,
+            FileChoice::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_taken) => {
                 ReappliedPart::Hunks(hunks)
             }
-            FileReviewSelection::Whole(DeliveryChoice::Leave) | FileReviewSelection::Hunks(_) => {
+            FileChoice::Whole(DeliveryChoice::Leave) | FileChoice::Hunks(_) => {
                 return;
             }
         };

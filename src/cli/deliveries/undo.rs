@@ -25,7 +25,7 @@ pub(crate) fn run(
     arguments: &UndoArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (deliveries, name) = find_reverted(&arguments.run, host, output)?;
+    let (deliveries, name) = find_revertible(&arguments.run, host, output)?;
     let delivery = OpenDelivery::open(&deliveries, &name)?;
     let commit = delivery.commit()?;
     let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
@@ -62,7 +62,7 @@ pub(crate) fn run(
 
 /// Finds the delivery to revert: the one that is named, or the newest of the pipeline that is
 /// named.
-fn find_reverted(
+fn find_revertible(
     requested_run: &str,
     host: &Host,
     output: &mut CliOutput<'_>,

@@ -1,12 +1,12 @@
-//! What the person at the page takes of a delivery: whole files, or some of their hunks. A choice
-//! about something else than what the delivery contains now is refused.
+//! The choices of the person at the page about a delivery: whole files, or some of their hunks. A
+//! choice about something else than what the delivery contains now is refused.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
 use crate::cli::deliveries::display_path;
-use crate::cli::deliveries::interactive_review::FileReviewSelection;
+use crate::cli::deliveries::interactive_review::FileChoice;
 use crate::cli::web::change_json::{hunk_digest, hunks_of};
 use crate::cli::web::reply::{ApiError, ApiResult};
 use crate::delivery::choice::DeliveryChoice;
@@ -20,30 +20,30 @@ use crate::world::delivery::contents::{
 };
 use crate::world::delivery::store::OpenDelivery;
 
-/// The choice about one file.
+/// The choice about one file, as the page sends it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FileDecision {
+pub(super) struct RequestedFileChoice {
     /// The path, as the page was given it.
     pub(super) path: String,
     /// Whether the file is taken.
     pub(super) take: bool,
     /// The hunks that are taken; all of them if there is no list.
-    hunks: Option<Vec<TakenHunk>>,
+    hunks: Option<Vec<HunkReference>>,
 }
 
-impl FileDecision {
-    /// Returns whether it names the hunks that are taken.
+impl RequestedFileChoice {
+    /// Returns whether it names hunks.
     pub(super) fn names_hunks(&self) -> bool {
         self.hunks.is_some()
     }
 
-    /// Returns what is taken of the file; `read_difference` returns its change.
-    pub(super) fn selection(
+    /// Resolves the choice against the change of the file, which `read_difference` returns.
+    pub(super) fn resolve(
         &self,
         read_difference: impl FnOnce() -> Result<DeliveryDifference>,
-    ) -> ApiResult<FileReviewSelection> {
-        let whole_file = FileReviewSelection::Whole;
+    ) -> ApiResult<FileChoice> {
+        let whole_file = FileChoice::Whole;
         let Some(taken_hunks) = self.hunks.as_ref().filter(|_| self.take) else {
             return Ok(whole_file(if self.take {
                 DeliveryChoice::Apply
@@ -51,83 +51,69 @@ impl FileDecision {
                 DeliveryChoice::Leave
             }));
         };
-        let hunks = choose_hunks(&read_difference()?, self, taken_hunks)?;
+        let hunks = hunk_choices(&read_difference()?, self, taken_hunks)?;
         Ok(if hunks.iter().all(|hunk| hunk.is_taken) {
             whole_file(DeliveryChoice::Apply)
         } else if hunks.iter().any(|hunk| hunk.is_taken) {
-            FileReviewSelection::Hunks(hunks)
+            FileChoice::Hunks(hunks)
         } else {
             whole_file(DeliveryChoice::Leave)
         })
     }
 }
 
-/// A hunk that is taken.
+/// A hunk of a file that is taken.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TakenHunk {
+struct HunkReference {
     index: usize,
     digest: String,
 }
 
-/// Returns the selection that `files` make; files that are not named are left.
-pub(super) fn select(
+/// Returns the selection that the choices in `files` make; files that are not named are left.
+pub(super) fn delivery_selection(
     delivery: &OpenDelivery,
     plan: &DeliveryPlan,
-    files: &[FileDecision],
+    files: &[RequestedFileChoice],
     cwd: &AbsPath,
 ) -> ApiResult<DeliverySelection> {
-    let mut selection = DeliverySelection::take_none(plan);
-    // Directories are created and removed together with the selected files in them.
-    for (entry, choice) in plan.entries.iter().zip(&mut selection.choices) {
-        if entry.ours.is_absent() && !entry.is_file() {
-            *choice = DeliveryChoice::Apply;
-        }
-    }
-    let items = plan.items();
-    let mut chosen_items = BTreeSet::new();
+    let mut selection = DeliverySelection::take_no_files(plan);
+    let entry_indices = plan.reviewable_entries();
+    let mut named_entries = BTreeSet::new();
     for file in files {
         let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
-        let mut matching_items = items.iter().filter_map(|index| {
+        let mut matching_entries = entry_indices.iter().filter_map(|index| {
             let entry = plan.entries.get(*index)?;
             is_meant(entry).then_some((*index, entry))
         });
-        let (Some((index, entry)), None) = (matching_items.next(), matching_items.next()) else {
+        let (Some((index, entry)), None) = (matching_entries.next(), matching_entries.next())
+        else {
             let message = format!("`{}` is not a change that can be applied", file.path);
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
-        if !chosen_items.insert(index) {
-            return Err(named_twice(&file.path));
+        if !named_entries.insert(index) {
+            return Err(duplicate_file_error(&file.path));
         }
         if file.take && change_since_plan(plan, entry)?.is_some() {
             let message = format!("`{}` was changed while the review waited", file.path);
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         }
-        let choice = match file.selection(|| difference(delivery, plan, entry))? {
-            FileReviewSelection::Whole(choice) => choice,
-            FileReviewSelection::Hunks(hunks) => {
-                // The parts of a file take the place of the choice about the whole of it.
-                selection.parts.insert(index, hunks);
-                DeliveryChoice::Leave
-            }
-        };
-        if let Some(entry_choice) = selection.choices.get_mut(index) {
-            *entry_choice = choice;
-        }
+        let choice = file.resolve(|| difference(delivery, plan, entry))?;
+        choice.enter_into(&mut selection, index);
     }
     Ok(selection)
 }
 
-/// Returns the error of a request with two decisions about the file `path`.
-pub(super) fn named_twice(path: &str) -> ApiError {
+/// Returns the error of a request with two choices about the file `path`.
+pub(super) fn duplicate_file_error(path: &str) -> ApiError {
     ApiError::invalid(format!("`{path}` is named twice"))
 }
 
 /// Returns the choices about the hunks of a file.
-fn choose_hunks(
+fn hunk_choices(
     file_diff: &DeliveryDifference,
-    file: &FileDecision,
-    taken_hunks: &[TakenHunk],
+    file: &RequestedFileChoice,
+    taken_hunks: &[HunkReference],
 ) -> ApiResult<Vec<HunkChoice>> {
     let is_text = |side: &DiffSide| matches!(side, DiffSide::Text(_));
     let hunks = hunks_of(file_diff);
@@ -135,11 +121,11 @@ fn choose_hunks(
         let message = format!("`{}` can only be taken as a whole", file.path);
         return Err(ApiError::conflict(message));
     }
-    let mut is_chosen = vec![false; hunks.len()];
+    let mut is_taken = vec![false; hunks.len()];
     for hunk in taken_hunks {
         let digest = hunks.get(hunk.index).map(hunk_digest);
-        let (Some(is_selected), true) = (
-            is_chosen.get_mut(hunk.index),
+        let (Some(is_hunk_taken), true) = (
+            is_taken.get_mut(hunk.index),
             digest.is_some_and(|digest| digest == hunk.digest),
         ) else {
             let message = format!(
@@ -148,7 +134,7 @@ fn choose_hunks(
             );
             return Err(ApiError::conflict(message).with_hint("read the changes again"));
         };
-        *is_selected = true;
+        *is_hunk_taken = true;
     }
-    Ok(HunkChoice::list(&hunks, &is_chosen))
+    Ok(HunkChoice::list(&hunks, &is_taken))
 }

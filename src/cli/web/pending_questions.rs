@@ -82,7 +82,7 @@ impl PendingQuestion {
             UserQuestion::Apply { plan, .. } => json!({
                 "id": id,
                 "kind": "delivery",
-                "files": plan.items().len(),
+                "files": plan.reviewable_entries().len(),
                 "refused": plan.refused.len(),
             }),
             UserQuestion::Call {

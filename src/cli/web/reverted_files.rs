@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::cli::deliveries::display_path;
-use crate::cli::deliveries::interactive_review::FileReviewSelection;
+use crate::cli::deliveries::interactive_review::FileChoice;
 use crate::cli::deliveries::reapplied_files::ReappliedFiles;
 use crate::cli::web::change_json::change_json;
-use crate::cli::web::delivery_choice::{FileDecision, named_twice};
+use crate::cli::web::delivery_choice::{RequestedFileChoice, duplicate_file_error};
 use crate::cli::web::reply::ApiResult;
 use crate::delivery::choice::DeliveryChoice;
 use crate::error::Result;
@@ -45,12 +45,12 @@ pub(super) fn offer_reverted(files: &mut Vec<Value>, mut reverted: BTreeMap<Stri
     files.extend(reverted.into_values());
 }
 
-/// Divides the decisions in `files` into what they take of files that were undone, and the others.
+/// Divides the choices in `files` into those about files that were undone, and the others.
 pub(super) fn split_reverted(
     delivered: &mut AppliedDelivery,
-    files: &[FileDecision],
+    files: &[RequestedFileChoice],
     cwd: &AbsPath,
-) -> ApiResult<(ReappliedFiles, Vec<FileDecision>)> {
+) -> ApiResult<(ReappliedFiles, Vec<RequestedFileChoice>)> {
     let reverted_by_path: BTreeMap<String, RevertedChange> = delivered
         .reverted_changes()
         .into_iter()
@@ -64,14 +64,14 @@ pub(super) fn split_reverted(
             continue;
         };
         if !named_paths.insert(&file.path) {
-            return Err(named_twice(&file.path));
+            return Err(duplicate_file_error(&file.path));
         }
-        match file.selection(|| delivered.offered_difference(change))? {
-            FileReviewSelection::Whole(DeliveryChoice::Apply) if !file.names_hunks() => {
+        match file.resolve(|| delivered.offered_difference(change))? {
+            FileChoice::Whole(DeliveryChoice::Apply) if !file.names_hunks() => {
                 reapplied.add_as_before(change);
             }
-            selection @ (FileReviewSelection::Whole(_) | FileReviewSelection::Hunks(_)) => {
-                reapplied.add(change, selection);
+            choice @ (FileChoice::Whole(_) | FileChoice::Hunks(_)) => {
+                reapplied.add(change, choice);
             }
         }
     }

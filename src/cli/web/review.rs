@@ -20,7 +20,7 @@ use crate::cli::deliveries::{
 };
 use crate::cli::output::CliOutput;
 use crate::cli::web::change_json::{change_json, refusals_json};
-use crate::cli::web::delivery_choice::{FileDecision, select};
+use crate::cli::web::delivery_choice::{RequestedFileChoice, delivery_selection};
 use crate::cli::web::logged_run::find_run;
 use crate::cli::web::overview::run_blocking;
 use crate::cli::web::page_run::PageRun;
@@ -65,7 +65,7 @@ pub(super) struct DiffQuery {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeliveryRequest {
-    files: Vec<FileDecision>,
+    files: Vec<RequestedFileChoice>,
     /// Apply the files of this answer instead of those of the run's result.
     pub(super) answer: Option<String>,
     /// How the result of a pipeline reaches the git history.
@@ -148,7 +148,7 @@ pub(super) async fn deliver(
         &request.answer,
     ) {
         let cwd = server.host().cwd.clone();
-        let choosing = move || Ok(select(&delivery, &plan, &request.files, &cwd));
+        let choosing = move || Ok(delivery_selection(&delivery, &plan, &request.files, &cwd));
         let selection = run_blocking(choosing).await??;
         return answer_pending(&live, selection).await;
     }
@@ -245,9 +245,9 @@ pub(super) fn plan_json(
     plan: &DeliveryPlan,
     host: &Host,
 ) -> Result<Value> {
-    let items = plan.items();
+    let reviewable_entries = plan.reviewable_entries();
     let is_shown = |(index, entry): &(usize, &DeliveryEntry)| {
-        items.contains(index) || (entry.is_file() && entry.conflict.is_some())
+        reviewable_entries.contains(index) || (entry.is_file() && entry.conflict.is_some())
     };
     let mut files = Vec::new();
     for (_, entry) in plan.entries.iter().enumerate().filter(is_shown) {
@@ -385,7 +385,7 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
         |label: &str| -> Result<(DeliveryPlan, BTreeMap<AbsPath, DeliveryDifference>)> {
             let plan = answer_plan(run, label, &delivery, source.clone())?;
             let mut differences = BTreeMap::new();
-            for index in plan.items() {
+            for index in plan.reviewable_entries() {
                 if let Some(entry) = plan.entries.get(index) {
                     let difference = difference(&delivery, &plan, entry)?;
                     differences.insert(difference.path.clone(), difference);
@@ -507,7 +507,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
             &host.project,
             &taken_paths(&remaining_request, host),
         )?;
-        select(&delivery, &plan, &remaining_request.files, &host.cwd)?;
+        delivery_selection(&delivery, &plan, &remaining_request.files, &host.cwd)?;
     }
     let mut rows = reapply(&delivery, &reapplied_files, host)?;
     if takes_more {
@@ -569,7 +569,7 @@ pub(super) fn apply_selected(
     host: &Host,
 ) -> ApiResult<Value> {
     refuse_outside(&plan.roots, &host.project, &taken_paths(request, host))?;
-    let selection = select(delivery, plan, &request.files, &host.cwd)?;
+    let selection = delivery_selection(delivery, plan, &request.files, &host.cwd)?;
     let choices = select_hunks(delivery, plan, selection.choices, &selection.parts)?;
     let changes = apply(delivery, plan, &choices, None)?;
     Ok(json!({"answered": true, "rows": change_rows(&changes, host)}))
