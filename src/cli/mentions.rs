@@ -124,13 +124,13 @@ fn nearest_path(path: &AbsPath) -> Option<String> {
 pub(crate) fn explain(
     text: &str,
     base: Option<&str>,
-    form: ReportFormat,
+    format: ReportFormat,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let base = base.map_or_else(|| host.cwd.clone(), |base| host.cwd.join(base));
     let prompt = parse(&TaskText::from_typed(text), &base, host);
-    match form {
+    match format {
         ReportFormat::Json => output.result(&format!("{}\n", mentions::to_json(&prompt))),
         ReportFormat::Text => output.result(&to_text(&prompt, host)),
     }

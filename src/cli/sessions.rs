@@ -123,7 +123,7 @@ fn changes_sessions(command: &SessionsCommand) -> bool {
 }
 
 /// Prints one line per session.
-fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let sessions = default_sessions(host);
     let all = list(&sessions)?;
     if all.is_empty() {
@@ -132,7 +132,7 @@ fn show_all(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Resu
     let interrupted_runs = interrupted_runs(&all, host);
     for session in all {
         let interrupted = interrupted_runs.get(&session.id());
-        let line = match (session.last_turn(), form) {
+        let line = match (session.last_turn(), format) {
             (Ok(last), ReportFormat::Json) => json_row(&session, last.as_ref(), interrupted),
             (Ok(last), ReportFormat::Text) => text_row(&session, last.as_ref(), interrupted),
             (Err(error), _) => {
@@ -213,9 +213,9 @@ fn turns(count: u32) -> String {
 }
 
 /// Prints all turns of a session.
-fn show(session: &SessionDir, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+fn show(session: &SessionDir, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let turns = session.turns()?;
-    let mut shown = turns.iter().map(|turn| match form {
+    let mut shown = turns.iter().map(|turn| match format {
         ReportFormat::Json => to_json(turn),
         ReportFormat::Text => Ok(to_text(turn)),
     });

@@ -1,5 +1,5 @@
 //! The `massgen skills` commands: list and show the skills that agents would be offered. They read
-//! `SKILL.md` files, and run nothing.
+//! `SKILL.md` files and start no program.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let (SkillsCommand::List { source } | SkillsCommand::Show { source, .. }) = command;
-    let form = ReportFormat::from(source.json);
+    let format = ReportFormat::from(source.json);
     let config = configured_skills(source, host, output)?;
     let AgentSkills { skills, notices } = available_skills(&config, &host.cwd)?;
     match command {
@@ -38,7 +38,7 @@ pub(crate) fn run(
                 output.warning(notice);
             }
             for skill in &skills {
-                output.result(&match form {
+                output.result(&match format {
                     ReportFormat::Json => format!("{}\n", to_json(skill)),
                     ReportFormat::Text => to_text(skill),
                 })?;
@@ -61,7 +61,7 @@ pub(crate) fn run(
                 Error::new(ErrorKind::Usage, format!("no skill `{name}`"))
                     .with_hint("see `massgen skills list`")
             })?;
-            show(skill, form, output)?;
+            show(skill, format, output)?;
         }
     }
     Ok(ExitStatus::Success)
@@ -142,12 +142,12 @@ fn to_text(skill: &SkillSummary) -> String {
     format!("{}  {file}\n    {description}\n", skill.name)
 }
 
-fn show(skill: &SkillSummary, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+fn show(skill: &SkillSummary, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let path = AbsPath::new(&skill.file)
         .ok_or_else(|| Error::bug(format!("`{}` is not absolute", skill.file)))?;
     let bytes = read_regular_file(&path, SKILL_FILE_BYTES_MAX)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    match form {
+    match format {
         ReportFormat::Json => {
             let mut json = to_json(skill);
             if let Value::Object(fields) = &mut json {

@@ -1,5 +1,5 @@
-//! Shows a run from its event log on the dashboard, also one that has ended: the keys work on its
-//! end state until the user closes it.
+//! Shows a run from its event log on the dashboard, also one that has ended: its last state stays
+//! open until the user closes it.
 
 use std::time::Duration;
 
@@ -22,14 +22,13 @@ use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
 use crate::world::store::event_log::{EventLogClock, LogReadError, LogReadResult};
 use crate::world::store::tail::LogTail;
 
-/// What is reported of a log that ends without a result.
-pub(super) const INTERRUPTED: &str =
+/// The message about a log that ends without a result.
+pub(super) const INTERRUPTED_MESSAGE: &str =
     "the run was interrupted: its process ended without recording a result";
 
-/// Maximum number of lines that are sent and folded at once, before input of the terminal is
-/// handled again.
-const LINES_AT_ONCE_MAX: usize = 256;
-/// Maximum number of such batches that wait to be folded.
+/// Maximum number of lines that are shown at once, before input of the terminal is handled again.
+const BATCH_LINES_MAX: usize = 256;
+/// Maximum number of batches of lines that wait to be shown.
 const BATCHES_WAITING_MAX: usize = 4;
 
 /// An event of the log, or why a line of it cannot be used.
@@ -60,7 +59,7 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
 
 async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> {
     let (sender, mut lines) = mpsc::channel(BATCHES_WAITING_MAX);
-    // Ends with the process: it may wait for a line that never comes.
+    // The task ends with the process at the latest: it may wait for a line that never comes.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));
     let stop = listen(host.hangup)?;
     let mut output = CliOutput::for_run_log(host);
@@ -76,12 +75,12 @@ async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> 
             batch = lines.recv(), if !is_over => {
                 if let Some(batch) = batch {
                     is_over = show_lines(batch, &mut terminal, &mut clock)?;
-                    if is_over && let Some(note) = log.undone_note(host) {
+                    if is_over && let Some(note) = log.revert_note(host) {
                         terminal.show_note(note);
                     }
                 } else {
                     is_over = true;
-                    terminal.show_note(INTERRUPTED);
+                    terminal.show_note(INTERRUPTED_MESSAGE);
                 }
             }
             () = sleep_until_due(terminal.due()) => {}
@@ -95,7 +94,11 @@ async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> 
                 return Ok(());
             }
         }
-        let elapsed = if is_over { clock.last } else { clock.now() };
+        let elapsed = if is_over {
+            clock.last_elapsed
+        } else {
+            clock.now()
+        };
         terminal.on_due(elapsed)?;
         if is_over && !terminal.has_dashboard() {
             return Ok(());
@@ -118,13 +121,13 @@ fn show_lines(
                     return Ok(true);
                 }
             }
-            Err(fault) => terminal.show_note(&fault.to_string()),
+            Err(error) => terminal.show_note(&error.to_string()),
         }
     }
     Ok(false)
 }
 
-/// Reads the events of the log, so that the thread of the terminal only folds them. Lines that have
+/// Reads the events of the log, so that the thread of the terminal only shows them. Lines that have
 /// already been written are sent together.
 fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<RecordedLine>>) {
     let mut clock = EventLogClock::default();
@@ -133,7 +136,7 @@ fn send_lines(mut tail: LogTail, sender: &mpsc::Sender<Vec<RecordedLine>>) {
         let line = tail.next_written();
         let has_read_all = line.is_none();
         batch.extend(line.and_then(|line| read_line(line, &mut clock)));
-        let is_due = has_read_all || batch.len() >= LINES_AT_ONCE_MAX;
+        let is_due = has_read_all || batch.len() >= BATCH_LINES_MAX;
         if is_due && !batch.is_empty() && sender.blocking_send(std::mem::take(&mut batch)).is_err()
         {
             return;
@@ -152,31 +155,31 @@ fn read_line(line: LogReadResult, clock: &mut EventLogClock) -> Option<RecordedL
             let event = entry.event?;
             Some(Ok(RecordedEvent { event, elapsed }))
         }
-        Err(fault) => Some(Err(fault)),
+        Err(error) => Some(Err(error)),
     }
 }
 
-/// The time of a recorded run: that of its last event, and since that was read.
+/// The time of a recorded run: that of its last event, and how long ago that was read.
 #[derive(Debug)]
 struct RecordClock {
-    last: Duration,
+    last_elapsed: Duration,
     since_last: Stopwatch,
 }
 
 impl RecordClock {
     fn start() -> Self {
         Self {
-            last: Duration::ZERO,
+            last_elapsed: Duration::ZERO,
             since_last: Stopwatch::start(),
         }
     }
 
     fn set(&mut self, elapsed: Duration) {
-        self.last = elapsed;
+        self.last_elapsed = elapsed;
         self.since_last = Stopwatch::start();
     }
 
     fn now(&self) -> Duration {
-        self.last.saturating_add(self.since_last.elapsed())
+        self.last_elapsed.saturating_add(self.since_last.elapsed())
     }
 }

@@ -22,13 +22,13 @@ use crate::world::store::runs::{self, RunDir, RunState, RunStatus};
 /// Minimum and maximum length of a task on one line, in characters.
 const TASK_CHARS_MIN: usize = 20;
 const TASK_CHARS_MAX: usize = 60;
-/// Widths from which on a terminal shows the start of each run, and all facts. The first leaves
-/// room for the shortest task, with the `…` of one that is cut off.
-const START_COLUMNS: usize = 99;
-const ALL_COLUMNS: usize = 140;
+/// Minimum widths of a terminal that shows when each run started, and of one that shows all
+/// columns. The first leaves space for the shortest task, with the `…` of one that is cut off.
+const START_COLUMNS_MIN: usize = 99;
+const ALL_COLUMNS_MIN: usize = 140;
 
 /// Prints the runs of this directory, newest first.
-pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
+pub(super) fn list(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let logs = logs_directory(host);
     let runs = runs::list(&logs)?;
     if runs.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
             RunStatus::Interrupted => "crashed",
             RunStatus::Ended => summary.outcome_word(&files).unwrap_or("ended"),
         };
-        output.result(&match form {
+        output.result(&match format {
             ReportFormat::Json => to_json(&summary, &run, status, outcome),
             ReportFormat::Text => to_text(&summary, &run, outcome, columns),
         })?;
@@ -59,18 +59,18 @@ pub(super) fn list(host: &Host, form: ReportFormat, output: &mut CliOutput<'_>) 
     Ok(())
 }
 
-/// Formats a run as a line of text, which fits into a terminal of this many columns. Other readers
-/// get all facts.
+/// Formats a run as a line of text that fits into a terminal of this many columns, or with all
+/// columns if there is no terminal.
 fn to_text(
     summary: &RecordedRunSummary,
     run: &RunDir,
     outcome: &str,
     columns: Option<usize>,
 ) -> String {
-    let start_time = summary.started.as_deref().and_then(LocalDateTime::parse);
-    let started = start_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
+    let start_time = summary.start_time.as_deref().and_then(LocalDateTime::parse);
+    let start_text = start_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
     let seconds = summary.seconds.map(Duration::try_from_secs_f64);
-    let took = seconds
+    let duration = seconds
         .and_then(std::result::Result::ok)
         .map_or_else(|| "-".to_owned(), format_duration);
     let tokens = summary.input_tokens.saturating_add(summary.output_tokens);
@@ -78,12 +78,13 @@ fn to_text(
     let cost = known_cost.map_or_else(String::new, |cost| format!("  ${}", cost.round_up()));
     let name = run.name();
     let mut line = match columns {
-        Some(..START_COLUMNS) => format!("{name}  {outcome:<14}  "),
-        Some(..ALL_COLUMNS) => format!("{name}  {started}  {outcome:<14}  {took:>11}  "),
+        Some(..START_COLUMNS_MIN) => format!("{name}  {outcome:<14}  "),
+        Some(..ALL_COLUMNS_MIN) => format!("{name}  {start_text}  {outcome:<14}  {duration:>11}  "),
         Some(_) | None => {
             let agents = count_noun(summary.agents.len(), "agent");
             format!(
-                "{name}  {started}  {outcome:<14}  {agents:<9}  {took:>11}  {tokens:>8} tokens{cost}  "
+                "{name}  {start_text}  {outcome:<14}  {agents:<9}  {duration:>11}  \
+                 {tokens:>8} tokens{cost}  "
             )
         }
     };
@@ -110,7 +111,7 @@ fn to_json(summary: &RecordedRunSummary, run: &RunDir, status: RunStatus, outcom
         "state": state,
         "finish_reason": summary.outcome,
         "outcome": outcome,
-        "start_time": summary.started,
+        "start_time": summary.start_time,
         "elapsed_seconds": summary.seconds,
         "task": summary.task,
         "agents": summary.agents,

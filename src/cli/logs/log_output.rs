@@ -1,7 +1,8 @@
 //! Prints a run from its event log, with the same renderer as a live run. Everything goes to
-//! standard output, including reports of damage: it is what was asked for.
+//! standard output, because it is the result of the command; with JSON, reports about damaged lines
+//! go to standard error.
 
-use crate::cli::logs::dashboard_follow::INTERRUPTED;
+use crate::cli::logs::dashboard_follow::INTERRUPTED_MESSAGE;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;
@@ -13,38 +14,40 @@ use crate::world::store::event_log::{self, EventLogClock, LogEntry, LogReadResul
 use crate::world::store::tail::LogTail;
 
 /// Prints a run or a pipeline as far as its log at `events` goes.
-pub(super) fn show(events: &AbsPath, form: ReportFormat, host: &Host) -> Result<()> {
-    print_lines(event_log::open(events)?, form, host).map(drop)
+pub(super) fn show(events: &AbsPath, format: ReportFormat, host: &Host) -> Result<()> {
+    print_lines(event_log::open(events)?, format, host).map(drop)
 }
 
 /// Prints a run or a pipeline from its log at `events`, and follows it until it ends.
-pub(super) fn follow(events: &AbsPath, form: ReportFormat, host: &Host) -> Result<()> {
-    let is_complete = print_lines(LogTail::open(events)?, form, host)?;
+pub(super) fn follow(events: &AbsPath, format: ReportFormat, host: &Host) -> Result<()> {
+    let is_complete = print_lines(LogTail::open(events)?, format, host)?;
     if !is_complete {
         let mut output = CliOutput::from_host(host);
-        output.warning(INTERRUPTED);
+        output.warning(INTERRUPTED_MESSAGE);
     }
     Ok(())
 }
 
+/// Prints the lines of a log. Returns whether nothing more follows: the run has ended, or nobody
+/// reads the output.
 fn print_lines(
     lines: impl Iterator<Item = LogReadResult>,
-    form: ReportFormat,
+    format: ReportFormat,
     host: &Host,
 ) -> Result<bool> {
     let mut output = CliOutput::for_run_log(host);
-    match form {
+    match format {
         ReportFormat::Json => print_json(lines, &mut output),
         ReportFormat::Text => print_text(lines, &mut output),
     }
 }
 
-/// Prints each event as it is in the log, and reports damage on standard error.
+/// Prints each event as it is in the log, and reports damaged lines on standard error.
 fn print_json(
     lines: impl Iterator<Item = LogReadResult>,
     output: &mut CliOutput<'_>,
 ) -> Result<bool> {
-    let mut damage = CliOutput::plain();
+    let mut error_output = CliOutput::plain();
     for line in lines {
         match line {
             Ok(entry) => {
@@ -54,7 +57,7 @@ fn print_json(
                     return Ok(true);
                 }
             }
-            Err(fault) => damage.warning(&fault.to_string()),
+            Err(error) => error_output.warning(&error.to_string()),
         }
     }
     Ok(false)
@@ -69,23 +72,23 @@ fn print_text(
     output: &mut CliOutput<'_>,
 ) -> Result<bool> {
     let mut clock = EventLogClock::default();
-    let mut render = RunRenderer::new(output);
+    let mut renderer = RunRenderer::new(output);
     for line in lines {
         let entry = match line {
             Ok(entry) => entry,
-            Err(fault) => {
-                render.show_warning(&fault.to_string());
+            Err(error) => {
+                renderer.show_warning(&error.to_string());
                 continue;
             }
         };
         let Some(event) = &entry.event else {
             continue;
         };
-        render.on_event(event, clock.elapsed_at(&entry))?;
-        if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || render.is_closed() {
+        renderer.on_event(event, clock.elapsed_at(&entry))?;
+        if matches!(event, Event::Run(RunEvent::RunEnded { .. })) || renderer.is_closed() {
             return Ok(true);
         }
     }
-    render.finish_all_replies();
+    renderer.finish_all_replies();
     Ok(false)
 }

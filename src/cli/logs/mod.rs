@@ -1,5 +1,5 @@
 //! The `massgen logs` commands: list, show, follow and export the records of runs, and show and
-//! follow those of pipelines. It must only read them.
+//! follow those of pipelines. They only read the records.
 
 use crate::cli::args::logs::LogsCommand;
 use crate::cli::deliveries::deliveries_directory;
@@ -30,9 +30,9 @@ pub(crate) fn run(
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
         LogsCommand::Show { run, json } => {
-            let (log, form) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
-            log_output::show(&log.events, form, host)?;
-            note_undone(&log, form, host, output);
+            let (log, format) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            log_output::show(&log.events, format, host)?;
+            note_revert(&log, format, host, output);
         }
         LogsCommand::Follow {
             run,
@@ -40,9 +40,9 @@ pub(crate) fn run(
             dashboard: true,
         } => dashboard_follow::follow(&ShownLog::find(run, host)?, host)?,
         LogsCommand::Follow { run, json, .. } => {
-            let (log, form) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
-            log_output::follow(&log.events, form, host)?;
-            note_undone(&log, form, host, output);
+            let (log, format) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            log_output::follow(&log.events, format, host)?;
+            note_revert(&log, format, host, output);
         }
         LogsCommand::Export { run, output: file } => {
             export(&find_run(run, host)?, file.as_deref(), host, output)?;
@@ -73,7 +73,7 @@ impl ShownLog {
             });
         }
         let pipeline = pipelines::find(name, &pipelines_directory(host))?;
-        // One that came along with a project is refused.
+        // This refuses a pipeline that came with a copied project.
         pipeline.record()?;
         if !pipeline.has_log() {
             let message = format!("the pipeline `{}` has no log", pipeline.name());
@@ -87,9 +87,9 @@ impl ShownLog {
         })
     }
 
-    /// Returns what is said of a delivery that was undone after the end of the log; `None` if it
-    /// was not, or if that is not known.
-    fn undone_note(&self, host: &Host) -> Option<&'static str> {
+    /// Returns the note about a delivery that was undone after the end of the log; `None` if it was
+    /// not, or if that is not known.
+    fn revert_note(&self, host: &Host) -> Option<&'static str> {
         let deliveries = DeliveriesByRun::list(&deliveries_directory(host)).ok()?;
         let files = if pipelines::is_name(&self.name) {
             deliveries.files_of_pipeline(pipelines::short_name(&self.name))
@@ -99,15 +99,15 @@ impl ShownLog {
         if files.is_reverted() {
             return Some("what was delivered has been undone since");
         }
-        let is_partly = files.is_partly_reverted();
-        is_partly.then_some("some of the files that were delivered have been undone since")
+        let is_partly_reverted = files.is_partly_reverted();
+        is_partly_reverted.then_some("some of the files that were delivered have been undone since")
     }
 }
 
-/// Says that what the log shows as delivered was undone, if it was.
-fn note_undone(log: &ShownLog, form: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
-    if form == ReportFormat::Text
-        && let Some(note) = log.undone_note(host)
+/// Notes that what the log shows as delivered was undone, if it was.
+fn note_revert(log: &ShownLog, format: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
+    if format == ReportFormat::Text
+        && let Some(note) = log.revert_note(host)
     {
         output.note(note);
     }
@@ -124,15 +124,15 @@ pub(crate) fn logs_directory(host: &Host) -> AbsPath {
 }
 
 fn export(run: &RunDir, file: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
-    let to = match file {
+    let archive = match file {
         Some(file) => host.cwd.join(file),
         None => host.cwd.join(format!("{}.tar.gz", run.name())),
     };
     if run.state().status == RunStatus::Running {
         output.warning("the run is still active: the archive contains its log so far");
     }
-    let files = run.export(&to)?;
-    output.result(&format!("{to}\n"))?;
-    output.note(&format!("{} packed", count_noun(files, "file")));
+    let file_count = run.export(&archive)?;
+    output.result(&format!("{archive}\n"))?;
+    output.note(&format!("{} packed", count_noun(file_count, "file")));
     Ok(())
 }

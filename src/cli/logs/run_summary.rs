@@ -1,5 +1,5 @@
-//! What an overview says about a recorded run: read from its small summary, or from the first event
-//! of its log.
+//! The summary of a recorded run in lists of runs: read from its `status.json`, or from the first
+//! event of its log.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -9,21 +9,21 @@ use crate::spending::money::Money;
 use crate::world::delivery::delivered_files::DeliveredFiles;
 use crate::world::store::runs::RunDir;
 
-/// What an overview says about a run.
+/// The summary of a recorded run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordedRunSummary {
     /// When it started, in ISO 8601.
-    pub(crate) started: Option<String>,
+    pub(crate) start_time: Option<String>,
     /// The task.
     pub(crate) task: String,
     /// The agents.
     pub(crate) agents: Vec<String>,
     /// How it ended.
     pub(crate) outcome: Option<String>,
-    /// How many files the delivery had.
+    /// The number of files in the delivery.
     file_count: usize,
-    /// The files that the person left out of it.
-    declined: Vec<String>,
+    /// The paths of the files that the review left out of it.
+    declined_paths: Vec<String>,
     /// The answer that won.
     pub(crate) winner: Option<String>,
     /// The tokens of all requests.
@@ -45,18 +45,19 @@ impl RecordedRunSummary {
         }
     }
 
-    /// Returns how the run ended, in the words of lists; `files` are those that it delivered, as
-    /// they are now.
+    /// Returns the word for how the run ended; `files` are those that it delivered, as they are now.
     pub(crate) fn outcome_word(&self, files: &DeliveredFiles) -> Option<&str> {
-        let is_left = |path: &String| !files.is_applied(path);
-        let left_count = self.declined.iter().filter(|path| is_left(path)).count();
+        let is_unapplied = |path: &&String| !files.is_applied(path);
+        let unapplied_count = self.declined_paths.iter().filter(is_unapplied).count();
         match self.outcome.as_deref() {
             Some("delivered") if files.is_reverted() => Some("undone"),
             Some("delivered") if files.is_partly_reverted() => Some("partly undone"),
-            Some("delivered") if left_count > 0 && left_count == self.file_count => {
+            Some("delivered") if unapplied_count > 0 && unapplied_count == self.file_count => {
                 Some("nothing taken")
             }
-            Some("delivered") if left_count > 0 || files.is_partial() => Some("partly applied"),
+            Some("delivered") if unapplied_count > 0 || files.is_partial() => {
+                Some("partly applied")
+            }
             outcome => outcome,
         }
     }
@@ -69,14 +70,14 @@ impl RecordedRunSummary {
         let is_interrupted = text("/finish_reason").as_deref() == Some("interrupted");
         let tokens = |name: &str| usage.and_then(|usage| usage.get(name)?.as_u64());
         Self {
-            started: text("/meta/start_time"),
+            start_time: text("/meta/start_time"),
             task: text("/meta/question").unwrap_or_default(),
             agents: agents
                 .map(|agents| agents.keys().cloned().collect())
                 .unwrap_or_default(),
             outcome: text("/finish_reason"),
             file_count: delivered_rows(status).count(),
-            declined: declined_files(status),
+            declined_paths: declined_paths(status),
             // A run that was interrupted may have named the winner of an unfinished ballot.
             winner: text("/results/winner").filter(|_| !is_interrupted),
             input_tokens: tokens("input_tokens").unwrap_or_default(),
@@ -110,7 +111,7 @@ fn delivered_rows(status: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Returns the files that the review of the delivery left out.
-fn declined_files(status: &Value) -> Vec<String> {
+fn declined_paths(status: &Value) -> Vec<String> {
     let text = |row: &Value, name: &str| Some(row.get(name)?.as_str()?.to_owned());
     let declined =
         delivered_rows(status).filter(|row| text(row, "outcome").as_deref() == Some("declined"));

@@ -156,7 +156,7 @@ fn run_json(
         "task": truncate(&summary.task, TASK_CHARS_MAX),
         "state": state_word(status),
         "agents": summary.agents,
-        "started": summary.started,
+        "started": summary.start_time,
         "duration_ms": duration_ms,
         "tokens": summary.input_tokens.saturating_add(summary.output_tokens),
         "cost_usd": summary.cost_usd,
