@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(host) => cli::run(&host),
         Err(error) => {
             let words = words.iter().map(|word| word.to_string_lossy().into_owned());
-            cli::report_unreadable(error, &words.collect::<Vec<_>>())
+            cli::report_start_error(error, &words.collect::<Vec<_>>())
         }
     };
     ExitCode::from(status)

@@ -28,12 +28,12 @@ const VALUE_CHARS_MAX: usize = 500;
 /// request is no longer pending.
 pub(crate) fn ask_approval(
     agent: &AgentId,
-    question: &ApprovalRequest,
+    request: &ApprovalRequest,
     always: Option<&AbsPath>,
     output: &mut CliOutput<'_>,
     next_line: &mut dyn FnMut() -> Option<String>,
 ) -> Option<ApprovalAnswer> {
-    for line in request_lines(agent, question) {
+    for line in request_lines(agent, request) {
         output.line(&line_pieces(&line));
     }
     let choices = match always {
@@ -57,21 +57,25 @@ pub(crate) fn ask_approval(
 }
 
 /// Describes an agent's call, with its effects, its arguments and why approval is required.
-pub(crate) fn request_lines(agent: &AgentId, question: &ApprovalRequest) -> Vec<StyledLine> {
-    let title = format!("{agent} asks to use {}:", escape_name(&question.tool));
-    let mut lines = vec![line(TextStyle::Strong, title)];
-    for effect in question.effects.iter().take(EFFECTS_SHOWN_MAX) {
+pub(crate) fn request_lines(agent: &AgentId, request: &ApprovalRequest) -> Vec<StyledLine> {
+    let title = format!("{agent} asks to use {}:", escape_name(&request.tool));
+    let mut lines = vec![styled_line(TextStyle::Strong, title)];
+    for effect in request.effects.iter().take(EFFECTS_SHOWN_MAX) {
         for text in truncate(effect, EFFECT_CHARS_MAX).lines() {
-            lines.push(line(TextStyle::Plain, format!("  {}", escape_line(text))));
+            lines.push(styled_line(
+                TextStyle::Plain,
+                format!("  {}", escape_line(text)),
+            ));
         }
     }
-    let more = question.effects.len().saturating_sub(EFFECTS_SHOWN_MAX);
-    if more > 0 {
-        lines.push(line(TextStyle::Faint, format!("  and {more} more")));
+    let hidden_count = request.effects.len().saturating_sub(EFFECTS_SHOWN_MAX);
+    if hidden_count > 0 {
+        let note = format!("  and {hidden_count} more");
+        lines.push(styled_line(TextStyle::Faint, note));
     }
-    add_input(&question.input, &mut lines);
-    let reason = format!("  {}", escape_name(&question.reason));
-    lines.push(line(TextStyle::Faint, reason));
+    add_input(&request.input, &mut lines);
+    let reason = format!("  {}", escape_name(&request.reason));
+    lines.push(styled_line(TextStyle::Faint, reason));
     lines
 }
 
@@ -83,7 +87,7 @@ fn add_input(input: &Value, lines: &mut Vec<StyledLine>) {
     for (name, value) in values.iter().take(VALUES_SHOWN_MAX) {
         add_value(Some(name), value, lines);
     }
-    add_more(values.len(), lines);
+    add_hidden_count(values.len(), lines);
 }
 
 fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
@@ -91,13 +95,13 @@ fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
     let edits: Option<Vec<(&str, &str)>> = value
         .as_array()
         .filter(|list| !list.is_empty())
-        .and_then(|list| list.iter().map(edited_text).collect());
+        .and_then(|list| list.iter().map(edit_texts).collect());
     let text = match (value, edits) {
         (Value::String(text), _) if text.contains('\n') || text.len() > LINE_CHARS_MAX => {
             let count = count_noun(text.lines().count(), "line");
             let chars = count_noun(text.chars().count(), "character");
             let title = format!("  {}: {count}, {chars}", escape_name(name));
-            lines.push(line(TextStyle::Faint, title));
+            lines.push(styled_line(TextStyle::Faint, title));
             return add_text(text, "    | ", TextStyle::Plain, lines);
         }
         (_, Some(edits)) => {
@@ -106,22 +110,22 @@ fn add_value(name: Option<&str>, value: &Value, lines: &mut Vec<StyledLine>) {
                 escape_name(name),
                 count_noun(edits.len(), "edit")
             );
-            lines.push(line(TextStyle::Faint, title));
+            lines.push(styled_line(TextStyle::Faint, title));
             for (old, new) in edits.iter().take(VALUES_SHOWN_MAX) {
                 add_text(old, "    - ", TextStyle::Bad, lines);
                 add_text(new, "    + ", TextStyle::Good, lines);
             }
-            return add_more(edits.len(), lines);
+            return add_hidden_count(edits.len(), lines);
         }
         (Value::String(text), None) => text.clone(),
         (other, None) => truncate(&other.to_string(), VALUE_CHARS_MAX),
     };
     let text = format!("  {}: {}", escape_name(name), escape_name(&text));
-    lines.push(line(TextStyle::Faint, text));
+    lines.push(styled_line(TextStyle::Faint, text));
 }
 
 /// Returns the old and the new text of an edit.
-fn edited_text(value: &Value) -> Option<(&str, &str)> {
+fn edit_texts(value: &Value) -> Option<(&str, &str)> {
     Some((
         value.get("oldText")?.as_str()?,
         value.get("newText")?.as_str()?,
@@ -129,25 +133,29 @@ fn edited_text(value: &Value) -> Option<(&str, &str)> {
 }
 
 fn add_text(text: &str, mark: &str, style: TextStyle, lines: &mut Vec<StyledLine>) {
-    for row in text.lines().take(TEXT_LINES_MAX) {
-        let row = escape_line(&truncate(row, LINE_CHARS_MAX));
-        lines.push(line(style, format!("{mark}{row}")));
+    for text_line in text.lines().take(TEXT_LINES_MAX) {
+        let shown_line = escape_line(&truncate(text_line, LINE_CHARS_MAX));
+        lines.push(styled_line(style, format!("{mark}{shown_line}")));
     }
-    let more = text.lines().count().saturating_sub(TEXT_LINES_MAX);
-    if more > 0 {
-        let more = count_noun(more, "more line");
-        lines.push(line(TextStyle::Faint, format!("    and {more}")));
-    }
-}
-
-fn add_more(count: usize, lines: &mut Vec<StyledLine>) {
-    let more = count.saturating_sub(VALUES_SHOWN_MAX);
-    if more > 0 {
-        lines.push(line(TextStyle::Faint, format!("    and {more} more")));
+    let hidden_count = text.lines().count().saturating_sub(TEXT_LINES_MAX);
+    if hidden_count > 0 {
+        let hidden_lines = count_noun(hidden_count, "more line");
+        lines.push(styled_line(
+            TextStyle::Faint,
+            format!("    and {hidden_lines}"),
+        ));
     }
 }
 
-fn line(style: TextStyle, text: String) -> StyledLine {
+fn add_hidden_count(count: usize, lines: &mut Vec<StyledLine>) {
+    let hidden_count = count.saturating_sub(VALUES_SHOWN_MAX);
+    if hidden_count > 0 {
+        let note = format!("    and {hidden_count} more");
+        lines.push(styled_line(TextStyle::Faint, note));
+    }
+}
+
+fn styled_line(style: TextStyle, text: String) -> StyledLine {
     vec![(style, text)]
 }
 

@@ -100,7 +100,7 @@ impl<'o, 'w> AutomationOutput<'o, 'w> {
         self.write_value("QUESTION", question)
     }
 
-    fn step(&mut self, step: &PipelineEvent) -> Result<()> {
+    fn write_step(&mut self, step: &PipelineEvent) -> Result<()> {
         match step {
             PipelineEvent::Works {
                 iteration, role, ..
@@ -158,7 +158,7 @@ impl EventSink for AutomationOutput<'_, '_> {
             Event::Run(event) => self.on_run_event(event, elapsed),
             Event::Coordination(event) => self.on_coordination_event(event),
             Event::Delivery(event) => self.on_delivery_event(event),
-            Event::Pipeline(step) => self.step(step),
+            Event::Pipeline(step) => self.write_step(step),
             Event::Model(_) | Event::Tool(_) | Event::Subagent(_) => Ok(()),
         }
     }

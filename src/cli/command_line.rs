@@ -2,7 +2,7 @@
 //! massgen's own words, and errors for the flags of the Python MassGen that this version does not
 //! support.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind as Finding};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapErrorKind};
 use clap::{Command, Parser as _};
 
 use crate::cli::args::CliArguments;
@@ -13,10 +13,10 @@ use crate::text::list_first;
 /// A parsed command line: a command to execute or text to print.
 #[derive(Debug)]
 pub(crate) enum CliInvocation {
-    /// Runs or executes something.
-    Do(Box<CliArguments>),
+    /// Executes a run or a command.
+    Execute(Box<CliArguments>),
     /// Prints help or the version.
-    Show(String),
+    Print(String),
 }
 
 /// Flags and subcommands of the Python MassGen and of other tools, each with the replacement to
@@ -223,8 +223,9 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
 /// Maximum number of commands that a hint lists.
 const SIBLINGS_MAX: usize = 6;
 
-/// Commands of `massgen pipeline` that may also be typed without `pipeline`, as they once were.
-pub(crate) const FORMER_COMMANDS: [&str; 5] = ["branches", "roles", "log", "revert", "reset"];
+/// Commands of `massgen pipeline` that may also be typed without `pipeline`.
+pub(crate) const SHORT_PIPELINE_COMMANDS: [&str; 5] =
+    ["branches", "roles", "log", "revert", "reset"];
 
 /// Words that are understood as the flags `--help` and `--version` if they come first.
 pub(crate) const HELP_WORDS: [&str; 2] = ["help", "version"];
@@ -236,11 +237,11 @@ const SERVER_COMMANDS: [&str; 7] = [
 
 /// Parses the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<CliInvocation> {
-    let words = replace_former_command(replace_help_words(words));
+    let words = complete_pipeline_command(replace_help_words(words));
     let command_line = std::iter::once("massgen").chain(words.iter().map(String::as_str));
     match CliArguments::try_parse_from(command_line) {
-        Ok(arguments) => Ok(CliInvocation::Do(Box::new(arguments))),
-        Err(error) if is_help_or_version(&error) => Ok(CliInvocation::Show(error.to_string())),
+        Ok(arguments) => Ok(CliInvocation::Execute(Box::new(arguments))),
+        Err(error) if is_help_or_version(&error) => Ok(CliInvocation::Print(error.to_string())),
         Err(error) => Err(explain_parse_error(&error, &words)),
     }
 }
@@ -260,10 +261,10 @@ fn replace_help_words(words: &[String]) -> Vec<String> {
     }
 }
 
-/// Puts `pipeline` before a command that was once called without it.
-fn replace_former_command(words: Vec<String>) -> Vec<String> {
+/// Puts `pipeline` before one of its commands that is typed without it.
+fn complete_pipeline_command(words: Vec<String>) -> Vec<String> {
     match words.first() {
-        Some(word) if FORMER_COMMANDS.contains(&word.as_str()) => {
+        Some(word) if SHORT_PIPELINE_COMMANDS.contains(&word.as_str()) => {
             std::iter::once("pipeline".to_owned())
                 .chain(words)
                 .collect()
@@ -275,16 +276,16 @@ fn replace_former_command(words: Vec<String>) -> Vec<String> {
 fn is_help_or_version(parse_error: &clap::Error) -> bool {
     matches!(
         parse_error.kind(),
-        Finding::DisplayHelp | Finding::DisplayVersion
+        ClapErrorKind::DisplayHelp | ClapErrorKind::DisplayVersion
     )
 }
 
 /// Returns the error for a flag or subcommand that only the Python MassGen has.
 pub(crate) fn unsupported_error(name: &str) -> Option<Error> {
-    let (_, instead) = UNSUPPORTED
+    let (_, advice) = UNSUPPORTED
         .iter()
         .find(|(names, _)| names.contains(&name))?;
-    Some(usage_error(format!("massgen has no `{name}`")).with_hint(*instead))
+    Some(usage_error(format!("massgen has no `{name}`")).with_hint(*advice))
 }
 
 /// Returns a usage error.
@@ -294,14 +295,14 @@ pub(crate) fn usage_error(message: impl Into<String>) -> Error {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "clap's list of findings is open"
+    reason = "clap's list of error kinds is open"
 )]
 fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
     let text = |kind| clap_context(parse_error, kind).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);
     let error = match parse_error.kind() {
-        Finding::UnknownArgument => match unsupported_error(&argument) {
+        ClapErrorKind::UnknownArgument => match unsupported_error(&argument) {
             Some(error) if !is_misplaced(&argument, words) => return error,
             Some(_) | None if argument.starts_with('-') => {
                 let error = usage_error(format!("unknown flag `{argument}`"));
@@ -312,22 +313,24 @@ fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
             }
             Some(_) | None => usage_error(format!("unexpected argument `{argument}`")),
         },
-        Finding::InvalidValue if value.is_empty() => {
+        ClapErrorKind::InvalidValue if value.is_empty() => {
             usage_error(format!("`{argument}` needs a value"))
         }
-        Finding::InvalidValue => {
+        ClapErrorKind::InvalidValue => {
             let expected = text(ContextKind::ValidValue);
             usage_error(format!(
                 "invalid value `{value}` of `{argument}`: expected one of {expected}"
             ))
         }
-        Finding::ValueValidation => {
+        ClapErrorKind::ValueValidation => {
             let cause = std::error::Error::source(parse_error);
             let why = cause.map(ToString::to_string).unwrap_or_default();
             usage_error(format!("invalid value `{value}` of `{argument}`: {why}"))
         }
-        Finding::MissingRequiredArgument => usage_error(format!("missing argument: {argument}")),
-        Finding::ArgumentConflict => {
+        ClapErrorKind::MissingRequiredArgument => {
+            usage_error(format!("missing argument: {argument}"))
+        }
+        ClapErrorKind::ArgumentConflict => {
             let prior = text(ContextKind::PriorArg);
             if prior == argument {
                 usage_error(format!("`{argument}` can be given only once"))
@@ -337,7 +340,7 @@ fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
                 ))
             }
         }
-        Finding::InvalidSubcommand => {
+        ClapErrorKind::InvalidSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
             let error = usage_error(format!("unknown subcommand `{name}`"));
             let is_of_mcp = words.first().is_some_and(|word| word == "mcp");
@@ -350,7 +353,7 @@ fn explain_parse_error(parse_error: &clap::Error, words: &[String]) -> Error {
             }
             error
         }
-        Finding::MissingSubcommand => {
+        ClapErrorKind::MissingSubcommand => {
             let name = text(ContextKind::InvalidSubcommand);
             let expected = text(ContextKind::ValidSubcommand);
             usage_error(format!("`{name}` needs a subcommand: one of {expected}"))
@@ -458,7 +461,7 @@ fn subcommand_path(words: &[String]) -> String {
     path
 }
 
-/// Returns a part of clap's error context, without the markup of a value's name (`--config
+/// Returns a part of the context of clap's error, without the placeholder of a value (`--config
 /// <FILE>`).
 fn clap_context(parse_error: &clap::Error, kind: ContextKind) -> Option<String> {
     let strip_placeholder = |text: &str| match text.split_once(" <") {

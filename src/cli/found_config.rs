@@ -14,17 +14,17 @@ use crate::world::io::locate::locate;
 
 /// Rejects a config that was found as `name` in the project at `base` and reaches outside it.
 pub(crate) fn reject_outside_reach(
-    reaches: &[RestrictedUse],
+    restricted_uses: &[RestrictedUse],
     name: &str,
     base: &AbsPath,
 ) -> Result<()> {
     let root = locate(base)?.into_real();
-    for reach in reaches {
-        let beyond = match reach {
+    for restricted_use in restricted_uses {
+        let refusal = match restricted_use {
             RestrictedUse::Always(what) => Some(what.clone()),
             RestrictedUse::Path { path, access } => outside_reach(path, *access, &root)?,
         };
-        if let Some(what) = beyond {
+        if let Some(what) = refusal {
             let message =
                 format!("`{name}` was found in the project rather than named, and {what}");
             return Err(Error::new(ErrorKind::Config, message).with_hint(format!(
@@ -44,17 +44,17 @@ fn outside_reach(path: &AbsPath, access: PathUseAccess, root: &RealPath) -> Resu
         )));
     };
     // massgen may write to its state directory, in which such a config lies.
-    let own_directories = [STATE_DIR.to_owned()];
+    let allowed_names = [STATE_DIR.to_owned()];
     Ok(match access {
         PathUseAccess::Read => None,
         PathUseAccess::AgentWrites => protected_name(&below, &[])
             .map(|name| format!("opens `{path}` for writing, where `{name}` is protected")),
-        PathUseAccess::MassgenWrites => protected_name(&below, &own_directories)
+        PathUseAccess::MassgenWrites => protected_name(&below, &allowed_names)
             .map(|name| format!("writes to `{path}`, where `{name}` is protected")),
     })
 }
 
-/// Returns the variables that such a config may use: the vendors' keys, and nothing else from the
+/// Returns the variables that a found config may use: the vendors' keys, and nothing else from the
 /// user's environment.
 pub(crate) fn found_config_variables(variables: &ConfigVariables) -> ConfigVariables {
     variables.retain_named(is_key_variable)

@@ -75,7 +75,7 @@ enum MissingWorkspaces {
     Omit,
 }
 
-/// Gates, with the resources that they and their commands need.
+/// The gates of a caller, with the resources that they and their commands need.
 struct CallerGates {
     agents: Vec<AgentGates>,
     /// The team, which owns the directories of its commands.
@@ -121,12 +121,12 @@ impl<'a> GateUse<'a> {
     /// Returns the processes of `team` that need an execution environment. A single call uses no
     /// server.
     fn environment_specs(self, team: &AgentTeam) -> EnvironmentSpecs<'_> {
-        let hooked = || team.hook_specs().collect();
+        let hook_specs = || team.hook_specs().collect();
         let mut specs = match self {
             GateUse::Decisions => return EnvironmentSpecs::default(),
             GateUse::Files => {
                 return EnvironmentSpecs {
-                    hooks: hooked(),
+                    hooks: hook_specs(),
                     ..EnvironmentSpecs::default()
                 };
             }
@@ -159,28 +159,28 @@ impl<'a> GateUse<'a> {
 /// Prints what is allowed for a path.
 pub(crate) fn explain_path(
     host: &Host,
-    question: &ExplainPathArguments,
+    arguments: &ExplainPathArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let mut gates = match find_team_file(question.config.as_deref(), host, output)? {
-        Some(file) => from_team(
+    let mut gates = match find_team_file(arguments.config.as_deref(), host, output)? {
+        Some(file) => open_team_gates(
             &file,
             MissingWorkspaces::Omit,
             GateUse::Decisions,
             host,
             output,
         )?,
-        None => from_current_directory(GateUse::Decisions, host, output)?,
+        None => open_directory_gates(GateUse::Decisions, host, output)?,
     };
-    if let Some(name) = &question.agent {
+    if let Some(name) = &arguments.agent {
         gates.agents = vec![gates.take_agent(Some(name))?];
     }
-    let phases = match question.phase {
+    let phases = match arguments.phase {
         Some(phase) => vec![phase.into()],
         None => vec![Phase::Coordination, Phase::Final],
     };
-    let report = PathReport::new(&gates.agents, &phases, &question.path, &host.cwd)?;
-    match ReportFormat::from(question.json) {
+    let report = PathReport::new(&gates.agents, &phases, &arguments.path, &host.cwd)?;
+    match ReportFormat::from(arguments.json) {
         ReportFormat::Json => output.result(&report.to_json()),
         ReportFormat::Text => output.result(&report.to_string()),
     }
@@ -190,14 +190,14 @@ pub(crate) fn explain_path(
 /// isolated. The exit status reports whether it may run.
 pub(crate) fn explain_command(
     host: &Host,
-    question: &ExplainCommandArguments,
+    arguments: &ExplainCommandArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let phase = question.phase.into();
-    let config = question.config.as_deref();
+    let phase = arguments.phase.into();
+    let config = arguments.config.as_deref();
     let report = if let Some(file) = find_team_file(config, host, output)? {
         let mut team = plan_team(&file, host, output)?;
-        let member = take_member(&mut team, question.agent.as_deref())?;
+        let member = take_member(&mut team, arguments.agent.as_deref())?;
         let runner = CommandCaller {
             agent: member.id.to_string(),
             permissions: &permission_manager(&member.grants, phase),
@@ -208,11 +208,11 @@ pub(crate) fn explain_command(
                 .as_ref()
                 .filter(|_| member.workspace.is_some()),
         };
-        CommandReport::new(&question.command, phase, Some(&runner))
+        CommandReport::new(&arguments.command, phase, Some(&runner))
     } else {
-        CommandReport::new(&question.command, phase, None)
+        CommandReport::new(&arguments.command, phase, None)
     };
-    match ReportFormat::from(question.json) {
+    match ReportFormat::from(arguments.json) {
         ReportFormat::Json => output.result(&report.to_json())?,
         ReportFormat::Text => output.result(&report.to_string())?,
     }
@@ -229,7 +229,7 @@ pub(crate) fn explain_calls(
     source: &GrantsSource,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    let gates = from_source(source, GateUse::Decisions, host, output)?;
+    let gates = open_source_gates(source, GateUse::Decisions, host, output)?;
     calls::explain_calls(&gates.agents, io::stdin().lock(), output.stream())
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn run_tool(
         STANDARD_INPUT => read_text(io::stdin())?,
         typed => typed.to_owned(),
     };
-    let needs = if COMMANDS
+    let gate_use = if COMMANDS
         .iter()
         .chain(PROGRAMS)
         .any(|tool| tool.name == call.name)
@@ -255,7 +255,7 @@ pub(crate) fn run_tool(
     } else {
         GateUse::Files
     };
-    let mut gates = from_source(&call.caller.source, needs, host, output)?;
+    let mut gates = open_source_gates(&call.caller.source, gate_use, host, output)?;
     let caller = gates.take_agent(call.caller.agent.as_deref())?;
     let gate = caller.gate(call.caller.phase.into());
     let (report, status) = tool::execute(gate, &call.name, &arguments, host.hangup);
@@ -269,14 +269,16 @@ pub(crate) fn run_sandbox(
     arguments: &SandboxArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<u8> {
-    let needs = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
+    let gate_use = GateUse::Commands(arguments.caller.sandbox.map(CommandIsolation::Sandbox));
     let source = &arguments.caller.source;
-    warn_of_missing_sandbox(needs, output);
+    warn_of_missing_sandbox(gate_use, output);
     let mut gates = match &source.grants {
-        Some(file) => from_grants(&grants_file(file, host)?, needs, host)?,
+        Some(file) => open_grants_gates(&grants_file(file, host)?, gate_use, host)?,
         None => match find_team_file(source.config.as_deref(), host, output)? {
-            Some(file) => from_team(&file, MissingWorkspaces::Create, needs, host, output)?,
-            None => from_current_directory(needs, host, output)?,
+            Some(file) => {
+                open_team_gates(&file, MissingWorkspaces::Create, gate_use, host, output)?
+            }
+            None => open_directory_gates(gate_use, host, output)?,
         },
     };
     let caller = gates.take_agent(arguments.caller.agent.as_deref())?;
@@ -292,11 +294,11 @@ pub(crate) fn serve_gate_tools(
 ) -> Result<ExitStatus> {
     let transport = McpTransport::from_arguments(&arguments.transport, host)?;
     let caller = &arguments.caller;
-    let needs = GateUse::Session(
+    let gate_use = GateUse::Session(
         caller.sandbox.map(CommandIsolation::Sandbox),
         caller.agent.as_deref(),
     );
-    let mut gates = from_source(&caller.source, needs, host, output)?;
+    let mut gates = open_source_gates(&caller.source, gate_use, host, output)?;
     let agent = gates.take_agent(caller.agent.as_deref())?;
     let gate = agent.gate(caller.phase.into()).clone();
     let offers = gates.offers(&agent, &gate, output);
@@ -348,39 +350,39 @@ fn with_hook_environments(team: AgentTeam, host: &Host) -> Result<AgentTeam> {
     if team.hook_specs().next().is_none() {
         return Ok(team);
     }
-    let machine = host_environment(&environment::load(host).host);
-    team.validate_hooks(&machine)?;
+    let host_environment = host_environment(&environment::load(host).host);
+    team.validate_hooks(&host_environment)?;
     let layout = team.layout(SINGLE_CALLS, &host.state_parent);
     prepare_state_dir(&layout.state, layout.directories())?;
     let specs = EnvironmentSpecs {
         hooks: team.hook_specs().collect(),
         ..EnvironmentSpecs::default()
     };
-    let environments = AgentEnvironments::prepare(specs, &layout, &machine)?;
+    let environments = AgentEnvironments::prepare(specs, &layout, &host_environment)?;
     Ok(team.with_resources(TeamResources {
         environments: Some(environments),
         ..TeamResources::default()
     }))
 }
 
-fn from_source(
+fn open_source_gates(
     source: &GrantsSource,
-    needs: GateUse<'_>,
+    gate_use: GateUse<'_>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
-    warn_of_missing_sandbox(needs, output);
+    warn_of_missing_sandbox(gate_use, output);
     if let Some(file) = &source.grants {
-        return from_grants(&grants_file(file, host)?, needs, host);
+        return open_grants_gates(&grants_file(file, host)?, gate_use, host);
     }
     let file = team_file(source.config.as_deref(), host, output)?;
-    from_team(&file, MissingWorkspaces::Create, needs, host, output)
+    open_team_gates(&file, MissingWorkspaces::Create, gate_use, host, output)
 }
 
 /// Warns if the user chose to run commands without a sandbox.
-fn warn_of_missing_sandbox(needs: GateUse<'_>, output: &mut CliOutput<'_>) {
+fn warn_of_missing_sandbox(gate_use: GateUse<'_>, output: &mut CliOutput<'_>) {
     if let Some(CommandIsolation::Sandbox(SandboxLevelChoice::Only(SandboxLevel::Off))) =
-        needs.command_isolation()
+        gate_use.command_isolation()
     {
         output.warning("commands run without a sandbox, with your own rights");
     }
@@ -388,14 +390,14 @@ fn warn_of_missing_sandbox(needs: GateUse<'_>, output: &mut CliOutput<'_>) {
 
 /// Reads the grants file that the user named.
 fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
-    let not_there = || {
+    let missing_error = || {
         Error::new(
             ErrorKind::Config,
             format!("grants file `{file}` does not exist"),
         )
         .with_hint("name a JSON file: see `massgen tool --help` for its format")
     };
-    let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(not_there)?;
+    let bytes = read_capped(&host.cwd.join(file), GRANTS_BYTES_MAX)?.ok_or_else(missing_error)?;
     GrantsFile::parse(
         &String::from_utf8_lossy(&bytes),
         &host.cwd,
@@ -404,13 +406,13 @@ fn grants_file(file: &str, host: &Host) -> Result<GrantsFile> {
 }
 
 /// Opens the gates for a user without a config: the current directory can be read.
-fn from_current_directory(
-    needs: GateUse<'_>,
+fn open_directory_gates(
+    gate_use: GateUse<'_>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
     let rights = "no config found: this directory can be read, and nothing can be written";
-    let run_note = match needs {
+    let run_note = match gate_use {
         GateUse::Decisions => ", as with `--cwd-context ro`; without it a run opens nothing",
         GateUse::Files | GateUse::Commands(_) | GateUse::Session(..) => "",
     };
@@ -419,18 +421,24 @@ fn from_current_directory(
     ));
     let grants_json = json!({"context_paths": [{"path": ".", "permission": "read"}]}).to_string();
     let grants = GrantsFile::parse(&grants_json, &host.cwd, host.home.as_ref())?;
-    from_grants(&grants, needs, host)
+    open_grants_gates(&grants, gate_use, host)
 }
 
-fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<CallerGates> {
-    let isolation = needs.grants_file_isolation();
-    let shell = isolation
+fn open_grants_gates(
+    grants: &GrantsFile,
+    gate_use: GateUse<'_>,
+    host: &Host,
+) -> Result<CallerGates> {
+    let isolation = gate_use.grants_file_isolation();
+    let call_environment = isolation
         .map(|isolation| CallEnvironment::open(host, isolation, grants))
         .transpose()?;
-    let read_first = needs
+    let read_first = gate_use
         .read_before_delete()
         .unwrap_or(ReadBeforeDelete::Enforced);
-    let commands = shell.as_ref().map(|shell| &shell.commands);
+    let commands = call_environment
+        .as_ref()
+        .map(|call_environment| &call_environment.commands);
     let agents = AgentGates {
         agent: None,
         coordination: grants.gate(Phase::Coordination, commands.cloned(), read_first)?,
@@ -440,7 +448,7 @@ fn from_grants(grants: &GrantsFile, needs: GateUse<'_>, host: &Host) -> Result<C
         agents: vec![agents],
         team: None,
         _workspaces: Vec::new(),
-        _environment: shell,
+        _environment: call_environment,
     })
 }
 
@@ -482,26 +490,26 @@ fn team_file(config: Option<&str>, host: &Host, output: &mut CliOutput<'_>) -> R
     find_team_file(config, host, output)?.ok_or_else(no_team_error)
 }
 
-fn from_team(
+fn open_team_gates(
     file: &TeamFile,
     missing_workspaces: MissingWorkspaces,
-    needs: GateUse<'_>,
+    gate_use: GateUse<'_>,
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<CallerGates> {
     let host = environment::load(host).host;
-    let mut config = match needs {
+    let mut config = match gate_use {
         GateUse::Session(..) => load_config(file, &host, output)?,
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => {
             load_config_quietly(file, &host, output)?
         }
     };
-    if let Some(off) = needs.read_before_delete() {
+    if let Some(read_before_delete) = gate_use.read_before_delete() {
         for agent in &mut config.agents {
-            agent.read_before_delete = off;
+            agent.read_before_delete = read_before_delete;
         }
     }
-    if let Some(isolation) = needs.command_isolation() {
+    if let Some(isolation) = gate_use.command_isolation() {
         isolation.apply_to(&mut config);
     }
     let layout = RunLayout::plan(&config, &host.state_parent, RunName::new(SINGLE_CALLS));
@@ -520,7 +528,7 @@ fn from_team(
     for member in &mut team.members {
         drop_missing_grants(member)?;
     }
-    let server_context = match needs {
+    let server_context = match gate_use {
         GateUse::Session(..) => Some(ServerContext {
             logs: layout.state.join(SERVER_LOGS),
             redactor: Redactor::new(secret_values(&config, &host)),
@@ -530,15 +538,15 @@ fn from_team(
         }),
         GateUse::Decisions | GateUse::Files | GateUse::Commands(_) => None,
     };
-    let specs = needs.environment_specs(&team);
-    let machine = host_environment(&host);
+    let specs = gate_use.environment_specs(&team);
+    let host_environment = host_environment(&host);
     if !specs.hooks.is_empty() {
-        team.validate_hooks(&machine)?;
+        team.validate_hooks(&host_environment)?;
     }
     if server_context.is_some() {
         team.validate_programs()?;
     }
-    let environments = AgentEnvironments::prepare(specs, &layout, &machine)?;
+    let environments = AgentEnvironments::prepare(specs, &layout, &host_environment)?;
     let team = team.with_resources(TeamResources {
         environments: Some(environments),
         server_context,
@@ -602,8 +610,8 @@ fn open_gate(team: &AgentTeam, member: &TeamMember, phase: Phase, cwd: &AbsPath)
     if let Some(gate) = team.gate(member, phase, None)? {
         return Ok(gate);
     }
-    let nothing = PathPermissionManager::new(Vec::new(), phase);
-    Gate::open(nothing, GatePolicy::single_call(real_path(cwd)?))
+    let no_grants = PathPermissionManager::new(Vec::new(), phase);
+    Gate::open(no_grants, GatePolicy::single_call(real_path(cwd)?))
 }
 
 fn no_team_error() -> Error {

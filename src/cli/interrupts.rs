@@ -18,13 +18,13 @@ const SIGXFSZ: i32 = 25;
 /// (`nohup`). A file that would grow beyond `ulimit -f` causes a write error, like a full disk, and
 /// does not kill the process.
 pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
-    let mut interrupts = SignalListener::subscribe(hangup)?;
+    let mut listener = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
-    let requested = stop.clone();
+    let signals = stop.clone();
     tokio::spawn(async move {
-        for stop in [requested.graceful, requested.immediate] {
-            interrupts.next_request().await;
-            stop.cancel();
+        for token in [signals.graceful, signals.immediate] {
+            listener.next_request().await;
+            token.cancel();
         }
     });
     Ok(stop)
@@ -33,16 +33,16 @@ pub(crate) fn listen(hangup: HangupAction) -> Result<ShutdownSignal> {
 /// Installs the signal handlers of a run that can be parked: SIGTERM, SIGQUIT, SIGHUP and SIGUSR1
 /// park it, and SIGINT ends it as usual.
 pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal> {
-    let mut interrupts = SignalListener::subscribe(hangup)?;
+    let mut listener = SignalListener::subscribe(hangup)?;
     let stop = ShutdownSignal::default();
-    let requested = stop.clone();
+    let signals = stop.clone();
     tokio::spawn(async move {
-        let mut endings = [requested.graceful, requested.immediate].into_iter();
+        let mut tokens = [signals.graceful, signals.immediate].into_iter();
         loop {
-            match interrupts.next_request().await {
-                SignalRequest::End => requested.park.cancel(),
-                SignalRequest::Interrupt => match endings.next() {
-                    Some(ending) => ending.cancel(),
+            match listener.next_request().await {
+                SignalRequest::End => signals.park.cancel(),
+                SignalRequest::Interrupt => match tokens.next() {
+                    Some(token) => token.cancel(),
                     None => return,
                 },
             }
@@ -54,7 +54,7 @@ pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal>
 /// Meaning of a signal for massgen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
-    /// Ctrl-C, which interrupts what is happening at the moment.
+    /// Ctrl-C, which listener what is happening at the moment.
     Interrupt,
     /// The process must end: it is terminated, or its terminal has closed.
     End,
@@ -66,7 +66,7 @@ pub(crate) struct SignalListener {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
-    /// SIGUSR1, which queues of jobs send before they end one.
+    /// SIGUSR1, which job queues send before they end a job.
     preemption: Signal,
     hangup: Option<Signal>,
 }
@@ -100,8 +100,8 @@ impl SignalListener {
     }
 }
 
-/// Waits for the command of the task `running`; on a signal that would end massgen, it first ends
-/// the command through `interrupt`.
+/// Waits for the command of `task`; on a signal that would end massgen, it first ends the command
+/// through `interrupt`.
 pub(crate) async fn wait_or_interrupt<T>(
     mut task: JoinHandle<T>,
     stop: &ShutdownSignal,

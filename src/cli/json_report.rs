@@ -23,9 +23,9 @@ pub(crate) struct JsonReport {
     has_events: bool,
     since_start: Stopwatch,
     /// Number of lines written so far.
-    lines: u64,
+    line_count: u64,
     redactor: Redactor,
-    speeches: AgentStreamRedactor,
+    stream_redactor: AgentStreamRedactor,
     result_builder: ResultBuilder,
 }
 
@@ -40,9 +40,9 @@ impl JsonReport {
         Some(Self {
             has_events,
             since_start: Stopwatch::start(),
-            lines: 0,
+            line_count: 0,
             redactor: Redactor::default(),
-            speeches: AgentStreamRedactor::default(),
+            stream_redactor: AgentStreamRedactor::default(),
             result_builder: ResultBuilder::default(),
         })
     }
@@ -54,11 +54,11 @@ impl JsonReport {
         redactor: Redactor,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        self.speeches = AgentStreamRedactor::new(redactor.clone());
+        self.stream_redactor = AgentStreamRedactor::new(redactor.clone());
         self.redactor = redactor;
         self.result_builder = ResultBuilder::new(run_start);
-        let warned = output.warnings().to_vec();
-        warned
+        let earlier_warnings = output.warnings().to_vec();
+        earlier_warnings
             .into_iter()
             .try_for_each(|message| self.write_event(&RunEvent::Warning { message }.into(), output))
     }
@@ -73,7 +73,7 @@ impl JsonReport {
         if !self.has_events {
             return Ok(());
         }
-        let pieces = self.speeches.apply(event);
+        let pieces = self.stream_redactor.apply(event);
         let result = pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
@@ -91,7 +91,7 @@ impl JsonReport {
         error: Option<&Error>,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
-        let last_pieces = self.speeches.end_all();
+        let last_pieces = self.stream_redactor.end_all();
         let write_result = last_pieces
             .iter()
             .try_for_each(|piece| self.write_event(piece, output));
@@ -102,19 +102,19 @@ impl JsonReport {
             warnings: output.warnings(),
             elapsed: self.since_start.elapsed(),
         });
-        write_result.and(self.line(&result, output))
+        write_result.and(self.write_line(&result, output))
     }
 
     fn write_event(&mut self, event: &Event, output: &mut CliOutput<'_>) -> Result<()> {
         if self.has_events {
-            self.line(event, output)?;
+            self.write_line(event, output)?;
         }
         Ok(())
     }
 
-    fn line(&mut self, event: &impl Serialize, output: &mut CliOutput<'_>) -> Result<()> {
-        self.lines = self.lines.saturating_add(1);
-        let line = JsonLine::new(self.lines, &clock::now(), event, &self.redactor)?;
+    fn write_line(&mut self, event: &impl Serialize, output: &mut CliOutput<'_>) -> Result<()> {
+        self.line_count = self.line_count.saturating_add(1);
+        let line = JsonLine::new(self.line_count, &clock::now(), event, &self.redactor)?;
         output.result(&format!("{}\n", line.text()?))
     }
 }

@@ -80,7 +80,8 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
         .collect()
 }
 
-/// Returns the warning about a mention that is missing or unreadable; a missing one may mean `near`.
+/// Returns the warning about a mention that is missing or unreadable; a missing one may mean `near`,
+/// which exists.
 pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
     match mention.found {
         LookupResult::Unreadable => format!("mentioned path `{}` cannot be read", mention.path),
@@ -91,10 +92,10 @@ pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
 }
 
 fn missing_path_warning(path: &AbsPath, near: Option<&str>) -> String {
-    let near = near.map(|near| format!(" (did you mean `{}`?)", escape_name(near)));
+    let question = near.map(|near| format!(" (did you mean `{}`?)", escape_name(near)));
     format!(
         "mentioned path `{path}` does not exist{}",
-        near.unwrap_or_default()
+        question.unwrap_or_default()
     )
 }
 

@@ -60,16 +60,16 @@ impl MissingFileKind {
 /// Returns the missing files of all servers of `config`, and their missing programs, which are
 /// looked up in the directories of `path`; each once.
 pub(crate) fn missing_files(config: &Config, path: &str) -> Vec<MissingFile> {
-    let mut missing: Vec<MissingFile> = Vec::new();
+    let mut missing_files: Vec<MissingFile> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
-        let found = missing_file(server, config).into_iter();
-        for file in found.chain(missing_program(server, path)) {
-            if !missing.contains(&file) {
-                missing.push(file);
+        let server_file = missing_file(server, config).into_iter();
+        for file in server_file.chain(missing_program(server, path)) {
+            if !missing_files.contains(&file) {
+                missing_files.push(file);
             }
         }
     }
-    missing
+    missing_files
 }
 
 /// Returns the program of an MCP server, unless a run will find it. Programs in containers, those
@@ -108,10 +108,10 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
                 .functions
                 .iter()
                 .filter_map(|function| function.file.as_ref());
-            // What is in MassGen's package, only its host can see.
-            let own =
+            // Only the Python host can see the files in MassGen's package.
+            let is_own =
                 |file: &&NamedFile| file.is_python_file() && !file.written.starts_with(PACKAGE);
-            let mut files = files.filter(own);
+            let mut files = files.filter(is_own);
             (
                 files.find(|file| is_missing(file))?.written.as_str(),
                 TOOL_HINT,

@@ -106,8 +106,8 @@ pub fn run(host: &Host) -> u8 {
     }
     let invocation = catch_panic(|| command_line::parse(&host.arguments));
     let format = match &invocation {
-        Ok(CliInvocation::Do(arguments)) => arguments.run.output_format,
-        Ok(CliInvocation::Show(_)) => OutputFormat::Text,
+        Ok(CliInvocation::Execute(arguments)) => arguments.run.output_format,
+        Ok(CliInvocation::Print(_)) => OutputFormat::Text,
         Err(_) => requested_format(&host.arguments),
     };
     let mut report = JsonReport::new(format);
@@ -125,14 +125,15 @@ pub fn run(host: &Host) -> u8 {
 /// Exit status of the process.
 #[derive(Clone, Copy, Debug)]
 enum ProcessStatus {
-    /// One of massgen's own.
+    /// A status of massgen's own.
     Massgen(ExitStatus),
     /// The status of a command that was run for the user.
     Command(u8),
 }
 
-/// Reports why the process, with these words on its command line, could not even be read.
-pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
+/// Reports why a process with these words on its command line cannot start: what it was started
+/// with cannot be read.
+pub fn report_start_error(error: Error, words: &[String]) -> u8 {
     let report = JsonReport::new(requested_format(words));
     let status = finish(Err(error), report, &mut CliOutput::plain());
     match words.first().map(String::as_str) {
@@ -142,6 +143,7 @@ pub fn report_unreadable(error: Error, words: &[String]) -> u8 {
 }
 
 /// Reports how the process ends: an error to the user, and the result to a script that reads JSON.
+/// Returns its exit status.
 fn finish(
     result: Result<ExitStatus>,
     report: Option<JsonReport>,
@@ -174,8 +176,8 @@ fn execute(
     report: Option<&mut JsonReport>,
 ) -> Result<ProcessStatus> {
     let arguments = match invocation {
-        CliInvocation::Do(arguments) => arguments,
-        CliInvocation::Show(text) => {
+        CliInvocation::Execute(arguments) => arguments,
+        CliInvocation::Print(text) => {
             output.result(&text)?;
             return Ok(ProcessStatus::Massgen(ExitStatus::Success));
         }
@@ -208,8 +210,8 @@ fn execute(
         Some(CliCommand::Apply(arguments)) => deliveries::apply::run(host, &arguments, output)?,
         Some(CliCommand::Undo(arguments)) => deliveries::undo::run(host, &arguments, output)?,
         Some(CliCommand::Replay(arguments)) => replay::run(host, &arguments, output)?,
-        Some(CliCommand::Models(question)) => models::list(host, &question, output)?,
-        Some(CliCommand::Tool(call)) => gates::run_tool(host, &call, output)?,
+        Some(CliCommand::Models(arguments)) => models::list(host, &arguments, output)?,
+        Some(CliCommand::Tool(arguments)) => gates::run_tool(host, &arguments, output)?,
         Some(CliCommand::Sandbox(arguments)) => {
             return gates::run_sandbox(host, &arguments, output).map(ProcessStatus::Command);
         }
@@ -220,9 +222,9 @@ fn execute(
                 host, &arguments, output,
             )));
         }
-        Some(CliCommand::Doctor(question)) => doctor::run(host, &question, output)?,
+        Some(CliCommand::Doctor(arguments)) => doctor::run(host, &arguments, output)?,
         Some(CliCommand::Selftest(arguments)) => selftest::run(host, &arguments, output)?,
-        Some(CliCommand::Explain(question)) => run_explain(host, question, output)?,
+        Some(CliCommand::Explain(command)) => run_explain(host, command, output)?,
         Some(CliCommand::Schema(SchemaCommand::Events)) => {
             output.result(&format!("{:#}\n", schema::event_schema()))?;
             ExitStatus::Success
@@ -261,13 +263,13 @@ fn run_mcp(host: &Host, command: &McpCommand, output: &mut CliOutput<'_>) -> Res
 
 fn run_explain(
     host: &Host,
-    question: ExplainCommand,
+    command: ExplainCommand,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    match question {
-        ExplainCommand::Path(question) => gates::explain_path(host, &question, output)?,
-        ExplainCommand::Command(question) => {
-            return gates::explain_command(host, &question, output);
+    match command {
+        ExplainCommand::Path(arguments) => gates::explain_path(host, &arguments, output)?,
+        ExplainCommand::Command(arguments) => {
+            return gates::explain_command(host, &arguments, output);
         }
         ExplainCommand::Prompt { text, base, json } => {
             mentions::explain(

@@ -29,11 +29,11 @@ const NAMES: [&str; 4] = ["VENDOR", "MODEL", "FROM", "USABLE"];
 /// Lists the models that match the pattern. If there are none, the exit status is 1.
 pub(crate) fn list(
     host: &Host,
-    question: &ModelsArguments,
+    arguments: &ModelsArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let known_models = model_list(host, question.models.as_deref(), output)?;
-    let pattern = question
+    let known_models = model_list(host, arguments.models.as_deref(), output)?;
+    let pattern = arguments
         .pattern
         .as_deref()
         .unwrap_or_default()
@@ -45,7 +45,7 @@ pub(crate) fn list(
         .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
         .collect();
     let variables = environment::load(host).host.config_variables();
-    match ReportFormat::from(question.json) {
+    match ReportFormat::from(arguments.json) {
         ReportFormat::Json => output.result(&format!("{:#}\n", to_json(&rows, &variables)))?,
         ReportFormat::Text => print_columns(&rows, &variables, output)?,
     }

@@ -1,5 +1,4 @@
-//! Builds the result of a process from its events. Pure: events go in, and the result comes out
-//! once.
+//! Builds the result of a process from its events.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -47,14 +46,14 @@ pub(crate) struct ProcessEnd<'a> {
 /// Collects the events of a process for its result.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResultBuilder {
-    start: Option<RunStart>,
+    run_start: Option<RunStart>,
     coordination: CoordinationSummary,
     answer: Option<Arc<str>>,
-    delivered: Vec<DeliveryRow>,
+    delivery_rows: Vec<DeliveryRow>,
     denials: Vec<DeniedCall>,
     more_denials: u64,
     /// The arguments of calls that are in progress, by agent and id.
-    calls: BTreeMap<(AgentId, String), String>,
+    open_call_arguments: BTreeMap<(AgentId, String), String>,
     usage: UsageTotals,
     summary: String,
 }
@@ -75,7 +74,7 @@ impl ResultBuilder {
     /// Starts with a run in which nothing has happened yet.
     pub(crate) fn new(run_start: RunStart) -> Self {
         Self {
-            start: Some(run_start),
+            run_start: Some(run_start),
             ..Self::default()
         }
     }
@@ -112,7 +111,7 @@ impl ResultBuilder {
         if let DeliveryEvent::FinalAnswer { content, .. } = event {
             self.answer = Some(Arc::clone(content));
         } else if let DeliveryEvent::Delivered { rows, .. } = event {
-            self.delivered.clone_from(rows);
+            self.delivery_rows.clone_from(rows);
         }
     }
 
@@ -131,7 +130,7 @@ impl ResultBuilder {
             match (denied, rule) {
                 (None, _) => {
                     let call = (agent.clone(), call_id.clone());
-                    self.calls.insert(call, arguments.clone());
+                    self.open_call_arguments.insert(call, arguments.clone());
                 }
                 (Some(reason), Some(_)) => self.add_denial(DeniedCall {
                     agent: agent.clone(),
@@ -152,14 +151,16 @@ impl ResultBuilder {
             ..
         } = event
         {
-            let arguments = self.calls.remove(&(agent.clone(), call_id.clone()));
-            for within in refused {
+            let arguments = self
+                .open_call_arguments
+                .remove(&(agent.clone(), call_id.clone()));
+            for refusal in refused {
                 self.add_denial(DeniedCall {
                     agent: agent.clone(),
                     tool: tool.clone(),
                     arguments: arguments.clone().unwrap_or_default(),
-                    rule: Some(within.rule.clone()),
-                    reason: within.reason.clone(),
+                    rule: Some(refusal.rule.clone()),
+                    reason: refusal.reason.clone(),
                 });
             }
             if *denied {
@@ -192,7 +193,7 @@ impl ResultBuilder {
             tally,
             failures,
         } = self.coordination;
-        let (session_id, log_dir, task) = match self.start {
+        let (session_id, log_dir, task) = match self.run_start {
             Some(run_start) => (
                 Some(run_start.session_id),
                 Some(run_start.log_dir),
@@ -201,10 +202,10 @@ impl ResultBuilder {
             None => (None, None, None),
         };
         let summary = end.error.map_or(self.summary, ToString::to_string);
-        let without_answer = self.answer.is_none() && end.status != ExitStatus::Success;
+        let failed_without_answer = self.answer.is_none() && end.status != ExitStatus::Success;
         let error = match end.error {
             Some(error) => Some(error_report(error)),
-            None if without_answer && !failures.is_empty() => Some(ErrorReport {
+            None if failed_without_answer && !failures.is_empty() => Some(ErrorReport {
                 message: summary.clone(),
                 caused_by: failures,
                 hints: Vec::new(),
@@ -227,7 +228,7 @@ impl ResultBuilder {
             votes: votes.into_values().collect(),
             tally,
             answers,
-            delivered_files: self.delivered,
+            delivered_files: self.delivery_rows,
             permission_denials: self.denials,
             more_permission_denials: self.more_denials,
             cost_usd: self.usage.run().cost_usd,

@@ -81,16 +81,16 @@ pub(crate) fn find_running_session(
     Ok(running_session.map(|session| session.id()))
 }
 
-/// Resumes `unfinished` and shows it.
+/// Resumes `interrupted_run` and shows it.
 pub(crate) async fn resume(
-    unfinished: InterruptedRun,
+    interrupted_run: InterruptedRun,
     host: &Host,
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
     report: Option<&mut JsonReport>,
 ) -> Result<RunOutcome> {
-    let request = resumed_request(&unfinished, host, arguments, output).await?;
+    let request = resumed_request(&interrupted_run, host, arguments, output).await?;
     Box::pin(execute_and_show(
         request,
         UserPresence::detect(host),
@@ -103,12 +103,12 @@ pub(crate) async fn resume(
 }
 
 async fn resumed_request(
-    unfinished: &InterruptedRun,
+    interrupted_run: &InterruptedRun,
     host: &Host,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let InterruptedRun { run, metadata, .. } = unfinished;
+    let InterruptedRun { run, metadata, .. } = interrupted_run;
     let telemetry = telemetry_settings(host, output);
     let loaded_environment = environment::load(host);
     let host = loaded_environment.host;
@@ -118,8 +118,15 @@ async fn resumed_request(
     let manifest = run.manifest()?;
     require_same_directory(&manifest, &host)?;
     let models = model_list(&host, arguments.models.as_deref(), output)?;
-    let chosen_team =
-        choose_resumed_team(unfinished, &manifest, &host, arguments, &models, output).await?;
+    let chosen_team = choose_resumed_team(
+        interrupted_run,
+        &manifest,
+        &host,
+        arguments,
+        &models,
+        output,
+    )
+    .await?;
     let team = ResumedTeam {
         host,
         config: chosen_team.config,
@@ -127,7 +134,7 @@ async fn resumed_request(
         models,
         telemetry,
     };
-    resume_with_team(unfinished, team, arguments, output)
+    resume_with_team(interrupted_run, team, arguments, output)
 }
 
 /// Returns the flags with which a run was started, as far as they hold when it is resumed.
@@ -138,18 +145,18 @@ pub(crate) fn recorded_flags(metadata: &RecordedRunMetadata) -> Result<RunArgume
     merge_arguments(&RunArguments::default(), &metadata.cli_args)
 }
 
-/// Builds the request that resumes `unfinished` with `team`, to which the flags in `arguments` are
-/// applied.
+/// Builds the request that resumes `interrupted_run` with `team`, to which the flags in `arguments`
+/// are applied.
 ///
 /// # Errors
 /// The run cannot be resumed here, or the team differs from that of the run.
 pub(crate) fn resume_with_team(
-    unfinished: &InterruptedRun,
+    interrupted_run: &InterruptedRun,
     mut team: ResumedTeam,
     arguments: &RunArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<RunRequest> {
-    let manifest = unfinished.run.manifest()?;
+    let manifest = interrupted_run.run.manifest()?;
     require_same_directory(&manifest, &team.host)?;
     apply_flags(&mut team.config, arguments, output);
     if let Some(access) = arguments.cwd_context {
@@ -157,9 +164,9 @@ pub(crate) fn resume_with_team(
     }
     if arguments.config.is_none() {
         let redactor = Redactor::new(secret_values(&team.config, &team.host));
-        require_same_config(team.file.as_ref(), &unfinished.metadata, &redactor)?;
+        require_same_config(team.file.as_ref(), &interrupted_run.metadata, &redactor)?;
     }
-    build_resumed_request(unfinished, manifest, team, arguments, output)
+    build_resumed_request(interrupted_run, manifest, team, arguments, output)
 }
 
 /// The team with which a run is resumed, and its environment.
@@ -177,12 +184,12 @@ pub(crate) struct ResumedTeam {
     pub(crate) telemetry: Option<TelemetrySettings>,
 }
 
-/// Builds the request that resumes `unfinished`, which began with `manifest`, with `team`.
+/// Builds the request that resumes `interrupted_run`, which began with `manifest`, with `team`.
 ///
 /// # Errors
 /// The run cannot be resumed, or the team differs from that of the run.
 pub(crate) fn build_resumed_request(
-    unfinished: &InterruptedRun,
+    interrupted_run: &InterruptedRun,
     manifest: ReplayManifest,
     team: ResumedTeam,
     arguments: &RunArguments,
@@ -193,7 +200,7 @@ pub(crate) fn build_resumed_request(
         metadata,
         turn,
         ..
-    } = unfinished;
+    } = interrupted_run;
     let ResumedTeam {
         host,
         mut config,
@@ -206,8 +213,8 @@ pub(crate) fn build_resumed_request(
     if !has_answer_lead(&manifest.team) {
         config.orchestrator.answer_lead_max = None;
     }
-    let mut reading = ResumeState::read(run)?;
-    let layout = RunLayout::plan(&config, &host.state_parent, reading.name);
+    let mut resume_state = ResumeState::read(run)?;
+    let layout = RunLayout::plan(&config, &host.state_parent, resume_state.name);
     require_same_workspaces(&layout, &manifest)?;
     let (opened, warnings) = filter_open_paths(&manifest.opened, &host)?;
     for warning in &warnings {
@@ -216,9 +223,9 @@ pub(crate) fn build_resumed_request(
     let session_dir = find(&metadata.session_id, &layout.sessions)?;
     let models = connect_all(&config, &models, &host)?;
     let mut session = Session::resume_turn(session_dir, *turn, redactor.clone())?;
-    reading.discard_end(&mut session)?;
-    announce(&reading, unfinished, output);
-    let question = reading
+    resume_state.discard_end(&mut session)?;
+    note_resumption(&resume_state, interrupted_run, output);
+    let question = resume_state
         .question()
         .unwrap_or_else(|| Arc::from(manifest.task.as_str()));
     Ok(RunRequest {
@@ -237,11 +244,11 @@ pub(crate) fn build_resumed_request(
         layout,
         config,
         replay: Some(ReplayInput {
-            messages: RecordedMessages::from_events(reading.resumed.events()),
-            coordinations: reading.coordinations,
+            messages: RecordedMessages::from_events(resume_state.resumed.events()),
+            coordinations: resume_state.coordinations,
             divergence: CancellationToken::new(),
         }),
-        resumed: Some(reading.resumed),
+        resumed: Some(resume_state.resumed),
         reviewer: None,
         approvals: ApprovalConfig::default(),
         snapshot_mode: SnapshotMode::Copied,
@@ -249,8 +256,12 @@ pub(crate) fn build_resumed_request(
     })
 }
 
-fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut CliOutput<'_>) {
-    if let Some(cut) = &reading.cut {
+fn note_resumption(
+    resume_state: &ResumeState,
+    interrupted_run: &InterruptedRun,
+    output: &mut CliOutput<'_>,
+) {
+    if let Some(cut) = &resume_state.cut {
         output.warning(&format!(
             "{cut} in the event log: resuming from the event before it"
         ));
@@ -260,12 +271,12 @@ fn announce(reading: &ResumeState, unfinished: &InterruptedRun, output: &mut Cli
         metadata,
         turn,
         ..
-    } = unfinished;
+    } = interrupted_run;
     output.note(&format!(
         "resuming {}, turn {turn} of {}, after {}",
         run.name(),
         metadata.session_id,
-        count_noun(reading.resumed.events.len(), "recorded event")
+        count_noun(resume_state.resumed.events.len(), "recorded event")
     ));
 }
 
@@ -298,7 +309,7 @@ fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<R
     let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
         return Ok(typed_arguments.clone());
     };
-    let has_to_be_typed = [
+    let untrusted_flags = [
         (
             "--base-url",
             recorded.base_url.is_some() && typed_arguments.base_url.is_none(),
@@ -308,7 +319,7 @@ fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<R
             recorded.sandbox.is_some() && typed_arguments.sandbox.is_none(),
         ),
     ];
-    for (flag, is_missing) in has_to_be_typed {
+    for (flag, is_missing) in untrusted_flags {
         if is_missing {
             let message =
                 format!("the run was started with `{flag}`, which is not taken from its records");
@@ -343,7 +354,7 @@ fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> Result<R
 
 /// Chooses the team of the run: from the config that is named now, or else from the run's config.
 async fn choose_resumed_team(
-    unfinished: &InterruptedRun,
+    interrupted_run: &InterruptedRun,
     manifest: &ReplayManifest,
     host: &Host,
     arguments: &RunArguments,
@@ -355,7 +366,7 @@ async fn choose_resumed_team(
     } else {
         WorkspaceMode::Given
     };
-    match (&unfinished.metadata.config_path, &arguments.config) {
+    match (&interrupted_run.metadata.config_path, &arguments.config) {
         (Some(path), None) => {
             let file = TeamFile::from_session(path, host)?;
             Ok(ChosenTeam {
@@ -424,13 +435,13 @@ fn require_same_team(
 
 /// Requires the workspaces of the run, because they hold its files.
 fn require_same_workspaces(layout: &RunLayout, manifest: &ReplayManifest) -> Result<()> {
-    let spelled = |paths: &[String]| paths.first().and_then(AbsPath::new);
+    let written_path = |paths: &[String]| paths.first().and_then(AbsPath::new);
     for (agent, paths) in &manifest.workspaces {
         let workspace = layout
             .workspaces
             .get(agent)
             .map(|workspace| workspace.path.clone());
-        if spelled(paths) != workspace {
+        if written_path(paths) != workspace {
             let message = format!("the config gives {agent} a different workspace than the run");
             return Err(Error::new(ErrorKind::Config, message)
                 .with_hint("restore its `cwd`, or start the task again"));

@@ -116,8 +116,8 @@ async fn execute_task(
         let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, mode);
         return Ok(Box::pin(resumption).await?.status);
     }
-    if let Some(unfinished) = requested_interrupted_run(host, arguments)? {
-        let resumption = resume(unfinished, host, arguments, stop, output, report);
+    if let Some(interrupted_run) = requested_interrupted_run(host, arguments)? {
+        let resumption = resume(interrupted_run, host, arguments, stop, output, report);
         let outcome = Box::pin(resumption).await?;
         return Ok(show_hint(
             &outcome,
@@ -246,8 +246,8 @@ fn requested_interrupted_run(
     if arguments.dry_run {
         return Err(usage_error("`--dry-run` needs a task"));
     }
-    if let Some(unfinished) = find_interrupted_run(arguments, host)? {
-        return Ok(Some(unfinished));
+    if let Some(interrupted_run) = find_interrupted_run(arguments, host)? {
+        return Ok(Some(interrupted_run));
     }
     if let Some(session) = find_running_session(arguments, host)? {
         let message = format!("a turn of session `{session}` is running");

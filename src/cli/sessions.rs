@@ -12,7 +12,7 @@ use crate::cli::logs::logs_directory;
 use crate::cli::logs::run_summary::RecordedRunSummary;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::prune;
-use crate::cli::run::run as begin;
+use crate::cli::run;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
@@ -33,7 +33,7 @@ pub(crate) fn run(
     command: &SessionsCommand,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let found = |wanted: &str| find(wanted, &default_sessions(host));
+    let find_session = |name: &str| find(name, &default_sessions(host));
     if changes_sessions(command) {
         reject_symlinks(
             &host.state_parent.join(STATE_DIR),
@@ -43,7 +43,7 @@ pub(crate) fn run(
     match command {
         SessionsCommand::List { json } => show_all(host, ReportFormat::from(*json), output)?,
         SessionsCommand::Show { session, json } => {
-            let session = found(session)?;
+            let session = find_session(session)?;
             show(&session, ReportFormat::from(*json), output)?;
             let id = session.id();
             if session.is_running() {
@@ -63,10 +63,10 @@ pub(crate) fn run(
                 },
                 ..RunArguments::default()
             };
-            return begin(host, &arguments, output, None);
+            return run::run(host, &arguments, output, None);
         }
         SessionsCommand::Fork { session } => {
-            let copy = found(session)?.fork()?;
+            let copy = find_session(session)?.fork()?;
             output.result(&format!("{}\n", copy.id()))?;
             output.note(&format!(
                 "to continue it: massgen --session-id {} \"…\"",
@@ -77,27 +77,28 @@ pub(crate) fn run(
             session,
             output: file,
         } => {
-            let session = found(session)?;
-            let to = match file {
+            let session = find_session(session)?;
+            let archive = match file {
                 Some(file) => host.cwd.join(file),
                 None => host.cwd.join(format!("{}.tar.gz", session.id())),
             };
-            let files = session.export(&to)?;
-            output.result(&format!("{to}\n"))?;
-            output.note(&format!("{} packed", count_noun(files, "file")));
+            let file_count = session.export(&archive)?;
+            output.result(&format!("{archive}\n"))?;
+            output.note(&format!("{} packed", count_noun(file_count, "file")));
         }
         SessionsCommand::Import { file } => {
-            let imported = import(&host.cwd.join(file), &default_sessions(host))?;
-            if imported.links_left_out > 0 {
-                let links = usize::try_from(imported.links_left_out).unwrap_or(usize::MAX);
-                let links = count_noun(links, "link");
+            let session_import = import(&host.cwd.join(file), &default_sessions(host))?;
+            if session_import.links_left_out > 0 {
+                let link_count =
+                    usize::try_from(session_import.links_left_out).unwrap_or(usize::MAX);
+                let links = count_noun(link_count, "link");
                 output.warning(&format!("{links} skipped: they point outside the session"));
             }
-            output.result(&format!("{}\n", imported.session.id()))?;
+            output.result(&format!("{}\n", session_import.session.id()))?;
         }
         SessionsCommand::Prune(arguments) => prune::run(host, *arguments, output)?,
         SessionsCommand::Delete { sessions } => {
-            let sessions = sessions.iter().map(|wanted| found(wanted));
+            let sessions = sessions.iter().map(|name| find_session(name));
             for session in sessions.collect::<Result<Vec<_>>>()? {
                 session.remove()?;
                 output.note(&format!("removed {}", session.id()));
@@ -124,17 +125,21 @@ fn changes_sessions(command: &SessionsCommand) -> bool {
 
 /// Prints one line per session.
 fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
-    let sessions = default_sessions(host);
-    let all = list(&sessions)?;
-    if all.is_empty() {
-        output.note(&format!("no sessions in `{sessions}`"));
+    let directory = default_sessions(host);
+    let sessions = list(&directory)?;
+    if sessions.is_empty() {
+        output.note(&format!("no sessions in `{directory}`"));
     }
-    let interrupted_runs = interrupted_runs(&all, host);
-    for session in all {
-        let interrupted = interrupted_runs.get(&session.id());
+    let interrupted_runs = interrupted_runs(&sessions, host);
+    for session in sessions {
+        let interrupted_run = interrupted_runs.get(&session.id());
         let line = match (session.last_turn(), format) {
-            (Ok(last), ReportFormat::Json) => json_row(&session, last.as_ref(), interrupted),
-            (Ok(last), ReportFormat::Text) => text_row(&session, last.as_ref(), interrupted),
+            (Ok(last_turn), ReportFormat::Json) => {
+                json_row(&session, last_turn.as_ref(), interrupted_run)
+            }
+            (Ok(last_turn), ReportFormat::Text) => {
+                text_row(&session, last_turn.as_ref(), interrupted_run)
+            }
             (Err(error), _) => {
                 output.warning(&format!("{error:#}"));
                 continue;
@@ -153,73 +158,73 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
 /// records, nothing is known about it.
 fn interrupted_runs(sessions: &[SessionDir], host: &Host) -> BTreeMap<String, InterruptedRun> {
     let is_unsaved = |session: &&SessionDir| !session.is_running() && session.has_unsaved_turn();
-    let unsaved = sessions.iter().filter(is_unsaved);
-    let unsaved: BTreeSet<String> = unsaved.map(SessionDir::id).collect();
-    if unsaved.is_empty() {
+    let unsaved_sessions = sessions.iter().filter(is_unsaved);
+    let unsaved_ids: BTreeSet<String> = unsaved_sessions.map(SessionDir::id).collect();
+    if unsaved_ids.is_empty() {
         return BTreeMap::new();
     }
-    find_interrupted_of(&logs_directory(host), unsaved).unwrap_or_default()
+    find_interrupted_of(&logs_directory(host), unsaved_ids).unwrap_or_default()
 }
 
 fn json_row(
     session: &SessionDir,
-    last: Option<&TurnMetadata>,
-    interrupted: Option<&InterruptedRun>,
+    last_turn: Option<&TurnMetadata>,
+    interrupted_run: Option<&InterruptedRun>,
 ) -> String {
     let row = json!({
         "id": session.id(),
         "dir": session.dir().to_string(),
-        "turns": last.map_or(0, |last| last.turn),
+        "turns": last_turn.map_or(0, |last_turn| last_turn.turn),
         "running": session.is_running(),
-        "interrupted": interrupted.is_some(),
-        "used": last.map(|last| &last.timestamp),
-        "task": last.map(|last| &last.task),
-        "config": last.and_then(|last| last.config.as_ref()),
+        "interrupted": interrupted_run.is_some(),
+        "used": last_turn.map(|last_turn| &last_turn.timestamp),
+        "task": last_turn.map(|last_turn| &last_turn.task),
+        "config": last_turn.and_then(|last_turn| last_turn.config.as_ref()),
     });
     format!("{row}\n")
 }
 
 fn text_row(
     session: &SessionDir,
-    last: Option<&TurnMetadata>,
-    interrupted: Option<&InterruptedRun>,
+    last_turn: Option<&TurnMetadata>,
+    interrupted_run: Option<&InterruptedRun>,
 ) -> String {
-    let used = last.and_then(|last| LocalDateTime::parse(&last.timestamp));
-    let used = if session.is_running() {
+    let last_use = last_turn.and_then(|last_turn| LocalDateTime::parse(&last_turn.timestamp));
+    let state = if session.is_running() {
         "running".to_owned()
-    } else if interrupted.is_some() {
+    } else if interrupted_run.is_some() {
         "interrupted".to_owned()
     } else {
-        used.map_or_else(|| "-".to_owned(), |used| used.list_format())
+        last_use.map_or_else(|| "-".to_owned(), |time| time.list_format())
     };
-    let (count, task) = match (interrupted, last) {
+    let (turn_count, task) = match (interrupted_run, last_turn) {
         (Some(InterruptedRun { run, turn, .. }), _) => {
             let status = run.state().status_file;
             (*turn, RecordedRunSummary::read(run, status.as_ref()).task)
         }
-        (None, Some(last)) => (last.turn, last.task.clone()),
+        (None, Some(last_turn)) => (last_turn.turn, last_turn.task.clone()),
         (None, None) => (0, String::new()),
     };
     let task = single_line(&task, TASK_CHARS_MAX);
     format!(
-        "{}  {used:<19}  {:>9}  {task}\n",
+        "{}  {state:<19}  {:>9}  {task}\n",
         session.id(),
-        turns(count)
+        turn_count_text(turn_count)
     )
 }
 
-fn turns(count: u32) -> String {
+fn turn_count_text(count: u32) -> String {
     count_noun(usize::try_from(count).unwrap_or(usize::MAX), "turn")
 }
 
 /// Prints all turns of a session.
 fn show(session: &SessionDir, format: ReportFormat, output: &mut CliOutput<'_>) -> Result<()> {
     let turns = session.turns()?;
-    let mut shown = turns.iter().map(|turn| match format {
+    let mut texts = turns.iter().map(|turn| match format {
         ReportFormat::Json => to_json(turn),
         ReportFormat::Text => Ok(to_text(turn)),
     });
-    shown.try_for_each(|text| output.result(&text?))
+    texts.try_for_each(|text| output.result(&text?))
 }
 
 fn to_json(turn: &PreviousTurn) -> Result<String> {
@@ -239,10 +244,10 @@ fn to_text(turn: &PreviousTurn) -> String {
         answer,
         workspace,
     } = turn;
-    let ended = LocalDateTime::parse(&metadata.timestamp);
-    let ended = ended.map_or_else(|| "-".to_owned(), |ended| ended.list_format());
+    let end_time = LocalDateTime::parse(&metadata.timestamp);
+    let end_text = end_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
     let mut text = format!(
-        "turn {}  {ended}  {}\n> {}\n\n{}\n",
+        "turn {}  {end_text}  {}\n> {}\n\n{}\n",
         metadata.turn,
         metadata.winning_agent,
         metadata.task.trim().replace('\n', "\n> "),

@@ -6,7 +6,9 @@ use std::io::Read;
 use clap::CommandFactory as _;
 
 use crate::cli::args::CliArguments;
-use crate::cli::command_line::{FORMER_COMMANDS, HELP_WORDS, unsupported_error, usage_error};
+use crate::cli::command_line::{
+    HELP_WORDS, SHORT_PIPELINE_COMMANDS, unsupported_error, usage_error,
+};
 use crate::cli::input::{STANDARD_INPUT, read_text};
 use crate::cli::interactive::commands::is_command;
 use crate::error::{Error, Result};
@@ -133,7 +135,7 @@ fn other_command(word: &str) -> Option<String> {
     let command = CliArguments::command();
     let mut subcommands = command.get_subcommands();
     let is_command = HELP_WORDS.contains(&word.as_str())
-        || FORMER_COMMANDS.contains(&word.as_str())
+        || SHORT_PIPELINE_COMMANDS.contains(&word.as_str())
         || subcommands.any(|named| named.get_all_aliases().any(|alias| alias == word));
     is_command.then_some(word)
 }
