@@ -48,8 +48,8 @@ pub enum ExitStatus {
     Usage = 2,
     /// No key, a missing kernel feature, a full disk.
     Environment = 3,
-    /// A rule denied what was asked, or a change is missing from the user's paths: it was denied, or
-    /// the user changed the file meanwhile.
+    /// A rule denied what was asked, or a change is missing from the user's paths: it was denied,
+    /// or the user changed the file meanwhile.
     Denied = 4,
     /// A limit was reached; the results so far were saved.
     Limit = 5,

@@ -119,7 +119,9 @@ pub(crate) async fn forward_events(
                 let event_result = observer.on_event(&event, since_start.elapsed());
                 outcome = outcome.and(event_result);
             },
-            Some(question) = questions.receiver.recv() => questions.answer_question(question, &mut observer),
+            Some(question) = questions.receiver.recv() => {
+                questions.answer_question(question, &mut observer);
+            }
             new_warnings = steering.forward(&questions.stop, reader) => warnings = new_warnings,
             () = sleep_until_due(observer.due()) => {}
             input = observer.next_input() => match observer.on_input(&input) {

@@ -54,7 +54,7 @@ pub(crate) fn listen_for_parking(hangup: HangupAction) -> Result<ShutdownSignal>
 /// Meaning of a signal for massgen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalRequest {
-    /// Ctrl-C, which listener what is happening at the moment.
+    /// Ctrl-C, which interrupts what is happening at the moment.
     Interrupt,
     /// The process must end: it is terminated, or its terminal has closed.
     End,

@@ -80,8 +80,8 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
         .collect()
 }
 
-/// Returns the warning about a mention that is missing or unreadable; a missing one may mean `near`,
-/// which exists.
+/// Returns the warning about a mention that is missing or unreadable; a missing one may mean the
+/// path `near`.
 pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
     match mention.found {
         LookupResult::Unreadable => format!("mentioned path `{}` cannot be read", mention.path),

@@ -248,8 +248,8 @@ impl ReviewFile {
             .count()
     }
 
-    /// Returns its diff, and the index of the line at which the hunk `hunk_index` begins. Hunks that
-    /// can be selected one by one have a mark, and that hunk also has a pointer.
+    /// Returns its diff, and the index of the line at which the hunk `hunk_index` begins. Hunks
+    /// that can be selected one by one have a mark, and that hunk also has a pointer.
     pub(super) fn diff_lines(&self, hunk_index: usize) -> (Vec<StyledLine>, usize) {
         let Some(changes) = &self.changes else {
             return (Vec::new(), 0);

@@ -189,8 +189,8 @@ impl KeyTarget<'_> {
         }
     }
 
-    /// Applies a key that changes how a question is shown, or begins its answer. Returns whether the
-    /// key is one.
+    /// Applies a key that changes how a question is shown, or begins its answer. Returns whether
+    /// the key is one.
     fn press_in_question(&mut self, code: KeyCode) -> bool {
         let Some(question) = self.questions.first() else {
             return false;

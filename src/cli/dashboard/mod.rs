@@ -424,7 +424,9 @@ impl DashboardInputs {
                     None => self.events = None,
                 },
                 () = next_stop(&mut self.stop_signals) => return DashboardInput::StopSignal,
-                () = next_continuation(&mut self.continue_signal) => return DashboardInput::ContinueSignal,
+                () = next_continuation(&mut self.continue_signal) => {
+                    return DashboardInput::ContinueSignal;
+                }
             }
         }
     }

@@ -233,7 +233,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Reads a line after `prompt`. If the terminal itself edits the line, its echo is on meanwhile.
+    /// Reads a line after `prompt`. If the terminal itself edits the line, its echo is on
+    /// meanwhile.
     async fn read_input(
         &mut self,
         prompt: &'static str,

@@ -45,7 +45,8 @@ impl RecordedRunSummary {
         }
     }
 
-    /// Returns the word for how the run ended; `files` are those that it delivered, as they are now.
+    /// Returns the word for how the run ended; `files` are those that it delivered, as they are
+    /// now.
     pub(crate) fn outcome_word(&self, files: &DeliveredFiles) -> Option<&str> {
         let is_unapplied = |path: &&String| !files.is_applied(path);
         let unapplied_count = self.declined_paths.iter().filter(is_unapplied).count();

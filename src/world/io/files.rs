@@ -82,8 +82,8 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Like [`read_regular_file`], for a file that is trusted because the user owns it: it is an error if
-/// another user owns it or it is world-writable.
+/// Like [`read_regular_file`], for a file that is trusted because the user owns it: it is an error
+/// if another user owns it or it is world-writable.
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let exposure_error = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
     match file::read_own_capped(path, bytes_max) {

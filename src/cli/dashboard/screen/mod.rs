@@ -1,6 +1,6 @@
-//! The terminal while the dashboard covers it: the alternate screen and the key mode, which are left
-//! however the dashboard ends, even by a panic. Only the cells that changed are written, in one
-//! piece.
+//! The terminal while the dashboard covers it: the alternate screen and the key mode, which are
+//! left however the dashboard ends, even by a panic. Only the cells that changed are written, in
+//! one piece.
 
 use std::panic::{PanicHookInfo, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
