@@ -157,6 +157,11 @@ impl Error {
         self.kind
     }
 
+    /// Returns the causes, the nearest first.
+    pub fn causes(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        std::iter::successors(StdError::source(self), |&cause| cause.source())
+    }
+
     /// Returns the next actions, in the order in which they were added.
     pub fn hints(&self) -> &[String] {
         &self.hints

@@ -17,7 +17,7 @@ use crate::world::store::batches::survey::{BatchSurvey, BegunCell, CountedResult
 use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// Maximum number of running cells and of failures that a report has.
-const RUNNING_MAX: usize = 100;
+const RUNNING_CELLS_MAX: usize = 100;
 const FAILURES_MAX: usize = 10;
 /// Maximum length of the reason of a failure, in characters.
 const REASON_CHARS_MAX: usize = 300;
@@ -209,12 +209,12 @@ impl WatchedCells {
             })
             .collect();
         running.sort_by(|one, other| one.since.cmp(&other.since));
-        running.truncate(RUNNING_MAX);
+        running.truncate(RUNNING_CELLS_MAX);
         let results = survey
             .results
             .iter()
             .filter(|result| result.outcome != CellOutcome::Completed);
-        let failures = newest_failures(batch, results, &survey.begun).shown;
+        let failures = newest_failures(batch, results, &survey.begun).failures;
         Self { running, failures }
     }
 }
@@ -254,9 +254,9 @@ fn idle_activity(batch: &BatchDir) -> Result<BatchActivity> {
 /// The latest failures of a batch.
 struct NewestFailures {
     /// The newest failures, the newest first, with their reasons.
-    shown: Vec<CellFailure>,
+    failures: Vec<CellFailure>,
     /// The number of the others.
-    others: usize,
+    other_count: usize,
 }
 
 /// Returns the newest failures of the cells of `batch` with these results and of those that were
@@ -264,7 +264,7 @@ struct NewestFailures {
 fn newest_failures<'r>(
     batch: &BatchDir,
     results: impl Iterator<Item = &'r CellResult>,
-    unfinished: &[BegunCell],
+    begun_cells: &[BegunCell],
 ) -> NewestFailures {
     let failed_results = results.map(|result| CellFailure {
         id: result.id.clone(),
@@ -272,10 +272,10 @@ fn newest_failures<'r>(
         at: result.ended.clone(),
         reason: String::new(),
     });
-    let failed_attempts = unfinished.iter().filter_map(failure_of_attempt);
+    let failed_attempts = begun_cells.iter().filter_map(failure_of_attempt);
     let mut failures: Vec<CellFailure> = failed_results.chain(failed_attempts).collect();
     failures.sort_by(|one, other| other.at.cmp(&one.at));
-    let others = failures.len().saturating_sub(FAILURES_MAX);
+    let other_count = failures.len().saturating_sub(FAILURES_MAX);
     failures.truncate(FAILURES_MAX);
     for failure in &mut failures {
         // The reason of a result is in the result of its run.
@@ -285,8 +285,8 @@ fn newest_failures<'r>(
         failure.reason = truncate(&failure.reason, REASON_CHARS_MAX);
     }
     NewestFailures {
-        shown: failures,
-        others,
+        failures,
+        other_count,
     }
 }
 
@@ -294,10 +294,13 @@ fn newest_failures<'r>(
 /// others.
 pub(crate) fn failure_lines(batch: &BatchDir, survey: &BatchSurvey<CellResult>) -> Vec<String> {
     let results = survey.results.iter().filter(|result| !result.is_success());
-    let NewestFailures { shown, others } = newest_failures(batch, results, &survey.begun);
-    let mut lines: Vec<String> = shown.iter().map(failure_line).collect();
-    if others > 0 {
-        let cells = count_noun(others, "more cell");
+    let NewestFailures {
+        failures,
+        other_count,
+    } = newest_failures(batch, results, &survey.begun);
+    let mut lines: Vec<String> = failures.iter().map(failure_line).collect();
+    if other_count > 0 {
+        let cells = count_noun(other_count, "more cell");
         let name = batch.name();
         lines.push(format!("and {cells}: massgen batch results {name} --json"));
     }

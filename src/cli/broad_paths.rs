@@ -50,8 +50,8 @@ pub(crate) fn reject_broad_cwd(
     }
 }
 
-/// Returns why a mention would open more than a project. A file that is only read is none of these
-/// places, and neither are the logs of massgen's runs, which a config may open for reading, too.
+/// Returns why a mention would open more than a project. A file that is only read may be anywhere,
+/// and the logs of massgen's runs may be read too, as a config may open them.
 pub(crate) fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'static str> {
     let is_read = mention.permission == Permission::Read;
     let logs = host.state_parent.join(STATE_DIR).join(LOGS);

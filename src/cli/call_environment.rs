@@ -94,38 +94,54 @@ impl CallEnvironment {
         isolation: CommandIsolation<'_>,
         grants: &GrantsFile,
     ) -> Result<Self> {
-        Self::prepare(host, |machine, directories, temporary| match isolation {
-            CommandIsolation::Sandbox(choice) => {
-                let trees = grants.write_roots();
-                build_sandbox(choice, machine, directories, &trees, grants.grants())
-            }
-            CommandIsolation::Container(image) => {
-                let workspace = grants.base().to_abs();
-                let access = CallerAccess {
-                    caller: DEFAULT_CALLER,
-                    grants: grants.grants(),
-                    workspace: &workspace,
-                };
-                let container = build_call_container(image, access, temporary, machine)?;
-                Ok(ExecBackend::Container(Arc::new(container)))
-            }
-            CommandIsolation::Pod(image) => {
-                let workspace = grants.base().to_abs();
-                let access = CallerAccess {
-                    caller: DEFAULT_CALLER,
-                    grants: grants.grants(),
-                    workspace: &workspace,
-                };
-                let pod = build_call_pod(image, access, temporary, machine)?;
-                Ok(ExecBackend::Container(Arc::new(pod)))
-            }
-        })
+        Self::prepare(
+            host,
+            |host_environment, directories, temporary_directory| match isolation {
+                CommandIsolation::Sandbox(choice) => {
+                    let trees = grants.write_roots();
+                    build_sandbox(
+                        choice,
+                        host_environment,
+                        directories,
+                        &trees,
+                        grants.grants(),
+                    )
+                }
+                CommandIsolation::Container(image) => {
+                    let workspace = grants.base().to_abs();
+                    let access = CallerAccess {
+                        caller: DEFAULT_CALLER,
+                        grants: grants.grants(),
+                        workspace: &workspace,
+                    };
+                    let container =
+                        build_call_container(image, access, temporary_directory, host_environment)?;
+                    Ok(ExecBackend::Container(Arc::new(container)))
+                }
+                CommandIsolation::Pod(image) => {
+                    let workspace = grants.base().to_abs();
+                    let access = CallerAccess {
+                        caller: DEFAULT_CALLER,
+                        grants: grants.grants(),
+                        workspace: &workspace,
+                    };
+                    let pod = build_call_pod(image, access, temporary_directory, host_environment)?;
+                    Ok(ExecBackend::Container(Arc::new(pod)))
+                }
+            },
+        )
     }
 
     /// Opens an environment in the strongest sandbox, for a caller without grants.
     pub(crate) fn open_without_grants(host: &Host) -> Result<Self> {
-        Self::prepare(host, |machine, directories, _| {
-            build_sandbox(SandboxLevelChoice::Auto, machine, directories, &[], &[])
+        Self::prepare(host, |host_environment, directories, _| {
+            build_sandbox(
+                SandboxLevelChoice::Auto,
+                host_environment,
+                directories,
+                &[],
+                &[],
+            )
         })
     }
 
@@ -135,19 +151,19 @@ impl CallEnvironment {
         backend: impl FnOnce(&HostEnvironment, &AgentDirectories, &AbsPath) -> Result<ExecBackend>,
     ) -> Result<Self> {
         let temporary_name = host.env("TMPDIR").unwrap_or(DEFAULT_TEMPORARY_DIRECTORY);
-        let temporary = AbsPath::resolve(&host.cwd, temporary_name);
-        let call_directories = SandboxDirs::make_for_call(&temporary)?;
+        let temporary_directory = AbsPath::resolve(&host.cwd, temporary_name);
+        let call_directories = SandboxDirs::make_for_call(&temporary_directory)?;
         let directories = AgentDirectories::prepare(&call_directories.caller()?)?;
-        let machine = host_environment(host);
-        let backend = backend(&machine, &directories, &temporary)?;
+        let host_environment = host_environment(host);
+        let backend = backend(&host_environment, &directories, &temporary_directory)?;
         let commands = ExecEnvironment::new(ExecEnvironmentConfig {
             config: &CommandLineConfig::default(),
             backend,
-            executable: &machine.executable,
+            executable: &host_environment.executable,
             directories,
-            env: &machine.env,
-            variables: &machine.variables,
-            home: machine.home.as_ref(),
+            env: &host_environment.env,
+            variables: &host_environment.variables,
+            home: host_environment.home.as_ref(),
         });
         Ok(Self {
             commands,
@@ -158,15 +174,15 @@ impl CallEnvironment {
 
 fn build_sandbox(
     choice: SandboxLevelChoice,
-    machine: &HostEnvironment,
+    host_environment: &HostEnvironment,
     directories: &AgentDirectories,
     trees: &[AbsPath],
     grants: &[Grant],
 ) -> Result<ExecBackend> {
-    let record = LevelRecord::find(&machine.env, grants);
+    let record = LevelRecord::find(&host_environment.env, grants);
     let sandbox = Sandbox::open_with(SandboxSpec {
         choice,
-        executable: &machine.executable,
+        executable: &host_environment.executable,
         overlay_directory: &directories.home(),
         trees,
         record: record.as_ref(),
@@ -191,7 +207,7 @@ pub(crate) fn build_call_container(
     image: &str,
     access: CallerAccess<'_>,
     state: &AbsPath,
-    machine: &HostEnvironment,
+    host_environment: &HostEnvironment,
 ) -> Result<AgentContainer> {
     let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
     let docker = DockerConfig {
@@ -204,9 +220,16 @@ pub(crate) fn build_call_container(
         grants: access.grants,
         workspace: access.workspace,
     };
-    let engine = ConnectedEngines::default().connect(&docker, machine)?;
+    let engine = ConnectedEngines::default().connect(&docker, host_environment)?;
     let work = ContainerWork::Commands;
-    build_container(&engine, spec, work, &docker, new_origin(state), machine)
+    build_container(
+        &engine,
+        spec,
+        work,
+        &docker,
+        new_origin(state),
+        host_environment,
+    )
 }
 
 /// Builds a pod of `image` for a caller with `access`. The next pod with the same `state` removes
@@ -215,7 +238,7 @@ pub(crate) fn build_call_pod(
     image: &str,
     access: CallerAccess<'_>,
     state: &AbsPath,
-    machine: &HostEnvironment,
+    host_environment: &HostEnvironment,
 ) -> Result<AgentPod> {
     let id = AgentId::parse(access.caller).map_err(|error| Error::bug(error.to_string()))?;
     let spec = EnvironmentSpec {
@@ -226,7 +249,7 @@ pub(crate) fn build_call_pod(
     };
     let pod = KubernetesConfig::of_image(image.to_owned());
     let work = ContainerWork::Commands;
-    build_pod(spec, work, &pod, new_origin(state), machine)
+    build_pod(spec, work, &pod, new_origin(state), host_environment)
 }
 
 /// Returns the origin of a container that belongs to no run.

@@ -20,20 +20,20 @@ use crate::world::io::files::file_names;
 use crate::world::store::naming::LAST;
 use crate::world::store::{batches, runs, sessions};
 
-/// The first argument with which the scripts ask.
-pub(crate) const WORD: &str = "__complete";
+/// The hidden command that the scripts call.
+pub(crate) const COMMAND_NAME: &str = "__complete";
 /// Maximum number of values that are printed.
 const VALUES_MAX: usize = 1000;
 /// The values of `--sandbox`.
 const SANDBOX_LEVELS: [&str; 5] = ["auto", "overlay", "namespaces", "landlock", "off"];
 /// What the commands about batches begin with.
 const BATCH_COMMANDS: &str = "massgen batch ";
-/// The endings of config files.
-const CONFIG_ENDINGS: [&str; 2] = [".yaml", ".yml"];
+/// The extensions of config files.
+const CONFIG_EXTENSIONS: [&str; 2] = [".yaml", ".yml"];
 
 /// What can occur at a position of the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CompletedValue {
+enum CompletionKind {
     Config,
     Example,
     Model,
@@ -48,7 +48,7 @@ enum CompletedValue {
 /// What the words before the cursor decide about a completion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CompletionContext {
-    value: Option<CompletedValue>,
+    kind: Option<CompletionKind>,
     /// The config that the words before it name.
     config: Option<String>,
     /// The batch that they name.
@@ -67,8 +67,8 @@ pub(crate) fn print_values(
         return Ok(());
     };
     let context = find_context(earlier_words);
-    let value = context.value;
-    let mut values = value.map_or_else(Vec::new, |value| values(value, &context, host));
+    let kind = context.kind;
+    let mut values = kind.map_or_else(Vec::new, |kind| values(kind, &context, host));
     values.retain(|value| value.starts_with(prefix) && value.chars().all(is_plain));
     values.truncate(VALUES_MAX);
     let lines: Vec<String> = values.into_iter().map(|value| value + "\n").collect();
@@ -80,19 +80,19 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_./@:+-".contains(c)
 }
 
-/// Finds what can follow the words `before`.
-fn find_context(before: &[&str]) -> CompletionContext {
+/// Finds what can follow the words `earlier_words`.
+fn find_context(earlier_words: &[&str]) -> CompletionContext {
     let mut command = CliArguments::full_command();
     let mut context = CompletionContext::default();
-    let mut expected: Option<Arg> = None;
+    let mut pending_option: Option<Arg> = None;
     let mut positionals = 0;
-    for word in before {
-        if let Some(arg) = expected.take() {
+    for word in earlier_words {
+        if let Some(arg) = pending_option.take() {
             if arg.get_long() == Some("config") {
                 context.config = Some((*word).to_owned());
             }
         } else if let Some(arg) = find_option(&command, word) {
-            expected = Some(arg.clone())
+            pending_option = Some(arg.clone())
                 .filter(|arg| matches!(arg.get_action(), ArgAction::Set | ArgAction::Append));
         } else if let Some(subcommand) = command.find_subcommand(word).filter(|_| positionals == 0)
         {
@@ -105,7 +105,7 @@ fn find_context(before: &[&str]) -> CompletionContext {
             positionals += 1;
         }
     }
-    context.value = match expected {
+    context.kind = match pending_option {
         Some(arg) => option_value(&arg),
         None => command
             .get_positionals()
@@ -128,40 +128,40 @@ fn find_option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
     })
 }
 
-fn option_value(arg: &Arg) -> Option<CompletedValue> {
+fn option_value(arg: &Arg) -> Option<CompletionKind> {
     match arg.get_long()? {
-        "config" => Some(CompletedValue::Config),
-        "model" => Some(CompletedValue::Model),
-        "agent" => Some(CompletedValue::Agent),
-        "session-id" => Some(CompletedValue::Session),
-        "sandbox" => Some(CompletedValue::SandboxLevel),
+        "config" => Some(CompletionKind::Config),
+        "model" => Some(CompletionKind::Model),
+        "agent" => Some(CompletionKind::Agent),
+        "session-id" => Some(CompletionKind::Session),
+        "sandbox" => Some(CompletionKind::SandboxLevel),
         _ => None,
     }
 }
 
-fn positional_value(command: &Command, arg: &Arg) -> Option<CompletedValue> {
+fn positional_value(command: &Command, arg: &Arg) -> Option<CompletionKind> {
     match (command.get_bin_name()?, arg.get_id().as_str()) {
-        ("massgen config show", "name") => Some(CompletedValue::Example),
-        ("massgen models", "pattern") => Some(CompletedValue::Model),
-        (_, "run") => Some(CompletedValue::Run),
+        ("massgen config show", "name") => Some(CompletionKind::Example),
+        ("massgen models", "pattern") => Some(CompletionKind::Model),
+        (_, "run") => Some(CompletionKind::Run),
         (name, "batch" | "first" | "second") if name.starts_with(BATCH_COMMANDS) => {
-            Some(CompletedValue::Batch)
+            Some(CompletionKind::Batch)
         }
-        ("massgen batch apply", "cell") => Some(CompletedValue::Cell),
-        (_, "session" | "sessions") => Some(CompletedValue::Session),
+        ("massgen batch apply", "cell") => Some(CompletionKind::Cell),
+        (_, "session" | "sessions") => Some(CompletionKind::Session),
         _ => None,
     }
 }
 
-fn values(value: CompletedValue, context: &CompletionContext, host: &Host) -> Vec<String> {
+fn values(kind: CompletionKind, context: &CompletionContext, host: &Host) -> Vec<String> {
     let with_last = |names: Vec<String>| {
         let last_name = (!names.is_empty()).then(|| LAST.to_owned());
         last_name.into_iter().chain(names).collect()
     };
-    match value {
-        CompletedValue::Config => config_names(host),
-        CompletedValue::Example => example_names().collect(),
-        CompletedValue::Model => {
+    match kind {
+        CompletionKind::Config => config_names(host),
+        CompletionKind::Example => example_names().collect(),
+        CompletionKind::Model => {
             let model_list = ModelList::with_user_rows(Vec::new());
             model_list
                 .rows()
@@ -169,21 +169,21 @@ fn values(value: CompletedValue, context: &CompletionContext, host: &Host) -> Ve
                 .map(|row| row.name.clone())
                 .collect()
         }
-        CompletedValue::Agent => agent_names(context.config.as_deref(), host),
-        CompletedValue::Session => {
+        CompletionKind::Agent => agent_names(context.config.as_deref(), host),
+        CompletionKind::Session => {
             let entries = sessions::list(&default_sessions(host)).unwrap_or_default();
             with_last(entries.iter().map(sessions::SessionDir::id).collect())
         }
-        CompletedValue::Run => {
+        CompletionKind::Run => {
             let entries = runs::list(&logs_directory(host)).unwrap_or_default();
             with_last(entries.iter().map(runs::RunDir::name).collect())
         }
-        CompletedValue::Batch => {
+        CompletionKind::Batch => {
             let entries = batches::list(&batches_directory(host)).unwrap_or_default();
             with_last(entries.iter().map(batches::BatchDir::name).collect())
         }
-        CompletedValue::Cell => cell_names(context.batch.as_deref(), host).unwrap_or_default(),
-        CompletedValue::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),
+        CompletionKind::Cell => cell_names(context.batch.as_deref(), host).unwrap_or_default(),
+        CompletionKind::SandboxLevel => SANDBOX_LEVELS.map(str::to_owned).to_vec(),
     }
 }
 
@@ -196,8 +196,8 @@ fn example_names() -> impl Iterator<Item = String> {
 fn config_names(host: &Host) -> Vec<String> {
     let folders = config_folders(&host.project, host.home.as_ref()).into_iter();
     let stem = |name: String| {
-        let mut endings = CONFIG_ENDINGS.iter();
-        let stem = endings.find_map(|ending| name.strip_suffix(ending));
+        let mut extensions = CONFIG_EXTENSIONS.iter();
+        let stem = extensions.find_map(|extension| name.strip_suffix(extension));
         stem.map(str::to_owned)
     };
     let stems = folders
@@ -207,14 +207,14 @@ fn config_names(host: &Host) -> Vec<String> {
     stems.chain(built_in).collect()
 }
 
-/// Returns the cells of the batch `named`.
+/// Returns the cells of the batch `name`.
 fn cell_names(name: Option<&str>, host: &Host) -> Result<Vec<String>> {
     let batch = batches::find(name.unwrap_or(LAST), &batches_directory(host))?.batch;
     let cells = batch.cell_ids(&batch.record()?)?;
     Ok(cells.iter().map(ToString::to_string).collect())
 }
 
-/// Returns the agents of the config `named`, or of the one that a run would use.
+/// Returns the agents of the config `config_name`, or of the one that a run would use.
 fn agent_names(config_name: Option<&str>, host: &Host) -> Vec<String> {
     let mut discarded_output = CliOutput::with_writers(std::io::sink(), std::io::sink());
     let file = match config_name {
@@ -233,30 +233,30 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(before: &[&str], expected: Option<CompletedValue>) {
-        assert_eq!(find_context(before).value, expected, "{before:?}");
+    fn check(before: &[&str], expected: Option<CompletionKind>) {
+        assert_eq!(find_context(before).kind, expected, "{before:?}");
     }
 
     #[test]
     fn the_words_before_decide_what_completes_a_word() {
-        check(&["--config"], Some(CompletedValue::Config));
-        check(&["-c"], Some(CompletedValue::Config));
-        check(&["-m"], Some(CompletedValue::Model));
-        check(&["--sandbox"], Some(CompletedValue::SandboxLevel));
+        check(&["--config"], Some(CompletionKind::Config));
+        check(&["-c"], Some(CompletionKind::Config));
+        check(&["-m"], Some(CompletionKind::Model));
+        check(&["--sandbox"], Some(CompletionKind::SandboxLevel));
         check(
             &["--continue", "--session-id"],
-            Some(CompletedValue::Session),
+            Some(CompletionKind::Session),
         );
-        check(&["config", "show"], Some(CompletedValue::Example));
-        check(&["logs", "show"], Some(CompletedValue::Run));
+        check(&["config", "show"], Some(CompletionKind::Example));
+        check(&["logs", "show"], Some(CompletionKind::Run));
         check(&["logs", "show", "last"], None);
-        check(&["diff", "--stat"], Some(CompletedValue::Run));
-        check(&["undo", "--path", "src"], Some(CompletedValue::Run));
+        check(&["diff", "--stat"], Some(CompletionKind::Run));
+        check(&["undo", "--path", "src"], Some(CompletionKind::Run));
         check(&["sessions", "delete", "a"], None);
-        check(&["explain", "path", "--agent"], Some(CompletedValue::Agent));
-        check(&["batch", "status"], Some(CompletedValue::Batch));
-        check(&["batch", "compare", "last"], Some(CompletedValue::Batch));
-        check(&["batch", "apply", "last"], Some(CompletedValue::Cell));
+        check(&["explain", "path", "--agent"], Some(CompletionKind::Agent));
+        check(&["batch", "status"], Some(CompletionKind::Batch));
+        check(&["batch", "compare", "last"], Some(CompletionKind::Batch));
+        check(&["batch", "apply", "last"], Some(CompletionKind::Cell));
         check(&["batch", "run"], None);
         let context = find_context(&["batch", "apply", "batch_1"]);
         assert_eq!(context.batch.as_deref(), Some("batch_1"));

@@ -1,7 +1,5 @@
 //! The `massgen config` commands: checks config files, and lists and shows the built-in examples.
 
-use std::error::Error as _;
-
 use serde_json::{Value, json};
 
 use crate::cli::args::ConfigCommand;
@@ -28,9 +26,9 @@ struct ConfigCheckReport {
     text: String,
     json: Value,
     /// Whether the config is valid, and a run in this directory would be refused nevertheless.
-    has_obstacle: bool,
+    would_be_refused: bool,
     /// The files and programs that the config names and that do not exist.
-    missing: Vec<MissingFile>,
+    missing_files: Vec<MissingFile>,
 }
 
 /// Runs a `massgen config` subcommand.
@@ -113,8 +111,8 @@ impl ConfigCheckReport {
                     warnings: invalid.diagnostics.len().saturating_sub(errors),
                     text: invalid.render(),
                     json: invalid.to_json(),
-                    has_obstacle: false,
-                    missing: Vec::new(),
+                    would_be_refused: false,
+                    missing_files: Vec::new(),
                 }
             }
             Err(error) => Self::from_error(&error),
@@ -127,8 +125,8 @@ impl ConfigCheckReport {
             warnings: loaded_config.warnings.len(),
             text: loaded_config.render(),
             json: loaded_config.to_json(),
-            has_obstacle: false,
-            missing: Vec::new(),
+            would_be_refused: false,
+            missing_files: Vec::new(),
         }
     }
 
@@ -145,20 +143,20 @@ impl ConfigCheckReport {
         if let Value::Object(fields) = &mut self.json {
             fields.insert("obstacle".to_owned(), Value::from(reason));
         }
-        self.has_obstacle = true;
+        self.would_be_refused = true;
         self
     }
 
     /// Adds which files and programs of servers and tools do not exist. That is no finding about
     /// the config itself, because it may be meant for another machine.
     fn with_missing_files(mut self, config: &Config, host: &Host) -> Self {
-        self.missing = missing_files(config, host.env("PATH").unwrap_or_default());
+        self.missing_files = missing_files(config, host.env("PATH").unwrap_or_default());
         for MissingFile {
             kind,
             subject,
             file,
             hint,
-        } in &self.missing
+        } in &self.missing_files
         {
             let space = if self.text.is_empty() { "" } else { "\n\n" };
             let (noun, file) = (kind.noun(), escape_name(file));
@@ -168,7 +166,10 @@ impl ConfigCheckReport {
         }
         if let Value::Object(fields) = &mut self.json {
             for kind in MissingFileKind::ALL {
-                let missing = self.missing.iter().filter(|missing| missing.kind == kind);
+                let missing = self
+                    .missing_files
+                    .iter()
+                    .filter(|missing| missing.kind == kind);
                 let files: Vec<&str> = missing.map(|missing| missing.file.as_str()).collect();
                 if !files.is_empty() {
                     fields.insert(format!("missing_{}s", kind.noun()), Value::from(files));
@@ -181,7 +182,10 @@ impl ConfigCheckReport {
     /// Returns how many files and programs are missing, such as `2 files and 1 program`.
     fn count_missing(&self) -> String {
         let counts = MissingFileKind::ALL.map(|kind| {
-            let missing = self.missing.iter().filter(|missing| missing.kind == kind);
+            let missing = self
+                .missing_files
+                .iter()
+                .filter(|missing| missing.kind == kind);
             (missing.count(), kind.noun())
         });
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
@@ -209,8 +213,8 @@ impl ConfigCheckReport {
             warnings: 0,
             text: error_text(error),
             json: unreadable_file_json(error),
-            has_obstacle: false,
-            missing: Vec::new(),
+            would_be_refused: false,
+            missing_files: Vec::new(),
         }
     }
 
@@ -222,10 +226,10 @@ impl ConfigCheckReport {
     /// Returns the findings with their lines, followed by the file's name and its verdict.
     fn to_text(&self, file: &str) -> String {
         let verdict = match (self.errors, self.warnings) {
-            (0, 0) if self.has_obstacle => {
+            (0, 0) if self.would_be_refused => {
                 "ok, but a run in this directory would be refused".to_owned()
             }
-            (0, 0) if !self.missing.is_empty() => {
+            (0, 0) if !self.missing_files.is_empty() => {
                 format!("ok, but {} not found", self.count_missing())
             }
             (0, 0) => "ok".to_owned(),
@@ -274,9 +278,7 @@ fn find_obstacle(config: &Config, host: &Host) -> Option<Error> {
 
 /// Returns `error` with its causes and hints, as it would be printed at the end of a command.
 fn error_text(error: &Error) -> String {
-    let causes = causes_of(error)
-        .into_iter()
-        .map(|cause| format!("caused by: {cause}"));
+    let causes = error.causes().map(|cause| format!("caused by: {cause}"));
     let hints = error.hints().iter().map(|hint| format!("hint: {hint}"));
     let lines: Vec<String> = [format!("error: {error}")]
         .into_iter()
@@ -287,24 +289,13 @@ fn error_text(error: &Error) -> String {
     lines.join("\n")
 }
 
-/// Returns the causes of `error`, from the nearest to the last.
-fn causes_of(error: &Error) -> Vec<String> {
-    let mut causes = Vec::new();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        causes.push(inner.to_string());
-        cause = inner.source();
-    }
-    causes
-}
-
 /// Returns the result of checking a file that cannot be read.
 fn unreadable_file_json(error: &Error) -> Value {
     let finding = json!({
         "message": error.to_string(),
         "location": "root",
         "suggestion": error.hints().first(),
-        "causes": causes_of(error),
+        "causes": error.causes().map(ToString::to_string).collect::<Vec<_>>(),
         "hints": error.hints(),
     });
     json!({

@@ -36,7 +36,7 @@ pub(crate) struct ContinuedSession {
     /// Its directory.
     pub session_dir: SessionDir,
     /// Its last turn; `None` if nothing has been saved yet.
-    last: Option<TurnMetadata>,
+    last_turn: Option<TurnMetadata>,
 }
 
 impl ContinuedSession {
@@ -48,8 +48,11 @@ impl ContinuedSession {
     /// Opens the session at `session_dir`, which must have been created there.
     pub(crate) fn open(session_dir: SessionDir) -> Result<Self> {
         session_dir.expect_own()?;
-        let last = session_dir.last_turn()?;
-        Ok(Self { session_dir, last })
+        let last_turn = session_dir.last_turn()?;
+        Ok(Self {
+            session_dir,
+            last_turn,
+        })
     }
 
     /// Finds the session `name` in the default directory, without a config.
@@ -59,7 +62,10 @@ impl ContinuedSession {
 
     /// Returns the config of its last turn, if it had one.
     pub(crate) fn team_file(&self, host: &Host) -> Result<Option<TeamFile>> {
-        let config = self.last.as_ref().and_then(|last| last.config.as_ref());
+        let config = self
+            .last_turn
+            .as_ref()
+            .and_then(|last_turn| last_turn.config.as_ref());
         config
             .map(|path| TeamFile::from_session(path, host))
             .transpose()
@@ -67,7 +73,7 @@ impl ContinuedSession {
 
     /// Returns the name of the last turn's run; `None` if nothing has been saved yet.
     pub(crate) fn last_run(&self) -> Option<String> {
-        let log_dir = &self.last.as_ref()?.log_dir;
+        let log_dir = &self.last_turn.as_ref()?.log_dir;
         let name = log_dir.as_path().file_name()?;
         Some(name.to_string_lossy().into_owned())
     }
@@ -75,19 +81,22 @@ impl ContinuedSession {
     /// Returns the paths that its prompts opened and that still exist, and warnings about the
     /// others.
     pub(crate) fn opened_paths(&self, host: &Host) -> Result<(Vec<OpenedPath>, Vec<String>)> {
-        let before = self.last.iter().flat_map(|last| &last.opened);
-        filter_open_paths(before, host)
+        let earlier_paths = self
+            .last_turn
+            .iter()
+            .flat_map(|last_turn| &last_turn.opened);
+        filter_open_paths(earlier_paths, host)
     }
 }
 
-/// Returns the paths of `before` that exist and may be opened again, and warnings about the others.
+/// Returns the paths of `earlier_paths` that exist and may be opened again, and warnings about the others.
 pub(crate) fn filter_open_paths<'o>(
-    before: impl IntoIterator<Item = &'o OpenedPath>,
+    earlier_paths: impl IntoIterator<Item = &'o OpenedPath>,
     host: &Host,
 ) -> Result<(Vec<OpenedPath>, Vec<String>)> {
     let project = locate(&host.cwd)?.into_real();
     let (mut opened_paths, mut warnings) = (Vec::new(), Vec::new());
-    for earlier_path in before {
+    for earlier_path in earlier_paths {
         let path = &earlier_path.path;
         let is_there = matches!(inspect(path), LookupResult::File | LookupResult::Directory);
         if !is_there {

@@ -19,7 +19,7 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
     let engine = ContainerEngine::open(host.env("DOCKER_HOST"), &host.env)?;
     let image = engine.build(root, &mut |message| {
         for line in message.lines().filter(|line| !line.trim().is_empty()) {
-            output.note(&shown_line(line));
+            output.note(&display_line(line));
         }
     })?;
     output.result(&format!("{image}\n"))
@@ -27,7 +27,7 @@ pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_
 
 /// Returns a line of an engine's output as it is shown: an engine may be a stranger's, so nothing
 /// in the line controls the terminal.
-fn shown_line(line: &str) -> String {
+fn display_line(line: &str) -> String {
     escape_line(&without_colours(line))
 }
 
@@ -38,10 +38,10 @@ mod tests {
     #[test]
     fn the_output_of_an_engine_controls_no_terminal() {
         assert_eq!(
-            shown_line("\u{1b}[91mStep 1/2\u{1b}[0m : x"),
+            display_line("\u{1b}[91mStep 1/2\u{1b}[0m : x"),
             "Step 1/2 : x"
         );
-        let title = shown_line("Step 1/2\u{1b}]0;title\u{7}\u{1b}[2J\r");
+        let title = display_line("Step 1/2\u{1b}]0;title\u{7}\u{1b}[2J\r");
         assert!(title.starts_with("Step 1/2"), "{title}");
         assert!(!title.contains(char::is_control), "{title}");
     }

@@ -166,10 +166,10 @@ fn push_heading(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
 /// Describes a server, or the user's own tools, as far as possible without starting them.
 fn describe_server(server: &ServerConfig) -> String {
     let (name, permission) = (server.name(), server.rules.permission);
-    let described = server
+    let tool_descriptions = server
         .program_interface()
         .map(ProgramInterface::describe_tools);
-    if let Some(tools) = described.filter(|tools| !tools.is_empty()) {
+    if let Some(tools) = tool_descriptions.filter(|tools| !tools.is_empty()) {
         let lines = tools
             .iter()
             .map(|tool| format!("  tool: {tool}, {permission}"));
@@ -285,10 +285,10 @@ fn push_first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, 
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     push_line(text, "  first request");
-    for (role, text_of_role) in [("system", system.as_str()), ("user", &prompts::task(task))] {
-        for (index, row) in text_of_role.lines().enumerate() {
+    for (role, prompt) in [("system", system.as_str()), ("user", &prompts::task(task))] {
+        for (index, line) in prompt.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
-            push_line(text, format!("    {role:<7}{row}").trim_end());
+            push_line(text, format!("    {role:<7}{line}").trim_end());
         }
     }
     push_line(text, &format!("    {:<7}{}", "tools", names.join(", ")));

@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 
 use crate::error::{Error, Result};
 
-/// A file in the form of gzip (RFC 1952).
+/// A file that is compressed with gzip (RFC 1952).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmbeddedFile {
     /// The compressed content.

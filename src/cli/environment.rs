@@ -50,9 +50,10 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                 warnings.extend(
                     shown_faults.map(|fault| format!("`{file}:{}` {}", fault.line, fault.kind)),
                 );
-                if let Some(more @ 1..) = faults.len().checked_sub(FAULTS_SHOWN_MAX) {
-                    let more = count_noun(more, "more line");
-                    warnings.push(format!("`{file}`: {more} cannot be read"));
+                let hidden_count = faults.len().saturating_sub(FAULTS_SHOWN_MAX);
+                if hidden_count > 0 {
+                    let hidden_lines = count_noun(hidden_count, "more line");
+                    warnings.push(format!("`{file}`: {hidden_lines} cannot be read"));
                 }
                 let (candidates, ignored_names) = filter_assignments(assignments, location.author);
                 warnings.extend(ignored_warning(&location, &ignored_names));
@@ -64,14 +65,14 @@ pub(crate) fn load(host: &Host) -> LoadedEnvironment {
                 warnings.extend(unexpanded_warning(&location, &assignments));
                 host.dotenv.add(file, location.author, assignments);
             }
-            Err(error) => warnings.push(unread_warning(&error)),
+            Err(error) => warnings.push(unreadable_file_warning(&error)),
         }
     }
     LoadedEnvironment { host, warnings }
 }
 
 /// Returns the warning that a file is not used, with its hints.
-fn unread_warning(error: &Error) -> String {
+fn unreadable_file_warning(error: &Error) -> String {
     let hints = error.hints().iter().map(|hint| format!("; {hint}"));
     let hints: String = hints.collect();
     format!("ignoring its variables: {error:#}{hints}")
@@ -119,19 +120,19 @@ fn filter_assignments(
     assignments: Vec<DotenvAssignment>,
     author: DotenvAuthor,
 ) -> (Vec<DotenvAssignment>, Vec<String>) {
-    let is_taken = |assignment: &DotenvAssignment| match author {
+    let is_accepted = |assignment: &DotenvAssignment| match author {
         DotenvAuthor::User => !is_process_only(&assignment.name),
         DotenvAuthor::Stranger => is_key_variable(&assignment.name),
     };
     let (accepted, ignored): (Vec<DotenvAssignment>, Vec<DotenvAssignment>) =
-        assignments.into_iter().partition(is_taken);
-    let mut ignored: Vec<String> = ignored
+        assignments.into_iter().partition(is_accepted);
+    let mut ignored_names: Vec<String> = ignored
         .into_iter()
         .map(|assignment| assignment.name)
         .collect();
-    ignored.sort();
-    ignored.dedup();
-    (accepted, ignored)
+    ignored_names.sort();
+    ignored_names.dedup();
+    (accepted, ignored_names)
 }
 
 /// Splits the keys of a file that may have come with a project into those that are used, and the
@@ -173,11 +174,11 @@ fn ignored_warning(location: &DotenvLocation, names: &[String]) -> Option<String
     let (short_names, long_names): (Vec<&String>, Vec<&String>) =
         names.iter().partition(|name| name.len() <= NAME_BYTES_MAX);
     let description = match (short_names.as_slice(), long_names.len()) {
-        ([], many) => count_noun(many, "variable"),
+        ([], long_count) => count_noun(long_count, "variable"),
         (short_names, 0) => list_first(short_names, NAMES_SHOWN_MAX),
-        (short_names, many) => {
+        (short_names, long_count) => {
             let name_list = list_first(short_names, NAMES_SHOWN_MAX);
-            format!("{name_list}, {many} with long names")
+            format!("{name_list}, {long_count} with long names")
         }
     };
     let file = &location.file;

@@ -1,6 +1,6 @@
 //! Grants file for single calls: `{"workspace":DIR,"temp_workspaces":[DIR],
-//! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. It
-//! is lowered to grants like a config.
+//! "context_paths":[{"path","permission","protected_paths"?}],"permissions":{"deny":[RULE]}}`. Its
+//! paths become grants, as those of a config do.
 
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ pub struct GrantsFile {
     rules: Arc<CallRules>,
 }
 
+/// A grants file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawGrantsFile {
@@ -77,7 +78,7 @@ impl GrantsFile {
         })?;
         let mut paths = GrantPathResolver {
             cwd,
-            missing: Vec::new(),
+            missing_paths: Vec::new(),
         };
         let mut grants = Vec::new();
         let workspace = paths.resolve_directory(file.workspace.as_deref())?;
@@ -102,7 +103,7 @@ impl GrantsFile {
             Some(workspace) => Some(workspace),
             None => paths.resolve_directory(Some("."))?,
         };
-        match (base, paths.missing.as_slice()) {
+        match (base, paths.missing_paths.as_slice()) {
             (Some(base), []) => {
                 let rules = file.permissions.rules(home)?;
                 Ok(Self {
@@ -164,9 +165,9 @@ impl RawRules {
             (RuleAction::Allow, &self.allow),
         ];
         let mut rules = Vec::new();
-        for (ruling, texts) in lists {
+        for (action, texts) in lists {
             for text in texts {
-                let rule = parse_rule(ruling, text, home).map_err(|why| {
+                let rule = parse_rule(action, text, home).map_err(|why| {
                     Error::new(ErrorKind::Config, format!("invalid rule `{text}`: {why}"))
                         .with_hint("see `docs/rules.md`")
                 })?;
@@ -180,7 +181,7 @@ impl RawRules {
 /// Resolves the paths that the file names, and collects the missing ones.
 struct GrantPathResolver<'a> {
     cwd: &'a AbsPath,
-    missing: Vec<String>,
+    missing_paths: Vec<String>,
 }
 
 impl GrantPathResolver<'_> {
@@ -196,7 +197,7 @@ impl GrantPathResolver<'_> {
             )
             .with_hint("a single file belongs under `context_paths`")),
             LocatedPath::Missing(_) => {
-                self.missing.push(path.to_owned());
+                self.missing_paths.push(path.to_owned());
                 Ok(None)
             }
         }
@@ -209,7 +210,7 @@ impl GrantPathResolver<'_> {
             LocatedPath::Directory(root) => Grant::tree(root, GrantKind::Context, permission),
             LocatedPath::File(root) => Grant::file(root, permission),
             LocatedPath::Missing(_) => {
-                self.missing.push(context.path.clone());
+                self.missing_paths.push(context.path.clone());
                 return Ok(None);
             }
         };

@@ -16,9 +16,9 @@ use crate::world::exec::agent_socket;
 /// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Name of the subcommand.
-pub(crate) const WORD: &str = "hook";
+pub(crate) const COMMAND_NAME: &str = "hook";
 /// Exit status that denies in this contract; standard error is the reason.
-pub(crate) const DENIED: u8 = 2;
+pub(crate) const DENIAL_STATUS: u8 = 2;
 
 /// Answers the request on standard input and returns the exit status. A request that cannot be
 /// answered is denied by the exit status alone.
@@ -38,7 +38,7 @@ pub(crate) fn pre_tool_use(
         Err(_) => "bug in massgen".to_owned(),
     };
     output.note(&format!("denied: {why}"));
-    DENIED
+    DENIAL_STATUS
 }
 
 /// Returns the answer in the contract's format, or the reason why there is none.
@@ -49,8 +49,8 @@ fn hook_answer(
 ) -> Result<String, String> {
     let mut text = String::new();
     let mut input = io::stdin().lock().take(REQUEST_BYTES_MAX);
-    let unreadable = |error: io::Error| format!("the request cannot be read: {error}");
-    input.read_to_string(&mut text).map_err(unreadable)?;
+    let read_error = |error: io::Error| format!("the request cannot be read: {error}");
+    input.read_to_string(&mut text).map_err(read_error)?;
     let request = PreToolUseRequest::parse(&text)?;
     if let Some(socket) = &arguments.socket {
         return agent_socket::query(&AbsPath::resolve(&host.cwd, socket), &text);

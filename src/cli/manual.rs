@@ -79,7 +79,7 @@ complete -c massgen -l sandbox -r -a '(__massgen_values)'
 ";
 
 /// Prints the completion script of a shell.
-pub(crate) fn completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn print_completions(shell: Shell, output: &mut CliOutput<'_>) -> Result<()> {
     let mut command = CliArguments::command();
     let mut script_bytes = Vec::new();
     clap_complete::generate(shell, &mut command, "massgen", &mut script_bytes);
@@ -120,24 +120,24 @@ fn with_zsh_values(script: &str) -> Result<String> {
 }
 
 /// Prints the manual pages of massgen and of each subcommand, one after another.
-pub(crate) fn man(output: &mut CliOutput<'_>) -> Result<()> {
+pub(crate) fn print_manual_pages(output: &mut CliOutput<'_>) -> Result<()> {
     let mut command = CliArguments::command().disable_help_flag(true);
     command.build();
-    pages(&command, output)
+    print_pages(&command, output)
 }
 
-fn pages(command: &Command, output: &mut CliOutput<'_>) -> Result<()> {
+fn print_pages(command: &Command, output: &mut CliOutput<'_>) -> Result<()> {
     let mut page = Vec::new();
     let name = command
         .get_bin_name()
         .unwrap_or("massgen")
         .replace(' ', "-");
-    let titled = command.clone().name(name.clone()).display_name(name);
-    Man::new(titled)
+    let titled_command = command.clone().name(name.clone()).display_name(name);
+    Man::new(titled_command)
         .render(&mut page)
         .map_err(|error| Error::bug("cannot render a manual page").with_source(error))?;
     output.result(&String::from_utf8_lossy(&page))?;
     command
         .get_subcommands()
-        .try_for_each(|command| pages(command, output))
+        .try_for_each(|command| print_pages(command, output))
 }

@@ -60,7 +60,7 @@ pub(crate) fn run(
     Ok(ExitStatus::Success)
 }
 
-/// Reads the notes, and warns if no run would believe them.
+/// Reads the notes, and warns if runs would not give them to agents.
 fn readable_notes(store: &MemoryStore, output: &mut CliOutput<'_>) -> Result<MemoryContent> {
     let (content, is_own) = store.read_any()?;
     if !is_own && !content.notes.is_empty() {
@@ -87,8 +87,8 @@ fn to_json(note: &MemoryNote) -> Value {
 
 fn to_line(note: &MemoryNote) -> String {
     let size = count_noun(note.text.len(), "byte");
-    let about = description(note).unwrap_or_default();
-    let about = escape_line(&single_line(&about, DESCRIPTION_CHARS_MAX));
-    let line = format!("{}  {size}  {about}", note.name);
+    let description = description(note).unwrap_or_default();
+    let description = escape_line(&single_line(&description, DESCRIPTION_CHARS_MAX));
+    let line = format!("{}  {size}  {description}", note.name);
     format!("{}\n", line.trim_end())
 }

@@ -97,7 +97,7 @@ mod web;
 pub fn run(host: &Host) -> u8 {
     let mut output = CliOutput::from_host(host);
     if let Some((word, words)) = host.arguments.split_first()
-        && word == completion_values::WORD
+        && word == completion_values::COMMAND_NAME
     {
         let result = catch_panic(|| completion_values::print_values(host, words, &mut output));
         return result
@@ -137,7 +137,7 @@ pub fn report_start_error(error: Error, words: &[String]) -> u8 {
     let report = JsonReport::new(requested_format(words));
     let status = finish(Err(error), report, &mut CliOutput::plain());
     match words.first().map(String::as_str) {
-        Some(hook::WORD) => hook::DENIED,
+        Some(hook::COMMAND_NAME) => hook::DENIAL_STATUS,
         _ => status.code(),
     }
 }
@@ -234,11 +234,11 @@ fn execute(
             ExitStatus::Success
         }
         Some(CliCommand::Completions { shell }) => {
-            manual::completions(shell, output)?;
+            manual::print_completions(shell, output)?;
             ExitStatus::Success
         }
         Some(CliCommand::Man) => {
-            manual::man(output)?;
+            manual::print_manual_pages(output)?;
             ExitStatus::Success
         }
     };

@@ -25,7 +25,7 @@ use crate::world::io::files::{inspect, read_capped, read_regular_file};
 /// The file of models, below the user's state directory.
 const MODELS_NAME: &str = "models.yaml";
 
-/// Returns the known models: those of the table, and those of the file `named` or else of
+/// Returns the known models: those of the table, and those of the file `file_name` or else of
 /// `~/.massgen/models.yaml`.
 pub(crate) fn model_list(
     host: &Host,
@@ -34,7 +34,7 @@ pub(crate) fn model_list(
 ) -> Result<ModelList> {
     let file = match file_name {
         Some(name) => Some(named_file(host, name)?),
-        None => own_file(host, output),
+        None => user_file(host, output),
     };
     let Some(ModelsFile { origin, text }) = file else {
         return Ok(ModelList::with_user_rows(Vec::new()));
@@ -80,7 +80,7 @@ fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
 }
 
 /// Reads the file in the user's home, if it exists. Warns if it cannot be read.
-fn own_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
+fn user_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     let home = host.home.as_ref();
     let path = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
     warn_of_project_file(host, path.as_ref(), output);
@@ -183,8 +183,8 @@ pub(crate) fn uncounted_models_warning(config: &Config, models: &ModelList) -> O
 
 fn unpriced_error(agent: &str, backend: &BackendConfig) -> Error {
     let model = &backend.model;
-    let chooses = |external_agent: &ExternalAgentConfig| external_agent.model.is_none();
-    if backend.external_agent.as_deref().is_some_and(chooses) {
+    let chooses_model = |external_agent: &ExternalAgentConfig| external_agent.model.is_none();
+    if backend.external_agent.as_deref().is_some_and(chooses_model) {
         let message = format!(
             "`max_cost_usd` cannot be enforced: the program of `{agent}` chooses its model, so the \
              price is unknown"

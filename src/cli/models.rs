@@ -24,7 +24,7 @@ const TITLES: [&str; COLUMNS] = [
     "VENDOR", "MODEL", "CONTEXT", "REPLY", "INPUT", "CACHED", "WRITE", "OUTPUT", "FROM", "USABLE",
 ];
 /// The columns without numbers, which are aligned to the left.
-const NAMES: [&str; 4] = ["VENDOR", "MODEL", "FROM", "USABLE"];
+const TEXT_COLUMNS: [&str; 4] = ["VENDOR", "MODEL", "FROM", "USABLE"];
 
 /// Lists the models that match the pattern. If there are none, the exit status is 1.
 pub(crate) fn list(
@@ -38,11 +38,13 @@ pub(crate) fn list(
         .as_deref()
         .unwrap_or_default()
         .to_lowercase();
-    let holds = |text: &str| text.to_lowercase().contains(&pattern);
+    let matches_pattern = |text: &str| text.to_lowercase().contains(&pattern);
     let rows: Vec<&KnownModel> = known_models
         .rows()
         .iter()
-        .filter(|row| holds(&row.name) || row.vendor.as_deref().is_some_and(holds))
+        .filter(|row| {
+            matches_pattern(&row.name) || row.vendor.as_deref().is_some_and(matches_pattern)
+        })
         .collect();
     let variables = environment::load(host).host.config_variables();
     match ReportFormat::from(arguments.json) {
@@ -65,10 +67,10 @@ fn obstacle(row: &KnownModel, variables: &ConfigVariables) -> Option<String> {
         return Some(format!("`type: {}` is not supported", vendor.name));
     }
     let has_key = |name: &&str| variables.get_non_empty(name).is_some();
-    let is_keyed = vendor.key_variables.iter().any(has_key);
+    let is_key_set = vendor.key_variables.iter().any(has_key);
     let needs_key =
         vendor.key_requirement == KeyRequirement::Required && !vendor.key_variables.is_empty();
-    (needs_key && !is_keyed)
+    (needs_key && !is_key_set)
         .then(|| format!("{} is not set", list_names(vendor.key_variables, "or")))
 }
 
@@ -123,21 +125,24 @@ fn print_columns(
         "US dollars per million tokens; prices of {}",
         table::table_date()
     ));
-    output.note(&line(&titles, &widths));
-    let lines: Vec<String> = cells.iter().map(|row| line(row, &widths) + "\n").collect();
+    output.note(&format_line(&titles, &widths));
+    let lines: Vec<String> = cells
+        .iter()
+        .map(|row| format_line(row, &widths) + "\n")
+        .collect();
     output.result(&lines.concat())
 }
 
-fn line(row: &[String; COLUMNS], widths: &[usize]) -> String {
+fn format_line(row: &[String; COLUMNS], widths: &[usize]) -> String {
     let cells = row.iter().zip(widths).zip(TITLES);
-    let padded = cells.map(|((cell, width), title)| {
-        if NAMES.contains(&title) {
+    let padded_cells = cells.map(|((cell, width), title)| {
+        if TEXT_COLUMNS.contains(&title) {
             format!("{cell:<width$}")
         } else {
             format!("{cell:>width$}")
         }
     });
-    let line = padded.collect::<Vec<_>>().join("  ");
+    let line = padded_cells.collect::<Vec<_>>().join("  ");
     line.trim_end().to_owned()
 }
 

@@ -3,7 +3,6 @@
 //! discarded.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::{self, ErrorKind, Write};
 
 use crate::cli::terminal_text::strip_control_sequences;
@@ -323,11 +322,8 @@ impl<'w> CliOutput<'w> {
         // What another program wrote ends with a newline.
         let line = |text: &str| escape_line(text.trim_end());
         self.write_labelled((TextStyle::Bad, "error"), &line(&error.to_string()));
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            let inner_text = line(&inner.to_string());
-            self.write_labelled((TextStyle::Faint, "caused by"), &inner_text);
-            cause = inner.source();
+        for cause in error.causes() {
+            self.write_labelled((TextStyle::Faint, "caused by"), &line(&cause.to_string()));
         }
         for hint in error.hints() {
             self.write_labelled((TextStyle::Good, "hint"), &line(hint));

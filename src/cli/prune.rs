@@ -70,11 +70,11 @@ pub(super) fn prune_after_run(
 
 fn item_line(item: &PrunableItem) -> String {
     let (noun, name) = (item.kind.noun(), &item.name);
-    let (age, bytes) = (days(item.unused_for), human_size(item.bytes));
+    let (age, bytes) = (age_text(item.unused_for), human_size(item.bytes));
     format!("{noun} {name}  {age}  {bytes}\n")
 }
 
-fn days(unused_for: Duration) -> String {
+fn age_text(unused_for: Duration) -> String {
     let days = unused_for.as_secs() / DAY_SECONDS;
     count_noun(usize::try_from(days).unwrap_or(usize::MAX), "day")
 }

@@ -74,21 +74,21 @@ pub(crate) fn run(
 /// Replays `record` unless the user interrupts it.
 async fn play_or_stop(record: RecordedRun, host: &Host) -> Result<ReplayOutcome> {
     let state = host.state_parent.join(STATE_DIR);
-    let user = listen(host.hangup)?;
+    let user_stop = listen(host.hangup)?;
     // The record may end the run too, which is not an interruption.
     let stop = ShutdownSignal {
-        graceful: user.graceful.child_token(),
-        immediate: user.immediate,
-        park: user.park,
+        graceful: user_stop.graceful.child_token(),
+        immediate: user_stop.immediate,
+        park: user_stop.park,
     };
-    let played = Box::pin(play(record, &state, host_environment(host), stop)).await?;
-    if user.graceful.is_cancelled() {
+    let outcome = Box::pin(play(record, &state, host_environment(host), stop)).await?;
+    if user_stop.graceful.is_cancelled() {
         return Err(Error::new(
             ErrorKind::Interrupted,
             "the replay was interrupted",
         ));
     }
-    Ok(played)
+    Ok(outcome)
 }
 
 impl ReplayReport<'_> {
@@ -134,18 +134,18 @@ fn difference_sides(difference: &ReplayDifference) -> (String, String) {
     };
     let (recorded, replayed) = (side(&difference.recorded), side(&difference.replayed));
     let chars = recorded.chars().zip(replayed.chars());
-    let shared = chars.take_while(|(a, b)| a == b).count();
-    let skipped = match shared.checked_sub(SHARED_CHARS_SHOWN) {
-        Some(skipped)
+    let shared_chars = chars.take_while(|(a, b)| a == b).count();
+    let skipped_chars = match shared_chars.checked_sub(SHARED_CHARS_SHOWN) {
+        Some(skipped_chars)
             if recorded.chars().count().max(replayed.chars().count()) > SIDE_CHARS_MAX =>
         {
-            skipped
+            skipped_chars
         }
         _ => 0,
     };
     let excerpt = |text: &str| {
-        let mark = if skipped > 0 { "…" } else { "" };
-        let tail: String = text.chars().skip(skipped).collect();
+        let mark = if skipped_chars > 0 { "…" } else { "" };
+        let tail: String = text.chars().skip(skipped_chars).collect();
         single_line(&format!("{mark}{tail}"), SIDE_CHARS_MAX)
     };
     (excerpt(&recorded), excerpt(&replayed))

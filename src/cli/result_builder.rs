@@ -1,7 +1,6 @@
 //! Builds the result of a process from its events.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -308,11 +307,9 @@ impl CoordinationSummary {
 }
 
 fn error_report(error: &Error) -> ErrorReport {
-    let first_cause = error.source();
-    let causes = std::iter::successors(first_cause, |&cause| cause.source());
     ErrorReport {
         message: error.to_string(),
-        caused_by: causes.map(ToString::to_string).collect(),
+        caused_by: error.causes().map(ToString::to_string).collect(),
         hints: error.hints().to_vec(),
     }
 }

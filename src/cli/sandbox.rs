@@ -25,7 +25,7 @@ use crate::world::sandbox::stdio_proxy::StdioProxy;
 use crate::world::sandbox::{ExitReason, ProcessStreams};
 
 /// Added to the number of the signal that ended a command, as shells do.
-const SIGNALLED: i32 = 128;
+const SIGNAL_STATUS_BASE: i32 = 128;
 
 /// Runs a program and its arguments through `gate` and returns its exit status.
 pub(crate) fn run(
@@ -67,19 +67,19 @@ async fn wait_for_command(
     let start_error = |error: io::Error| Error::io("cannot run a command", error);
     let interrupt = CommandInterrupt::new().map_err(start_error)?;
     let stop = listen(hangup)?;
-    let mut resized = signal(SignalKind::window_change()).map_err(start_error)?;
-    let (mut passage, streams) = proxy_streams()?;
-    let raised = interrupt.clone();
-    let task = spawn_blocking(move || run_on_streams(permitted, streams, &raised));
-    let mut ended = pin!(wait_or_interrupt(task, &stop, &interrupt));
+    let mut resize_signal = signal(SignalKind::window_change()).map_err(start_error)?;
+    let (mut proxy, streams) = proxy_streams()?;
+    let task_interrupt = interrupt.clone();
+    let task = spawn_blocking(move || run_on_streams(permitted, streams, &task_interrupt));
+    let mut command_end = pin!(wait_or_interrupt(task, &stop, &interrupt));
     let result = loop {
         tokio::select! {
-            result = &mut ended => break result,
-            _ = resized.recv() => passage.resize(),
+            result = &mut command_end => break result,
+            _ = resize_signal.recv() => proxy.resize(),
         }
     };
     tokio::select! {
-        () = passage.wait_for_output() => {}
+        () = proxy.wait_for_output() => {}
         () = stop.immediate.cancelled() => {}
     }
     result?.map_err(|why| Error::new(ErrorKind::Environment, why))
@@ -112,7 +112,7 @@ fn owned_stream(stream: impl AsFd) -> io::Result<OwnedFd> {
 fn exit_code(exit_reason: &ExitReason) -> Result<u8> {
     let status = match exit_reason {
         ExitReason::Exited(status) => *status,
-        ExitReason::Signalled(signal) => SIGNALLED.saturating_add(*signal),
+        ExitReason::Signalled(signal) => SIGNAL_STATUS_BASE.saturating_add(*signal),
         ExitReason::Interrupted => return Ok(ExitStatus::Interrupted.code()),
         ExitReason::TimedOut | ExitReason::DiskFull(_) | ExitReason::Refused { .. } => {
             let message = format!("the command was stopped: {exit_reason}");

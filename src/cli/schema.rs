@@ -14,13 +14,13 @@ use crate::world::store::json_line::JsonLine;
 pub(crate) fn event_schema() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut generator = settings.into_generator();
-    let mut lines = closed_forms::<JsonLine<Event>>(&mut generator);
+    let mut lines = closed_variants::<JsonLine<Event>>(&mut generator);
     for line in &mut lines {
         if let Some(properties) = line.get_mut("properties").and_then(Value::as_object_mut) {
             properties.insert("checksum".to_owned(), checksum_schema());
         }
     }
-    lines.extend(closed_forms::<JsonLine<RunResult>>(&mut generator));
+    lines.extend(closed_variants::<JsonLine<RunResult>>(&mut generator));
     let mut definitions = generator.take_definitions(true);
     for definition in definitions.values_mut() {
         if let Ok(schema) = definition.try_into() {
@@ -38,11 +38,11 @@ pub(crate) fn event_schema() -> Value {
 }
 
 /// Returns the variants of `T`, each with all its properties.
-fn closed_forms<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
+fn closed_variants<T: JsonSchema>(generator: &mut SchemaGenerator) -> Vec<Value> {
     let mut schema = T::json_schema(generator);
     ClosedObjectTransform.transform(&mut schema);
     match schema.remove("oneOf") {
-        Some(Value::Array(forms)) => forms,
+        Some(Value::Array(variants)) => variants,
         Some(_) | None => vec![schema.to_value()],
     }
 }
@@ -70,14 +70,14 @@ impl Transform for ClosedObjectTransform {
             *text = text.replace('\n', " ");
         }
         let is_object = object.get("type").and_then(Value::as_str) == Some("object");
-        if let Some(Value::Array(mut forms)) = object.remove("oneOf") {
+        if let Some(Value::Array(mut variants)) = object.remove("oneOf") {
             if is_object {
-                for form in &mut forms {
-                    add_shared_properties(form, object);
+                for variant in &mut variants {
+                    add_shared_properties(variant, object);
                 }
                 object.retain(|key, _| key == "description");
             }
-            object.insert("oneOf".to_owned(), forms.into());
+            object.insert("oneOf".to_owned(), variants.into());
         }
         if object.contains_key("properties") {
             object.insert("additionalProperties".to_owned(), false.into());
@@ -85,15 +85,15 @@ impl Transform for ClosedObjectTransform {
     }
 }
 
-/// Inserts the `shared` properties before those of `form`.
-fn add_shared_properties(form: &mut Value, shared: &Map<String, Value>) {
+/// Inserts the `shared` properties before those of `variant`.
+fn add_shared_properties(variant: &mut Value, shared: &Map<String, Value>) {
     let value_of = |object: &Map<String, Value>, key| object.get(key).cloned().unwrap_or_default();
-    let Some(form) = form.as_object_mut() else {
+    let Some(variant) = variant.as_object_mut() else {
         return;
     };
     let mut properties = Map::new();
     let mut required = Vec::new();
-    for object in [shared, &*form] {
+    for object in [shared, &*variant] {
         if let Value::Object(form_properties) = value_of(object, "properties") {
             properties.extend(form_properties);
         }
@@ -101,7 +101,7 @@ fn add_shared_properties(form: &mut Value, shared: &Map<String, Value>) {
             required.extend(names);
         }
     }
-    form.insert("properties".to_owned(), properties.into());
-    form.insert("required".to_owned(), required.into());
-    form.insert("additionalProperties".to_owned(), false.into());
+    variant.insert("properties".to_owned(), properties.into());
+    variant.insert("required".to_owned(), required.into());
+    variant.insert("additionalProperties".to_owned(), false.into());
 }

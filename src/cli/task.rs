@@ -27,8 +27,8 @@ pub(crate) enum TaskSource {
 }
 
 impl TaskSource {
-    /// Finds the task in its `words`; `all` are all words of the command line. A single word that
-    /// resembles a subcommand is rejected, because a run may cost money.
+    /// Finds the task in its `words`; `program_arguments` are all words of the command line. A
+    /// single word that resembles a subcommand is rejected, because a run may cost money.
     pub(crate) fn parse(words: &[String], program_arguments: &[String]) -> Result<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let source = match words.as_slice() {
@@ -102,16 +102,16 @@ fn no_task_error() -> Error {
 
 /// Rejects a single word that was meant as a subcommand, and a command of a session.
 fn reject_subcommand(task: &str) -> Result<()> {
-    let as_task = format!("if it is the task, write `massgen -- {}`", quote_word(task));
+    let task_hint = format!("if it is the task, write `massgen -- {}`", quote_word(task));
     if task.starts_with('/') && is_command(task) {
         return Err(usage_error(format!("`{task}` is a command of a session"))
             .with_hint("run `massgen` alone on a terminal, and type it there")
-            .with_hint(as_task));
+            .with_hint(task_hint));
     }
     let command = other_command(task).or_else(|| similar_subcommand(task));
     match (unsupported_error(task), command) {
-        (Some(error), _) => Err(error.with_hint(as_task)),
-        (None, Some(name)) => Err(not_a_task_error(task, &name).with_hint(as_task)),
+        (Some(error), _) => Err(error.with_hint(task_hint)),
+        (None, Some(name)) => Err(not_a_task_error(task, &name).with_hint(task_hint)),
         (None, None) => Ok(()),
     }
 }
@@ -136,7 +136,7 @@ fn other_command(word: &str) -> Option<String> {
     let mut subcommands = command.get_subcommands();
     let is_command = HELP_WORDS.contains(&word.as_str())
         || SHORT_PIPELINE_COMMANDS.contains(&word.as_str())
-        || subcommands.any(|named| named.get_all_aliases().any(|alias| alias == word));
+        || subcommands.any(|subcommand| subcommand.get_all_aliases().any(|alias| alias == word));
     is_command.then_some(word)
 }
 

@@ -28,12 +28,12 @@ use crate::world::io::http::HttpClient;
 pub(crate) async fn choose_team(
     host: &Host,
     arguments: &RunArguments,
-    remembered: Option<TeamFile>,
+    remembered_file: Option<TeamFile>,
     workspaces: WorkspaceMode,
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<ChosenTeam> {
-    match configured_team(host, arguments, remembered, workspaces, models, output)? {
+    match configured_team(host, arguments, remembered_file, workspaces, models, output)? {
         Some(team) => Ok(team),
         None => detect_team(host, workspaces, output).await,
     }
@@ -109,19 +109,19 @@ pub(crate) struct ChosenTeam {
 
 /// Returns the team that the flags describe, if there are any such flags.
 fn quick_team(arguments: &RunArguments) -> Option<TeamOptions<'_>> {
-    let described = TeamOptions {
+    let options = TeamOptions {
         models: &arguments.model,
         backend: arguments.backend.as_deref(),
         base_url: arguments.base_url.as_deref(),
         system_message: arguments.system_message.as_deref(),
     };
     let flags = [
-        described.models.first().map(String::as_str),
-        described.backend,
-        described.base_url,
-        described.system_message,
+        options.models.first().map(String::as_str),
+        options.backend,
+        options.base_url,
+        options.system_message,
     ];
-    flags.iter().any(Option::is_some).then_some(described)
+    flags.iter().any(Option::is_some).then_some(options)
 }
 
 /// Finds the config that `argument` names, and prints which file that is if it is another path than
@@ -202,7 +202,7 @@ pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServe
         .iter()
         .filter(|vendor| is_local(vendor))
         .map(|vendor| {
-            probe(
+            probe_server(
                 &http,
                 vendor,
                 vendor.endpoint(None, |name| {
@@ -218,7 +218,7 @@ fn is_local(vendor: &Vendor) -> bool {
         && vendor.key_requirement == KeyRequirement::Optional
 }
 
-async fn probe(
+async fn probe_server(
     http: &HttpClient,
     vendor: &'static Vendor,
     endpoint: Option<String>,

@@ -1,5 +1,5 @@
-//! Resolves `--config` to a text: a file or a built-in example. The module `config` interprets the
-//! text.
+//! Finds the text of a config: the file or the built-in example that `--config` names, or a file
+//! that is discovered. The module `config` interprets the text.
 
 use std::collections::BTreeSet;
 
@@ -26,13 +26,13 @@ pub(crate) struct TeamFile {
     text: Vec<u8>,
     /// Path of the file; `None` for a built-in example.
     path: Option<AbsPath>,
-    chosen: ConfigDiscovery,
+    discovery: ConfigDiscovery,
 }
 
 /// Directories of the user's own configs, below the home directory.
-const OWN_CONFIGS: [&str; 2] = [".massgen", ".config/massgen"];
+const USER_CONFIG_DIRECTORIES: [&str; 2] = [".massgen", ".config/massgen"];
 
-/// Origin of a config, which decides how far it is trusted.
+/// How a config was found, which decides how far it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConfigDiscovery {
     /// The user named it, or it is in their home.
@@ -72,8 +72,8 @@ impl TeamFile {
             }
         }
         if let Some(error) = unreadable {
-            let built_in = format!("use `--config {EXAMPLE_PREFIX}…` for a built-in config");
-            return Err(error.with_hint(built_in));
+            let hint = format!("use `--config {EXAMPLE_PREFIX}…` for a built-in config");
+            return Err(error.with_hint(hint));
         }
         match examples::find_example(argument) {
             Some(example) => Ok(Self {
@@ -83,7 +83,7 @@ impl TeamFile {
                 },
                 text: example.text.as_bytes().to_vec(),
                 path: None,
-                chosen: ConfigDiscovery::Named,
+                discovery: ConfigDiscovery::Named,
             }),
             None => Err(not_found_error(argument, &candidates)),
         }
@@ -99,7 +99,7 @@ impl TeamFile {
             },
             text,
             path,
-            chosen: ConfigDiscovery::Named,
+            discovery: ConfigDiscovery::Named,
         }
     }
 
@@ -158,14 +158,14 @@ impl TeamFile {
         host: &Host,
     ) -> std::result::Result<LoadedConfig, Box<InvalidConfig>> {
         let variables = host.config_variables();
-        let env = match self.chosen {
+        let env = match self.discovery {
             ConfigDiscovery::Named => variables,
             ConfigDiscovery::Found => found_config_variables(&variables),
         };
         let packages = installed_packages(host);
         let context = config_context(host, &env, &packages);
         let mut loaded_config = load(&self.text, &self.origin, &context)?;
-        if self.chosen == ConfigDiscovery::Found {
+        if self.discovery == ConfigDiscovery::Found {
             loaded_config.config.restrict_to_project(&host.cwd);
         }
         Ok(loaded_config)
@@ -173,7 +173,7 @@ impl TeamFile {
 
     /// Rejects what is allowed only in a config that the user chose.
     pub(crate) fn require_trusted(&self, loaded_config: &LoadedConfig, host: &Host) -> Result<()> {
-        match self.chosen {
+        match self.discovery {
             ConfigDiscovery::Named => Ok(()),
             ConfigDiscovery::Found => {
                 reject_outside_reach(&loaded_config.restricted_uses, self.name(), &host.cwd)
@@ -191,7 +191,7 @@ impl TeamFile {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    fn new(name: String, path: &AbsPath, text: Vec<u8>, chosen: ConfigDiscovery) -> Self {
+    fn new(name: String, path: &AbsPath, text: Vec<u8>, discovery: ConfigDiscovery) -> Self {
         let origin = ConfigOrigin {
             name,
             directory: path.parent(),
@@ -200,7 +200,7 @@ impl TeamFile {
             origin,
             text,
             path: Some(path.clone()),
-            chosen,
+            discovery,
         }
     }
 }
@@ -232,12 +232,12 @@ fn is_user_config(path: &AbsPath, host: &Host) -> bool {
     let config_dirs = host
         .home
         .as_ref()
-        .map(|home| OWN_CONFIGS.map(|name| home.join(name)));
+        .map(|home| USER_CONFIG_DIRECTORIES.map(|name| home.join(name)));
     config_dirs.is_some_and(|dirs| dirs.iter().any(|dir| path.is_within(dir)))
 }
 
-/// Rejects the project's file `found` if the name `argument` also means another config: the user
-/// may not know of the file, and a config that they name may do more than a discovered one.
+/// Rejects the project's file `config_path` if the name `argument` also means another config: the
+/// user may not know of the file, and a config that they name may do more than a discovered one.
 fn expect_no_namesake(
     argument: &str,
     config_path: &AbsPath,
@@ -247,8 +247,8 @@ fn expect_no_namesake(
     let is_path = argument.starts_with(['/', '.', '~']);
     let mut users_config = candidates.iter().filter(|path| is_user_config(path, host));
     let users_config = users_config
-        .find(|path| inspect(path) == LookupResult::File && is_other(path, config_path));
-    let (other_config, remedy) = match (users_config, examples::find_example(argument)) {
+        .find(|path| inspect(path) == LookupResult::File && is_different_file(path, config_path));
+    let (other_config, other_argument) = match (users_config, examples::find_example(argument)) {
         _ if is_path => return Ok(()),
         (Some(users_config), _) => (format!("`{users_config}`"), users_config.to_string()),
         (None, Some(example)) => (
@@ -264,11 +264,11 @@ fn expect_no_namesake(
         .with_hint(format!(
             "use `--config ./{shown_path}` for the one in this directory"
         ))
-        .with_hint(format!("use `--config {remedy}` for the other")))
+        .with_hint(format!("use `--config {other_argument}` for the other")))
 }
 
 /// Returns whether two paths lead to different files.
-fn is_other(one: &AbsPath, other: &AbsPath) -> bool {
+fn is_different_file(one: &AbsPath, other: &AbsPath) -> bool {
     resolve_path(one) != resolve_path(other)
 }
 

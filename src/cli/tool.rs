@@ -40,15 +40,15 @@ pub(crate) fn execute(
         }
         Err(error) => return rejection_report(&error.to_string(), "invalid", ExitStatus::Usage),
     };
-    let takes_time = call.is_long_running();
+    let is_long_running = call.is_long_running();
     let permitted = match gate.check(call) {
         Ok(permitted) => permitted,
         Err(denial) => return denial_report(&denial.to_string()),
     };
-    let observation = if takes_time {
-        let followed = single_thread_runtime()
+    let observation = if is_long_running {
+        let result = single_thread_runtime()
             .and_then(|runtime| runtime.block_on(wait_for_result(permitted, hangup)));
-        followed.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
+        result.unwrap_or_else(|error| Observation::new(ActionOutcome::Failed, error.to_string()))
     } else {
         exec::run(permitted)
     };
@@ -75,8 +75,8 @@ async fn wait_for_result(
     let interrupt =
         CommandInterrupt::new().map_err(|error| Error::io("cannot run a command", error))?;
     let stop = listen(hangup)?;
-    let raised = interrupt.clone();
-    let task = spawn_blocking(move || exec::run_until(permitted, Some(&raised)));
+    let task_interrupt = interrupt.clone();
+    let task = spawn_blocking(move || exec::run_until(permitted, Some(&task_interrupt)));
     wait_or_interrupt(task, &stop, &interrupt).await
 }
 
