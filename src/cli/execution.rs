@@ -84,10 +84,10 @@ pub(crate) async fn execute(
         let run = pipeline::run::begin(prepared, arguments, stop, output, mode);
         return Box::pin(run).await;
     }
-    let person = UserPresence::detect(&prepared.host);
+    let user = UserPresence::detect(&prepared.host);
     let request = run_request(prepared, arguments)?;
     Box::pin(execute_and_show(
-        request, person, arguments, stop, output, mode,
+        request, user, arguments, stop, output, mode,
     ))
     .await
 }
@@ -135,7 +135,7 @@ impl UserPresence {
 /// Executes `request` and shows it.
 pub(crate) async fn execute_and_show(
     request: RunRequest,
-    person: UserPresence,
+    user: UserPresence,
     arguments: &RunArguments,
     stop: ShutdownSignal,
     output: &mut CliOutput<'_>,
@@ -151,12 +151,12 @@ pub(crate) async fn execute_and_show(
     let config = &request.config;
     let facts = DisplayFacts {
         config,
-        person,
+        user,
         env: &request.host.env,
         size: terminal_size(),
     };
     let dashboard = select_dashboard(&facts, arguments, &mode)?;
-    let interaction = user_interaction(config, &request.base, person, arguments, &mode, output)?;
+    let interaction = user_interaction(config, &request.base, user, arguments, &mode, output)?;
     let request = RunRequest {
         approvals: ApprovalConfig {
             channel: interaction.approval_channel.clone(),
@@ -308,13 +308,13 @@ pub(crate) struct UserInteraction {
 pub(crate) fn user_interaction(
     config: &Config,
     base: &AbsPath,
-    person: UserPresence,
+    user: UserPresence,
     arguments: &RunArguments,
     mode: &OutputMode<'_>,
     output: &mut CliOutput<'_>,
 ) -> Result<UserInteraction> {
     let is_on_streams = matches!(mode, OutputMode::Streams);
-    let is_at_terminal = person == UserPresence::Present && is_on_streams && !arguments.automation;
+    let is_at_terminal = user == UserPresence::Present && is_on_streams && !arguments.automation;
     let may_ask = is_at_terminal || matches!(mode, OutputMode::Page(_));
     let is_on_mcp = matches!(mode, OutputMode::Mcp(_));
     if arguments.delivery.review && !may_ask && !is_on_mcp {

@@ -90,9 +90,9 @@ impl<'o, 'w> RunTerminal<'o, 'w> {
     }
 
     /// Shows a message that is not an event.
-    pub(crate) fn show_note(&mut self, message: &str) {
+    pub(crate) fn show_warning(&mut self, message: &str) {
         match &mut self.dashboard {
-            Some(dashboard) => dashboard.on_note(message),
+            Some(dashboard) => dashboard.on_warning(message),
             None => self.lines.show_warning(message),
         }
     }

@@ -38,7 +38,7 @@ pub(crate) struct DisplayFacts<'f> {
     /// The config of the run.
     pub(crate) config: &'f Config,
     /// Whether a person is at the terminal.
-    pub(crate) person: UserPresence,
+    pub(crate) user: UserPresence,
     /// The environment of the process.
     pub(crate) env: &'f BTreeMap<String, String>,
     /// The size of the terminal, if it is known.
@@ -52,7 +52,7 @@ pub(crate) fn select_dashboard(
     mode: &OutputMode<'_>,
 ) -> Result<Option<DashboardSettings>> {
     let is_for_person = matches!(mode, OutputMode::Streams) && !arguments.automation;
-    let has_terminal = facts.person == UserPresence::Present && facts.size.is_some();
+    let has_terminal = facts.user == UserPresence::Present && facts.size.is_some();
     let is_possible = is_for_person && has_terminal;
     let opens = match (arguments.typed.dashboard, facts.config.dashboard) {
         (true, _) if is_possible => true,
@@ -86,11 +86,11 @@ pub(crate) fn theme(env: &BTreeMap<String, String>) -> Theme {
 /// Returns the look of a view that a person watches on the whole terminal; `None` if it is shown as
 /// lines.
 pub(crate) fn select_watch_theme(
-    person: UserPresence,
+    user: UserPresence,
     env: &BTreeMap<String, String>,
     size: Option<TerminalSize>,
 ) -> Option<Theme> {
-    let opens = person == UserPresence::Present && !asks_for_lines(env) && is_large(size);
+    let opens = user == UserPresence::Present && !asks_for_lines(env) && is_large(size);
     opens.then(|| theme(env))
 }
 

@@ -175,7 +175,7 @@ impl Dashboard {
     }
 
     /// Shows a message that is not an event as a warning of the run.
-    pub(crate) fn on_note(&mut self, message: &str) {
+    pub(crate) fn on_warning(&mut self, message: &str) {
         let message = message.to_owned();
         let event = Event::Run(RunEvent::Warning { message });
         self.on_event(&event, self.elapsed);

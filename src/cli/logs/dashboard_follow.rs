@@ -76,11 +76,11 @@ async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> 
                 if let Some(batch) = batch {
                     is_over = show_lines(batch, &mut terminal, &mut clock)?;
                     if is_over && let Some(note) = log.revert_note(host) {
-                        terminal.show_note(note);
+                        terminal.show_warning(note);
                     }
                 } else {
                     is_over = true;
-                    terminal.show_note(INTERRUPTED_MESSAGE);
+                    terminal.show_warning(INTERRUPTED_MESSAGE);
                 }
             }
             () = sleep_until_due(terminal.due()) => {}
@@ -121,7 +121,7 @@ fn show_lines(
                     return Ok(true);
                 }
             }
-            Err(error) => terminal.show_note(&error.to_string()),
+            Err(error) => terminal.show_warning(&error.to_string()),
         }
     }
     Ok(false)

@@ -369,10 +369,10 @@ impl PipelineLaunch<'_> {
         if let Some(path) = &answer_file {
             expect_output_file(path)?;
         }
-        let person = UserPresence::detect(&host);
+        let user = UserPresence::detect(&host);
         let facts = DisplayFacts {
             config: &config,
-            person,
+            user,
             env: &host.env,
             size: terminal_size(),
         };
@@ -381,7 +381,7 @@ impl PipelineLaunch<'_> {
             page.accept_messages(steering.sender.clone());
             page.show_limits(config.limits);
         }
-        let interaction = user_interaction(&config, &host.cwd, person, arguments, &mode, output)?;
+        let interaction = user_interaction(&config, &host.cwd, user, arguments, &mode, output)?;
         let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
         steering.keyboard = keyboard.flatten();
         context.approvals = ApprovalConfig {
