@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::id::AgentId;
 use crate::run_view::RunView;
 use crate::spending::totals::UsageTotals;
+use crate::text::escape_name;
 
 /// Shows the recorded run `name` again.
 pub(crate) fn show_run(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<()> {
@@ -101,7 +102,7 @@ pub(crate) fn show_files(name: &str, host: &Host, output: &mut CliOutput<'_>) ->
     }
     for row in delivery_rows {
         let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-        let path = format!("{}{note}", row.path);
+        let path = format!("{}{note}", escape_name(&row.path));
         output.line(&[(style, &format!("{word:<9}")), (TextStyle::Plain, &path)]);
     }
     Ok(())
