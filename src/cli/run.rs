@@ -24,7 +24,9 @@ use crate::cli::model_prices::{apply_limits, model_list};
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline;
 use crate::cli::resume::{find_interrupted_run, find_running_session, resume};
-use crate::cli::run_directory::{DirectoryDecision, ask_about_directory, remember_closed};
+use crate::cli::run_directory::{
+    DirectoryDecision, ask_about_directory, remember_closed_directory,
+};
 use crate::cli::task::TaskSource;
 use crate::cli::team::choose_team;
 use crate::cli::team_file::TeamFile;
@@ -110,7 +112,7 @@ async fn execute_task(
     let is_for_person = report.is_none()
         && !arguments.automation
         && UserPresence::detect(host) == UserPresence::Present;
-    if let Some(pipeline) = find_pipeline(host, arguments)? {
+    if let Some(pipeline) = find_requested_pipeline(host, arguments)? {
         reject_parking(arguments)?;
         let mode = OutputMode::from_report(report);
         let resumption = pipeline::run::resume(pipeline, host, arguments, stop, output, mode);
@@ -119,7 +121,7 @@ async fn execute_task(
     if let Some(interrupted_run) = requested_interrupted_run(host, arguments)? {
         let resumption = resume(interrupted_run, host, arguments, stop, output, report);
         let outcome = Box::pin(resumption).await?;
-        return Ok(show_hint(
+        return Ok(show_next_steps(
             &outcome,
             is_for_person && !arguments.typed.quiet,
             &host.cwd,
@@ -152,9 +154,9 @@ async fn execute_task(
     );
     let outcome = Box::pin(execution).await?;
     if decision == DirectoryDecision::Closed {
-        remember_closed(&outcome.session, &sessions, &host.cwd)?;
+        remember_closed_directory(&outcome.session, &sessions, &host.cwd)?;
     }
-    Ok(show_hint(
+    Ok(show_next_steps(
         &outcome,
         is_for_person && !arguments.typed.quiet,
         &host.cwd,
@@ -162,21 +164,21 @@ async fn execute_task(
     ))
 }
 
-/// Shows a person in `cwd` the next command after a run, and everyone how to resume an interrupted
+/// Shows a person in `cwd` the next commands after a run, and everyone how to resume an interrupted
 /// one. Returns the status of the run.
-fn show_hint(
+fn show_next_steps(
     outcome: &RunOutcome,
     is_for_person: bool,
     cwd: &AbsPath,
     output: &mut CliOutput<'_>,
 ) -> ExitStatus {
     if let Some(files) = outcome.kept_files.as_ref().filter(|_| is_for_person) {
-        let copy = copy_command(files, cwd);
-        output.note(&format!("to copy its files to a new directory: {copy}"));
+        let command = copy_command(files, cwd);
+        output.note(&format!("to copy its files to a new directory: {command}"));
         output.note("to let the winner write here: massgen --continue --cwd-context rw \"…\"");
     }
-    let is_shown = is_for_person || outcome.status == ExitStatus::Interrupted;
-    if let Some(hint) = outcome.hint.as_ref().filter(|_| is_shown) {
+    let shows_hint = is_for_person || outcome.status == ExitStatus::Interrupted;
+    if let Some(hint) = outcome.hint.as_ref().filter(|_| shows_hint) {
         output.note(hint);
     }
     outcome.status
@@ -188,8 +190,8 @@ fn copy_command(files: &AbsPath, cwd: &AbsPath) -> String {
     let source = files
         .below(cwd)
         .map_or_else(|| files.to_string(), |below| below.to_string());
-    let numbered = (2_u32..).map(|number| format!("{COPY_DIRECTORY}_{number}"));
-    let mut names = std::iter::once(COPY_DIRECTORY.to_owned()).chain(numbered);
+    let numbered_names = (2_u32..).map(|number| format!("{COPY_DIRECTORY}_{number}"));
+    let mut names = std::iter::once(COPY_DIRECTORY.to_owned()).chain(numbered_names);
     let free_name = names.find(|name| inspect(&cwd.join(name)) == LookupResult::Missing);
     let words = [
         "cp",
@@ -214,9 +216,9 @@ pub(crate) fn reject_parking(arguments: &RunArguments) -> Result<()> {
 }
 
 /// Finds the pipeline to resume: `--continue` without a task selects the last one, and
-/// `--session-id` may name one. The last interrupted run goes before a pipeline that began earlier,
-/// or on which another process works.
-fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
+/// `--session-id` may name one. The last interrupted run has precedence over a pipeline that began
+/// earlier, or on which another process works.
+fn find_requested_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<PipelineDir>> {
     let Some(session) = requested_session(&arguments.session) else {
         return Ok(None);
     };
@@ -229,10 +231,11 @@ fn find_pipeline(host: &Host, arguments: &RunArguments) -> Result<Option<Pipelin
     let Some(last_pipeline) = pipeline::run::find_resumed(None, host)? else {
         return Ok(None);
     };
-    let run = find_interrupted_run(arguments, host)?;
-    let began = run.as_ref().map(|run| run.run.name());
-    let is_newest = |began: String| last_pipeline.is_newer(&began) && !last_pipeline.is_running();
-    Ok(began.is_none_or(is_newest).then_some(last_pipeline))
+    let interrupted_run = find_interrupted_run(arguments, host)?;
+    let run_name = interrupted_run.map(|interrupted_run| interrupted_run.run.name());
+    let has_precedence =
+        |run_name: String| last_pipeline.is_newer(&run_name) && !last_pipeline.is_running();
+    Ok(run_name.is_none_or(has_precedence).then_some(last_pipeline))
 }
 
 /// Finds the run to resume, if a session is selected without a task.
@@ -294,8 +297,8 @@ async fn prepare(
 ) -> Result<PreparedRun> {
     let source = TaskSource::parse(&arguments.task, &host.arguments)?;
     note_unread_input(&source, host, output);
-    let reading = tokio::task::spawn_blocking(move || source.read(io::stdin()));
-    let task = reading
+    let read_task = tokio::task::spawn_blocking(move || source.read(io::stdin()));
+    let task = read_task
         .await
         .map_err(|_| Error::bug("cannot read the task"))??;
     let telemetry = telemetry_settings(host, output);
@@ -332,12 +335,12 @@ async fn prepare(
              `--cwd-context ro`, or `rw` to let the winner write",
         );
     }
-    let located_by_config = match (requested_session(&arguments.session), &arguments.config) {
+    let session_of_config = match (requested_session(&arguments.session), &arguments.config) {
         (Some(session), Some(_)) => Some(session),
         (Some(_), None) => None,
         (None, _) => config.session_id.as_deref(),
     };
-    if let Some(session) = located_by_config {
+    if let Some(session) = session_of_config {
         let sessions = config
             .orchestrator
             .session_storage

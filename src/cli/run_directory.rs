@@ -86,7 +86,7 @@ pub(crate) fn ask_about_directory(
 
 /// Records in the session `id` below `sessions`, if anything was saved in it, that the directory
 /// `cwd` stays closed.
-pub(crate) fn remember_closed(id: &str, sessions: &AbsPath, cwd: &AbsPath) -> Result<()> {
+pub(crate) fn remember_closed_directory(id: &str, sessions: &AbsPath, cwd: &AbsPath) -> Result<()> {
     match find(id, sessions) {
         Ok(session) => session.decline_directory(cwd),
         Err(_) => Ok(()),
