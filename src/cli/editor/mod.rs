@@ -33,6 +33,9 @@ const PASTE_PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Maximum number of lines in the editor's history.
 const HISTORY_LINES_MAX: usize = 1000;
 
+/// The line editor with massgen's callbacks.
+type PromptLineEditor = LineEditor<LineEditorHelper, MemHistory>;
+
 /// Purpose of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinePurpose {
@@ -186,52 +189,11 @@ fn run(
                 continue;
             }
         };
-        if let Some(helper) = editor.helper_mut() {
-            helper.purpose = line_request.purpose;
-            helper.shared.lock().reset();
-        }
-        let mut initial_text = line_request.initial_text;
-        let result = loop {
-            let result = editor.readline_with_initial(line_request.prompt, (&initial_text, ""));
-            let helper = editor.helper_mut();
-            let opens_editor =
-                helper.is_some_and(|helper| std::mem::take(&mut helper.shared.lock().opens_editor));
-            match result {
-                Ok(text) if opens_editor => match edit_text(&unfold(&mut editor, &text), &env) {
-                    Ok(edited) => edited.trim_end_matches('\n').clone_into(&mut initial_text),
-                    Err(error) => {
-                        initial_text = text;
-                        if outcome_sender
-                            .send(LineOutcome::EditorFailed(error))
-                            .is_err()
-                        {
-                            return Ok(());
-                        }
-                    }
-                },
-                result => break result,
-            }
+        let Some(result) = read_line(&mut editor, line_request, &env, outcome_sender) else {
+            return Ok(());
         };
         let outcome = match result {
-            Ok(mut text) => {
-                let mut pasted_texts = editor
-                    .helper_mut()
-                    .map(|helper| helper.shared.lock().pastes.take_texts(&text))
-                    .unwrap_or_default();
-                text = unfold(&mut editor, &text);
-                // A simple terminal does not mark pasted text: lines that arrive without a pause
-                // were pasted.
-                let mut is_pasted = false;
-                while style == EditorStyle::Simple && has_input(PASTE_PAUSE_MAX) {
-                    text.push('\n');
-                    text.push_str(&editor.readline("")?);
-                    is_pasted = true;
-                }
-                if is_pasted {
-                    pasted_texts.push(text.clone());
-                }
-                LineOutcome::Text(TypedLine { text, pasted_texts })
-            }
+            Ok(text) => LineOutcome::Text(typed_line(&mut editor, &text, style)?),
             Err(ReadlineError::Interrupted) if style != EditorStyle::Full => {
                 LineOutcome::Interrupted
             }
@@ -245,8 +207,65 @@ fn run(
     Ok(())
 }
 
+/// Reads the requested line; if the user asks for it, their own editor edits the text so far. `None`
+/// if nobody waits for the line any more.
+fn read_line(
+    editor: &mut PromptLineEditor,
+    line_request: LineRequest,
+    env: &BTreeMap<String, String>,
+    outcome_sender: &UnboundedSender<LineOutcome>,
+) -> Option<rustyline::Result<String>> {
+    if let Some(helper) = editor.helper_mut() {
+        helper.purpose = line_request.purpose;
+        helper.shared.lock().reset();
+    }
+    let mut initial_text = line_request.initial_text;
+    loop {
+        let result = editor.readline_with_initial(line_request.prompt, (&initial_text, ""));
+        let helper = editor.helper_mut();
+        let opens_editor =
+            helper.is_some_and(|helper| std::mem::take(&mut helper.shared.lock().opens_editor));
+        match result {
+            Ok(text) if opens_editor => match edit_text(&unfold(editor, &text), env) {
+                Ok(edited_text) => edited_text
+                    .trim_end_matches('\n')
+                    .clone_into(&mut initial_text),
+                Err(error) => {
+                    initial_text = text;
+                    outcome_sender.send(LineOutcome::EditorFailed(error)).ok()?;
+                }
+            },
+            result => return Some(result),
+        }
+    }
+}
+
+/// Returns the line that was read as `text`, with what was pasted into it.
+fn typed_line(
+    editor: &mut PromptLineEditor,
+    text: &str,
+    style: EditorStyle,
+) -> rustyline::Result<TypedLine> {
+    let mut pasted_texts = editor
+        .helper_mut()
+        .map(|helper| helper.shared.lock().pastes.take_texts(text))
+        .unwrap_or_default();
+    let mut text = unfold(editor, text);
+    // A simple terminal does not mark pasted text: lines that arrive without a pause were pasted.
+    let mut is_pasted = false;
+    while style == EditorStyle::Simple && has_input(PASTE_PAUSE_MAX) {
+        text.push('\n');
+        text.push_str(&editor.readline("")?);
+        is_pasted = true;
+    }
+    if is_pasted {
+        pasted_texts.push(text.clone());
+    }
+    Ok(TypedLine { text, pasted_texts })
+}
+
 /// Returns `line` with the pasted texts in place of their labels.
-fn unfold(editor: &mut LineEditor<LineEditorHelper, MemHistory>, line: &str) -> String {
+fn unfold(editor: &mut PromptLineEditor, line: &str) -> String {
     let helper = editor.helper_mut();
     helper.map_or_else(
         || line.to_owned(),
@@ -254,7 +273,7 @@ fn unfold(editor: &mut LineEditor<LineEditorHelper, MemHistory>, line: &str) -> 
     )
 }
 
-fn line_editor(setup: EditorConfig) -> rustyline::Result<LineEditor<LineEditorHelper, MemHistory>> {
+fn line_editor(setup: EditorConfig) -> rustyline::Result<PromptLineEditor> {
     let (display, colours) = match setup.style {
         EditorStyle::Full => (ChoiceDisplay::WhileTyping, ColorMode::Forced),
         EditorStyle::Plain | EditorStyle::Simple => (ChoiceDisplay::AfterTab, ColorMode::Disabled),
