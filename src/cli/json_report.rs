@@ -121,19 +121,19 @@ impl JsonReport {
 
 /// Sink that writes the report of a run.
 #[derive(Debug)]
-pub(crate) struct JsonEvents<'o, 'w> {
+pub(crate) struct JsonReportSink<'o, 'w> {
     report: &'o mut JsonReport,
     output: &'o mut CliOutput<'w>,
 }
 
-impl<'o, 'w> JsonEvents<'o, 'w> {
+impl<'o, 'w> JsonReportSink<'o, 'w> {
     /// Creates a sink that writes to `output`.
     pub(crate) fn new(report: &'o mut JsonReport, output: &'o mut CliOutput<'w>) -> Self {
         Self { report, output }
     }
 }
 
-impl EventSink for JsonEvents<'_, '_> {
+impl EventSink for JsonReportSink<'_, '_> {
     fn on_event(&mut self, event: &Event, _elapsed: Duration) -> Result<()> {
         self.report.on_event(event, self.output)
     }

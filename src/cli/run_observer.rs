@@ -7,7 +7,7 @@ use crate::cli::automation::AutomationOutput;
 use crate::cli::dashboard::detection::DashboardSettings;
 use crate::cli::dashboard::{DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::execution::OutputMode;
-use crate::cli::json_report::JsonEvents;
+use crate::cli::json_report::JsonReportSink;
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;
 use crate::cli::result_builder::RunStart;
@@ -47,7 +47,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
         Ok(match mode {
             OutputMode::Json(report) => {
                 report.begin(run_start, redactor, output)?;
-                Self::with_sink(JsonEvents::new(report, output))
+                Self::with_sink(JsonReportSink::new(report, output))
             }
             OutputMode::Mcp(run) => {
                 run.begin(run_start, redactor);

@@ -10,7 +10,7 @@ use crate::cli::dashboard::detection::{DashboardSettings, theme};
 use crate::cli::dashboard::{DashboardInputEffect, DashboardSource};
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;
-use crate::cli::logs::ShownLog;
+use crate::cli::logs::{INTERRUPTED_MESSAGE, RecordedLog};
 use crate::cli::output::CliOutput;
 use crate::cli::run::{SHUTDOWN_TIMEOUT, single_thread_runtime};
 use crate::cli::run_terminal::RunTerminal;
@@ -21,10 +21,6 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::io::event_sink::{EventSink as _, sleep_until_due};
 use crate::world::store::event_log::{EventLogClock, LogReadError, LogReadResult};
 use crate::world::store::tail::LogTail;
-
-/// The message about a log that ends without a result.
-pub(super) const INTERRUPTED_MESSAGE: &str =
-    "the run was interrupted: its process ended without recording a result";
 
 /// Maximum number of lines that are shown at once, before input of the terminal is handled again.
 const BATCH_LINES_MAX: usize = 256;
@@ -43,7 +39,7 @@ struct RecordedEvent {
 }
 
 /// Shows the run or the pipeline with this log on the dashboard until the user closes it.
-pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
+pub(super) fn follow(log: &RecordedLog, host: &Host) -> Result<()> {
     if UserPresence::detect(host) == UserPresence::Absent {
         return Err(usage_error(
             "`--dashboard` needs a terminal as standard input and standard error",
@@ -57,7 +53,7 @@ pub(super) fn follow(log: &ShownLog, host: &Host) -> Result<()> {
     result
 }
 
-async fn follow_lines(tail: LogTail, log: &ShownLog, host: &Host) -> Result<()> {
+async fn follow_lines(tail: LogTail, log: &RecordedLog, host: &Host) -> Result<()> {
     let (sender, mut lines) = mpsc::channel(BATCHES_WAITING_MAX);
     // The task ends with the process at the latest: it may wait for a line that never comes.
     tokio::task::spawn_blocking(move || send_lines(tail, &sender));

@@ -2,7 +2,7 @@
 //! standard output, because it is the result of the command; with JSON, reports about damaged lines
 //! go to standard error.
 
-use crate::cli::logs::dashboard_follow::INTERRUPTED_MESSAGE;
+use crate::cli::logs::INTERRUPTED_MESSAGE;
 use crate::cli::output::{CliOutput, ReportFormat};
 use crate::cli::render::RunRenderer;
 use crate::error::Result;

@@ -21,6 +21,10 @@ mod list;
 mod log_output;
 pub(crate) mod run_summary;
 
+/// The message about a log that ends without a result.
+const INTERRUPTED_MESSAGE: &str =
+    "the run was interrupted: its process ended without recording a result";
+
 /// Runs a `massgen logs` subcommand.
 pub(crate) fn run(
     host: &Host,
@@ -30,7 +34,7 @@ pub(crate) fn run(
     match command {
         LogsCommand::List { json } => list::list(host, ReportFormat::from(*json), output)?,
         LogsCommand::Show { run, json } => {
-            let (log, format) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            let (log, format) = (RecordedLog::find(run, host)?, ReportFormat::from(*json));
             log_output::show(&log.events, format, host)?;
             note_revert(&log, format, host, output);
         }
@@ -38,9 +42,9 @@ pub(crate) fn run(
             run,
             json: _,
             dashboard: true,
-        } => dashboard_follow::follow(&ShownLog::find(run, host)?, host)?,
+        } => dashboard_follow::follow(&RecordedLog::find(run, host)?, host)?,
         LogsCommand::Follow { run, json, .. } => {
-            let (log, format) = (ShownLog::find(run, host)?, ReportFormat::from(*json));
+            let (log, format) = (RecordedLog::find(run, host)?, ReportFormat::from(*json));
             log_output::follow(&log.events, format, host)?;
             note_revert(&log, format, host, output);
         }
@@ -51,9 +55,9 @@ pub(crate) fn run(
     Ok(ExitStatus::Success)
 }
 
-/// The event log of a run or of a pipeline.
+/// The event log of a run or of a pipeline that the command line names.
 #[derive(Debug)]
-struct ShownLog {
+struct RecordedLog {
     /// The name of the run or pipeline.
     name: String,
     events: AbsPath,
@@ -61,7 +65,7 @@ struct ShownLog {
     limits: Option<BudgetLimits>,
 }
 
-impl ShownLog {
+impl RecordedLog {
     /// Finds the log of the run, or of the pipeline, that `name` names in this directory.
     fn find(name: &str, host: &Host) -> Result<Self> {
         if !pipelines::is_name(name) {
@@ -105,7 +109,7 @@ impl ShownLog {
 }
 
 /// Notes that what the log shows as delivered was undone, if it was.
-fn note_revert(log: &ShownLog, format: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
+fn note_revert(log: &RecordedLog, format: ReportFormat, host: &Host, output: &mut CliOutput<'_>) {
     if format == ReportFormat::Text
         && let Some(note) = log.revert_note(host)
     {
