@@ -13,7 +13,7 @@ use crate::backend::connect::{ConnectContext, connect, require_scripts};
 use crate::backend::rate_limit::RateLimiter;
 use crate::cli::args::RunArguments;
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::detection::{DisplayFacts, select_dashboard};
+use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
 use crate::cli::follow::{TerminalQuestions, forward_events};
 use crate::cli::json_report::JsonReport;
 use crate::cli::mcp::tracked_run::TrackedRun;

@@ -335,6 +335,7 @@ async fn prepare(
              `--cwd-context ro`, or `rw` to let the winner write",
         );
     }
+    // Only the config says where its sessions are, and it may name one.
     let session_of_config = match (requested_session(&arguments.session), &arguments.config) {
         (Some(session), Some(_)) => Some(session),
         (Some(_), None) => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cli::args::RunArguments;
 use crate::cli::automation::AutomationOutput;
-use crate::cli::dashboard::detection::DashboardSettings;
+use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::{DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::execution::OutputMode;
 use crate::cli::json_report::JsonReportSink;

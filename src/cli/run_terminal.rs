@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::cli::dashboard::detection::DashboardSettings;
+use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::{Dashboard, DashboardInput, DashboardInputEffect, DashboardSource};
 use crate::cli::output::CliOutput;
 use crate::cli::render::RunRenderer;

@@ -10,7 +10,7 @@ use crate::cli::batch::state::write_report;
 use crate::cli::batch_report::{BatchActivity, BatchReport, WatchedCells};
 use crate::cli::dashboard::DashboardInputEffect;
 use crate::cli::dashboard::batch_dashboard::BatchDashboard;
-use crate::cli::dashboard::detection::select_watch_theme;
+use crate::cli::dashboard::settings::select_watch_theme;
 use crate::cli::dashboard::theme::Theme;
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen_for_parking;

@@ -11,12 +11,12 @@ use futures_util::StreamExt as _;
 use ratatui_core::buffer::Buffer;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::dashboard::detection::DashboardSettings;
 use crate::cli::dashboard::keys::{KeyEffect, KeyTarget};
 use crate::cli::dashboard::line_history::LineHistory;
 use crate::cli::dashboard::question::{QuestionAnswer, QuestionPanel};
 use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::screen::{FrameSignals, TerminalScreen, area_of};
+use crate::cli::dashboard::settings::DashboardSettings;
 use crate::cli::dashboard::view_state::{ComposerPurpose, OpenView, ViewState};
 use crate::cli::output::CliOutput;
 use crate::event::{Event, RunEvent};
@@ -43,7 +43,7 @@ mod scene;
 mod screen;
 mod batch_scene;
 pub(crate) mod batch_dashboard;
-pub(crate) mod detection;
+pub(crate) mod settings;
 
 /// Signal that the kernel sends when a stopped process continues; see `signal(7)` of Linux.
 const SIGCONT: i32 = 18;

@@ -308,9 +308,9 @@ impl SessionState {
         let asks = self
             .config()
             .map_or_else(|| self.opened_paths.is_empty(), config_asks);
-        let declined_it = |session: &SessionDir| session.is_directory_declined(cwd);
+        let has_declined = |session: &SessionDir| session.is_directory_declined(cwd);
         asks && directory_breadth_reason(cwd, &self.host).is_none()
-            && !self.session.as_ref().is_some_and(declined_it)
+            && !self.session.as_ref().is_some_and(has_declined)
     }
 
     /// Keeps the current directory closed; the session remembers that from its next turn on.

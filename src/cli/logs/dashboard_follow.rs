@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::detection::{DashboardSettings, theme};
+use crate::cli::dashboard::settings::{DashboardSettings, theme};
 use crate::cli::dashboard::{DashboardInputEffect, DashboardSource};
 use crate::cli::execution::UserPresence;
 use crate::cli::interrupts::listen;

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use crate::agent::user_messages::user_message_channel;
 use crate::cli::args::{CliArguments, RunArguments};
 use crate::cli::command_line::usage_error;
-use crate::cli::dashboard::detection::{DisplayFacts, select_dashboard};
+use crate::cli::dashboard::settings::{DisplayFacts, select_dashboard};
 use crate::cli::environment;
 use crate::cli::execution::{
     EVENTS_WAITING_MAX, OutputMode, RunOutcome, UserPresence, connect_all, host_environment,
