@@ -703,7 +703,7 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
     assert_eq!(CharacterSet::from_env(&env(&[])), CharacterSet::Ascii);
     let size = |columns, rows| Some(TerminalSize { columns, rows });
     let watches = |pairs, size| {
-        detection::select_watch_theme(UserPresence::Present, &env(pairs), size).is_some()
+        settings::select_watch_theme(UserPresence::Present, &env(pairs), size).is_some()
     };
     assert!(watches(&[("TERM", "xterm")], size(80, 24)));
     for (pairs, size) in [
@@ -714,7 +714,7 @@ fn the_dashboard_opens_only_where_a_person_can_use_it() {
     ] {
         assert!(!watches(pairs, size), "{pairs:?}");
     }
-    let colours = |pairs| detection::theme(&env(pairs)).colours;
+    let colours = |pairs| settings::theme(&env(pairs)).colours;
     assert_eq!(colours(&[("TERM", "xterm")]), ColourChoice::Terminals);
     assert_eq!(colours(&[("TERM", "xterm-mono")]), ColourChoice::Never);
     assert_eq!(
