@@ -1,5 +1,5 @@
-//! When a run is shown on the dashboard: a person watches several agents on a terminal that can be
-//! drawn on, and nothing asks for lines.
+//! Whether a run is shown on the dashboard, and how that looks. It is shown there if a person
+//! watches several agents on a terminal that can be drawn on, and nothing asks for lines.
 
 use std::collections::BTreeMap;
 
