@@ -89,7 +89,8 @@ impl ContinuedSession {
     }
 }
 
-/// Returns the paths of `earlier_paths` that exist and may be opened again, and warnings about the others.
+/// Returns those of `earlier_paths` that exist and may be opened again, and warnings about the
+/// others.
 pub(crate) fn filter_open_paths<'o>(
     earlier_paths: impl IntoIterator<Item = &'o OpenedPath>,
     host: &Host,
