@@ -207,8 +207,8 @@ fn run(
     Ok(())
 }
 
-/// Reads the requested line; if the user asks for it, their own editor edits the text so far. `None`
-/// if nobody waits for the line any more.
+/// Reads the requested line; if the user asks for it, their own editor edits the text so far.
+/// `None` if nobody waits for the line any more.
 fn read_line(
     editor: &mut PromptLineEditor,
     line_request: LineRequest,

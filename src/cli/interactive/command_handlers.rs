@@ -284,7 +284,7 @@ impl InteractiveSession {
         };
         self.output
             .line(&[(TextStyle::Good, &confirmation(&context))]);
-        self.state.add(context);
+        self.state.open_context_path(context);
         Ok(())
     }
 

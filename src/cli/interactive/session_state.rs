@@ -45,7 +45,7 @@ pub(crate) struct SessionState {
     team: Option<ChosenTeam>,
     /// The paths that the prompts of the session have opened.
     opened_paths: Vec<OpenedPath>,
-    /// Directories added by the user that the records of a session cannot hold.
+    /// Paths added by the user that the records of a session cannot hold.
     added_paths: Vec<ContextPath>,
     session: Option<SessionDir>,
     /// Keeps the session from being removed between two turns.
@@ -106,7 +106,7 @@ impl SessionState {
             last_run: None,
             is_directory_declined: false,
         };
-        state.start(output)?;
+        state.find_team_and_session(output)?;
         Ok(state)
     }
 
@@ -119,7 +119,7 @@ impl SessionState {
         connect_all(&team.config, &self.models, &self.host).map(drop)
     }
 
-    fn start(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
+    fn find_team_and_session(&mut self, output: &mut CliOutput<'_>) -> Result<()> {
         let (host, arguments) = (&self.host, &self.arguments);
         let interrupted_session =
             find_interrupted_run(arguments, host)?.map(|run| run.metadata.session_id);
@@ -318,9 +318,9 @@ impl SessionState {
         self.is_directory_declined = true;
     }
 
-    /// Opens a directory that the user added. One with protected paths is not saved with the
-    /// session, because its records cannot hold them.
-    pub(crate) fn add(&mut self, context: ContextPath) {
+    /// Opens a path that the user added. One with protected paths is not saved with the session,
+    /// because its records cannot hold them.
+    pub(crate) fn open_context_path(&mut self, context: ContextPath) {
         let turn = self.turn();
         if context.protected.is_empty() {
             open_path(

@@ -140,7 +140,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                     escape_name(path),
                     join_with_commas(agents)
                 );
-                self.show_line("instructions", TextStyle::Strong, &text);
+                self.show_labelled_line("instructions", TextStyle::Strong, &text);
             }
             RunEvent::SkillsOffered { agents, skills } => {
                 let names: Vec<&str> = skills.iter().map(|skill| skill.name.as_str()).collect();
@@ -149,14 +149,14 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                     join_with_commas(&names),
                     join_with_commas(agents)
                 );
-                self.show_line("skills", TextStyle::Strong, &text);
+                self.show_labelled_line("skills", TextStyle::Strong, &text);
             }
             RunEvent::MemoryRead { files, .. } => {
-                self.show_line("notes read", TextStyle::Strong, &join_with_commas(files));
+                self.show_labelled_line("notes read", TextStyle::Strong, &join_with_commas(files));
             }
             RunEvent::MemorySaved { files, .. } => {
                 let text = format!("{} (`massgen memory list`)", join_with_commas(files));
-                self.show_line("notes kept", TextStyle::Strong, &text);
+                self.show_labelled_line("notes kept", TextStyle::Strong, &text);
             }
             RunEvent::Warning { message } => self.show_warning(message),
             RunEvent::RunEnded { status, summary } => self.show_end(*status, summary, elapsed),
@@ -297,9 +297,9 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
 
     fn show_start(&mut self, agents: &[AgentId], attempt: u32) {
         if attempt > 1 {
-            self.show_line("attempt", TextStyle::Strong, &attempt.to_string());
+            self.show_labelled_line("attempt", TextStyle::Strong, &attempt.to_string());
         }
-        self.show_line("agents", TextStyle::Strong, &join_with_commas(agents));
+        self.show_labelled_line("agents", TextStyle::Strong, &join_with_commas(agents));
     }
 
     /// Shows a step of a pipeline.
@@ -318,7 +318,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                     names => format!(" ({names})"),
                 };
                 let text = format!("{role}{suffix}, {stage} of {stages} in iteration {iteration}");
-                self.show_line("stage", TextStyle::Strong, &text);
+                self.show_labelled_line("stage", TextStyle::Strong, &text);
             }
             // The lines of the stage show the run; its name is for those who look for its log.
             PipelineEvent::StageRun { .. } => {}
@@ -330,7 +330,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             } => {
                 let short_commit = commit.get(..COMMIT_DIGITS_SHOWN).unwrap_or(commit);
                 let files = count_noun(*files, "file");
-                self.show_line(
+                self.show_labelled_line(
                     "merged",
                     TextStyle::Good,
                     &format!("{role}: {files}, {short_commit}"),
@@ -343,7 +343,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
                 tries_max,
             } => {
                 let text = format!("{role}, attempt {tried} of {tries_max}: {reason}");
-                self.show_line("not merged", TextStyle::Warn, &text);
+                self.show_labelled_line("not merged", TextStyle::Warn, &text);
             }
         }
     }
@@ -372,7 +372,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .output
             .is_new_notice(&format!("commands of {agents}"), &text)
         {
-            self.show_line("commands", style, &text);
+            self.show_labelled_line("commands", style, &text);
         }
     }
 
@@ -380,7 +380,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
     fn show_user_message(&mut self, to: Option<&AgentId>, text: &str) {
         let to = to.map_or("all", AgentId::as_str);
         let text = single_line(text, ACTION_CHARS_MAX);
-        self.show_line(&format!("you to {to}"), TextStyle::Strong, &text);
+        self.show_labelled_line(&format!("you to {to}"), TextStyle::Strong, &text);
     }
 
     fn show_void_votes(&mut self, voters: &[AgentId], message: Option<u32>) {
@@ -389,7 +389,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             Some(_) => "your message",
         };
         let text = format!("{}: {cause}", join_with_commas(voters));
-        self.show_line("votes void", TextStyle::Faint, &text);
+        self.show_labelled_line("votes void", TextStyle::Faint, &text);
     }
 
     /// Shows the winner, unless there is only one agent.
@@ -413,13 +413,13 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if let Some(tie) = tie_text(self.view.ballot()) {
             text = format!("{text}; {tie}");
         }
-        self.show_line("winner", TextStyle::Good, &text);
+        self.show_labelled_line("winner", TextStyle::Good, &text);
     }
 
     fn show_restart(&mut self, reason: &str, instructions: &str) {
         self.finish_all_replies();
-        self.show_line("starting again", TextStyle::Warn, reason);
-        self.show_line("to be different", TextStyle::Plain, instructions);
+        self.show_labelled_line("starting again", TextStyle::Warn, reason);
+        self.show_labelled_line("to be different", TextStyle::Plain, instructions);
     }
 
     fn append_reply(&mut self, agent: &AgentId, kind: ReplyTextKind, text: &str) {
@@ -468,7 +468,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             self.activity = DisplayActivity::Active;
             self.output.line(&[(style, line)]);
         } else {
-            self.show_prefixed(agent, &[(style, line)]);
+            self.show_agent_line(agent, &[(style, line)]);
         }
     }
 
@@ -479,7 +479,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         {
             self.finish_reply(agent);
             let text = single_line(&rest, ACTION_CHARS_MAX);
-            self.show_prefixed(
+            self.show_agent_line(
                 agent,
                 &[
                     (style, verb),
@@ -497,16 +497,16 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
             .filter(|line| !line.trim().is_empty())
             .collect();
         for line in lines.iter().take(ANSWER_LINES_MAX) {
-            self.show_prefixed(agent, &[(TextStyle::Faint, "| "), (TextStyle::Plain, line)]);
+            self.show_agent_line(agent, &[(TextStyle::Faint, "| "), (TextStyle::Plain, line)]);
         }
         let hidden_count = lines.len().saturating_sub(ANSWER_LINES_MAX);
         if hidden_count > 0 {
             let more_lines = format!("| … {}", count_noun(hidden_count, "more line"));
-            self.show_prefixed(agent, &[(TextStyle::Faint, &more_lines)]);
+            self.show_agent_line(agent, &[(TextStyle::Faint, &more_lines)]);
         }
     }
 
-    fn show_prefixed(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
+    fn show_agent_line(&mut self, agent: &AgentId, pieces: &[StyledPiece<'_>]) {
         let index = self.view.agent_index(agent).unwrap_or_default();
         let prefix = format!("[{agent}]");
         let mut line = vec![
@@ -518,7 +518,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         self.output.line(&line);
     }
 
-    fn show_line(&mut self, label: &str, style: TextStyle, text: &str) {
+    fn show_labelled_line(&mut self, label: &str, style: TextStyle, text: &str) {
         self.activity = DisplayActivity::Active;
         let text = single_line(text, usize::MAX);
         self.output.line(&[
@@ -575,7 +575,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         }
         let mut facts = vec![format_duration(elapsed)];
         facts.extend(usage_text(&self.view.usage().run()));
-        self.show_line(label, style, &format!("{summary} ({})", facts.join(", ")));
+        self.show_labelled_line(label, style, &format!("{summary} ({})", facts.join(", ")));
     }
 
     /// Shows what each agent used, if anything was counted.
@@ -587,7 +587,7 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         let agents = self.view.run().agents.iter();
         let shares: Vec<String> = agents.filter_map(share).collect();
         if !shares.is_empty() {
-            self.show_line("used", TextStyle::Faint, &shares.join("; "));
+            self.show_labelled_line("used", TextStyle::Faint, &shares.join("; "));
         }
     }
 }
