@@ -23,7 +23,7 @@ use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket, encode_re
 use crate::world::sys::sandbox::descendants::reap_all;
 use crate::world::sys::sandbox::domain::{LandlockDomain, PathRights, TcpPorts};
 use crate::world::sys::sandbox::mount_plan::{MountPiece, plan_pieces};
-use crate::world::sys::sandbox::namespaces::{self, HelperOwner};
+use crate::world::sys::sandbox::namespaces::{self, UserAndGroup};
 use crate::world::sys::sandbox::privileges;
 use crate::world::sys::sandbox::program;
 use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
@@ -35,8 +35,8 @@ use crate::world::sys::sandbox::root_builder::{
 /// What the outer half determined before the namespaces existed.
 #[derive(Debug)]
 pub(crate) struct OuterContext<'a> {
-    /// The user and group that the process belongs to.
-    pub(crate) owner: HelperOwner,
+    /// The user and group of the helper.
+    pub(crate) user_and_group: UserAndGroup,
     /// The file at each accessible path.
     pub(crate) identities: PathIdentities,
     /// The settings that are hidden from the program.
@@ -90,7 +90,7 @@ fn build_sandbox(
     context: &OuterContext<'_>,
 ) -> SandboxResult<()> {
     program::prefer_for_oom()?;
-    namespaces::set_up_inner_half(context.owner)?;
+    namespaces::set_up_inner_half(context.user_and_group)?;
     namespaces::set_up_network(policy.network, control)?;
     build_root(policy, &context.identities, &context.restricted_files)?.enter()?;
     let dir = &policy.dir;

@@ -63,7 +63,7 @@ use crate::world::sys::sandbox::control::{HelperRequest, ParentSocket};
 use crate::world::sys::sandbox::filter::NamespaceFilter;
 use crate::world::sys::sandbox::fork_server::{AssignedWork, ForkRole};
 use crate::world::sys::sandbox::init::OuterContext;
-use crate::world::sys::sandbox::namespaces::{HelperOwner, fork_into_namespaces};
+use crate::world::sys::sandbox::namespaces::{UserAndGroup, fork_into_namespaces};
 use crate::world::sys::sandbox::privileges::CORE_BYTES;
 use crate::world::sys::sandbox::raw::ForkHalf;
 use crate::world::sys::sandbox::refusal::{SandboxRefusal, SandboxResult, StepContext};
@@ -177,7 +177,7 @@ fn run_in_namespaces(
 ) -> SandboxResult<io::Result<()>> {
     let restricted_files = request.restricted_files.take();
     let context = OuterContext {
-        owner: HelperOwner::current(),
+        user_and_group: UserAndGroup::of_this_process(),
         identities: path_identities(&request.policy)?,
         restricted_files: restricted_files.unwrap_or_else(find_restricted_files),
         setup,

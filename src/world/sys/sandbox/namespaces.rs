@@ -45,17 +45,17 @@ pub(crate) fn fork_into_namespaces(network: NetworkAccess) -> SandboxResult<Fork
     raw::fork_process(always_flags | network).in_step("making namespaces")
 }
 
-/// The user and group that the helper was started as. In new namespaces it has neither, until
-/// [`set_up_inner_half`] maps them.
+/// The effective user and group of a process. They have to be read before the process enters new
+/// namespaces: there it has neither until both are mapped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HelperOwner {
+pub(crate) struct UserAndGroup {
     user: Uid,
     group: Gid,
 }
 
-impl HelperOwner {
-    /// Returns the owner of this process.
-    pub(crate) fn current() -> Self {
+impl UserAndGroup {
+    /// Returns the user and group of this process.
+    pub(crate) fn of_this_process() -> Self {
         Self {
             user: geteuid(),
             group: getegid(),
@@ -65,8 +65,8 @@ impl HelperOwner {
 
 /// Sets up the inner half: the same user and group as outside, and no other; lower limits on
 /// inotify; private mounts.
-pub(crate) fn set_up_inner_half(owner: HelperOwner) -> SandboxResult<()> {
-    map_owner(owner)?;
+pub(crate) fn set_up_inner_half(user_and_group: UserAndGroup) -> SandboxResult<()> {
+    map_user_and_group(user_and_group)?;
     limit_inotify();
     let private_flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private_flags).in_step(PRIVATE_MOUNTS_STEP)
@@ -86,16 +86,18 @@ fn limit_inotify() {
 /// Moves this process into its own namespaces, in which it keeps its user and sees later mounts and
 /// unmounts of the machine, while its own stay invisible to the machine.
 pub(crate) fn enter_private_namespaces() -> SandboxResult<()> {
-    let owner = HelperOwner::current();
+    let user_and_group = UserAndGroup::of_this_process();
     raw::unshare_namespaces(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
         .in_step("making namespaces")?;
-    map_owner(owner)?;
+    map_user_and_group(user_and_group)?;
     let downstream_flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", downstream_flags).in_step(PRIVATE_MOUNTS_STEP)
 }
 
-fn map_owner(owner: HelperOwner) -> SandboxResult<()> {
-    let (user, group) = (owner.user.as_raw(), owner.group.as_raw());
+/// Maps `user_and_group` to themselves in the user namespace of this process, and nobody else.
+fn map_user_and_group(user_and_group: UserAndGroup) -> SandboxResult<()> {
+    let user = user_and_group.user.as_raw();
+    let group = user_and_group.group.as_raw();
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("{user} {user} 1")),
