@@ -1,5 +1,5 @@
 //! One agent as a person sees it: what it does now, its answer and vote, its last tool calls, the end
-//! of what it says, and what it used.
+//! of its reply, and what it used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub enum AgentActivity {
     WaitingForApproval(String),
     /// The user is asked to approve a call of this tool after another request.
     QueuedForApproval(String),
-    /// A request failed and is sent again later; the reason and the wait in milliseconds.
+    /// A request failed and is sent again later.
     Retrying {
         /// Why it failed.
         reason: String,
@@ -124,7 +124,7 @@ pub struct ToolCallView {
     pub tool: String,
     /// The arguments, shortened to one line.
     pub arguments: String,
-    /// How it ended.
+    /// Whether it runs, or how it ended.
     #[serde(flatten)]
     pub outcome: ToolCallOutcome,
     /// When it began, in milliseconds after the start of the run.
@@ -133,7 +133,7 @@ pub struct ToolCallView {
     pub elapsed_ms: Option<u64>,
 }
 
-/// How a tool call ended.
+/// Whether a tool call runs, or how it ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum ToolCallOutcome {
@@ -279,10 +279,10 @@ impl AgentView {
         }
     }
 
-    /// Returns what the agent does now, or what it waits for, for the timeline: the kind, and the label.
-    /// `None` if it is idle, and for waits whose end is known when they begin.
+    /// Returns the kind and the label of the span that is open in the timeline: what the agent does now,
+    /// or what it waits for. `None` if it is idle, and for waits whose end is known when they begin.
     pub(super) fn open_span(&self) -> Option<(SpanKind, &str)> {
-        let model = || (SpanKind::Model, self.model.as_deref().unwrap_or_default());
+        let model_span = || (SpanKind::Model, self.model.as_deref().unwrap_or_default());
         match &self.activity {
             AgentActivity::Submitting(_) => Some((SpanKind::Others, OTHER_AGENTS)),
             AgentActivity::WaitingForPreparation(what) => Some((SpanKind::Others, what.as_str())),
@@ -292,11 +292,11 @@ impl AgentView {
             }
             AgentActivity::Preparing(what) => Some((SpanKind::Model, what.as_str())),
             AgentActivity::WaitingForModel | AgentActivity::Writing | AgentActivity::Reasoning => {
-                Some(model())
+                Some(model_span())
             }
             // An external agent uses tools, and is checked, while its request is open.
             AgentActivity::RunningTool(_) | AgentActivity::Checking(_) if self.has_open_request => {
-                Some(model())
+                Some(model_span())
             }
             AgentActivity::RunningTool(tool) => Some((SpanKind::Tool, tool.as_str())),
             AgentActivity::Checking(check) => Some((SpanKind::Check, check.as_str())),
@@ -338,12 +338,12 @@ impl AgentView {
         }
     }
 
-    /// Folds the beginning of a stage of a pipeline into the agent: it is one of the stage, or waits until
-    /// its own begins. Returns whether it changed.
-    pub(super) fn wait_for_turn(&mut self, is_of_stage: bool, at: EventPosition) -> bool {
-        let activity = if is_of_stage && self.activity == AgentActivity::WaitingForTurn {
+    /// Folds the beginning of a stage of a pipeline into the agent, which works in the stage or waits
+    /// until its own stage begins. Returns whether the agent changed.
+    pub(super) fn wait_for_turn(&mut self, is_in_stage: bool, at: EventPosition) -> bool {
+        let activity = if is_in_stage && self.activity == AgentActivity::WaitingForTurn {
             AgentActivity::Idle
-        } else if !is_of_stage && self.activity == AgentActivity::Idle && !self.has_submitted() {
+        } else if !is_in_stage && self.activity == AgentActivity::Idle && !self.has_submitted() {
             AgentActivity::WaitingForTurn
         } else {
             return false;
@@ -383,14 +383,14 @@ impl AgentView {
 
     /// Sets what the agent does. One that has dropped out does nothing any more.
     fn set_activity(&mut self, activity: AgentActivity, at: EventPosition) {
-        let is_out = matches!(self.activity, AgentActivity::DroppedOut(_));
-        if !is_out && self.activity != activity {
+        let has_dropped_out = matches!(self.activity, AgentActivity::DroppedOut(_));
+        if !has_dropped_out && self.activity != activity {
             self.activity = activity;
             self.since_ms = at.elapsed_ms;
         }
     }
 
-    /// Ends its wait for the ballot, which is closed, and a submission that this does not take any more.
+    /// Ends its wait for the others, and a submission that comes too late, because the ballot is closed.
     /// Returns whether there was either.
     pub(super) fn close_ballot(&mut self, at: EventPosition) -> bool {
         let was_waiting = std::mem::take(&mut self.waits_for_others);
@@ -401,7 +401,7 @@ impl AgentView {
         is_submitting || was_waiting
     }
 
-    /// Ends the current activity: it waits for its model again, or does nothing.
+    /// Ends the current activity: the agent waits for its model again, or is idle.
     fn end_activity(&mut self, at: EventPosition) {
         let activity = if self.has_open_request {
             AgentActivity::WaitingForModel
@@ -440,8 +440,9 @@ impl AgentView {
                 self.end_activity(at);
             }
             ModelEvent::Replied { calls, .. } => {
-                if let Some(what) = calls.iter().find_map(|call| submission(&call.name)) {
-                    self.set_activity(AgentActivity::Submitting(what), at);
+                let mut submissions = calls.iter().filter_map(|call| submission(&call.name));
+                if let Some(submission) = submissions.next() {
+                    self.set_activity(AgentActivity::Submitting(submission), at);
                 }
             }
             ModelEvent::Failed { reason, .. } => self.note(&format!("failed: {reason}"), at),
@@ -516,8 +517,8 @@ impl AgentView {
         }
     }
 
-    /// Folds the wait of a request for approval into the agent. One that the user is asked about another
-    /// of its calls goes on asking.
+    /// Folds the wait of a request for approval into the agent. While the user is asked about another of
+    /// its calls, the agent stays in that state.
     fn apply_queued_approval(&mut self, tool: &str, waiting: bool, at: EventPosition) {
         let is_asking = matches!(self.activity, AgentActivity::WaitingForApproval(_));
         let is_queued = matches!(self.activity, AgentActivity::QueuedForApproval(_));
@@ -537,7 +538,7 @@ impl AgentView {
             SubagentEvent::SubagentModel {
                 subagent, event, ..
             } => {
-                if let Some(activity) = preparing_activity(subagent, event) {
+                if let Some(activity) = preparation_activity(subagent, event) {
                     self.set_activity(activity, at);
                 }
             }
@@ -675,8 +676,8 @@ impl AgentView {
         self.resume_calls(at);
     }
 
-    /// Ends the current activity: it runs the last call that has not ended, as a program whose own call
-    /// waited, or waits for its model again, or does nothing.
+    /// Ends the current activity: the agent goes on with the last call that has not ended, such as the
+    /// program whose own call has just ended. Without one, it waits for its model again or is idle.
     fn resume_calls(&mut self, at: EventPosition) {
         let mut newest_first = self.calls.iter().rev();
         let running_call = newest_first.find(|call| call.outcome == ToolCallOutcome::Running);
@@ -747,7 +748,7 @@ impl AgentView {
     }
 }
 
-/// Returns what a call of `tool` submits to the ballot, if it does.
+/// Returns what a call of `tool` submits to the ballot; `None` if it submits nothing.
 fn submission(tool: &str) -> Option<&'static str> {
     match tool {
         NEW_ANSWER => Some("an answer"),
@@ -756,10 +757,11 @@ fn submission(tool: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns what an agent does while its model writes `what` before the first round, if `event` says so.
-fn preparing_activity(what: &SubagentId, event: &ModelEvent) -> Option<AgentActivity> {
+/// Returns what an agent does after `event` of the request `subagent` before the first round; `None` if
+/// the event does not change that.
+fn preparation_activity(subagent: &SubagentId, event: &ModelEvent) -> Option<AgentActivity> {
     match event {
-        ModelEvent::ModelRequestStarted { .. } => Some(AgentActivity::Preparing(what.to_string())),
+        ModelEvent::ModelRequestStarted { .. } => Some(AgentActivity::Preparing(subagent.to_string())),
         ModelEvent::Retrying {
             reason, wait_ms, ..
         } => Some(AgentActivity::Retrying {
@@ -782,6 +784,7 @@ fn preparing_activity(what: &SubagentId, event: &ModelEvent) -> Option<AgentActi
     }
 }
 
+/// Returns the outcome of a call that begins: it runs, unless it was denied for the reason `denied`.
 fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> ToolCallOutcome {
     denied.map_or(ToolCallOutcome::Running, |reason| ToolCallOutcome::Denied {
         reason: reason.to_owned(),
