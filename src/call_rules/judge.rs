@@ -147,7 +147,7 @@ impl CallRules {
 
 /// Returns the reason why it is unknown what the line runs; `None` if it is known.
 fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
-    if let Some(reason) = line.unread {
+    if let Some(reason) = line.unparsed_reason {
         return Some(reason.to_string());
     }
     let is_unknown = |command: &&SimpleCommand| command.wraps == WrappedKind::Unknown;

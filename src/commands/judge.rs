@@ -8,7 +8,7 @@ use crate::commands::{CommandPolicy, CommandRefusal, CommandRules};
 use crate::text::single_line;
 
 /// The longest part of a line that a refusal quotes, in characters.
-const SHOWN_CHARS_MAX: usize = 160;
+const QUOTED_CHARS_MAX: usize = 160;
 
 /// The rule that refuses a line that could not be parsed, where every command must be known.
 const UNREADABLE: &str = "unreadable-line";
@@ -32,16 +32,17 @@ pub struct CommandCheck {
 /// Returns an error if the rules refuse a command line.
 pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
     let command_line = parse(line);
-    let line_findings = check_line(rules, line, &command_line).into_iter();
+    let line_check = check_line(rules, line, &command_line);
     let command_checks = command_line
         .commands
         .iter()
         .flat_map(|command| check_command(rules, command));
-    match line_findings
+    let mut refusals = line_check
+        .into_iter()
         .chain(command_checks)
-        .find_map(|check| check.refusal)
-    {
-        Some(refused) => Err(refused),
+        .filter_map(|check| check.refusal);
+    match refusals.next() {
+        Some(refusal) => Err(refusal),
         None => Ok(()),
     }
 }
@@ -50,18 +51,18 @@ pub fn judge(rules: &CommandRules, line: &str) -> Result<(), CommandRefusal> {
 pub fn check_line(
     rules: &CommandRules,
     line: &str,
-    parsed: &ParsedCommandLine,
+    command_line: &ParsedCommandLine,
 ) -> Option<CommandCheck> {
     let why = rules.completeness_reason()?;
-    let refusal_if_unread = parsed.unread.map(|unread| CommandRefusal {
+    let refusal = command_line.unparsed_reason.map(|reason| CommandRefusal {
         rule: UNREADABLE,
-        command: single_line(line, SHOWN_CHARS_MAX),
-        reason: format!("{unread}, and {why}"),
+        command: single_line(line, QUOTED_CHARS_MAX),
+        reason: format!("{reason}, and {why}"),
         suggestion: "write simpler commands, one call each, or put them into a script".to_owned(),
     });
     Some(CommandCheck {
         rule: UNREADABLE,
-        refusal: refusal_if_unread,
+        refusal,
     })
 }
 
@@ -71,21 +72,24 @@ pub fn check_command<'a>(
     command: &'a SimpleCommand,
 ) -> impl Iterator<Item = CommandCheck> + 'a {
     let policy_rules = RULES.iter().filter(|rule| rules.applies(rule));
-    let policy = policy_rules.map(|rule| CommandCheck {
+    let policy_checks = policy_rules.map(|rule| CommandCheck {
         rule: rule.name,
         refusal: (rule.refuses)(command)
             .then(|| refusal(rule.name, command, rule.because.to_owned(), rule.suggestion)),
     });
-    let list_checks: [(&'static str, ListCheck); 3] = [
+    let lists: [(&'static str, ListCheck); 3] = [
         (BLOCKED, check_block_list),
         (UNKNOWN, check_unknown),
         (ALLOWED, check_allow_list),
     ];
-    let lists = list_checks.into_iter().map(|(rule, list)| CommandCheck {
-        rule,
-        refusal: list(rules, command),
-    });
-    policy.chain(lists.filter(|check| rules.has_list(check.rule)))
+    let list_checks = lists
+        .into_iter()
+        .filter(|(rule, _)| rules.has_list(rule))
+        .map(|(rule, check)| CommandCheck {
+            rule,
+            refusal: check(rules, command),
+        });
+    policy_checks.chain(list_checks)
 }
 
 /// Checks a command against a list of the config.
@@ -112,9 +116,10 @@ fn check_block_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
         .iter()
         .skip(1)
         .map(|word| format!(" {}", word.display_text()));
-    let shortened = program + &arguments.collect::<String>();
+    let text_without_directory = program + &arguments.collect::<String>();
     let mut patterns = rules.blocked.iter();
-    let pattern = patterns.find(|pattern| pattern.matches(&text) || pattern.matches(&shortened))?;
+    let pattern = patterns
+        .find(|pattern| pattern.matches(&text) || pattern.matches(&text_without_directory))?;
     let reason = format!("the config blocks `{pattern}`");
     Some(refusal(
         BLOCKED,
@@ -159,7 +164,7 @@ fn check_allow_list(rules: &CommandRules, command: &SimpleCommand) -> Option<Com
         [] => "the config allows no command".to_owned(),
         patterns => format!("the config allows only {}", patterns.join(", ")),
     };
-    let reason = single_line(&whole_reason, SHOWN_CHARS_MAX);
+    let reason = single_line(&whole_reason, QUOTED_CHARS_MAX);
     Some(refusal(
         ALLOWED,
         command,

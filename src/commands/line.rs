@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use crate::commands::syntax_nodes::NOT;
+use crate::commands::syntax_nodes::NEGATION;
 use crate::text::single_line;
 
 /// The longest part of a command that messages quote, in characters.
-const SHOWN_CHARS_MAX: usize = 160;
+const QUOTED_CHARS_MAX: usize = 160;
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct ParsedCommandLine {
     /// Every simple command anywhere in it, in the order of the source.
     pub commands: Vec<SimpleCommand>,
     /// The reason why the line could not be parsed, or not completely.
-    pub unread: Option<UnparsedReason>,
+    pub unparsed_reason: Option<UnparsedReason>,
 }
 
 /// The reason why a command line could not be parsed.
@@ -88,9 +88,9 @@ pub enum WrappedKind {
 impl WrappedKind {
     /// Returns the kind of a command that runs all of these.
     pub(super) fn combine(all: impl Iterator<Item = Self>) -> Self {
-        all.fold(WrappedKind::Nothing, |known, next| match (known, next) {
+        all.fold(WrappedKind::Nothing, |first, next| match (first, next) {
             (WrappedKind::Unknown, _) | (_, WrappedKind::Unknown) => WrappedKind::Unknown,
-            (WrappedKind::Nothing, starts) | (starts, _) => starts,
+            (WrappedKind::Nothing, kind) | (kind, _) => kind,
         })
     }
 }
@@ -109,13 +109,13 @@ impl SimpleCommand {
     /// Creates a command from these words. Leading `!` and variable assignments are not part of its
     /// name.
     pub(super) fn from_words(words: Vec<ShellWord>) -> Self {
-        let negations = words.iter().take_while(|word| word.raw == NOT).count();
+        let negations = words.iter().take_while(|word| word.raw == NEGATION).count();
         let words: Vec<ShellWord> = words.into_iter().skip(negations).collect();
         let assignments = words.iter().take_while(|word| word.sets_variable()).count();
         let mut words = words.into_iter();
-        let assigned = words.by_ref().take(assignments);
+        let assignment_words = words.by_ref().take(assignments);
         Self {
-            assignments: assigned.collect(),
+            assignments: assignment_words.collect(),
             words: words.collect(),
             ..Self::default()
         }
@@ -163,7 +163,7 @@ impl fmt::Display for SimpleCommand {
             .chain(&self.words)
             .map(|word| word.raw.clone());
         let parts: Vec<String> = words.chain(redirections).collect();
-        f.write_str(&single_line(&parts.join(" "), SHOWN_CHARS_MAX))
+        f.write_str(&single_line(&parts.join(" "), QUOTED_CHARS_MAX))
     }
 }
 
@@ -219,7 +219,7 @@ impl ShellWord {
         pieces.collect()
     }
 
-    /// Returns whether it is an assignment, `NAME=value`.
+    /// Returns whether it is an assignment.
     fn sets_variable(&self) -> bool {
         self.assignment().is_some()
     }
@@ -230,36 +230,39 @@ impl ShellWord {
         let (WordPiece::Text(first), Some((_, raw))) = (first, self.raw.split_once('=')) else {
             return None;
         };
-        let (name, begin) = first.split_once('=')?;
+        let (name, value_start) = first.split_once('=')?;
         let name = name.strip_suffix('+').unwrap_or(name);
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if name.is_empty() || !name.bytes().all(is_letter) {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if name.is_empty() || !name.bytes().all(is_name_byte) {
             return None;
         }
-        let begin = Some(begin).filter(|begin| !begin.is_empty());
-        let begin = begin.map(|begin| WordPiece::Text(begin.to_owned()));
+        let first_piece =
+            (!value_start.is_empty()).then(|| WordPiece::Text(value_start.to_owned()));
         let value = ShellWord {
             raw: raw.to_owned(),
-            pieces: begin.into_iter().chain(rest.iter().cloned()).collect(),
+            pieces: first_piece
+                .into_iter()
+                .chain(rest.iter().cloned())
+                .collect(),
         };
         Some((name.to_owned(), value))
     }
 
-    /// Returns the word with each `mark` as an unknown piece, because another program replaces it
-    /// at run time.
-    pub(super) fn with_placeholders(self, mark: &str) -> Self {
+    /// Returns the word with each `placeholder` as an unknown piece, because another program replaces
+    /// it at run time.
+    pub(super) fn with_placeholders(self, placeholder: &str) -> Self {
         let mut pieces = Vec::with_capacity(self.pieces.len());
         for piece in self.pieces {
             let WordPiece::Text(text) = piece else {
                 pieces.push(piece);
                 continue;
             };
-            for (index, between) in text.split(mark).enumerate() {
+            for (index, literal) in text.split(placeholder).enumerate() {
                 if index > 0 {
-                    pieces.push(WordPiece::Unknown(mark.to_owned()));
+                    pieces.push(WordPiece::Unknown(placeholder.to_owned()));
                 }
-                if !between.is_empty() {
-                    pieces.push(WordPiece::Text(between.to_owned()));
+                if !literal.is_empty() {
+                    pieces.push(WordPiece::Text(literal.to_owned()));
                 }
             }
         }

@@ -12,7 +12,7 @@ use crate::commands::line::{
     SimpleCommand, UnparsedReason, WrappedKind,
 };
 use crate::commands::substitutions::NodeContext;
-use crate::commands::syntax_nodes::{command_at, has_escape, is_ambiguous, setting_at};
+use crate::commands::syntax_nodes::{command_at, has_escape, is_ambiguous, variable_setting_at};
 use crate::commands::variables::wrapped_by_variables;
 use crate::commands::words::text_of;
 use crate::commands::wrappers::{WrappedCommand, wrapped_command};
@@ -22,7 +22,7 @@ use crate::commands::wrappers::{WrappedCommand, wrapped_command};
 pub const LINE_BYTES_MAX: usize = 128 * 1024;
 /// The most text that is parsed for a line including what its commands run, in bytes: a string
 /// passed to `eval` or `-c` is parsed as well.
-const READ_BYTES_MAX: usize = 2 * LINE_BYTES_MAX;
+const PARSED_BYTES_MAX: usize = 2 * LINE_BYTES_MAX;
 /// The maximum number of words in all commands of a line, including those that they run.
 const WORDS_MAX: usize = 50_000;
 /// The maximum number of nodes of a line's syntax tree.
@@ -43,33 +43,33 @@ const REPORTS_MAX: usize = 500;
 /// Parses a command line. One that cannot be parsed has no commands; one that is too large has
 /// those parsed until then.
 pub fn parse(text: &str) -> ParsedCommandLine {
-    let mut reading = CommandLineParser {
+    let mut line_parser = CommandLineParser {
         parser: Parser::new(),
-        bytes: 0,
-        words: 0,
-        nodes: 0,
+        parsed_bytes: 0,
+        word_count: 0,
+        node_count: 0,
         line: ParsedCommandLine::default(),
     };
     let language = tree_sitter_bash::LANGUAGE.into();
-    let outcome = match reading.parser.set_language(&language) {
-        Ok(()) => reading.parse_script(text, &ParseContext::default()),
+    let outcome = match line_parser.parser.set_language(&language) {
+        Ok(()) => line_parser.parse_script(text, &ParseContext::default()),
         Err(_) => Err(UnparsedReason::Syntax),
     };
     if let Err(reason) = outcome {
         if matches!(reason, UnparsedReason::Syntax | UnparsedReason::Ambiguous) {
-            reading.line.commands.clear();
+            line_parser.line.commands.clear();
         }
-        reading.line.unread = Some(reason);
+        line_parser.line.unparsed_reason = Some(reason);
     }
-    reading.line
+    line_parser.line
 }
 
-/// The parser and what it has read so far.
+/// The parser, what it has parsed so far, and how much of the limits that takes.
 struct CommandLineParser {
     parser: Parser,
-    bytes: usize,
-    words: usize,
-    nodes: usize,
+    parsed_bytes: usize,
+    word_count: usize,
+    node_count: usize,
     line: ParsedCommandLine,
 }
 
@@ -77,7 +77,7 @@ struct CommandLineParser {
 #[derive(Clone, Debug, Default)]
 struct ParseContext {
     steps: Vec<NestingStep>,
-    /// The names of the enclosing functions.
+    /// The names of the functions in whose bodies it is.
     functions: Vec<String>,
     /// Whether other commands run concurrently, within the innermost function.
     runs_concurrently: bool,
@@ -105,12 +105,12 @@ impl CommandLineParser {
         if is_binary {
             return Err(UnparsedReason::Syntax);
         }
-        self.bytes = self.bytes.saturating_add(text.len());
-        let is_too_much = text.len() > LINE_BYTES_MAX
-            || self.bytes > READ_BYTES_MAX
+        self.parsed_bytes = self.parsed_bytes.saturating_add(text.len());
+        let is_too_large = text.len() > LINE_BYTES_MAX
+            || self.parsed_bytes > PARSED_BYTES_MAX
             || text.matches("<<").count() > HERE_DOCUMENTS_MAX
             || text.matches("=(").count() > ARRAYS_MAX;
-        if is_too_much {
+        if is_too_large {
             return Err(UnparsedReason::TooLarge);
         }
         let Some(tree) = parse_bounded(&mut self.parser, &replace_non_ascii(text), REPORTS_MAX)
@@ -132,8 +132,8 @@ impl CommandLineParser {
         source: &str,
         context: &ParseContext,
     ) -> Result<(), UnparsedReason> {
-        let text_ahead = source.get(..root.start_byte()).unwrap_or_default();
-        if has_escape(text_ahead) {
+        let leading_text = source.get(..root.start_byte()).unwrap_or_default();
+        if has_escape(leading_text) {
             return Err(UnparsedReason::Ambiguous);
         }
         let root = NodeContext {
@@ -141,11 +141,11 @@ impl CommandLineParser {
             parent: None,
             is_quoted: false,
         };
-        let mut nodes_waiting = vec![(root, Rc::new(context.clone()))];
-        while let Some((visited, context)) = nodes_waiting.pop() {
-            let NodeContext { node, parent, .. } = visited;
-            self.nodes = self.nodes.saturating_add(1);
-            if self.nodes > NODES_MAX {
+        let mut pending_nodes = vec![(root, Rc::new(context.clone()))];
+        while let Some((visited_node, context)) = pending_nodes.pop() {
+            let NodeContext { node, parent, .. } = visited_node;
+            self.node_count = self.node_count.saturating_add(1);
+            if self.node_count > NODES_MAX {
                 return Err(UnparsedReason::TooLarge);
             }
             let mut cursor = node.walk();
@@ -153,34 +153,34 @@ impl CommandLineParser {
             if is_ambiguous(node, &children, source) {
                 return Err(UnparsedReason::Ambiguous);
             }
-            if let Some(script) = visited.unescaped_substitution(source)? {
+            if let Some(script) = visited_node.unescaped_substitution(source)? {
                 self.parse_script(&script, &context)?;
                 continue;
             }
-            for script in visited.scripts(&children, source)? {
+            for script in visited_node.scripts(&children, source)? {
                 self.parse_script(&script, &context.nest(NestingStep::Substitution)?)?;
             }
             if let Some(command) = command_at(node, parent, &children, source) {
                 self.push_command(command, &context)?;
             }
-            if let Some(command) = setting_at(node, parent, source)
+            if let Some(command) = variable_setting_at(node, parent, source)
                 && !wrapped_by_variables(&command).is_empty()
             {
                 self.push_command(command, &context)?;
             }
-            let first_child = nodes_waiting.len();
+            let first_child = pending_nodes.len();
             for (index, child) in children.iter().enumerate() {
-                let around = NodeNeighbours {
+                let neighbours = NodeNeighbours {
                     parent: node,
-                    before: index.checked_sub(1).and_then(|index| children.get(index)),
-                    after: children.get(index.saturating_add(1)),
+                    previous: index.checked_sub(1).and_then(|index| children.get(index)),
+                    next: children.get(index.saturating_add(1)),
                 };
                 if child.is_named() && child.kind() != "comment" {
-                    let context = around.context(*child, source, &context)?;
-                    nodes_waiting.push((visited.child(*child), context));
+                    let context = neighbours.child_context(*child, source, &context)?;
+                    pending_nodes.push((visited_node.child(*child), context));
                 }
             }
-            if let Some(added_nodes) = nodes_waiting.get_mut(first_child..) {
+            if let Some(added_nodes) = pending_nodes.get_mut(first_child..) {
                 added_nodes.reverse();
             }
         }
@@ -193,8 +193,8 @@ impl CommandLineParser {
         mut command: SimpleCommand,
         context: &ParseContext,
     ) -> Result<(), UnparsedReason> {
-        self.words = self.words.saturating_add(command.words.len());
-        if self.line.commands.len() >= COMMANDS_MAX || self.words > WORDS_MAX {
+        self.word_count = self.word_count.saturating_add(command.words.len());
+        if self.line.commands.len() >= COMMANDS_MAX || self.word_count > WORDS_MAX {
             return Err(UnparsedReason::TooLarge);
         }
         command.steps.clone_from(&context.steps);
@@ -214,39 +214,39 @@ impl CommandLineParser {
             .redirections
             .iter()
             .filter(|redirection| redirection.operator.starts_with('<'));
-        let origin = WrapperContext {
+        let wrapper = WrapperCommand {
             index: self.line.commands.len(),
             program: command.program().unwrap_or_default(),
             input: input.cloned().collect(),
         };
         self.line.commands.push(command);
         let mut wrapped_commands = wrapped_commands.into_iter();
-        wrapped_commands.try_for_each(|one| self.push_wrapped(&origin, one, context))
+        wrapped_commands.try_for_each(|wrapped| self.push_wrapped(&wrapper, wrapped, context))
     }
 
-    /// Adds the commands that a command runs.
+    /// Adds the commands that `wrapper` runs.
     fn push_wrapped(
         &mut self,
-        by: &WrapperContext,
-        started: WrappedCommand,
+        wrapper: &WrapperCommand,
+        wrapped: WrappedCommand,
         context: &ParseContext,
     ) -> Result<(), UnparsedReason> {
-        if started == WrappedCommand::Nothing {
+        if wrapped == WrappedCommand::Nothing {
             return Ok(());
         }
-        let mut inner_context = context.nest(NestingStep::Through(by.program.clone()))?;
-        let inherits = |words: Vec<ShellWord>| SimpleCommand {
-            redirections: by.input.clone(),
+        let mut inner_context = context.nest(NestingStep::Through(wrapper.program.clone()))?;
+        let with_input = |words: Vec<ShellWord>| SimpleCommand {
+            redirections: wrapper.input.clone(),
             ..SimpleCommand::from_words(words)
         };
         inner_context.has_piped_input = context.has_piped_input
             && matches!(
-                started,
+                wrapped,
                 WrappedCommand::Only(_) | WrappedCommand::Commands(_)
             );
-        match started {
+        match wrapped {
             WrappedCommand::Nothing | WrappedCommand::Unknown => Ok(()),
-            WrappedCommand::Only(words) => self.push_command(inherits(words), &inner_context),
+            WrappedCommand::Only(words) => self.push_command(with_input(words), &inner_context),
             WrappedCommand::WithExtraArguments(words) => self.push_command(
                 SimpleCommand {
                     extra_arguments: ExtraArguments::Unknown,
@@ -256,27 +256,27 @@ impl CommandLineParser {
             ),
             WrappedCommand::Commands(commands) => {
                 let mut commands = commands.into_iter();
-                commands.try_for_each(|words| self.push_command(inherits(words), &inner_context))
+                commands.try_for_each(|words| self.push_command(with_input(words), &inner_context))
             }
             WrappedCommand::Script { text, .. } => {
                 let count_before = self.line.commands.len();
                 match self.parse_script(&text, &inner_context) {
                     Err(UnparsedReason::Syntax | UnparsedReason::Ambiguous) => {
                         self.line.commands.truncate(count_before);
-                        if let Some(command) = self.line.commands.get_mut(by.index) {
+                        if let Some(command) = self.line.commands.get_mut(wrapper.index) {
                             command.wraps = WrappedKind::Unknown;
                         }
                         Ok(())
                     }
-                    read => read,
+                    result => result,
                 }
             }
         }
     }
 }
 
-/// The command that runs others.
-struct WrapperContext {
+/// A command that runs others.
+struct WrapperCommand {
     /// Its index among the commands.
     index: usize,
     program: String,
@@ -287,13 +287,13 @@ struct WrapperContext {
 /// The neighbours of a node, which determine its context.
 struct NodeNeighbours<'t, 'a> {
     parent: Node<'t>,
-    before: Option<&'a Node<'t>>,
-    after: Option<&'a Node<'t>>,
+    previous: Option<&'a Node<'t>>,
+    next: Option<&'a Node<'t>>,
 }
 
 impl NodeNeighbours<'_, '_> {
     /// Returns the context of a child, given that of its parent.
-    fn context(
+    fn child_context(
         &self,
         child: Node<'_>,
         source: &str,
@@ -320,9 +320,7 @@ impl NodeNeighbours<'_, '_> {
                 inner_context.has_piped_input = false;
                 return Ok(Rc::new(inner_context));
             }
-            _ if self.after.is_some_and(|after| after.kind() == "&") => {
-                Some(NestingStep::Background)
-            }
+            _ if self.next.is_some_and(|next| next.kind() == "&") => Some(NestingStep::Background),
             _ => None,
         };
         let Some(step) = step else {
@@ -335,10 +333,11 @@ impl NodeNeighbours<'_, '_> {
         ];
         let is_concurrent = concurrent_steps.contains(&step);
         let is_pipe = |node: &Node<'_>| matches!(node.kind(), "|" | "|&");
-        let is_fed = self.parent.kind() == "pipeline" && self.before.is_some_and(is_pipe);
+        let has_piped_input =
+            self.parent.kind() == "pipeline" && self.previous.is_some_and(is_pipe);
         let mut inner_context = context.nest(step)?;
         inner_context.runs_concurrently |= is_concurrent;
-        inner_context.has_piped_input |= is_fed;
+        inner_context.has_piped_input |= has_piped_input;
         Ok(Rc::new(inner_context))
     }
 }

@@ -14,8 +14,8 @@ pub struct CommandRegex(Regex);
 
 impl CommandRegex {
     /// Compiles a pattern from the config. The error gives the cause in one line.
-    pub fn parse(written: &str) -> Result<Self, String> {
-        let build_result = RegexBuilder::new(written)
+    pub fn parse(pattern: &str) -> Result<Self, String> {
+        let build_result = RegexBuilder::new(pattern)
             .size_limit(PATTERN_BYTES_MAX)
             .build();
         build_result.map(Self).map_err(|error| {
@@ -30,7 +30,9 @@ impl CommandRegex {
 
     /// Returns whether a match begins at the start of the text; it need not reach the end.
     pub fn matches(&self, text: &str) -> bool {
-        self.0.find(text).is_some_and(|found| found.start() == 0)
+        self.0
+            .find(text)
+            .is_some_and(|matched| matched.start() == 0)
     }
 }
 

@@ -21,9 +21,9 @@ pub struct CommandRule {
     /// Returns whether a command is refused.
     pub refuses: fn(&SimpleCommand) -> bool,
     /// Lines that this rule refuses and no earlier rule does.
-    pub refused: &'static [&'static str],
+    pub refused_lines: &'static [&'static str],
     /// Similar lines that it allows.
-    pub passed: &'static [&'static str],
+    pub passed_lines: &'static [&'static str],
 }
 
 /// All rules, in the order in which they are checked.
@@ -42,7 +42,7 @@ pub static RULES: &[CommandRule] = &[
                 ],
             )
         },
-        refused: &[
+        refused_lines: &[
             "sudo apt install jq",
             "su root",
             "/usr/bin/sudo -n true",
@@ -60,7 +60,7 @@ pub static RULES: &[CommandRule] = &[
             "bash <<'E'\nsudo id\nE",
             "eval su\"do\" id",
         ],
-        passed: &[
+        passed_lines: &[
             "echo sudo",
             "grep -rn 'sudo ' docs",
             "cat su.txt",
@@ -98,13 +98,13 @@ pub static RULES: &[CommandRule] = &[
                     ],
                 )
         },
-        refused: &[
+        refused_lines: &[
             "mkfs.ext4 /dev/x",
             "mkfs -t xfs disk",
             "fdisk -l",
             "xargs wipefs -a < list",
         ],
-        passed: &[
+        passed_lines: &[
             "echo \"format disk\"",
             "ls mkfs.ext4",
             "npm run format",
@@ -118,7 +118,7 @@ pub static RULES: &[CommandRule] = &[
         because: "it writes to a raw device",
         suggestion: "write to a file in the workspace",
         refuses: writes_raw_device,
-        refused: &[
+        refused_lines: &[
             "> /dev/sda",
             "cat image > /dev/nvme0n1",
             "cat image > /dev/../dev/sda",
@@ -128,7 +128,7 @@ pub static RULES: &[CommandRule] = &[
             "shred -n 1 /dev/sda1",
             "{ echo a; } >> '/dev/mem'",
         ],
-        passed: &[
+        passed_lines: &[
             "echo a > /dev/null",
             "x 2>/dev/null",
             "dd if=/dev/zero of=f bs=1k count=1",
@@ -147,13 +147,13 @@ pub static RULES: &[CommandRule] = &[
         because: "the function calls itself concurrently without end",
         suggestion: "let the function end, or call it from a loop",
         refuses: |command| command.fork_bomb == ForkBomb::Yes,
-        refused: &[
+        refused_lines: &[
             ":(){ :|:& };:",
             "bomb() { bomb | bomb & }; bomb",
             "f() { f & f; }; f",
             "bash -c ':(){ :|:& };:'",
         ],
-        passed: &[
+        passed_lines: &[
             "f() { ls | wc -l; }; f",
             "walk() { for d in */; do walk \"$d\"; done; }; walk",
             "echo ':(){ :|:& };:'",
@@ -167,7 +167,7 @@ pub static RULES: &[CommandRule] = &[
         because: "it removes all that is there",
         suggestion: "name what should go: `rm -r build`",
         refuses: |command| runs_any_of(command, &["rm"]) && removes_root(command),
-        refused: &[
+        refused_lines: &[
             "rm -rf /",
             "rm -fr /",
             "rm -r -f \"/\"",
@@ -176,7 +176,7 @@ pub static RULES: &[CommandRule] = &[
             "rm -rf /../",
             "rm -rf /./..",
         ],
-        passed: &[
+        passed_lines: &[
             "rm -r build",
             "rm -rf ./x",
             "rm -rf /tmp/x",
@@ -193,13 +193,13 @@ pub static RULES: &[CommandRule] = &[
         because: "it removes files",
         suggestion: "use the tool `delete_file`",
         refuses: |command| {
-            let into_null = command.operands().next_back().as_deref() == Some("/dev/null");
+            let moves_to_null = command.operands().next_back().as_deref() == Some("/dev/null");
             runs_any_of(command, &["rm", "rmdir", "del", "unlink", "shred"])
-                || (runs_any_of(command, &["mv"]) && into_null)
+                || (runs_any_of(command, &["mv"]) && moves_to_null)
                 || (runs_any_of(command, &["find"])
                     && command.arguments().any(|word| word == "-delete"))
         },
-        refused: &[
+        refused_lines: &[
             "rm x",
             "rm\tx",
             "cd a\nrm x",
@@ -217,7 +217,7 @@ pub static RULES: &[CommandRule] = &[
             "coproc X { rm x; }",
             "$HOME/bin/rm x",
         ],
-        passed: &[
+        passed_lines: &[
             "npm run confirm x",
             "echo \"inform me\"",
             "alarm x",
@@ -236,12 +236,12 @@ pub static RULES: &[CommandRule] = &[
         because: "it changes rights or owners",
         suggestion: "run a script by its interpreter: `sh script.sh`",
         refuses: |command| runs_any_of(command, &["chmod", "chown", "chgrp", "setfacl", "chattr"]),
-        refused: &[
+        refused_lines: &[
             "chmod +x run.sh",
             "chown ann f",
             "find . -exec chmod 600 {} +",
         ],
-        passed: &[
+        passed_lines: &[
             "git update-index --chmod=+x f",
             "echo chmod",
             "python -m http.server",
@@ -254,8 +254,8 @@ pub static RULES: &[CommandRule] = &[
         because: "it can write to any place, block by block",
         suggestion: "use `head -c`, `truncate` or `cp`",
         refuses: |command| runs_any_of(command, &["dd", "format"]),
-        refused: &["dd if=a of=b", "format C:"],
-        passed: &["echo \"dd\"", "git log --format=dd", "cargo fmt"],
+        refused_lines: &["dd if=a of=b", "format C:"],
+        passed_lines: &["echo \"dd\"", "git log --format=dd", "cargo fmt"],
     },
 ];
 

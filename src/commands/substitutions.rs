@@ -20,7 +20,7 @@ impl<'t> NodeContext<'t> {
     pub(super) fn child(&self, child: Node<'t>) -> Self {
         let is_quoted = match child.kind() {
             "string" | "heredoc_body" => true,
-            SUBSTITUTION | "process_substitution" => false,
+            COMMAND_SUBSTITUTION | "process_substitution" => false,
             _ => self.is_quoted,
         };
         Self {
@@ -36,7 +36,7 @@ impl<'t> NodeContext<'t> {
         &self,
         source: &str,
     ) -> Result<Option<String>, UnparsedReason> {
-        if self.node.kind() != SUBSTITUTION {
+        if self.node.kind() != COMMAND_SUBSTITUTION {
             return Ok(None);
         }
         let text = text_of(self.node, source).trim_start();
@@ -46,8 +46,8 @@ impl<'t> NodeContext<'t> {
         let Some(inner) = inner.filter(|inner| inner.contains('\\')) else {
             return Ok(None);
         };
-        let is_string = self.parent.is_some_and(|parent| parent.kind() == "string");
-        if is_string {
+        let is_in_string = self.parent.is_some_and(|parent| parent.kind() == "string");
+        if is_in_string {
             return Ok(Some(unescape(inner, "`\\$\"")));
         }
         self.unescape_backquoted(inner).map(Some)
@@ -64,42 +64,45 @@ impl<'t> NodeContext<'t> {
         }
         let is_word = matches!(self.node.kind(), "word" | "regex" | "extglob_pattern");
         let mut scripts = Vec::new();
-        let mut open_at: Option<usize> = None;
-        let mut from = self.node.start_byte();
-        let parts = children
+        let mut script_start: Option<usize> = None;
+        let mut text_start = self.node.start_byte();
+        // The node's own text ends where its next child begins, or with the node.
+        let children_and_end = children
             .iter()
-            .filter(|child| child.kind() != CONTENT)
+            .filter(|child| child.kind() != HEREDOC_CONTENT)
             .map(Some)
             .chain([None]);
-        for part in parts {
-            let end = part.map_or(self.node.end_byte(), Node::start_byte);
-            for mark in marks(source.get(from..end).unwrap_or_default()) {
-                let at = from.saturating_add(mark.at);
-                match (mark.kind, open_at) {
-                    (SubstitutionKind::Backquote, None) => open_at = Some(at.saturating_add(1)),
+        for child in children_and_end {
+            let end = child.map_or(self.node.end_byte(), Node::start_byte);
+            for mark in marks(source.get(text_start..end).unwrap_or_default()) {
+                let at = text_start.saturating_add(mark.at);
+                match (mark.kind, script_start) {
+                    (SubstitutionKind::Backquote, None) => {
+                        script_start = Some(at.saturating_add(1));
+                    }
                     (SubstitutionKind::Backquote, Some(start)) => {
                         scripts.push(
                             self.unescape_backquoted(source.get(start..at).unwrap_or_default())?,
                         );
-                        open_at = None;
+                        script_start = None;
                     }
-                    (SubstitutionKind::Substitution, None) => {
+                    (SubstitutionKind::Command, None) => {
                         return Err(UnparsedReason::Ambiguous);
                     }
                     (SubstitutionKind::Process, None) if is_word => {
                         return Err(UnparsedReason::Ambiguous);
                     }
-                    (SubstitutionKind::Substitution | SubstitutionKind::Process, _) => {}
+                    (SubstitutionKind::Command | SubstitutionKind::Process, _) => {}
                 }
             }
-            if let Some(part) = part {
-                if open_at.is_some() && text_of(*part, source).contains('`') {
+            if let Some(child) = child {
+                if script_start.is_some() && text_of(*child, source).contains('`') {
                     return Err(UnparsedReason::Ambiguous);
                 }
-                from = part.end_byte();
+                text_start = child.end_byte();
             }
         }
-        if open_at.is_some() {
+        if script_start.is_some() {
             return Err(UnparsedReason::Ambiguous);
         }
         Ok(scripts)
@@ -108,7 +111,7 @@ impl<'t> NodeContext<'t> {
     /// Returns whether no shell expands substitutions in the node's own text.
     fn is_literal(&self, source: &str) -> Result<bool, UnparsedReason> {
         match self.node.kind() {
-            "comment" | "heredoc_start" | "heredoc_end" | CONTENT => Ok(true),
+            "comment" | "heredoc_start" | "heredoc_end" | HEREDOC_CONTENT => Ok(true),
             "heredoc_body" => Ok(self
                 .parent
                 .is_some_and(|parent| is_verbatim(parent, source))),
@@ -125,20 +128,20 @@ impl<'t> NodeContext<'t> {
         }
     }
 
-    /// Returns the script between two backquotes, unescaped as the shell does.
-    fn unescape_backquoted(&self, between: &str) -> Result<String, UnparsedReason> {
-        let is_string = self.is_quoted && self.node.kind() != "heredoc_body";
-        if is_string && between.contains("\\\"") {
+    /// Unescapes the script between two backquotes as the shell does.
+    fn unescape_backquoted(&self, script: &str) -> Result<String, UnparsedReason> {
+        let is_in_string = self.is_quoted && self.node.kind() != "heredoc_body";
+        if is_in_string && script.contains("\\\"") {
             return Err(UnparsedReason::Ambiguous);
         }
-        Ok(unescape(between, "`\\$"))
+        Ok(unescape(script, "`\\$"))
     }
 }
 
 /// `` `…` `` or `$(…)`.
-const SUBSTITUTION: &str = "command_substitution";
+const COMMAND_SUBSTITUTION: &str = "command_substitution";
 /// A part of a here-document's body.
-const CONTENT: &str = "heredoc_content";
+const HEREDOC_CONTENT: &str = "heredoc_content";
 
 /// Returns whether the body of a here-document is literal, because a part of its delimiter is
 /// quoted.
@@ -149,17 +152,19 @@ pub(super) fn is_verbatim(redirection: Node<'_>, source: &str) -> bool {
     start.is_some_and(|start| text_of(start, source).contains(['\'', '"', '\\']))
 }
 
-/// The beginning or the end of a substitution.
+/// The beginning of a substitution, or a backquote, which also ends one.
 struct SubstitutionMark {
+    /// Its position in the text, in bytes.
     at: usize,
     kind: SubstitutionKind,
 }
 
 #[derive(Clone, Copy)]
 enum SubstitutionKind {
+    /// `` ` ``
     Backquote,
     /// `$(`
-    Substitution,
+    Command,
     /// `<(` or `>(`
     Process,
 }
@@ -176,7 +181,7 @@ fn marks(text: &str) -> impl Iterator<Item = SubstitutionMark> {
         is_escaped = byte == b'\\';
         let kind = match (byte, next) {
             (b'`', _) => SubstitutionKind::Backquote,
-            (b'$', Some(b'(')) => SubstitutionKind::Substitution,
+            (b'$', Some(b'(')) => SubstitutionKind::Command,
             (b'<' | b'>', Some(b'(')) => SubstitutionKind::Process,
             _ => return None,
         };

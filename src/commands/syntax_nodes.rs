@@ -14,34 +14,35 @@ pub(super) fn command_at(
     children: &[Node<'_>],
     source: &str,
 ) -> Option<SimpleCommand> {
-    if is_simple(node) {
+    if is_simple_command(node) {
         let mut command = build_command(children, source);
-        if let Some(outside) = parent.filter(|parent| parent.kind() == REDIRECTED) {
-            let mut cursor = outside.walk();
-            let around: Vec<Node<'_>> = outside.children(&mut cursor).collect();
-            command.redirections.extend(redirections(&around, source));
-            let words_behind = around
+        if let Some(statement) = parent.filter(|parent| parent.kind() == REDIRECTED_STATEMENT) {
+            let mut cursor = statement.walk();
+            let siblings: Vec<Node<'_>> = statement.children(&mut cursor).collect();
+            command.redirections.extend(redirections(&siblings, source));
+            let trailing_words = siblings
                 .iter()
                 .flat_map(|node| words_after_target(*node, source));
-            command.words.extend(words_behind);
+            command.words.extend(trailing_words);
         }
         return Some(command);
     }
-    let is_bare = node.kind() == REDIRECTED && !children.iter().any(|child| is_simple(*child));
-    is_bare.then(|| SimpleCommand {
+    let has_only_redirections = node.kind() == REDIRECTED_STATEMENT
+        && !children.iter().any(|child| is_simple_command(*child));
+    has_only_redirections.then(|| SimpleCommand {
         redirections: redirections(children, source),
         ..SimpleCommand::default()
     })
 }
 
 /// Returns an assignment that sets a variable for later commands rather than for one command.
-pub(super) fn setting_at(
+pub(super) fn variable_setting_at(
     node: Node<'_>,
     parent: Option<Node<'_>>,
     source: &str,
 ) -> Option<SimpleCommand> {
-    let is_for_a_command = parent.is_some_and(is_simple);
-    let is_setting = node.kind() == "variable_assignment" && !is_for_a_command;
+    let is_for_one_command = parent.is_some_and(is_simple_command);
+    let is_setting = node.kind() == "variable_assignment" && !is_for_one_command;
     is_setting.then(|| SimpleCommand {
         assignments: vec![shell_word(node, source)],
         ..SimpleCommand::default()
@@ -64,13 +65,14 @@ fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
         .collect()
 }
 
-/// A statement followed by redirections.
-const REDIRECTED: &str = "redirected_statement";
+/// The kind of node of a statement followed by redirections.
+const REDIRECTED_STATEMENT: &str = "redirected_statement";
 
-/// Negates the status of a command; the grammar takes a second one for a command name.
-pub(super) const NOT: &str = "!";
+/// The word that negates the status of a command. The grammar takes a second one for a command name.
+pub(super) const NEGATION: &str = "!";
 
-fn is_simple(node: Node<'_>) -> bool {
+/// Returns whether a node is a simple command without the redirections around it.
+fn is_simple_command(node: Node<'_>) -> bool {
     matches!(
         node.kind(),
         "command" | "declaration_command" | "unset_command"
@@ -83,7 +85,7 @@ fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
         redirections: redirections(children, source),
         ..SimpleCommand::default()
     };
-    let mut end = 0;
+    let mut previous_end = 0;
     for child in children {
         match child.kind() {
             "variable_assignment" if command.words.is_empty() => {
@@ -91,18 +93,20 @@ fn build_command(children: &[Node<'_>], source: &str) -> SimpleCommand {
             }
             "file_redirect" | "herestring_redirect" | "heredoc_redirect" => {
                 command.words.extend(words_after_target(*child, source));
-                end = child.end_byte();
+                previous_end = child.end_byte();
             }
             "comment" => {}
-            _ if command.words.is_empty() && text_of(*child, source).trim() == NOT => {}
+            _ if command.words.is_empty() && text_of(*child, source).trim() == NEGATION => {}
             _ => {
                 let word = shell_word(*child, source);
-                let gap = source.get(end..child.start_byte()).unwrap_or_default();
+                let gap = source
+                    .get(previous_end..child.start_byte())
+                    .unwrap_or_default();
                 match command.words.last_mut() {
                     Some(last) if gap.replace("\\\n", "").is_empty() => append_word(last, word),
                     _ => command.words.push(word),
                 }
-                end = child.end_byte();
+                previous_end = child.end_byte();
             }
         }
     }
@@ -138,11 +142,11 @@ pub(super) fn is_ambiguous(node: Node<'_>, children: &[Node<'_>], source: &str) 
         "string" | "translated_string" | "heredoc_body" | "expansion" | "regex"
     );
     let mut pairs = children.iter().zip(children.iter().skip(1));
-    let gap = |(left, right): (&Node<'_>, &Node<'_>)| {
+    let has_escape_between = |(left, right): (&Node<'_>, &Node<'_>)| {
         let gap = source.get(left.end_byte()..right.start_byte());
         gap.is_some_and(has_escape)
     };
-    if !is_text && node.kind() != "heredoc_redirect" && pairs.any(gap) {
+    if !is_text && node.kind() != "heredoc_redirect" && pairs.any(has_escape_between) {
         return true;
     }
     node.kind() == "heredoc_redirect"
@@ -162,16 +166,18 @@ fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
     let Some(end) = children.iter().find(|child| child.kind() == "heredoc_end") else {
         return false;
     };
-    let is_dashed = children.iter().any(|child| child.kind() == "<<-");
+    let may_be_indented = children.iter().any(|child| child.kind() == "<<-");
     let mut bodies = children
         .iter()
         .filter(|child| child.kind() == "heredoc_body");
-    let ends_before = bodies.any(|body| {
+    let ends_earlier = bodies.any(|body| {
         let mut lines = text_of(*body, source).lines();
-        let mark = text_of(*end, source).trim();
-        lines.any(|line| line == mark || is_dashed && line.trim_start_matches('\t') == mark)
+        let end_marker = text_of(*end, source).trim();
+        lines.any(|line| {
+            line == end_marker || may_be_indented && line.trim_start_matches('\t') == end_marker
+        })
     });
-    if ends_before {
+    if ends_earlier {
         return false;
     }
     let text_before = source.get(..end.start_byte()).unwrap_or_default();
@@ -184,7 +190,7 @@ fn has_exact_end_marker(children: &[Node<'_>], source: &str) -> bool {
     let mut indent = indent_characters.peekable();
     let is_indented = indent.peek().is_some();
     (text_after.is_empty() || text_after.starts_with('\n'))
-        && (!is_indented || (is_dashed && indent.all(|c| c == '\t')))
+        && (!is_indented || (may_be_indented && indent.all(|c| c == '\t')))
 }
 
 /// Returns whether the text between two words contains a backslash that is not a line continuation.

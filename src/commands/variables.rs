@@ -4,7 +4,7 @@ use crate::commands::line::{ShellWord, SimpleCommand};
 use crate::commands::wrappers::{WrappedCommand, joined_script};
 
 /// Variables whose value programs pass to a shell.
-const COMMAND_LINES: [&str; 13] = [
+const COMMAND_LINE_VARIABLES: [&str; 13] = [
     "EDITOR",
     "GIT_ASKPASS",
     "GIT_EDITOR",
@@ -21,7 +21,7 @@ const COMMAND_LINES: [&str; 13] = [
 ];
 
 /// Variables that determine where programs, their code or their settings are found.
-const PLACES: [&str; 9] = [
+const LOCATION_VARIABLES: [&str; 9] = [
     "BASH_ENV",
     "GIT_CONFIG_COUNT",
     "GIT_CONFIG_GLOBAL",
@@ -34,28 +34,28 @@ const PLACES: [&str; 9] = [
 ];
 
 /// Shell builtins that set variables for later commands.
-const DECLARES: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"];
+const DECLARING_BUILTINS: [&str; 5] = ["export", "declare", "typeset", "readonly", "local"];
 
 /// Returns what a command runs through the variables that it sets, for itself or for later
 /// commands.
 pub(super) fn wrapped_by_variables(command: &SimpleCommand) -> Vec<WrappedCommand> {
     let program = command.program().unwrap_or_default();
-    let declares = DECLARES.contains(&program.as_str());
-    let arguments = command.words.iter().skip(1).filter(|_| declares);
+    let is_declaration = DECLARING_BUILTINS.contains(&program.as_str());
+    let arguments = command.words.iter().skip(1).filter(|_| is_declaration);
     let assignments = command
         .assignments
         .iter()
         .chain(arguments)
         .filter_map(ShellWord::assignment)
         .filter(|(_, value)| value.known_text().is_none_or(|value| !value.is_empty()));
-    let started_commands = assignments.filter_map(|(name, value)| {
-        if PLACES.contains(&name.as_str()) {
+    let wrapped_commands = assignments.filter_map(|(name, value)| {
+        if LOCATION_VARIABLES.contains(&name.as_str()) {
             Some(WrappedCommand::Unknown)
-        } else if COMMAND_LINES.contains(&name.as_str()) {
+        } else if COMMAND_LINE_VARIABLES.contains(&name.as_str()) {
             Some(joined_script(std::slice::from_ref(&value)))
         } else {
             None
         }
     });
-    started_commands.collect()
+    wrapped_commands.collect()
 }

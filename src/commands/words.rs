@@ -9,8 +9,8 @@ use crate::commands::line::{ShellWord, WordPiece};
 pub(super) fn shell_word(node: Node<'_>, source: &str) -> ShellWord {
     let raw = text_of(node, source).trim_start();
     let mut pieces = Vec::new();
-    pieces_of(node, source, &mut pieces);
-    if is_tilde(raw)
+    collect_pieces(node, source, &mut pieces);
+    if begins_with_tilde(raw)
         && let Some(WordPiece::Text(first)) = pieces.first_mut()
     {
         let (tilde, rest) = first.split_at(first.find('/').unwrap_or(first.len()));
@@ -32,35 +32,35 @@ pub(super) fn text_of<'s>(node: Node<'_>, source: &'s str) -> &'s str {
 /// Appends a word that follows another one without a space: together they are one word.
 pub(super) fn append_word(word: &mut ShellWord, next: ShellWord) {
     if is_translated(&word.raw, &next.raw) {
-        without_dollar(&mut word.pieces);
+        remove_trailing_dollar(&mut word.pieces);
     }
     word.raw.push_str(&next.raw);
     word.pieces.extend(next.pieces);
     word.pieces = merge_pieces(std::mem::take(&mut word.pieces));
 }
 
-/// Collects the pieces of a node. The recursion is shallow: words nest no deeper than a
+/// Appends the pieces of a node to `out`. The recursion is shallow: words nest no deeper than a
 /// concatenation of strings.
-fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
+fn collect_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let raw = text_of(node, source);
     match node.kind() {
         "concatenation" | "command_name" => {
             let mut cursor = node.walk();
-            let (mut braces, mut before) = (false, "");
+            let (mut has_brace, mut previous_text) = (false, "");
             for child in node.children(&mut cursor) {
                 let text = text_of(child, source);
-                braces |= text == "{";
-                if is_translated(before, text) {
-                    without_dollar(out);
+                has_brace |= text == "{";
+                if is_translated(previous_text, text) {
+                    remove_trailing_dollar(out);
                 }
-                pieces_of(child, source, out);
-                before = text;
+                collect_pieces(child, source, out);
+                previous_text = text;
             }
-            if braces && (raw.contains(',') || raw.contains("..")) {
+            if has_brace && (raw.contains(',') || raw.contains("..")) {
                 *out = vec![WordPiece::Unknown(raw.to_owned())];
             }
         }
-        "variable_assignment" => assignment(node, source, out),
+        "variable_assignment" => assignment_pieces(node, source, out),
         "raw_string" => out.push(WordPiece::Text(strip_quotes(raw, "'").to_owned())),
         "ansi_c_string" => out.push(WordPiece::Text(decode_ansi_c(strip_quotes(raw, "$'")))),
         "string" => quoted_pieces(node, source, out),
@@ -77,51 +77,54 @@ fn pieces_of(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     }
 }
 
-/// Collects the pieces of `NAME=value`; the content of an array is known only at run time.
-fn assignment(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
+/// Appends the pieces of `NAME=value`; the content of an array is known only at run time.
+fn assignment_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let value = node.child_by_field_name("value");
     let name_end = value.map_or(node.end_byte(), |value| value.start_byte());
     let name = source.get(node.start_byte()..name_end).unwrap_or_default();
     out.push(WordPiece::Text(name.trim_start().to_owned()));
     if let Some(value) = value {
-        pieces_of(value, source, out);
+        collect_pieces(value, source, out);
     }
 }
 
-/// Collects the pieces of a double-quoted string: everything between its expansions is text.
+/// Appends the pieces of a double-quoted string: everything between its expansions is text.
 fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     let raw = text_of(node, source);
-    let opening = raw.find('"').unwrap_or(0).saturating_add(1);
-    let mut from = node.start_byte().saturating_add(opening);
+    let opening_length = raw.find('"').unwrap_or(0).saturating_add(1);
+    let mut text_start = node.start_byte().saturating_add(opening_length);
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {
         if !child.is_named() || child.kind() == "string_content" {
             continue;
         }
-        let text_before = source.get(from..child.start_byte()).unwrap_or_default();
+        let text_before = source
+            .get(text_start..child.start_byte())
+            .unwrap_or_default();
         out.push(WordPiece::Text(unescape_double_quoted(text_before)));
         out.push(WordPiece::Unknown(
             text_of(child, source).trim_start().to_owned(),
         ));
-        from = child.end_byte();
+        text_start = child.end_byte();
     }
-    let remaining_text = source.get(from..node.end_byte()).unwrap_or_default();
+    let remaining_text = source.get(text_start..node.end_byte()).unwrap_or_default();
     out.push(WordPiece::Text(unescape_double_quoted(
         remaining_text.strip_suffix('"').unwrap_or(remaining_text),
     )));
 }
 
-/// Returns whether a `$` at the end of `before` belongs to the double quotes that follow: `$"…"` is
-/// translated to the user's language, and unchanged if there is no translation.
-fn is_translated(before: &str, next: &str) -> bool {
-    let escapes = before.strip_suffix('$').map(|rest| {
-        let escapes = rest.chars().rev().take_while(|c| *c == '\\');
-        escapes.count()
+/// Returns whether a `$` at the end of `previous_text` belongs to the double quotes at the beginning of
+/// `next_text`: `$"…"` is translated to the user's language, and unchanged if there is no translation.
+fn is_translated(previous_text: &str, next_text: &str) -> bool {
+    let backslash_count = previous_text.strip_suffix('$').map(|rest| {
+        let backslashes = rest.chars().rev().take_while(|c| *c == '\\');
+        backslashes.count()
     });
-    next.starts_with('"') && escapes.is_some_and(|count| count % 2 == 0)
+    next_text.starts_with('"') && backslash_count.is_some_and(|count| count % 2 == 0)
 }
 
-fn without_dollar(pieces: &mut [WordPiece]) {
+/// Removes the `$` at the end of the last piece, which belongs to the quotes after it.
+fn remove_trailing_dollar(pieces: &mut [WordPiece]) {
     if let Some(WordPiece::Text(text)) = pieces.last_mut()
         && text.ends_with('$')
     {
@@ -154,13 +157,13 @@ fn unescape_double_quoted(raw: &str) -> String {
     unescape(raw, "$`\"\\\n")
 }
 
-/// Removes the backslashes before these characters and keeps others. An escaped line break is
-/// removed as well.
-pub(super) fn unescape(raw: &str, before: &str) -> String {
+/// Removes the backslashes before the characters in `escapable` and keeps others. An escaped line
+/// break is removed as well.
+pub(super) fn unescape(raw: &str, escapable: &str) -> String {
     let mut text = String::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        let escaped_character = chars.next_if(|next| c == '\\' && before.contains(*next));
+        let escaped_character = chars.next_if(|next| c == '\\' && escapable.contains(*next));
         match escaped_character {
             Some('\n') => {}
             Some(escaped_character) => text.push(escaped_character),
@@ -187,11 +190,11 @@ fn decode_ansi_c(raw: &str) -> String {
 /// Decodes what follows a backslash in `$'…'`. Returns the character and the number of bytes it
 /// takes.
 fn decode_escape(after: &str) -> (Option<char>, usize) {
-    let digits = |skip: usize, radix: u32, most: usize| {
+    let decode_digits = |skip: usize, radix: u32, digits_max: usize| {
         let text = after.get(skip..).unwrap_or_default();
         let count = text
             .chars()
-            .take(most)
+            .take(digits_max)
             .take_while(|c| c.is_digit(radix))
             .count();
         let number = text
@@ -211,10 +214,10 @@ fn decode_escape(after: &str) -> (Option<char>, usize) {
         'r' => '\r',
         't' => '\t',
         'v' => '\u{b}',
-        'x' => return digits(1, 16, 2),
-        'u' => return digits(1, 16, 4),
-        'U' => return digits(1, 16, 8),
-        '0'..='7' => return digits(0, 8, 3),
+        'x' => return decode_digits(1, 16, 2),
+        'u' => return decode_digits(1, 16, 4),
+        'U' => return decode_digits(1, 16, 8),
+        '0'..='7' => return decode_digits(0, 8, 3),
         other => other,
     };
     (Some(character), first_character.len_utf8())
@@ -227,7 +230,7 @@ fn strip_quotes<'a>(raw: &'a str, open: &str) -> &'a str {
 }
 
 /// Returns whether the shell expands the beginning of the word to a home directory.
-fn is_tilde(raw: &str) -> bool {
+fn begins_with_tilde(raw: &str) -> bool {
     raw.starts_with('~')
 }
 

@@ -51,9 +51,11 @@ struct WrapperProgram {
     /// Long options that take a value in the next word.
     value_options: &'static [&'static str],
     /// The number of operands before the command.
-    operands: usize,
-    /// Short and long options whose value is a command line.
-    script_options: (&'static str, &'static [&'static str]),
+    operand_count: usize,
+    /// Short options whose value is a command line.
+    script_letters: &'static str,
+    /// Long options whose value is a command line.
+    script_options: &'static [&'static str],
     /// Short options with which it runs nothing.
     query_letters: &'static str,
 }
@@ -62,36 +64,39 @@ struct WrapperProgram {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WrapperStyle {
     /// The words after its options are the command, and it does nothing else.
-    Instead,
+    OnlyWords,
     /// The words after its options are the command.
     Words,
     /// Like `Words`, and its input gives further arguments, or the replacement of a placeholder in
     /// them.
-    WithInput,
-    /// Like `Instead`, and the command may be the first one in braces, with a name before them.
+    WordsAndInput,
+    /// Like `OnlyWords`, and the command may be the first one in braces, with a name before them.
     Coprocess,
     /// It is a shell: `-c`, a file, or its input.
     Shell,
     /// The words after its options, joined by spaces, are read by a shell.
-    Joined,
-    /// Like `Joined`, with more words that are known only at run time.
-    JoinedWithMore,
+    JoinedScript,
+    /// Like `JoinedScript`, with more words that are known only at run time.
+    JoinedScriptAndMore,
     /// The first word after its options is read by a shell.
-    First,
+    FirstWordScript,
     /// `-exec` and similar options.
     Find,
 }
 
-const BASE: WrapperProgram = WrapperProgram {
+/// A wrapper without options or operands of its own.
+const WRAPPER_DEFAULTS: WrapperProgram = WrapperProgram {
     names: &[],
-    style: WrapperStyle::Instead,
+    style: WrapperStyle::OnlyWords,
     value_letters: "",
     value_options: &[],
-    operands: 0,
-    script_options: ("", &[]),
+    operand_count: 0,
+    script_letters: "",
+    script_options: &[],
     query_letters: "",
 };
 
+/// The programs that run others.
 static WRAPPERS: &[WrapperProgram] = &[
     WrapperProgram {
         names: &[
@@ -109,102 +114,103 @@ static WRAPPERS: &[WrapperProgram] = &[
             "x86_64",
             "dbus-run-session",
         ],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["setarch"],
-        operands: 1,
-        ..BASE
+        operand_count: 1,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["compgen"],
         style: WrapperStyle::Words,
         value_letters: "oAGWFCXPS",
-        script_options: ("C", &[]),
-        operands: usize::MAX,
-        ..BASE
+        script_letters: "C",
+        operand_count: usize::MAX,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["entr", "tsp"],
         style: WrapperStyle::Words,
         value_letters: "LNE",
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["coproc"],
         style: WrapperStyle::Coprocess,
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["prlimit"],
         value_letters: "po",
         value_options: &["pid", "output"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["mapfile", "readarray"],
         style: WrapperStyle::Words,
         value_letters: "dnOsuCc",
-        script_options: ("C", &[]),
-        operands: usize::MAX,
-        ..BASE
+        script_letters: "C",
+        operand_count: usize::MAX,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["command"],
         query_letters: "vV",
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["exec"],
         value_letters: "a",
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["env"],
         value_letters: "uCS",
         value_options: &["unset", "chdir"],
-        script_options: ("S", &["split-string"]),
-        ..BASE
+        script_letters: "S",
+        script_options: &["split-string"],
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["timeout"],
         value_letters: "ks",
         value_options: &["kill-after", "signal"],
-        operands: 1,
-        ..BASE
+        operand_count: 1,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["nice"],
         value_letters: "n",
         value_options: &["adjustment"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["ionice"],
         value_letters: "cn",
         value_options: &["class", "classdata"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["taskset", "chrt"],
-        operands: 1,
-        ..BASE
+        operand_count: 1,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["stdbuf"],
         value_letters: "ioe",
         value_options: &["input", "output", "error"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["time"],
         value_letters: "fo",
         value_options: &["format", "output"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["xargs"],
-        style: WrapperStyle::WithInput,
+        style: WrapperStyle::WordsAndInput,
         value_letters: "adEILnPs",
         value_options: &[
             "arg-file",
@@ -214,30 +220,32 @@ static WRAPPERS: &[WrapperProgram] = &[
             "max-procs",
             "process-slot-var",
         ],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["strace", "ltrace"],
         style: WrapperStyle::Words,
         value_letters: "abeEIlnoOpPsSuX",
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["flock"],
         style: WrapperStyle::Words,
         value_letters: "wEc",
         value_options: &["timeout", "wait", "conflict-exit-code"],
-        operands: 1,
-        script_options: ("c", &["command"]),
-        ..BASE
+        operand_count: 1,
+        script_letters: "c",
+        script_options: &["command"],
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["script"],
         style: WrapperStyle::Words,
         value_letters: "cEIOBTmo",
-        script_options: ("c", &["command"]),
-        operands: usize::MAX,
-        ..BASE
+        script_letters: "c",
+        script_options: &["command"],
+        operand_count: usize::MAX,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["sudo", "doas", "run0"],
@@ -254,36 +262,38 @@ static WRAPPERS: &[WrapperProgram] = &[
             "chdir",
             "chroot",
         ],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["pkexec", "unshare", "nsenter", "setpriv"],
         style: WrapperStyle::Words,
         value_letters: "StG",
         value_options: &["user", "target", "reuid", "regid", "groups"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["chroot", "gosu", "su-exec"],
         style: WrapperStyle::Words,
-        operands: 1,
-        ..BASE
+        operand_count: 1,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["su"],
         value_letters: "cgGsw",
         value_options: &["group", "supp-group", "shell", "whitelist-environment"],
-        script_options: ("c", &["command", "session-command"]),
-        operands: usize::MAX,
-        ..BASE
+        script_letters: "c",
+        script_options: &["command", "session-command"],
+        operand_count: usize::MAX,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["runuser"],
         style: WrapperStyle::Words,
         value_letters: "cgGsuw",
         value_options: &["user", "group", "supp-group", "shell"],
-        script_options: ("c", &["command", "session-command"]),
-        ..BASE
+        script_letters: "c",
+        script_options: &["command", "session-command"],
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &[
@@ -292,44 +302,45 @@ static WRAPPERS: &[WrapperProgram] = &[
         style: WrapperStyle::Shell,
         value_letters: "oO",
         value_options: &["rcfile", "init-file"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["eval"],
-        style: WrapperStyle::Joined,
-        ..BASE
+        style: WrapperStyle::JoinedScript,
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["watch"],
-        style: WrapperStyle::Joined,
+        style: WrapperStyle::JoinedScript,
         value_letters: "nq",
         value_options: &["interval", "equexit"],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["parallel"],
-        style: WrapperStyle::JoinedWithMore,
+        style: WrapperStyle::JoinedScriptAndMore,
         value_letters: "jIaNnsLdEPS",
         value_options: &[
             "jobs", "arg-file", "max-args", "delay", "timeout", "results", "joblog", "colsep",
         ],
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["trap"],
-        style: WrapperStyle::First,
+        style: WrapperStyle::FirstWordScript,
         query_letters: "lp",
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
     WrapperProgram {
         names: &["find", "gfind"],
         style: WrapperStyle::Find,
-        ..BASE
+        ..WRAPPER_DEFAULTS
     },
 ];
 
-/// Returns what a command runs; `is_fed` says whether its input is the output of another command.
-pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedCommand {
+/// Returns what a command runs; `has_piped_input` says whether its input is the output of another
+/// command.
+pub(super) fn wrapped_command(command: &SimpleCommand, has_piped_input: bool) -> WrappedCommand {
     let Some(program) = command.program() else {
         return WrappedCommand::Nothing;
     };
@@ -354,28 +365,32 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
         return WrappedCommand::Nothing;
     }
     match (wrapper.style, arguments.words) {
-        (WrapperStyle::Shell, words) => shell_script(command, &arguments.letters, words, is_fed),
+        (WrapperStyle::Shell, words) => {
+            shell_script(command, &arguments.letters, words, has_piped_input)
+        }
         (_, []) | (WrapperStyle::Find, _) => WrappedCommand::Nothing,
-        (WrapperStyle::Instead, words) => WrappedCommand::Only(words.to_vec()),
+        (WrapperStyle::OnlyWords, words) => WrappedCommand::Only(words.to_vec()),
         (WrapperStyle::Coprocess, words) => {
-            let is_open = |word: &ShellWord| matches!(word.raw.as_str(), "{" | "(");
-            let begin = words.iter().take(2).position(is_open);
-            let inner_words =
-                begin.map_or(words, |begin| words.get(begin + 1..).unwrap_or_default());
+            let is_opening = |word: &ShellWord| matches!(word.raw.as_str(), "{" | "(");
+            let opening = words.iter().take(2).position(is_opening);
+            let inner_words = opening.map_or(words, |index| {
+                words.get(index.saturating_add(1)..).unwrap_or_default()
+            });
             WrappedCommand::Only(inner_words.to_vec())
         }
         (WrapperStyle::Words, words) => WrappedCommand::Commands(vec![words.to_vec()]),
-        (WrapperStyle::WithInput, words) => match arguments.placeholder {
+        (WrapperStyle::WordsAndInput, words) => match arguments.placeholder {
             Some(placeholder) => {
                 WrappedCommand::Commands(vec![replace_placeholders(words, &placeholder)])
             }
             None => WrappedCommand::WithExtraArguments(words.to_vec()),
         },
-        (WrapperStyle::First, [first, ..]) => joined_script(std::slice::from_ref(first)),
-        (WrapperStyle::Joined, words) => joined_script(words),
-        (WrapperStyle::JoinedWithMore, words) => {
-            let is_list = |word: &ShellWord| word.raw.starts_with(":::");
-            match joined_script(words.split(is_list).next().unwrap_or_default()) {
+        (WrapperStyle::FirstWordScript, [first, ..]) => joined_script(std::slice::from_ref(first)),
+        (WrapperStyle::JoinedScript, words) => joined_script(words),
+        (WrapperStyle::JoinedScriptAndMore, words) => {
+            // After `:::`, `parallel` lists the arguments of the command.
+            let is_list_mark = |word: &ShellWord| word.raw.starts_with(":::");
+            match joined_script(words.split(is_list_mark).next().unwrap_or_default()) {
                 WrappedCommand::Script { text, .. } => WrappedCommand::Script {
                     text,
                     is_whole: false,
@@ -392,9 +407,9 @@ pub(super) fn wrapped_command(command: &SimpleCommand, is_fed: bool) -> WrappedC
 
 /// A wrapper's parsed arguments.
 struct WrapperArguments<'a> {
-    /// The short options given.
+    /// The letters of the short options.
     letters: String,
-    /// The command line given as the value of an option.
+    /// The command line that is the value of an option.
     script: Option<ShellWord>,
     /// The placeholder that `xargs` replaces with its input, if it does not append the input to the
     /// words.
@@ -411,20 +426,20 @@ impl<'a> WrapperArguments<'a> {
             placeholder: None,
             words,
         };
-        let mut operands = wrapper.operands;
-        while let Some((first, after)) = arguments.words.split_first() {
-            let value = first.known_text().unwrap_or_default();
-            let is_option = value.len() > 1 && value.starts_with(['-', '+']);
-            if value == "--" {
-                arguments.words = after.get(operands..).unwrap_or_default();
+        let mut operands_left = wrapper.operand_count;
+        while let Some((first, rest)) = arguments.words.split_first() {
+            let text = first.known_text().unwrap_or_default();
+            let is_option = text.len() > 1 && text.starts_with(['-', '+']);
+            if text == "--" {
+                arguments.words = rest.get(operands_left..).unwrap_or_default();
                 break;
             }
             if is_option {
-                arguments.words = after;
-                arguments.option(wrapper, &value);
-            } else if operands > 0 {
-                operands = operands.saturating_sub(1);
-                arguments.words = after;
+                arguments.words = rest;
+                arguments.take_option(wrapper, &text);
+            } else if operands_left > 0 {
+                operands_left = operands_left.saturating_sub(1);
+                arguments.words = rest;
             } else {
                 break;
             }
@@ -432,28 +447,28 @@ impl<'a> WrapperArguments<'a> {
         arguments
     }
 
-    /// Consumes an option, and its value if that is the next word.
-    fn option(&mut self, wrapper: &WrapperProgram, written: &str) {
-        if let Some(long_option) = written.strip_prefix("--") {
+    /// Adds an option, and takes its value from the words if that is the next one.
+    fn take_option(&mut self, wrapper: &WrapperProgram, option: &str) {
+        if let Some(long_option) = option.strip_prefix("--") {
             let (name, value) = long_option.split_once('=').unwrap_or((long_option, ""));
-            let is_script = wrapper.script_options.1.contains(&name);
-            if wrapper.style == WrapperStyle::WithInput && name == "replace" {
+            let is_script = wrapper.script_options.contains(&name);
+            if wrapper.style == WrapperStyle::WordsAndInput && name == "replace" {
                 self.placeholder = Some(placeholder_or_default(value));
             }
             if is_script && long_option.contains('=') {
                 self.script = Some(ShellWord::literal(value));
             } else if is_script {
-                self.script = self.next();
+                self.script = self.take_word();
             } else if wrapper.value_options.contains(&long_option) {
-                let _value = self.next();
+                let _value = self.take_word();
             }
             return;
         }
-        let mut letters = written.chars().skip(1);
+        let mut letters = option.chars().skip(1);
         while let Some(letter) = letters.next() {
             self.letters.push(letter);
             let names_placeholder =
-                wrapper.style == WrapperStyle::WithInput && matches!(letter, 'I' | 'i');
+                wrapper.style == WrapperStyle::WordsAndInput && matches!(letter, 'I' | 'i');
             if names_placeholder && letter == 'i' {
                 self.placeholder = Some(placeholder_or_default(&letters.collect::<String>()));
                 return;
@@ -461,11 +476,11 @@ impl<'a> WrapperArguments<'a> {
             if !wrapper.value_letters.contains(letter) {
                 continue;
             }
-            let attached: String = letters.by_ref().collect();
-            let value = if attached.is_empty() {
-                self.next()
+            let attached_value: String = letters.by_ref().collect();
+            let value = if attached_value.is_empty() {
+                self.take_word()
             } else {
-                Some(ShellWord::literal(&attached))
+                Some(ShellWord::literal(&attached_value))
             };
             if names_placeholder {
                 self.placeholder = Some(placeholder_or_default(
@@ -475,15 +490,15 @@ impl<'a> WrapperArguments<'a> {
                         .unwrap_or_default(),
                 ));
             }
-            if wrapper.script_options.0.contains(letter) {
+            if wrapper.script_letters.contains(letter) {
                 self.script = value;
             }
         }
     }
 
-    fn next(&mut self) -> Option<ShellWord> {
-        let (first, after) = self.words.split_first()?;
-        self.words = after;
+    fn take_word(&mut self) -> Option<ShellWord> {
+        let (first, rest) = self.words.split_first()?;
+        self.words = rest;
         Some(first.clone())
     }
 }
@@ -493,10 +508,12 @@ const DEFAULT_PLACEHOLDER: &str = "{}";
 
 /// Returns the placeholder that an option of `xargs` names.
 fn placeholder_or_default(name: &str) -> String {
-    Some(name)
-        .filter(|name| !name.is_empty())
-        .unwrap_or(DEFAULT_PLACEHOLDER)
-        .to_owned()
+    let placeholder = if name.is_empty() {
+        DEFAULT_PLACEHOLDER
+    } else {
+        name
+    };
+    placeholder.to_owned()
 }
 
 /// Marks each placeholder in the words as unknown.
@@ -512,7 +529,7 @@ fn shell_script(
     command: &SimpleCommand,
     letters: &str,
     words: &[ShellWord],
-    is_fed: bool,
+    has_piped_input: bool,
 ) -> WrappedCommand {
     if letters.contains('c') {
         return match words.first() {
@@ -521,7 +538,7 @@ fn shell_script(
         };
     }
     let file = words.first().filter(|_| !letters.contains('s'));
-    if let Some(file) = file.filter(|file| !is_input(file)) {
+    if let Some(file) = file.filter(|file| !is_standard_input(file)) {
         // The file is the output of a process substitution.
         return if file.raw.starts_with("<(") {
             WrappedCommand::Unknown
@@ -529,23 +546,19 @@ fn shell_script(
             WrappedCommand::Nothing
         };
     }
-    let mut input = command
-        .redirections
-        .iter()
-        .rev()
-        .filter(|redirection| redirection.operator.starts_with('<'));
-    match input.next() {
-        Some(text) if text.operator.starts_with("<<") => {
-            joined_script(std::slice::from_ref(&text.target))
+    let mut last_first = command.redirections.iter().rev();
+    match last_first.find(|redirection| redirection.operator.starts_with('<')) {
+        Some(document) if document.operator.starts_with("<<") => {
+            joined_script(std::slice::from_ref(&document.target))
         }
         Some(_) => WrappedCommand::Unknown,
-        None if is_fed => WrappedCommand::Unknown,
+        None if has_piped_input => WrappedCommand::Unknown,
         None => WrappedCommand::Nothing,
     }
 }
 
-/// Returns whether a shell that is given this file reads its standard input.
-fn is_input(file: &ShellWord) -> bool {
+/// Returns whether a file is the standard input of the shell that reads it.
+fn is_standard_input(file: &ShellWord) -> bool {
     const NAMES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
     file.known_text()
         .is_some_and(|value| NAMES.contains(&value.as_str()))
@@ -566,16 +579,16 @@ pub(super) fn joined_script(words: &[ShellWord]) -> WrappedCommand {
 
 /// Returns the commands of `find`: from `-exec` to `;` or `+`.
 fn find_commands(words: &[ShellWord]) -> WrappedCommand {
-    let is = |word: &ShellWord, names: &[&str]| {
+    let is_one_of = |word: &ShellWord, names: &[&str]| {
         names.contains(&word.known_text().unwrap_or_default().as_str())
     };
     let mut commands = Vec::new();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
-        if is(word, &["-exec", "-execdir", "-ok", "-okdir"]) {
+        if is_one_of(word, &["-exec", "-execdir", "-ok", "-okdir"]) {
             let command: Vec<ShellWord> = rest
                 .by_ref()
-                .take_while(|word| !is(word, &[";", "+"]))
+                .take_while(|word| !is_one_of(word, &[";", "+"]))
                 .cloned()
                 .collect();
             commands.push(replace_placeholders(&command, DEFAULT_PLACEHOLDER));

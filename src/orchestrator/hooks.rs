@@ -189,7 +189,7 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     let first_command = line.commands.first();
     let name = first_command.and_then(|first| first.words.first()?.known_text());
     let Some(name) =
-        name.filter(|name| line.unread.is_none() && !BUILT_IN.contains(&name.as_str()))
+        name.filter(|name| line.unparsed_reason.is_none() && !BUILT_IN.contains(&name.as_str()))
     else {
         return Ok(());
     };

@@ -761,7 +761,9 @@ fn submission(tool: &str) -> Option<&'static str> {
 /// the event does not change that.
 fn preparation_activity(subagent: &SubagentId, event: &ModelEvent) -> Option<AgentActivity> {
     match event {
-        ModelEvent::ModelRequestStarted { .. } => Some(AgentActivity::Preparing(subagent.to_string())),
+        ModelEvent::ModelRequestStarted { .. } => {
+            Some(AgentActivity::Preparing(subagent.to_string()))
+        }
         ModelEvent::Retrying {
             reason, wait_ms, ..
         } => Some(AgentActivity::Retrying {

@@ -198,7 +198,7 @@ impl CommandReport {
                 CommandPolicy::Standard => "standard",
                 CommandPolicy::Strict => "strict",
             },
-            unread: parsed_line.unread.map(|unread| unread.to_string()),
+            unread: parsed_line.unparsed_reason.map(|reason| reason.to_string()),
             checks,
             commands: parts,
             sandbox: caller.and_then(SandboxReport::from_caller),

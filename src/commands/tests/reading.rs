@@ -23,7 +23,7 @@ fn check_commands(line: &str, expected: &[&str]) {
     });
     let shown: Vec<String> = shown.collect();
     assert_eq!(shown, expected, "{line}");
-    assert_eq!(parsed.unread, None, "{line}");
+    assert_eq!(parsed.unparsed_reason, None, "{line}");
 }
 
 #[test]
@@ -348,21 +348,21 @@ fn arguments_added_by_wrappers_are_known_only_at_run_time() {
 #[test]
 fn large_lines_are_read_up_to_a_bound() {
     let long = format!("echo {}", "a".repeat(LINE_BYTES_MAX));
-    assert_eq!(parse(&long).unread, Some(UnparsedReason::TooLarge));
+    assert_eq!(parse(&long).unparsed_reason, Some(UnparsedReason::TooLarge));
     let script = format!("cat > f <<'E'\n{}E", "some text\n".repeat(10_000));
-    assert_eq!(parse(&script).unread, None);
+    assert_eq!(parse(&script).unparsed_reason, None);
     let deep = "nice ".repeat(500) + "sudo x";
-    assert_eq!(parse(&deep).unread, Some(UnparsedReason::TooDeep));
+    assert_eq!(parse(&deep).unparsed_reason, Some(UnparsedReason::TooDeep));
     for (open, close) in [("( ", ")"), ("$(", ")"), ("f() { ", "; }")] {
         let nested = open.repeat(2_000) + "a" + &close.repeat(2_000);
-        assert!(parse(&nested).unread.is_some(), "{open}");
+        assert!(parse(&nested).unparsed_reason.is_some(), "{open}");
     }
     let chain = vec!["a"; 4_000].join(" && ");
     assert_eq!(parse(&chain).commands.len(), 4_000);
     for dear in ["a;", "a|", "a=(", "<<A "] {
         let many = dear.repeat(LINE_BYTES_MAX / dear.len());
         assert_eq!(
-            parse(&many).unread,
+            parse(&many).unparsed_reason,
             Some(UnparsedReason::TooLarge),
             "{dear}"
         );
@@ -373,7 +373,7 @@ fn large_lines_are_read_up_to_a_bound() {
 fn repeated_parsing_of_nested_commands_is_bounded() {
     let read = |line: &str| {
         let parsed = parse(line);
-        (parsed.unread, parsed.commands.len())
+        (parsed.unparsed_reason, parsed.commands.len())
     };
     let words = "w ".repeat(4_000);
     let nested = |times: usize| "eval ".repeat(times) + &words;
@@ -393,7 +393,7 @@ fn letters_of_all_scripts_are_parts_of_words() {
         "grün=1 écho ß",
         "cat <<É\nx\nÉ\n",
     ] {
-        assert_eq!(parse(line).unread, None, "{line}");
+        assert_eq!(parse(line).unparsed_reason, None, "{line}");
     }
     let parsed = parse("écho 'ä' ö");
     let words = parsed.commands[0].words.iter().map(ShellWord::known_text);
@@ -429,7 +429,7 @@ fn substitutions_that_the_grammar_takes_for_text_are_found() {
             .commands
             .iter()
             .any(|command| command.text() == "sudo id");
-        (parsed.unread, found)
+        (parsed.unparsed_reason, found)
     };
     for line in [
         "cat <<E\na `sudo id` b\nE",

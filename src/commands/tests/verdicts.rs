@@ -9,20 +9,20 @@ use crate::commands::{CommandRefusal, PrivilegePolicy};
 fn every_rule_holds_its_examples() {
     for rule in RULES {
         assert!(
-            rule.refused.len() > 1 && rule.passed.len() > 2,
+            rule.refused_lines.len() > 1 && rule.passed_lines.len() > 2,
             "{}",
             rule.name
         );
-        for line in rule.refused {
+        for line in rule.refused_lines {
             check(&rules(rule.policy), line, Some(rule.name));
         }
-        for line in rule.passed {
+        for line in rule.passed_lines {
             let found = refusal(&rules(rule.policy), line);
             assert_ne!(found, Some(rule.name), "{line}");
             check(&rules(CommandPolicy::Standard), line, None);
         }
         if rule.policy == CommandPolicy::Strict {
-            for line in rule.refused {
+            for line in rule.refused_lines {
                 check(&rules(CommandPolicy::Standard), line, None);
             }
         }
