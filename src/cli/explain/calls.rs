@@ -23,7 +23,7 @@ use crate::world::access::verdict::{AccessRefusal, PathVerdict};
 /// Maximum length of a line, in bytes: a call with the longest arguments fits.
 const LINE_BYTES_MAX: u64 = 5 * 1024 * 1024;
 
-/// One line of the input.
+/// One line of the input: a tool call, and whose call it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExplainRequest<'a> {
@@ -37,7 +37,7 @@ struct ExplainRequest<'a> {
     phase: Option<Phase>,
 }
 
-/// One line of the output.
+/// One line of the output: the decision about a call.
 #[derive(Debug, Serialize)]
 struct ExplainReply<'a> {
     decision: &'static str,
@@ -49,6 +49,7 @@ struct ExplainReply<'a> {
     hooks: Vec<&'a str>,
 }
 
+/// The decision about one path of a call.
 #[derive(Debug, Serialize)]
 struct ExplainedPath<'a> {
     path: Cow<'a, str>,
@@ -63,31 +64,29 @@ pub fn explain_calls(
     mut input: impl BufRead,
     mut output: impl Write,
 ) -> Result<()> {
-    let (mut line, mut answer) = (Vec::new(), Vec::new());
+    let (mut line, mut reply_line) = (Vec::new(), Vec::new());
     loop {
+        reply_line.clear();
         let line_outcome = read_line(&mut input, &mut line)
             .map_err(|error| Error::io("cannot read tool calls from standard input", error))?;
-        if line_outcome == LineReadOutcome::End {
-            return Ok(());
-        }
-        answer.clear();
         let outcome = match line_outcome {
+            LineReadOutcome::End => return Ok(()),
             LineReadOutcome::TooLong => {
                 Err(format!("the line has more than {LINE_BYTES_MAX} bytes"))
             }
-            LineReadOutcome::Whole | LineReadOutcome::End => reply(agents, &line, &mut answer),
+            LineReadOutcome::Whole => write_reply(agents, &line, &mut reply_line),
         };
-        let serialized = match outcome {
+        let serialize_result = match outcome {
             Ok(()) => Ok(()),
             Err(error) => {
-                answer.clear();
-                serde_json::to_writer(&mut answer, &json!({"error": error}))
+                reply_line.clear();
+                serde_json::to_writer(&mut reply_line, &json!({"error": error}))
             }
         };
-        answer.push(b'\n');
-        let result = serialized
+        reply_line.push(b'\n');
+        let result = serialize_result
             .map_err(io::Error::from)
-            .and_then(|()| output.write_all(&answer))
+            .and_then(|()| output.write_all(&reply_line))
             .and_then(|()| output.flush());
         match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
@@ -97,7 +96,7 @@ pub fn explain_calls(
 }
 
 /// Result of reading a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum LineReadOutcome {
     Whole,
     TooLong,
@@ -123,21 +122,17 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRea
     Ok(LineReadOutcome::Whole)
 }
 
-/// Writes the decision about the call in `line`, or why it is not a call.
-fn reply(
+/// Writes the decision about the call in `line` to `reply_line`. The error says why it is not a call.
+fn write_reply(
     agents: &[AgentGates],
     line: &[u8],
-    answer: &mut Vec<u8>,
+    reply_line: &mut Vec<u8>,
 ) -> std::result::Result<(), String> {
-    let question: ExplainRequest<'_> =
+    let request: ExplainRequest<'_> =
         serde_json::from_slice(line).map_err(|error| format!("not a call: {error}"))?;
-    let gates = find_gate(agents, question.agent.as_deref())?;
-    let phase = question.phase.unwrap_or(Phase::Coordination);
-    let result = match parse(
-        &question.tool,
-        question.args.get(),
-        &ToolCatalogue::default(),
-    ) {
+    let gates = find_gate(agents, request.agent.as_deref())?;
+    let phase = request.phase.unwrap_or(Phase::Coordination);
+    let result = match parse(&request.tool, request.args.get(), &ToolCatalogue::default()) {
         Ok(call) => {
             let gate = gates.gate(phase);
             let (judgement, verdicts) = (gate.judge_rules(&call), gate.explain(&call));
@@ -146,23 +141,24 @@ fn reply(
             let matching_hooks =
                 hooks.flat_map(|hooks| hooks.matching(HookEvent::PreToolUse, Some(call.name())));
             reply.hooks = matching_hooks.map(|hook| hook.command.as_str()).collect();
-            serde_json::to_writer(answer, &reply)
+            serde_json::to_writer(reply_line, &reply)
         }
-        Err(error) => serde_json::to_writer(answer, &parse_error_reply(&error)),
+        Err(error) => serde_json::to_writer(reply_line, &parse_error_reply(&error)),
     };
     result.map_err(|error| error.to_string())
 }
 
+/// Returns the gates of the agent `name`; without a name, those of the only agent.
 fn find_gate<'a>(
     agents: &'a [AgentGates],
     name: Option<&str>,
 ) -> std::result::Result<&'a AgentGates, String> {
-    let is_named = |gates: &&AgentGates| match (&gates.agent, name) {
+    let is_requested = |gates: &&AgentGates| match (&gates.agent, name) {
         (Some(agent), Some(name)) => agent.as_str() == name,
         (Some(_), None) => agents.len() == 1,
         (None, _) => true,
     };
-    agents.iter().find(is_named).ok_or_else(|| match name {
+    agents.iter().find(is_requested).ok_or_else(|| match name {
         Some(name) => format!("no agent `{name}`"),
         None => "`agent` is missing: there are several agents".to_owned(),
     })

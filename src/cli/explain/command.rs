@@ -31,6 +31,8 @@ use crate::sandbox_policy::sandbox_level::{
 const EXECUTE_COMMAND: &str = "execute_command";
 /// The decision that refuses a command.
 const DENY: &str = "deny";
+/// The result of a check that allows.
+const PASS: &str = "pass";
 /// The result of a check that refuses.
 const REFUSE: &str = "refuse";
 /// The result of a check, and the decision, that asks for approval.
@@ -48,19 +50,19 @@ pub struct CommandReport {
     /// Why the line could not be parsed, or not completely.
     unread: Option<String>,
     /// The checks of the whole line.
-    checks: Vec<CheckPart>,
-    commands: Vec<CommandPart>,
+    checks: Vec<CheckReport>,
+    commands: Vec<SimpleCommandReport>,
     /// Its isolation and limits.
     #[serde(rename = "holds")]
     sandbox: Option<SandboxReport>,
-    /// Why its isolation is not reported.
+    /// Why there is no report of its isolation.
     #[serde(skip_serializing_if = "Option::is_none")]
     unsandboxed: Option<&'static str>,
 }
 
 /// One simple command.
 #[derive(Debug, Serialize)]
-struct CommandPart {
+struct SimpleCommandReport {
     text: String,
     /// The expression in the position of its name.
     #[serde(skip)]
@@ -72,12 +74,12 @@ struct CommandPart {
     reached: Vec<String>,
     /// The commands that it starts in turn.
     starts: Option<&'static str>,
-    checks: Vec<CheckPart>,
+    checks: Vec<CheckReport>,
 }
 
 /// One check.
 #[derive(Debug, Serialize)]
-struct CheckPart {
+struct CheckReport {
     rule: &'static str,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +101,7 @@ pub struct CommandCaller<'a> {
     pub commands: Option<&'a CommandLineConfig>,
 }
 
-/// Isolation of commands.
+/// What isolates commands.
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum ExplainedIsolation {
@@ -129,10 +131,15 @@ enum ExplainedIsolation {
 /// Isolation and limits of a command.
 #[derive(Debug, Serialize)]
 struct SandboxReport {
+    /// What isolates the command.
     by: ExplainedIsolation,
+    /// What the isolation does not prevent.
     leaves_open: Vec<String>,
+    /// The paths that the command could access.
     open: Vec<SandboxOpenPath>,
+    /// The hidden paths, which it could not access.
     hidden: Vec<String>,
+    /// `on`, `off`, or the domains that it could connect to.
     network: Vec<String>,
     memory_bytes: Option<u64>,
     processes: u64,
@@ -161,21 +168,23 @@ impl CommandReport {
             config.rules(ExplainedIsolation::from_config(config).assumed_level())
         });
         let parsed_line = parse(line);
-        let line_findings = check_line(&rules, line, &parsed_line).into_iter();
-        let permissions_check = caller.and_then(|caller| CheckPart::from_rules(caller.rules, line));
-        let is_asked = permissions_check
+        let line_checks = check_line(&rules, line, &parsed_line).into_iter();
+        let permissions_check =
+            caller.and_then(|caller| CheckReport::from_rules(caller.rules, line));
+        let asks_for_approval = permissions_check
             .as_ref()
-            .is_some_and(|part| part.outcome == ASK);
-        let checks: Vec<CheckPart> = line_findings
-            .map(CheckPart::from_check)
+            .is_some_and(|check| check.outcome == ASK);
+        let checks: Vec<CheckReport> = line_checks
+            .map(CheckReport::from_check)
             .chain(permissions_check)
             .collect();
-        let parts: Vec<CommandPart> = parsed_line
+        let command_reports: Vec<SimpleCommandReport> = parsed_line
             .commands
             .iter()
-            .map(|part| CommandPart::from_command(&rules, part))
+            .map(|command| SimpleCommandReport::from_command(&rules, command))
             .collect();
-        let mut all_checks = parts.iter().flat_map(|part| &part.checks).chain(&checks);
+        let command_checks = command_reports.iter().flat_map(|report| &report.checks);
+        let mut all_checks = command_checks.chain(&checks);
         let is_refused = all_checks.any(|check| check.outcome == REFUSE);
         let unsandboxed = match (caller, commands) {
             (None, _) => Some("no config: the sandbox is unknown"),
@@ -189,7 +198,7 @@ impl CommandReport {
             command: line.to_owned(),
             decision: if is_refused || !may_run {
                 DENY
-            } else if is_asked {
+            } else if asks_for_approval {
                 ASK
             } else {
                 "allow"
@@ -200,7 +209,7 @@ impl CommandReport {
             },
             unread: parsed_line.unparsed_reason.map(|reason| reason.to_string()),
             checks,
-            commands: parts,
+            commands: command_reports,
             sandbox: caller.and_then(SandboxReport::from_caller),
             unsandboxed,
         }
@@ -218,7 +227,7 @@ impl CommandReport {
     }
 }
 
-impl CommandPart {
+impl SimpleCommandReport {
     fn from_command(rules: &CommandRules, command: &SimpleCommand) -> Self {
         Self {
             text: command.to_string(),
@@ -238,16 +247,16 @@ impl CommandPart {
                 WrappedKind::Unknown => Some("commands that are known only at run time"),
             },
             checks: check_command(rules, command)
-                .map(CheckPart::from_check)
+                .map(CheckReport::from_check)
                 .collect(),
         }
     }
 }
 
-impl CheckPart {
-    /// Returns the decision of `permissions` about a line; `None` if no rule is about commands.
+impl CheckReport {
+    /// Returns the check of a line against `permissions` of the config; `None` if no rule is about it.
     fn from_rules(rules: &CallRules, line: &str) -> Option<Self> {
-        let part = |rule, outcome, reason| Self {
+        let report = |rule, outcome, reason| Self {
             rule,
             outcome,
             reason,
@@ -255,21 +264,23 @@ impl CheckPart {
         };
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
             CallJudgement::Silent => None,
-            CallJudgement::Allowed => Some(part("permissions-allow", "pass", None)),
-            CallJudgement::Asked(matched) => Some(part(ASKED_BY_CONFIG, ASK, Some(matched.reason))),
+            CallJudgement::Allowed => Some(report("permissions-allow", PASS, None)),
+            CallJudgement::Asked(matched) => {
+                Some(report(ASKED_BY_CONFIG, ASK, Some(matched.reason)))
+            }
             CallJudgement::Denied(matched) => {
-                Some(part(DENIED_BY_CONFIG, REFUSE, Some(matched.reason)))
+                Some(report(DENIED_BY_CONFIG, REFUSE, Some(matched.reason)))
             }
         }
     }
 
     fn from_check(check: CommandCheck) -> Self {
-        let refused = check.refusal;
+        let refusal = check.refusal;
         Self {
             rule: check.rule,
-            outcome: if refused.is_some() { REFUSE } else { "pass" },
-            suggestion: refused.as_ref().map(|refused| refused.suggestion.clone()),
-            reason: refused.map(|refused| refused.reason),
+            outcome: if refusal.is_some() { REFUSE } else { PASS },
+            suggestion: refusal.as_ref().map(|refusal| refusal.suggestion.clone()),
+            reason: refusal.map(|refusal| refusal.reason),
         }
     }
 }
@@ -341,9 +352,10 @@ impl fmt::Display for ExplainedIsolation {
             }
             ExplainedIsolation::Container { image, host } => {
                 write!(f, "a container of `{image}`")?;
-                let host = host.iter();
-                host.into_iter()
-                    .try_for_each(|host| write!(f, " on `{host}`"))
+                match host {
+                    Some(host) => write!(f, " on `{host}`"),
+                    None => Ok(()),
+                }
             }
         }
     }
@@ -365,7 +377,7 @@ impl SandboxReport {
         Some(Self {
             open: open_paths
                 .iter()
-                .map(SandboxOpenPath::from_opening)
+                .map(SandboxOpenPath::from_accessible_path)
                 .collect(),
             hidden: hidden_paths.iter().map(AbsPath::to_string).collect(),
             ..report
@@ -380,7 +392,7 @@ impl SandboxReport {
             env,
             ..
         } = config;
-        let by = ExplainedIsolation::from_config(config);
+        let isolation = ExplainedIsolation::from_config(config);
         let ResourceLimits {
             memory_bytes,
             processes,
@@ -394,8 +406,12 @@ impl SandboxReport {
             output_bytes_max,
         } = *bounds;
         Self {
-            leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
-            by,
+            leaves_open: isolation
+                .leaves_open()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            by: isolation,
             open: Vec::new(),
             hidden: Vec::new(),
             network: match config.network_access() {
@@ -430,8 +446,10 @@ impl SandboxReport {
         ];
         let memory = self.memory_bytes.map(size::describe);
         limits.extend(memory.map(|memory| format!("memory of {memory}")));
-        let processor = self.cpu_seconds;
-        limits.extend(processor.map(|seconds| format!("{seconds} CPU seconds")));
+        limits.extend(
+            self.cpu_seconds
+                .map(|seconds| format!("{seconds} CPU seconds")),
+        );
         limits.join(", ")
     }
 }
@@ -439,15 +457,16 @@ impl SandboxReport {
 /// Describes the isolation and resource limits of an agent's commands in one line.
 pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
     let report = SandboxReport::from_limits(config);
-    let (by, network, limits) = (&report.by, report.network.join(", "), report.limits());
-    format!("isolation: {by}; network {network}; at most {limits}")
+    let (isolation, network) = (&report.by, report.network.join(", "));
+    let limits = report.limits();
+    format!("isolation: {isolation}; network {network}; at most {limits}")
 }
 
 impl SandboxOpenPath {
-    fn from_opening(opening: &AccessiblePath) -> Self {
+    fn from_accessible_path(accessible_path: &AccessiblePath) -> Self {
         Self {
-            path: opening.path.to_string(),
-            permission: opening.permission,
+            path: accessible_path.path.to_string(),
+            permission: accessible_path.permission,
         }
     }
 }
@@ -475,7 +494,7 @@ impl fmt::Display for CommandReport {
     }
 }
 
-impl fmt::Display for CommandPart {
+impl fmt::Display for SimpleCommandReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.name_as_written, &self.name) {
             (None, _) => writeln!(f, "  (no command) {}", self.text)?,
@@ -504,7 +523,7 @@ impl fmt::Display for CommandPart {
     }
 }
 
-impl CheckPart {
+impl CheckReport {
     fn write_indented(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
         let Self { rule, outcome, .. } = self;
         match &self.reason {

@@ -9,10 +9,10 @@ use crate::id::AgentId;
 use crate::permissions::grant::Phase;
 use crate::world::access::gate::Gate;
 
-/// The rule that is named if nothing denies.
+/// The name in place of a rule when no rule denies.
 const GRANTED: &str = "granted";
 
-/// The gates of one agent, opened once for all questions.
+/// The gates of one agent, opened once for all that is to be explained.
 #[derive(Debug)]
 pub struct AgentGates {
     /// The agent; `None` for grants that belong to the caller.

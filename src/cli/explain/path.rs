@@ -34,7 +34,7 @@ struct AccessDecision {
     rule: &'static str,
     reason: String,
     grant: Option<String>,
-    /// Change that would lift a denial.
+    /// What the user could change to allow the access.
     #[serde(skip_serializing_if = "Option::is_none")]
     change: Option<String>,
 }
@@ -68,22 +68,23 @@ impl PathReport {
 
 impl fmt::Display for PathReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown_path = None;
+        let mut last_path = None;
         for decision in &self.0 {
             let agent = decision.agent.as_deref().unwrap_or("the agent");
-            if shown_path.replace(&decision.path) != Some(&decision.path) {
+            if last_path.replace(&decision.path) != Some(&decision.path) {
                 writeln!(f, "{}", decision.path)?;
             }
             writeln!(f, "{agent}, {} phase:", decision.phase)?;
-            for (access, answer) in [("read", &decision.read), ("write", &decision.write)] {
+            for (access, access_decision) in [("read", &decision.read), ("write", &decision.write)]
+            {
                 let AccessDecision {
                     decision,
                     rule,
                     reason,
                     ..
-                } = answer;
+                } = access_decision;
                 writeln!(f, "  {access:5} {decision:5} {rule}: {reason}")?;
-                if let Some(change) = &answer.change {
+                if let Some(change) = &access_decision.change {
                     writeln!(f, "              to change this: {change}")?;
                 }
             }
@@ -102,9 +103,9 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     };
     let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));
     let basis = if gates.gate(phase).is_guarded() {
-        AccessBasis::ByGuard
+        AccessBasis::FolderGuard
     } else {
-        AccessBasis::ByGrants
+        AccessBasis::Grants
     };
     let real_path = read.real.as_ref().map(ToString::to_string);
     PathDecision {
@@ -116,13 +117,13 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
     }
 }
 
-/// Source of an agent's access.
+/// What an agent's access follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AccessBasis {
     /// Context paths and mentions.
-    ByGrants,
+    Grants,
     /// The lists of its folder guard only.
-    ByGuard,
+    FolderGuard,
 }
 
 impl AccessDecision {
@@ -183,8 +184,8 @@ fn suggest_change(
     basis: AccessBasis,
     grant: &str,
 ) -> Option<String> {
-    let is_guards = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
-    if basis == AccessBasis::ByGuard && is_guards {
+    let lacks_grant = matches!(rule, OUTSIDE_GRANTS | "granted-permission");
+    if basis == AccessBasis::FolderGuard && lacks_grant {
         let list = match permission {
             Permission::Read => "`read` or `write`",
             Permission::Write => "`write`",
@@ -195,7 +196,7 @@ fn suggest_change(
         OUTSIDE_GRANTS => "add it to `orchestrator.context_paths`, or mention it in the prompt as \
                              `@PATH`, or `@PATH:w` for writing"
             .to_owned(),
-        "coordination-phase" if basis == AccessBasis::ByGuard => {
+        "coordination-phase" if basis == AccessBasis::FolderGuard => {
             "the final agent may write, if `folder_guard` lists the directory in `write`".to_owned()
         }
         "coordination-phase" => "the final agent may write, if the path was given with \
