@@ -21,7 +21,7 @@ const SESSIONS: &str = "sessions";
 
 /// Returns the session that the flags ask for: an id, an id prefix, or `last`.
 pub(crate) fn requested_session(arguments: &SessionArguments) -> Option<&str> {
-    let last_session = arguments.go_on.then_some(LAST);
+    let last_session = arguments.continue_last.then_some(LAST);
     arguments.session_id.as_deref().or(last_session)
 }
 

@@ -105,7 +105,7 @@ async fn execute_task(
     } else {
         listen(host.hangup)?
     };
-    if arguments.typed.screen_reader {
+    if arguments.display.screen_reader {
         output.disable_transients();
     }
     recover(host, output)?;
@@ -123,7 +123,7 @@ async fn execute_task(
         let outcome = Box::pin(resumption).await?;
         return Ok(show_next_steps(
             &outcome,
-            is_for_person && !arguments.typed.quiet,
+            is_for_person && !arguments.display.quiet,
             &host.cwd,
             output,
         ));
@@ -158,7 +158,7 @@ async fn execute_task(
     }
     Ok(show_next_steps(
         &outcome,
-        is_for_person && !arguments.typed.quiet,
+        is_for_person && !arguments.display.quiet,
         &host.cwd,
         output,
     ))

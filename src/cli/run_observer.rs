@@ -67,7 +67,7 @@ impl<'o, 'w> RunObserver<'o, 'w> {
                 RunTerminal::with_dashboard(output, settings, DashboardSource::Run)
             } else {
                 let lines = RunRenderer::new(output);
-                RunTerminal::with_lines(if arguments.typed.quiet {
+                RunTerminal::with_lines(if arguments.display.quiet {
                     lines.with_quiet()
                 } else {
                     lines

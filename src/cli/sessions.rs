@@ -58,7 +58,7 @@ pub(crate) fn run(
             let arguments = RunArguments {
                 config: config.clone(),
                 session: SessionArguments {
-                    go_on: false,
+                    continue_last: false,
                     session_id: Some(session.clone()),
                 },
                 ..RunArguments::default()

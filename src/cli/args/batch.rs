@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::next_step::RETRIES_DEFAULT;
-use crate::cli::args::{parse_dollars, parse_jobs};
+use crate::cli::args::{parse_dollars, parse_job_count};
 use crate::cli::help::{BATCH_COMPARE_EXAMPLES, BATCH_RUN_EXAMPLES};
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 use crate::spending::money::Money;
@@ -72,11 +72,11 @@ pub(crate) struct BatchStartSettingsArguments {
     #[arg(long, value_name = "ENGINE")]
     pub on: Option<BatchEngine>,
     /// Number of jobs at the same time. Default: 4.
-    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_job_count)]
     pub parallel: Option<usize>,
     /// Number of cells for each job. Jobs of a queue run cells until none is left, so this only
     /// limits how many jobs are submitted. Default: 1.
-    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_job_count)]
     pub cells_per_job: Option<usize>,
     /// The jobs of a queue.
     #[command(flatten)]

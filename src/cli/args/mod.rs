@@ -1,5 +1,5 @@
-//! Defines the command line: the table from which parsing, help, completions and the manual page
-//! are made. Parsing does nothing else; it neither reads a file nor decides a run.
+//! Defines the command line: parsing, help, completions and the manual pages follow from these types.
+//! Parsing does nothing else: it reads no file and starts no run.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -13,7 +13,7 @@ use crate::cli::args::logs::LogsCommand;
 use crate::cli::args::mcp::McpCommand;
 use crate::cli::args::memory::MemoryCommand;
 use crate::cli::args::pipeline::PipelineCommand;
-use crate::cli::args::session::{InteractiveArguments, SessionArguments};
+use crate::cli::args::session::{DisplayArguments, SessionArguments};
 use crate::cli::args::skills::SkillsCommand;
 use crate::cli::args::web::WebArguments;
 use crate::cli::format::OutputFormat;
@@ -164,7 +164,7 @@ pub(crate) struct RunArguments {
     pub session: SessionArguments,
     /// How runs and interactive sessions are displayed.
     #[command(flatten)]
-    pub typed: InteractiveArguments,
+    pub display: DisplayArguments,
     /// Park the run on SIGTERM, SIGUSR1 or SIGHUP: stop at once without recording an end and exit
     /// with status 75; `massgen --continue` resumes it. Default: these signals end the run.
     #[arg(long, conflicts_with = "dry_run")]
@@ -202,7 +202,7 @@ pub(crate) struct LimitArguments {
     pub cost: Option<Money>,
     /// Maximum number of tokens in requests and replies, with the same effect. Default: from
     /// the config, or no limit.
-    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = parse_tokens,
+    #[arg(long = "max-tokens-total", value_name = "COUNT", value_parser = parse_token_count,
         allow_negative_numbers = true)]
     pub tokens: Option<u64>,
     /// Maximum number of tool calls, with the same effect. Default: from the config, or no
@@ -212,7 +212,7 @@ pub(crate) struct LimitArguments {
     pub tool_calls: Option<u64>,
     /// Maximum number of iterations of a pipeline, instead of `max_iterations` in the config. When
     /// they are used, the exit status is 5. Default: from the config, or 3.
-    #[arg(long = "max-iterations", value_name = "COUNT", value_parser = parse_iterations,
+    #[arg(long = "max-iterations", value_name = "COUNT", value_parser = parse_iteration_count,
         allow_negative_numbers = true)]
     pub iterations: Option<u32>,
 }
@@ -253,6 +253,7 @@ impl RunArguments {
     }
 }
 
+/// Returns the accepted values of `--backend`.
 pub(crate) fn backend_types() -> PossibleValuesParser {
     let names: Vec<&str> = VENDORS.iter().map(|vendor| vendor.name).collect();
     PossibleValuesParser::from(names)
@@ -269,17 +270,17 @@ pub(crate) fn parse_dollars(text: &str) -> Result<Money, &'static str> {
     Money::from_dollars(text).ok_or("expected US dollars, such as 0.50")
 }
 
-fn parse_tokens(text: &str) -> Result<u64, &'static str> {
+fn parse_token_count(text: &str) -> Result<u64, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
-        Ok(tokens) => Ok(tokens),
+        Ok(count) => Ok(count),
     }
 }
 
-pub(crate) fn parse_jobs(text: &str) -> Result<usize, &'static str> {
+pub(crate) fn parse_job_count(text: &str) -> Result<usize, &'static str> {
     match text.parse() {
         Ok(0) | Err(_) => Err("expected a whole number, at least 1"),
-        Ok(jobs) => Ok(jobs),
+        Ok(count) => Ok(count),
     }
 }
 
@@ -287,7 +288,7 @@ fn parse_call_count(text: &str) -> Result<u64, &'static str> {
     text.parse().map_err(|_| "expected a whole number")
 }
 
-fn parse_iterations(text: &str) -> Result<u32, String> {
+fn parse_iteration_count(text: &str) -> Result<u32, String> {
     text.parse::<u32>()
         .ok()
         .filter(|count| (1..=ITERATIONS_MAX).contains(&i64::from(*count)))
@@ -462,7 +463,7 @@ pub(crate) struct SelftestArguments {
     #[arg(long, value_name = "REGEX")]
     pub only: Option<String>,
     /// Number of cases to run in parallel. Default: one per processor.
-    #[arg(long, value_name = "COUNT", value_parser = parse_jobs)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_job_count)]
     pub jobs: Option<usize>,
     /// Print one JSON object. Default: text.
     #[arg(long)]

@@ -9,7 +9,7 @@ pub(crate) struct SessionArguments {
     /// start with the files of the last one, and may use the paths that it opened. Without a
     /// task, resume the last run if it was interrupted. Default: a new session.
     #[arg(long = "continue", conflicts_with = "session_id")]
-    pub go_on: bool,
+    pub continue_last: bool,
     /// Continue this session in the same way: its id, a prefix of the id, or `last`. Default: a
     /// new session.
     #[arg(long, value_name = "ID")]
@@ -22,7 +22,7 @@ pub(crate) struct SessionArguments {
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
 )]
-pub(crate) struct InteractiveArguments {
+pub(crate) struct DisplayArguments {
     /// Show a run on the whole terminal, with a cell for each agent, and leave its lines behind at
     /// the end. Default: from the config, or on a terminal with two or more agents.
     #[arg(long, conflicts_with = "plain")]

@@ -54,7 +54,7 @@ pub(crate) fn select_dashboard(
     let is_for_person = matches!(mode, OutputMode::Streams) && !arguments.automation;
     let has_terminal = facts.user == UserPresence::Present && facts.size.is_some();
     let is_possible = is_for_person && has_terminal;
-    let opens = match (arguments.typed.dashboard, facts.config.dashboard) {
+    let opens = match (arguments.display.dashboard, facts.config.dashboard) {
         (true, _) if is_possible => true,
         (true, _) => {
             return Err(usage_error(
@@ -105,9 +105,9 @@ fn opens_by_itself(
     arguments: &RunArguments,
     setting: DashboardMode,
 ) -> bool {
-    let is_plain = arguments.typed.plain
-        || arguments.typed.quiet
-        || arguments.typed.screen_reader
+    let is_plain = arguments.display.plain
+        || arguments.display.quiet
+        || arguments.display.screen_reader
         || asks_for_lines(facts.env);
     let is_team = facts.config.agents.len() >= AGENTS_MIN || setting == DashboardMode::Always;
     !is_plain && is_large(facts.size) && is_team

@@ -112,7 +112,7 @@ fn editor_style(host: &Host, arguments: &RunArguments) -> EditorStyle {
         .is_none_or(|term| SIMPLE_TERMINALS.contains(&term));
     if is_simple {
         EditorStyle::Simple
-    } else if arguments.typed.screen_reader || host.env(SCREEN_READER).is_some() {
+    } else if arguments.display.screen_reader || host.env(SCREEN_READER).is_some() {
         EditorStyle::Plain
     } else {
         EditorStyle::Full
