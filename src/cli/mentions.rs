@@ -61,18 +61,18 @@ pub(crate) fn path_list(mentions: &[&Mention]) -> String {
 /// Returns the warnings about the mentions of a prompt. A word after an `@` that names nothing is
 /// worth one only if something has a similar name.
 pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
-    let missing = prompt.missing.iter().enumerate();
+    let missing = prompt.missing_mentions.iter().enumerate();
     let missing_warnings = missing.map(|(index, mention)| {
-        let is_looked_up = index < LOOKUPS_MAX && mention.found != LookupResult::Unreadable;
+        let is_looked_up = index < LOOKUPS_MAX && mention.lookup_result != LookupResult::Unreadable;
         let near = is_looked_up.then(|| nearest_path(&mention.path)).flatten();
         missing_warning(mention, near.as_deref())
     });
-    let words = prompt.words.iter().take(LOOKUPS_MAX);
+    let words = prompt.word_mentions.iter().take(LOOKUPS_MAX);
     let misspelled = words.filter_map(|mention| {
         let near = nearest_path(&mention.path)?;
         Some(missing_path_warning(&mention.path, Some(&near)))
     });
-    let piped: Vec<&Mention> = prompt.piped.iter().collect();
+    let piped: Vec<&Mention> = prompt.piped_mentions.iter().collect();
     missing_warnings
         .chain(misspelled)
         .chain(prompt.suggestions.iter().cloned())
@@ -83,7 +83,7 @@ pub(crate) fn mention_warnings(prompt: &ParsedPrompt) -> Vec<String> {
 /// Returns the warning about a mention that is missing or unreadable; a missing one may mean the
 /// path `near`.
 pub(crate) fn missing_warning(mention: &Mention, near: Option<&str>) -> String {
-    match mention.found {
+    match mention.lookup_result {
         LookupResult::Unreadable => format!("mentioned path `{}` cannot be read", mention.path),
         LookupResult::Missing | LookupResult::File | LookupResult::Directory => {
             missing_path_warning(&mention.path, near)

@@ -63,12 +63,12 @@ impl TaskSource {
         let task = match self {
             TaskSource::Typed(task) => TaskText::from_typed(task),
             TaskSource::Input => TaskText {
-                typed: String::new(),
-                piped: Some(read_standard_input(input)?),
+                typed_text: String::new(),
+                piped_text: Some(read_standard_input(input)?),
             },
             TaskSource::TypedThenInput(task) => TaskText {
-                typed: task,
-                piped: Some(read_standard_input(input)?),
+                typed_text: task,
+                piped_text: Some(read_standard_input(input)?),
             },
         };
         if task.full_text().trim().is_empty() {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(typed.read(Untouchable).unwrap(), TaskText::from_typed("x"));
         let both = TaskSource::TypedThenInput("review".to_owned());
         let both = both.read("diff".as_bytes()).unwrap();
-        assert_eq!(both.piped.as_deref(), Some("diff"));
+        assert_eq!(both.piped_text.as_deref(), Some("diff"));
         assert_eq!(both.full_text(), "review\n\ndiff");
         let endless = TaskSource::Input.read(std::io::repeat(b'a')).unwrap_err();
         assert!(

@@ -4,6 +4,12 @@
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
+/// The suffix of a mention that asks for write permission.
+pub(crate) const WRITE_SUFFIX: &str = ":w";
+
+/// From this character on, letters may end a bare name: some scripts put no spaces between words.
+pub(crate) const UNSPACED_SCRIPTS_START: char = '\u{2e80}';
+
 /// Maximum number of ends that are tried for one mention. This keeps hostile prompts cheap.
 const ENDS_MAX: usize = 6;
 
@@ -15,7 +21,7 @@ const BARE_EXTENSION_CHARS_MAX: usize = 5;
 const EXTENSION_CHARS_MAX: usize = 16;
 
 /// Characters that belong to the sentence, not to the name, if the name ends with them.
-const TRIMMED: &[char] = &['.', '-', '*'];
+const TRAILING_PUNCTUATION: &[char] = &['.', '-', '*'];
 
 /// One way to parse what follows an `@`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +59,7 @@ impl PrecedingText {
 
 impl<'a> MentionCandidate<'a> {
     fn new(name: &'a str, rest: &'a str) -> Self {
-        match rest.strip_prefix(":w") {
+        match rest.strip_prefix(WRITE_SUFFIX) {
             Some(rest) if is_separate_suffix(rest) => Self {
                 name,
                 permission: Permission::Write,
@@ -71,11 +77,13 @@ impl<'a> MentionCandidate<'a> {
     /// `@alice`, `@types/node` and `@property` are not such strings.
     pub(crate) fn is_certainly_path(&self) -> bool {
         let name = self.name;
-        let begins = ["/", "./", "../", "~"];
+        let path_beginnings = ["/", "./", "../", "~"];
         self.permission == Permission::Write
             || name == ".."
             || name.ends_with('/')
-            || begins.iter().any(|begin| name.starts_with(begin))
+            || path_beginnings
+                .iter()
+                .any(|beginning| name.starts_with(beginning))
             || has_extension(name)
     }
 
@@ -86,6 +94,7 @@ impl<'a> MentionCandidate<'a> {
     }
 }
 
+/// Returns whether a name ends with what looks like the extension of a file.
 fn has_extension(name: &str) -> bool {
     let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
     let chars_max = if directory.is_empty() {
@@ -94,7 +103,7 @@ fn has_extension(name: &str) -> bool {
         EXTENSION_CHARS_MAX
     };
     file.rsplit_once('.').is_some_and(|(stem, extension)| {
-        // a hidden file (`.env`) has no stem, and may have any extension
+        // A hidden file (`.env`) has no stem, and may have any extension.
         let chars_max = if stem.is_empty() {
             EXTENSION_CHARS_MAX
         } else {
@@ -128,12 +137,15 @@ fn bare_names(after: &str) -> Vec<MentionCandidate<'_>> {
         let Some((name, rest)) = after.split_at_checked(end) else {
             continue;
         };
-        let trimmed = name.trim_end_matches(TRIMMED);
-        if let (true, Some(rest)) = (trimmed.len() < name.len(), after.get(trimmed.len()..)) {
-            candidates.push(MentionCandidate::new(trimmed, rest));
+        let trimmed_name = name.trim_end_matches(TRAILING_PUNCTUATION);
+        if let (true, Some(rest)) = (
+            trimmed_name.len() < name.len(),
+            after.get(trimmed_name.len()..),
+        ) {
+            candidates.push(MentionCandidate::new(trimmed_name, rest));
         }
-        // `a.py:w` asks to write `a.py`; a file with that name needs quotes
-        if !name.ends_with(":w") {
+        // `a.py:w` asks to write `a.py`; a file with that name needs quotes.
+        if !name.ends_with(WRITE_SUFFIX) {
             candidates.push(MentionCandidate::new(name, rest));
         }
     }
@@ -163,7 +175,7 @@ fn bare_name_ends(after: &str) -> Vec<usize> {
 
 /// Returns whether `:w` is a separate word, given the text `rest` after it.
 fn is_separate_suffix(rest: &str) -> bool {
-    let next_character = rest.trim_start_matches(TRIMMED).chars().next();
+    let next_character = rest.trim_start_matches(TRAILING_PUNCTUATION).chars().next();
     next_character.is_none_or(|c| is_space(c) || may_end_name(Some('w'), c))
 }
 
@@ -175,10 +187,10 @@ fn is_space(c: char) -> bool {
 /// name that exists is used.
 fn may_end_name(previous: Option<char>, c: char) -> bool {
     match c {
-        // `node_modules/@types` is one name
+        // `node_modules/@types` is one name.
         '@' => previous != Some('/'),
-        // East Asian words follow without a space
-        '\u{2e80}'.. if c.is_alphanumeric() => {
+        // East Asian words follow without a space.
+        UNSPACED_SCRIPTS_START.. if c.is_alphanumeric() => {
             previous.is_some_and(|previous| previous.is_ascii_alphanumeric())
         }
         _ => is_punctuation(c),
@@ -190,9 +202,9 @@ fn is_punctuation(c: char) -> bool {
         c,
         ',' | ';' | ':' | '!' | '?' | ')' | ']' | '}' | '<' | '>' | '|' | '#' | '\\'
             | '\'' | '"' | '`' | '«' | '»'
-            // dashes, quotation marks and dots of typography, arrows
+            // Dashes, quotation marks and dots of typography, arrows.
             | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{21ff}'
-            // East Asian punctuation
+            // East Asian punctuation.
             | '\u{3001}'..='\u{303f}' | '\u{ff01}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff20}'
     )
 }

@@ -26,27 +26,27 @@ const PIPED_MENTIONS_MAX: usize = 256;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskText {
     /// The text that the user typed. Its mentions open what they name.
-    pub typed: String,
+    pub typed_text: String,
     /// The text from standard input. It follows the typed text and opens nothing.
-    pub piped: Option<String>,
+    pub piped_text: Option<String>,
 }
 
 impl TaskText {
     /// Creates a task that was typed as a whole.
     pub fn from_typed(text: impl Into<String>) -> Self {
         Self {
-            typed: text.into(),
-            piped: None,
+            typed_text: text.into(),
+            piped_text: None,
         }
     }
 
     /// Returns the whole text, as the agents' task: piped text follows the typed text after an
     /// empty line.
     pub fn full_text(&self) -> String {
-        match &self.piped {
-            None => self.typed.clone(),
-            Some(piped) if self.typed.is_empty() => piped.clone(),
-            Some(piped) => format!("{}{PIPED_GAP}{piped}", self.typed),
+        match &self.piped_text {
+            None => self.typed_text.clone(),
+            Some(piped_text) if self.typed_text.is_empty() => piped_text.clone(),
+            Some(piped_text) => format!("{}{PIPED_GAP}{piped_text}", self.typed_text),
         }
     }
 }
@@ -108,8 +108,8 @@ pub struct Mention {
     pub path: AbsPath,
     /// The permission that is asked for: the highest of all its mentions.
     pub permission: Permission,
-    /// The lookup result.
-    pub found: LookupResult,
+    /// What was found at the path.
+    pub lookup_result: LookupResult,
     /// How much it would open.
     pub reach: MentionReach,
 }
@@ -124,11 +124,12 @@ pub struct ParsedPrompt {
     /// The files and directories that exist, in the order of their first mention.
     pub mentions: Vec<Mention>,
     /// Paths that are missing or unreadable; the prompt still shows them as they were written.
-    pub missing: Vec<Mention>,
-    /// Names of nothing that need not be paths, such as those of people and decorators.
-    pub words: Vec<Mention>,
-    /// What piped text names and what exists. It is not opened.
-    pub piped: Vec<Mention>,
+    pub missing_mentions: Vec<Mention>,
+    /// Words after an `@` that name nothing and need not be paths, such as names of people and
+    /// decorators.
+    pub word_mentions: Vec<Mention>,
+    /// The existing files and directories that piped text mentions. They are not opened.
+    pub piped_mentions: Vec<Mention>,
     /// What the user could have written instead.
     pub suggestions: Vec<String>,
 }
@@ -145,28 +146,28 @@ impl ParsedPrompt {
 /// Finds the mentions in `task`. The longest name that exists is used. One that does not exist is
 /// plain text unless it can only be meant as a path. Piped text stays as it is.
 pub fn parse_mentions(task: &TaskText, lookup: MentionLookup<'_>) -> ParsedPrompt {
-    let mut reader = MentionParser::new(lookup);
-    reader.read(&task.typed);
-    let mut typed_text = reader.cleaned;
-    let mut piped = MentionList::default();
-    if let Some(text) = &task.piped {
-        if !typed_text.is_empty() {
-            typed_text.push_str(PIPED_GAP);
+    let mut parser = MentionParser::new(lookup);
+    parser.parse(&task.typed_text);
+    let mut cleaned_prompt = parser.cleaned_text;
+    let mut piped_mentions = MentionList::default();
+    if let Some(piped_text) = &task.piped_text {
+        if !cleaned_prompt.is_empty() {
+            cleaned_prompt.push_str(PIPED_GAP);
         }
-        typed_text.push_str(text);
-        let mut reader = MentionParser::new(lookup);
-        reader.lookups_left = PIPED_MENTIONS_MAX;
-        reader.read(text);
-        piped = reader.mentions;
+        cleaned_prompt.push_str(piped_text);
+        let mut piped_parser = MentionParser::new(lookup);
+        piped_parser.lookups_left = PIPED_MENTIONS_MAX;
+        piped_parser.parse(piped_text);
+        piped_mentions = piped_parser.mentions;
     }
     ParsedPrompt {
         original_prompt: task.full_text(),
-        suggestions: suggestions(&reader.mentions.list, lookup.base),
-        cleaned_prompt: typed_text,
-        mentions: reader.mentions.list,
-        missing: reader.missing.list,
-        words: reader.words.list,
-        piped: piped.list,
+        suggestions: suggest_directories(&parser.mentions.list, lookup.base),
+        cleaned_prompt,
+        mentions: parser.mentions.list,
+        missing_mentions: parser.missing_mentions.list,
+        word_mentions: parser.word_mentions.list,
+        piped_mentions: piped_mentions.list,
     }
 }
 
@@ -183,7 +184,7 @@ pub fn to_json(prompt: &ParsedPrompt) -> Value {
         })
         .collect();
     let missing_paths: Vec<String> = prompt
-        .missing
+        .missing_mentions
         .iter()
         .map(|mention| mention.path.to_string())
         .collect();
@@ -215,16 +216,18 @@ impl MentionList {
     }
 }
 
+/// Parses the mentions of one text.
 struct MentionParser<'a> {
     lookup: MentionLookup<'a>,
     /// How many more `@` may be looked up; later ones are plain text.
     lookups_left: usize,
-    cleaned: String,
+    /// The text so far, with mentions replaced by absolute paths.
+    cleaned_text: String,
     /// Each mention that names something, with its start in bytes.
     occurrences: Vec<MentionOccurrence>,
     mentions: MentionList,
-    missing: MentionList,
-    words: MentionList,
+    missing_mentions: MentionList,
+    word_mentions: MentionList,
 }
 
 /// A mention at its position in a text.
@@ -241,54 +244,64 @@ impl<'a> MentionParser<'a> {
         Self {
             lookup,
             lookups_left: usize::MAX,
-            cleaned: String::new(),
+            cleaned_text: String::new(),
             occurrences: Vec::new(),
             mentions: MentionList::default(),
-            missing: MentionList::default(),
-            words: MentionList::default(),
+            missing_mentions: MentionList::default(),
+            word_mentions: MentionList::default(),
         }
     }
 
-    fn read(&mut self, prompt: &str) {
+    fn parse(&mut self, prompt: &str) {
         let mut rest = prompt;
+        // The character before `rest`, unless that begins after a mention.
         let mut previous = None;
         while let Some((text, after)) = rest.split_once('@') {
             rest = after;
             if let Some(text) = text.strip_suffix('\\') {
-                self.cleaned.push_str(text);
-                self.cleaned.push('@');
+                self.cleaned_text.push_str(text);
+                self.cleaned_text.push('@');
                 previous = Some('@');
                 continue;
             }
-            self.cleaned.push_str(text);
+            self.cleaned_text.push_str(text);
             let preceding_text =
                 PrecedingText::from_previous(text.chars().next_back().or(previous));
             let at = prompt.len().saturating_sub(after.len()).saturating_sub(1);
-            if let Some(after) = self.mention(preceding_text, at, after) {
-                rest = after;
+            if let Some(text_after) = self.parse_mention(preceding_text, at, after) {
+                rest = text_after;
                 previous = None;
             } else {
-                self.cleaned.push('@');
+                self.cleaned_text.push('@');
                 previous = Some('@');
             }
         }
-        self.cleaned.push_str(rest);
+        self.cleaned_text.push_str(rest);
     }
 
-    /// Parses the mention after an `@` if there is one, and returns the text after it.
-    fn mention<'p>(&mut self, before: PrecedingText, at: usize, after: &'p str) -> Option<&'p str> {
+    /// Parses the mention that begins with the `@` at `at` if there is one, and returns the text after
+    /// it; `after` is the text after the `@`.
+    fn parse_mention<'p>(
+        &mut self,
+        preceding_text: PrecedingText,
+        at: usize,
+        after: &'p str,
+    ) -> Option<&'p str> {
         self.lookups_left = self.lookups_left.checked_sub(1)?;
-        let mut candidates = match before {
+        let mut candidates = match preceding_text {
             PrecedingText::Slash => return None,
             PrecedingText::Word | PrecedingText::Gap => candidates(after),
         };
-        if before == PrecedingText::Word {
+        if preceding_text == PrecedingText::Word {
             candidates.retain(MentionCandidate::is_path_after_word);
         }
         let mut shortest = None;
         for candidate in candidates.iter().rev() {
             let mention = self.look_up(candidate);
-            if matches!(mention.found, LookupResult::File | LookupResult::Directory) {
+            if matches!(
+                mention.lookup_result,
+                LookupResult::File | LookupResult::Directory
+            ) {
                 self.push_path(&mention.path, candidate.rest);
                 self.occurrences.push(MentionOccurrence {
                     at,
@@ -300,11 +313,11 @@ impl<'a> MentionParser<'a> {
             shortest = Some((candidate, mention));
         }
         // A word that names something that cannot be read was meant as a path, too.
-        if let (PrecedingText::Gap, Some((shortest, mention))) = (before, shortest) {
-            if shortest.is_certainly_path() || mention.found == LookupResult::Unreadable {
-                self.missing.add(mention);
+        if let (PrecedingText::Gap, Some((shortest, mention))) = (preceding_text, shortest) {
+            if shortest.is_certainly_path() || mention.lookup_result == LookupResult::Unreadable {
+                self.missing_mentions.add(mention);
             } else {
-                self.words.add(mention);
+                self.word_mentions.add(mention);
             }
         }
         None
@@ -320,16 +333,16 @@ impl<'a> MentionParser<'a> {
         };
         Mention {
             permission: candidate.permission,
-            found: (self.lookup.inspect)(&path),
+            lookup_result: (self.lookup.inspect)(&path),
             reach: self.reach(&path),
             path,
         }
     }
 
     fn reach(&self, path: &AbsPath) -> MentionReach {
-        let holds = |inner: &AbsPath| inner.is_within(path);
+        let contains = |inner: &AbsPath| inner.is_within(path);
         let MentionLookup { base, home, .. } = self.lookup;
-        if path != base && holds(base) || home.is_some_and(holds) {
+        if path != base && contains(base) || home.is_some_and(contains) {
             MentionReach::Broad
         } else if path.is_within(base) {
             MentionReach::Inside
@@ -344,25 +357,26 @@ impl<'a> MentionParser<'a> {
         let path = path.to_string();
         let is_quoted = ['"', '\'', '`']
             .iter()
-            .any(|quote| self.cleaned.ends_with(*quote) && rest.starts_with(*quote));
+            .any(|quote| self.cleaned_text.ends_with(*quote) && rest.starts_with(*quote));
         if path.contains(char::is_whitespace) && !is_quoted {
-            self.cleaned.push('"');
-            self.cleaned.push_str(&path);
-            self.cleaned.push('"');
+            self.cleaned_text.push('"');
+            self.cleaned_text.push_str(&path);
+            self.cleaned_text.push('"');
         } else {
-            self.cleaned.push_str(&path);
+            self.cleaned_text.push_str(&path);
         }
     }
 }
 
-fn suggestions(mentions: &[Mention], base: &AbsPath) -> Vec<String> {
-    let mut directories: BTreeMap<AbsPath, usize> = BTreeMap::new();
+/// Suggests to mention a directory instead of many files in it.
+fn suggest_directories(mentions: &[Mention], base: &AbsPath) -> Vec<String> {
+    let mut file_counts: BTreeMap<AbsPath, usize> = BTreeMap::new();
     for mention in mentions {
-        if let (LookupResult::File, Some(parent)) = (mention.found, mention.path.parent()) {
-            *directories.entry(parent).or_default() += 1;
+        if let (LookupResult::File, Some(parent)) = (mention.lookup_result, mention.path.parent()) {
+            *file_counts.entry(parent).or_default() += 1;
         }
     }
-    directories
+    file_counts
         .into_iter()
         .filter(|(_, files)| *files >= FILES_FOR_SUGGESTION_MIN)
         .map(|(directory, files)| {

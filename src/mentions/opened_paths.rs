@@ -21,10 +21,13 @@ pub struct OpenedPath {
 
 /// Adds the path that the user asks for in `turn` to those that were `opened` before.
 pub fn open_path(opened: &mut Vec<OpenedPath>, path: &AbsPath, permission: Permission, turn: u32) {
-    match opened.iter_mut().find(|known| known.path == *path) {
-        Some(known) if known.permission < permission => {
-            known.permission = permission;
-            known.turn = turn;
+    match opened
+        .iter_mut()
+        .find(|opened_path| opened_path.path == *path)
+    {
+        Some(opened_path) if opened_path.permission < permission => {
+            opened_path.permission = permission;
+            opened_path.turn = turn;
         }
         Some(_) => {}
         None => opened.push(OpenedPath {

@@ -1,14 +1,12 @@
 //! The mention that is being typed: where it begins in the line, how much of it has been typed, and
 //! how a complete one is written. It does not know whether anything of that name exists.
 
-use crate::mentions::mention_candidate::PrecedingText;
+use crate::mentions::mention_candidate::{PrecedingText, UNSPACED_SCRIPTS_START, WRITE_SUFFIX};
 use crate::permissions::grant::Permission;
 use crate::tools::call::USER_PATH_BYTES_MAX;
 
 /// Maximum number of `@` before the cursor that are examined. This keeps hostile lines cheap.
-const SIGNS_MAX: usize = 8;
-/// From this character on, letters may end a bare name: some scripts put no spaces between words.
-const UNSPACED: char = '\u{2e80}';
+const AT_SIGNS_MAX: usize = 8;
 
 /// A mention that ends at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +23,8 @@ pub struct PartialMention<'l> {
 /// e-mail address, after a backslash, or after a closing quote.
 pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
     let text_before_cursor = line.get(..cursor)?;
-    let signs = text_before_cursor.rmatch_indices('@').take(SIGNS_MAX);
-    for (start, _) in signs {
+    let at_signs = text_before_cursor.rmatch_indices('@').take(AT_SIGNS_MAX);
+    for (start, _) in at_signs {
         let name = text_before_cursor.get(start.saturating_add(1)..)?;
         if name.len() > USER_PATH_BYTES_MAX || !may_begin_after(text_before_cursor.get(..start)?) {
             continue;
@@ -41,7 +39,7 @@ pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
                 });
             }
             None if name.contains(|c: char| c.is_whitespace() || c.is_control()) => {}
-            // in a bare name, `@` appears only after a slash, as in `node_modules/@types`
+            // In a bare name, `@` appears only after a slash, as in `node_modules/@types`.
             None if name.replace("/@", "").contains('@') => {}
             None => return Some(unquoted_mention(start, name)),
         }
@@ -49,8 +47,9 @@ pub fn mention_at(line: &str, cursor: usize) -> Option<PartialMention<'_>> {
     None
 }
 
+/// Returns the mention of `name`, the text between its `@` and the cursor.
 fn unquoted_mention(start: usize, name: &str) -> PartialMention<'_> {
-    let (name, permission) = match name.strip_suffix(":w") {
+    let (name, permission) = match name.strip_suffix(WRITE_SUFFIX) {
         Some(name) => (name, Permission::Write),
         None => (name.strip_suffix(':').unwrap_or(name), Permission::Read),
     };
@@ -74,22 +73,22 @@ pub fn format_mention(name: &str, permission: Permission) -> Option<String> {
     if name.is_empty() || name.contains('"') || name.contains(char::is_control) {
         return None;
     }
-    let ending = match permission {
+    let suffix = match permission {
         Permission::Read => "",
-        Permission::Write => ":w",
+        Permission::Write => WRITE_SUFFIX,
     };
     Some(if is_bare(name) {
-        format!("@{name}{ending}")
+        format!("@{name}{suffix}")
     } else {
-        format!("@\"{name}\"{ending}")
+        format!("@\"{name}\"{suffix}")
     })
 }
 
-/// Returns whether no character in `name` could end it early.
+/// Returns whether a mention of `name` needs no quotes, because no character could end it early.
 fn is_bare(name: &str) -> bool {
     let is_name_char = |c: char| {
         matches!(c, '/' | '.' | '_' | '-' | '+' | '~' | '=' | '%')
-            || c.is_alphanumeric() && c < UNSPACED
+            || c.is_alphanumeric() && c < UNSPACED_SCRIPTS_START
     };
     name.chars().all(is_name_char) && (matches!(name, "." | "..") || !name.ends_with(['.', '-']))
 }

@@ -4,32 +4,30 @@
 
 use std::collections::BTreeSet;
 
+use crate::mentions::mention_candidate::WRITE_SUFFIX;
 use crate::mentions::{Mention, MentionLookup, MentionOccurrence, MentionParser};
 use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
-
-/// The suffix of a mention that asks for write permission.
-const WRITE_SUFFIX: &str = ":w";
 
 /// The mentions of a line that came with text which the user did not type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastedMentions(Vec<MentionOccurrence>);
 
 impl PastedMentions {
-    /// Finds the mentions of `line` that name something and came with one of the `pasted` texts,
+    /// Finds the mentions of `line` that name something and came with one of `pasted_texts`,
     /// wherever these were inserted and however they were edited since: a path that a pasted text
     /// mentions counts as pasted everywhere in the line. If a pasted text contains `:w`, every
     /// mention that asks for write permission counts as pasted.
-    pub fn find(line: &str, pasted: &[String], lookup: MentionLookup<'_>) -> Self {
-        if pasted.is_empty() {
+    pub fn find(line: &str, pasted_texts: &[String], lookup: MentionLookup<'_>) -> Self {
+        if pasted_texts.is_empty() {
             return Self::default();
         }
-        let pasted_paths: BTreeSet<AbsPath> = pasted
+        let pasted_paths: BTreeSet<AbsPath> = pasted_texts
             .iter()
             .flat_map(|text| occurrences(text, lookup))
             .map(|occurrence| occurrence.mention.path)
             .collect();
-        let asks_to_write = pasted.iter().any(|text| text.contains(WRITE_SUFFIX));
+        let asks_to_write = pasted_texts.iter().any(|text| text.contains(WRITE_SUFFIX));
         Self::find_closed(line, lookup, &|mention| {
             pasted_paths.contains(&mention.path)
                 || asks_to_write && mention.permission == Permission::Write
@@ -72,10 +70,11 @@ impl PastedMentions {
     }
 }
 
+/// Returns the mentions of `text` that name something.
 fn occurrences(text: &str, lookup: MentionLookup<'_>) -> Vec<MentionOccurrence> {
-    let mut reader = MentionParser::new(lookup);
-    reader.read(text);
-    reader.occurrences
+    let mut parser = MentionParser::new(lookup);
+    parser.parse(text);
+    parser.occurrences
 }
 
 #[cfg(test)]

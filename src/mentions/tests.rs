@@ -85,7 +85,7 @@ fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
         Permission::Read => format!("r {}", mention.path),
         Permission::Write => format!("w {}", mention.path),
     });
-    let missing_got = list(&got.missing, &|mention| mention.path.to_string());
+    let missing_got = list(&got.missing_mentions, &|mention| mention.path.to_string());
     assert_eq!(got.cleaned_prompt, full(cleaned), "{prompt}");
     assert_eq!(opened_got, full(opened), "{prompt}");
     assert_eq!(missing_got, full(missing), "{prompt}");
@@ -97,7 +97,11 @@ fn check(prompt: &str, cleaned: &str, opened: &str, missing: &str) {
 fn check_plain(prompt: &str) {
     let got = parse_prompt(prompt);
     assert_eq!(got.cleaned_prompt, prompt);
-    assert_eq!((got.mentions, got.missing), (vec![], vec![]), "{prompt}");
+    assert_eq!(
+        (got.mentions, got.missing_mentions),
+        (vec![], vec![]),
+        "{prompt}"
+    );
 }
 
 #[test]
@@ -315,7 +319,11 @@ fn a_missing_path_is_reported_and_stays_as_written() {
     ] {
         let missing = missing.replace("~/", "/home/u/p/");
         let got = parse_prompt(prompt);
-        let paths: Vec<String> = got.missing.iter().map(|one| one.path.to_string()).collect();
+        let paths: Vec<String> = got
+            .missing_mentions
+            .iter()
+            .map(|one| one.path.to_string())
+            .collect();
         assert_eq!(paths.join("; "), missing, "{prompt}");
         assert_eq!(got.cleaned_prompt, prompt);
         assert_eq!(got.mentions, [], "{prompt}");
@@ -492,7 +500,7 @@ proptest! {
                     assert_eq!(got.cleaned_prompt, prompt.replace("\\@", "@"));
                     assert_eq!(got.mentions, []);
                 } else {
-                    assert_eq!(got.missing, []);
+                    assert_eq!(got.missing_mentions, []);
                 }
                 let paths: BTreeSet<_> = got.mentions.iter().map(|one| &one.path).collect();
                 assert_eq!(paths.len(), got.mentions.len());
@@ -517,24 +525,28 @@ proptest! {
 #[test]
 fn piped_text_opens_nothing_and_stays_as_it_is() {
     let task = TaskText {
-        typed: "see @a.py".to_owned(),
-        piped: Some("fix @b.py and @src/main.py:w, \\@x @nothing.py".to_owned()),
+        typed_text: "see @a.py".to_owned(),
+        piped_text: Some("fix @b.py and @src/main.py:w, \\@x @nothing.py".to_owned()),
     };
     let got = parse_mentions(&task, lookup());
     let opened: Vec<String> = got.mentions.iter().map(|m| m.path.to_string()).collect();
     assert_eq!(opened, ["/home/u/p/a.py"]);
-    let named: Vec<String> = got.piped.iter().map(|m| m.path.to_string()).collect();
+    let named: Vec<String> = got
+        .piped_mentions
+        .iter()
+        .map(|m| m.path.to_string())
+        .collect();
     assert_eq!(named, ["/home/u/p/b.py", "/home/u/p/src/main.py"]);
     assert_eq!(
         got.cleaned_prompt,
         "see /home/u/p/a.py\n\nfix @b.py and @src/main.py:w, \\@x @nothing.py"
     );
     assert_eq!(got.original_prompt, task.full_text());
-    assert_eq!(got.missing, []);
+    assert_eq!(got.missing_mentions, []);
     // A mention does not extend from typed into piped text.
     let task = TaskText {
-        typed: "see @".to_owned(),
-        piped: Some("a.py".to_owned()),
+        typed_text: "see @".to_owned(),
+        piped_text: Some("a.py".to_owned()),
     };
     assert_eq!(parse_mentions(&task, lookup()).mentions, []);
 }
@@ -552,8 +564,8 @@ fn mentions_in_piped_text_cause_a_limited_number_of_lookups() {
         inspect: &inspect,
     };
     let task = TaskText {
-        typed: String::new(),
-        piped: Some("@a.py ".repeat(100_000)),
+        typed_text: String::new(),
+        piped_text: Some("@a.py ".repeat(100_000)),
     };
     let got = parse_mentions(&task, lookup);
     assert_eq!(got.mentions, []);

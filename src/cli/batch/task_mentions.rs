@@ -132,7 +132,7 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
 /// no similar names: the text may be a stranger's, who could learn from the output of a cell what
 /// lies outside of what its agents may read.
 fn mention_warnings(prompt: &ParsedPrompt, closed: &[&Mention]) -> Vec<String> {
-    let missing = prompt.missing.iter();
+    let missing = prompt.missing_mentions.iter();
     missing
         .map(|mention| missing_warning(mention, None))
         .chain(prompt.suggestions.iter().cloned())

@@ -247,7 +247,7 @@ impl RunRegistry {
         }
         let host = &self.0.template.host;
         let prompt = mentions::parse(&TaskText::from_typed(task), &host.cwd, host);
-        let mut mentioned = prompt.mentions.iter().chain(&prompt.missing);
+        let mut mentioned = prompt.mentions.iter().chain(&prompt.missing_mentions);
         mentioned.try_for_each(|mention| self.require_open(mention))?;
         Ok(prompt)
     }
