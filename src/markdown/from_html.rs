@@ -1,6 +1,6 @@
 //! Converts an HTML page to Markdown for a model: headings, paragraphs, lists, links, code and
 //! tables. Scripts, styles, what is not text and text that the HTML itself hides are left out. The
-//! page is a stranger's: nothing is recursive, and the result is bounded.
+//! page is untrusted: nothing is recursive, and the result is bounded.
 
 use std::convert::Infallible;
 
@@ -14,11 +14,15 @@ use crate::markdown::open_elements::{BLOCKS, EndTagEffect, OpenElements};
 const NESTING_MAX: usize = 12;
 /// The maximum length of a link's address, in bytes; a longer one is left out.
 const LINK_BYTES_MAX: usize = 1024;
+/// The maximum length of the marks before a text, in bytes; further ones are left out.
+const MARKS_BYTES_MAX: usize = 1024;
+/// The maximum number of columns in the line below the first row of a table.
+const COLUMNS_MAX: usize = 144;
 /// The maximum length of a title, in bytes.
 const TITLE_BYTES_MAX: usize = 1024;
 
 /// Elements whose content is left out.
-const SKIPPED: &[&[u8]] = &[
+const SKIPPED_ELEMENTS: &[&[u8]] = &[
     b"script",
     b"style",
     b"noscript",
@@ -92,20 +96,21 @@ struct MarkdownWriter<'b> {
     /// Marks that are written before the next text: of an item, a heading, emphasis or a link.
     marks: String,
     lists: Vec<OpenList>,
-    quotes: usize,
+    quote_depth: usize,
     /// The number of open `pre` elements.
-    preformatted: usize,
+    pre_depth: usize,
     /// The addresses of open links; `None` for one without an address that a reader could follow.
     links: Vec<Option<String>>,
     /// The element whose content is skipped, and how often it is open.
-    skipped: Option<(Vec<u8>, usize)>,
+    skipped_element: Option<(Vec<u8>, usize)>,
     elements: OpenElements,
     /// Whether a formula for screen readers was skipped since the last text: its visible form may
     /// follow.
-    has_formula: bool,
+    has_skipped_formula: bool,
     is_in_title: bool,
-    /// The number of cells in the current row of a table, and whether it is the first row.
-    cells: usize,
+    /// The number of cells in the current row of a table.
+    cell_count: usize,
+    /// Whether the next row is the first one of its table.
     is_first_row: bool,
 }
 
@@ -118,29 +123,29 @@ impl<'b> MarkdownWriter<'b> {
             gap: TextGap::None,
             marks: String::new(),
             lists: Vec::new(),
-            quotes: 0,
-            preformatted: 0,
+            quote_depth: 0,
+            pre_depth: 0,
             links: Vec::new(),
-            skipped: None,
+            skipped_element: None,
             elements: OpenElements::default(),
-            has_formula: false,
+            has_skipped_formula: false,
             is_in_title: false,
-            cells: 0,
+            cell_count: 0,
             is_first_row: false,
         }
     }
 
     fn write(&mut self, token: Token) {
         match token {
-            Token::StartTag(tag) => self.open(&tag),
-            Token::EndTag(tag) => self.close(&tag.name),
-            Token::String(text) => self.text(&String::from_utf8_lossy(&text.value)),
+            Token::StartTag(tag) => self.open_element(&tag),
+            Token::EndTag(tag) => self.close_element(&tag.name),
+            Token::String(text) => self.write_text(&String::from_utf8_lossy(&text.value)),
             Token::Comment(_) | Token::Doctype(_) | Token::Error(_) => {}
         }
     }
 
     fn finish(mut self, bytes_max: usize) -> PageText {
-        if self.preformatted > 0 {
+        if self.pre_depth > 0 {
             self.out.push_str("\n```");
         }
         let end = self.out.floor_char_boundary(bytes_max);
@@ -149,73 +154,73 @@ impl<'b> MarkdownWriter<'b> {
         self.page
     }
 
-    fn open(&mut self, tag: &StartTag<()>) {
+    fn open_element(&mut self, tag: &StartTag<()>) {
         let name: &[u8] = &tag.name;
-        if let Some((skipped, depth)) = &mut self.skipped {
-            if skipped == name && !tag.self_closing {
+        if let Some((skipped_name, depth)) = &mut self.skipped_element {
+            if skipped_name == name && !tag.self_closing {
                 *depth = depth.saturating_add(1);
             }
             return;
         }
-        if SKIPPED.contains(&name) {
-            self.has_formula |= name == b"math";
+        if SKIPPED_ELEMENTS.contains(&name) {
+            self.has_skipped_formula |= name == b"math";
             if !tag.self_closing {
-                self.skipped = Some((name.to_vec(), 1));
+                self.skipped_element = Some((name.to_vec(), 1));
             }
             return;
         }
-        if self.elements.open(tag, self.has_formula) {
+        if self.elements.open(tag, self.has_skipped_formula) {
             return;
         }
         match name {
             b"title" => self.is_in_title = true,
-            b"br" => self.line_break(),
-            b"hr" => self.rule(),
+            b"br" => self.write_line_break(),
+            b"hr" => self.write_rule(),
             b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" => {
-                self.begin(TextGap::Paragraph);
+                self.require_gap(TextGap::Paragraph);
                 let level = name.get(1).map_or(1, |digit| usize::from(digit - b'0'));
                 self.marks = format!("{} ", "#".repeat(level));
             }
             b"ul" | b"ol" => self.open_list(name == b"ol"),
             b"li" => self.open_item(),
             b"blockquote" => {
-                self.begin(TextGap::Paragraph);
-                self.quotes = self.quotes.saturating_add(1);
+                self.require_gap(TextGap::Paragraph);
+                self.quote_depth = self.quote_depth.saturating_add(1);
             }
             b"pre" => self.open_preformatted(),
-            b"strong" | b"b" => self.mark("**"),
-            b"em" | b"i" => self.mark("*"),
-            b"code" | b"kbd" | b"samp" => self.mark("`"),
+            b"strong" | b"b" => self.open_mark("**"),
+            b"em" | b"i" => self.open_mark("*"),
+            b"code" | b"kbd" | b"samp" => self.open_mark("`"),
             b"a" => self.open_link(tag),
-            b"img" => self.image(tag),
+            b"img" => self.write_image(tag),
             b"table" => {
-                self.begin(TextGap::Paragraph);
+                self.require_gap(TextGap::Paragraph);
                 self.is_first_row = true;
             }
             b"tr" => {
-                self.begin(TextGap::Line);
-                self.cells = 0;
+                self.require_gap(TextGap::Line);
+                self.cell_count = 0;
             }
             b"td" | b"th" => {
-                self.cells = self.cells.saturating_add(1);
-                self.gap = self.gap.max(if self.cells == 1 {
+                self.cell_count = self.cell_count.saturating_add(1);
+                self.gap = self.gap.max(if self.cell_count == 1 {
                     TextGap::Line
                 } else {
                     TextGap::Space
                 });
                 self.marks.push_str("| ");
             }
-            name if BLOCKS.contains(&name) => self.begin_block(),
+            name if BLOCKS.contains(&name) => self.require_block(),
             _ => {}
         }
     }
 
-    fn close(&mut self, name: &[u8]) {
-        if let Some((skipped, depth)) = &mut self.skipped {
-            if skipped == name {
+    fn close_element(&mut self, name: &[u8]) {
+        if let Some((skipped_name, depth)) = &mut self.skipped_element {
+            if skipped_name == name {
                 *depth = depth.saturating_sub(1);
                 if *depth == 0 {
-                    self.skipped = None;
+                    self.skipped_element = None;
                 }
             }
             return;
@@ -226,7 +231,7 @@ impl<'b> MarkdownWriter<'b> {
         match name {
             b"title" => self.is_in_title = false,
             b"h1" | b"h2" | b"h3" | b"h4" | b"h5" | b"h6" | b"table" => {
-                self.begin(TextGap::Paragraph);
+                self.require_gap(TextGap::Paragraph);
             }
             b"ul" | b"ol" => {
                 self.lists.pop();
@@ -235,38 +240,38 @@ impl<'b> MarkdownWriter<'b> {
                 } else {
                     TextGap::Line
                 };
-                self.begin(gap);
+                self.require_gap(gap);
             }
-            b"li" => self.begin(TextGap::Line),
+            b"li" => self.require_gap(TextGap::Line),
             b"blockquote" => {
-                self.begin(TextGap::Paragraph);
-                self.quotes = self.quotes.saturating_sub(1);
+                self.require_gap(TextGap::Paragraph);
+                self.quote_depth = self.quote_depth.saturating_sub(1);
             }
             b"pre" => self.close_preformatted(),
-            b"strong" | b"b" => self.unmark("**"),
-            b"em" | b"i" => self.unmark("*"),
-            b"code" | b"kbd" | b"samp" => self.unmark("`"),
+            b"strong" | b"b" => self.close_mark("**"),
+            b"em" | b"i" => self.close_mark("*"),
+            b"code" | b"kbd" | b"samp" => self.close_mark("`"),
             b"a" => self.close_link(),
             b"tr" => self.close_row(),
-            name if BLOCKS.contains(&name) => self.begin_block(),
+            name if BLOCKS.contains(&name) => self.require_block(),
             _ => {}
         }
     }
 
-    /// Begins a block: a line of its own in a list, and only a space in a cell of a table.
-    fn begin_block(&mut self) {
-        if self.cells > 0 {
+    /// Requires a gap for a block: a line of its own in a list, and only a space in a cell of a table.
+    fn require_block(&mut self) {
+        if self.cell_count > 0 {
             self.gap = self.gap.max(TextGap::Space);
         } else if self.lists.is_empty() {
-            self.begin(TextGap::Paragraph);
+            self.require_gap(TextGap::Paragraph);
         } else {
-            self.begin(TextGap::Line);
+            self.require_gap(TextGap::Line);
         }
     }
 
-    /// Ends the current paragraph or line.
-    fn begin(&mut self, gap: TextGap) {
-        if self.preformatted == 0 {
+    /// Requires at least `gap` before the next text, which ends the current paragraph or line.
+    fn require_gap(&mut self, gap: TextGap) {
+        if self.pre_depth == 0 {
             self.gap = self.gap.max(gap);
             // The marks of an empty item or heading are dropped, those of a list item stay for the
             // paragraph in it.
@@ -276,16 +281,16 @@ impl<'b> MarkdownWriter<'b> {
         }
     }
 
-    fn line_break(&mut self) {
-        if self.preformatted > 0 {
+    fn write_line_break(&mut self) {
+        if self.pre_depth > 0 {
             self.out.push('\n');
         } else {
-            self.begin_line();
+            self.require_line();
         }
     }
 
-    fn begin_line(&mut self) {
-        let gap = if self.cells > 0 {
+    fn require_line(&mut self) {
+        let gap = if self.cell_count > 0 {
             TextGap::Space
         } else {
             TextGap::Line
@@ -293,10 +298,10 @@ impl<'b> MarkdownWriter<'b> {
         self.gap = self.gap.max(gap);
     }
 
-    fn rule(&mut self) {
-        self.begin(TextGap::Paragraph);
+    fn write_rule(&mut self) {
+        self.require_gap(TextGap::Paragraph);
         self.push_text("---");
-        self.begin(TextGap::Paragraph);
+        self.require_gap(TextGap::Paragraph);
     }
 
     fn open_list(&mut self, is_numbered: bool) {
@@ -305,7 +310,7 @@ impl<'b> MarkdownWriter<'b> {
         } else {
             TextGap::Line
         };
-        self.begin(gap);
+        self.require_gap(gap);
         if self.lists.len() < NESTING_MAX {
             let list = if is_numbered {
                 OpenList::Numbers(1)
@@ -317,51 +322,51 @@ impl<'b> MarkdownWriter<'b> {
     }
 
     fn open_item(&mut self) {
-        self.begin(TextGap::Line);
-        let sign = match self.lists.last_mut() {
+        self.require_gap(TextGap::Line);
+        let marker = match self.lists.last_mut() {
             Some(OpenList::Numbers(next)) => {
-                let sign = format!("{next}. ");
+                let number = format!("{next}. ");
                 *next = next.saturating_add(1);
-                sign
+                number
             }
             Some(OpenList::Bullets) | None => "- ".to_owned(),
         };
         let indent = "  ".repeat(self.lists.len().saturating_sub(1));
-        self.marks = format!("{indent}{sign}");
+        self.marks = format!("{indent}{marker}");
     }
 
     fn open_preformatted(&mut self) {
-        if self.preformatted == 0 {
-            self.begin(TextGap::Paragraph);
+        if self.pre_depth == 0 {
+            self.require_gap(TextGap::Paragraph);
             self.marks.clear();
             self.push_text("```\n");
         }
-        self.preformatted = self.preformatted.saturating_add(1);
+        self.pre_depth = self.pre_depth.saturating_add(1);
     }
 
     fn close_preformatted(&mut self) {
-        if self.preformatted == 1 {
-            let gap = if self.out.ends_with('\n') {
+        if self.pre_depth == 1 {
+            let closing_fence = if self.out.ends_with('\n') {
                 "```"
             } else {
                 "\n```"
             };
-            self.out.push_str(gap);
+            self.out.push_str(closing_fence);
             self.gap = TextGap::Paragraph;
         }
-        self.preformatted = self.preformatted.saturating_sub(1);
+        self.pre_depth = self.pre_depth.saturating_sub(1);
     }
 
     /// Opens emphasis or code.
-    fn mark(&mut self, mark: &str) {
-        if self.preformatted == 0 && self.marks.len() < LINK_BYTES_MAX {
+    fn open_mark(&mut self, mark: &str) {
+        if self.pre_depth == 0 && self.marks.len() < MARKS_BYTES_MAX {
             self.marks.push_str(mark);
         }
     }
 
     /// Closes emphasis or code; without text in it, nothing is left of it.
-    fn unmark(&mut self, mark: &str) {
-        if self.preformatted > 0 {
+    fn close_mark(&mut self, mark: &str) {
+        if self.pre_depth > 0 {
             return;
         }
         match self.marks.strip_suffix(mark) {
@@ -375,9 +380,9 @@ impl<'b> MarkdownWriter<'b> {
         if self.links.len() >= NESTING_MAX {
             return;
         }
-        let address = attribute(tag, b"href").and_then(|href| self.address(&href));
+        let address = attribute(tag, b"href").and_then(|href| self.link_address(&href));
         if address.is_some() {
-            self.mark("[");
+            self.open_mark("[");
         }
         self.links.push(address);
     }
@@ -386,7 +391,7 @@ impl<'b> MarkdownWriter<'b> {
         if let Some(Some(address)) = self.links.pop() {
             if self.marks.ends_with('[') {
                 self.marks.pop();
-            } else if self.preformatted == 0 {
+            } else if self.pre_depth == 0 {
                 self.out.push_str("](");
                 self.out.push_str(&address);
                 self.out.push(')');
@@ -394,18 +399,18 @@ impl<'b> MarkdownWriter<'b> {
         }
     }
 
-    fn image(&mut self, tag: &StartTag<()>) {
+    fn write_image(&mut self, tag: &StartTag<()>) {
         let alt_text = attribute(tag, b"alt").unwrap_or_default();
         let text = alt_text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let address = attribute(tag, b"src").and_then(|src| self.address(&src));
+        let address = attribute(tag, b"src").and_then(|src| self.link_address(&src));
         if let (false, Some(address)) = (text.is_empty(), address) {
             self.push_text(&format!("![{text}]({address})"));
         }
     }
 
-    /// Returns the whole address of a link; `None` for places in the page itself and for what is
+    /// Returns the absolute address of a link; `None` for places in the page itself and for what is
     /// not a page.
-    fn address(&self, href: &str) -> Option<String> {
+    fn link_address(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') || href.len() > LINK_BYTES_MAX {
             return None;
@@ -416,26 +421,27 @@ impl<'b> MarkdownWriter<'b> {
         (is_page && text.len() <= LINK_BYTES_MAX).then_some(text)
     }
 
+    /// Ends a row of a table, and writes the line below the first one.
     fn close_row(&mut self) {
-        if self.cells == 0 {
+        if self.cell_count == 0 {
             return;
         }
         self.gap = TextGap::Space;
-        let empty = std::mem::take(&mut self.marks);
-        self.push_text(&format!("{empty}|"));
+        let empty_cells = std::mem::take(&mut self.marks);
+        self.push_text(&format!("{empty_cells}|"));
         if std::mem::take(&mut self.is_first_row) {
             self.out.push('\n');
             self.push_prefix();
-            let cells = self.cells.min(NESTING_MAX.saturating_mul(NESTING_MAX));
-            self.out.push_str(&"|---".repeat(cells));
+            let columns = self.cell_count.min(COLUMNS_MAX);
+            self.out.push_str(&"|---".repeat(columns));
             self.out.push('|');
         }
-        self.cells = 0;
+        self.cell_count = 0;
         self.gap = TextGap::Line;
     }
 
-    fn text(&mut self, text: &str) {
-        if self.skipped.is_some() || self.elements.hides_text() {
+    fn write_text(&mut self, text: &str) {
+        if self.skipped_element.is_some() || self.elements.hides_text() {
             return;
         }
         if self.is_in_title {
@@ -446,7 +452,7 @@ impl<'b> MarkdownWriter<'b> {
             self.page.title.push_str(&words.join(" "));
             return;
         }
-        if self.preformatted > 0 {
+        if self.pre_depth > 0 {
             self.out.push_str(text);
             return;
         }
@@ -476,7 +482,7 @@ impl<'b> MarkdownWriter<'b> {
             }
         }
         self.gap = TextGap::None;
-        self.has_formula = false;
+        self.has_skipped_formula = false;
         self.out.push_str(&self.marks);
         self.marks.clear();
         self.out.push_str(text);
@@ -484,11 +490,12 @@ impl<'b> MarkdownWriter<'b> {
 
     /// Begins a line of a quote.
     fn push_prefix(&mut self) {
-        let quotes = self.quotes.min(NESTING_MAX);
-        self.out.push_str(&"> ".repeat(quotes));
+        let depth = self.quote_depth.min(NESTING_MAX);
+        self.out.push_str(&"> ".repeat(depth));
     }
 }
 
+/// Returns the value of an attribute of a start tag.
 fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     let value = tag.attributes.get(name)?;
     Some(String::from_utf8_lossy(&value.value).into_owned())

@@ -152,7 +152,7 @@ pub fn parse(text: &str) -> Vec<MarkdownBlock> {
     blocks
 }
 
-/// What is open at a point of the text.
+/// A node of the tree whose end has not been read.
 #[derive(Debug)]
 enum OpenNode {
     Paragraph,
@@ -167,19 +167,21 @@ enum OpenNode {
     Strong,
     Strikethrough,
     Link(String),
-    /// Something without a form of its own, whose content belongs to what is around it.
+    /// One that is not in the tree: its content belongs to the node around it.
     Transparent,
 }
 
+/// A table whose end has not been read.
 #[derive(Debug, Default)]
 struct OpenTable {
     alignments: Vec<ColumnAlignment>,
     head: Vec<MarkdownCell>,
     rows: Vec<Vec<MarkdownCell>>,
+    /// The row that is being read.
     row: Vec<MarkdownCell>,
 }
 
-/// An open node with the content that is complete.
+/// An open node with the content that has been read.
 #[derive(Debug)]
 struct OpenFrame {
     node: OpenNode,
@@ -196,7 +198,7 @@ impl OpenFrame {
         }
     }
 
-    /// Makes a paragraph of spans that are not inside one, as in a tight list.
+    /// Returns the blocks. Spans outside of blocks, as in a tight list, become a paragraph.
     fn into_blocks(mut self) -> Vec<MarkdownBlock> {
         self.close_paragraph();
         self.blocks
@@ -215,10 +217,10 @@ impl OpenFrame {
 pub fn parse_complete(text: &str) -> (Vec<MarkdownBlock>, usize) {
     let parser = Parser::new_ext(text, OPTIONS).into_offset_iter();
     let mut depth = 0_usize;
-    let mut last_start = 0;
+    let mut last_block_start = 0;
     for (event, range) in parser {
         if depth == 0 {
-            last_start = range.start;
+            last_block_start = range.start;
         }
         if let Event::Start(_) = event {
             depth = depth.saturating_add(1);
@@ -226,13 +228,14 @@ pub fn parse_complete(text: &str) -> (Vec<MarkdownBlock>, usize) {
             depth = depth.saturating_sub(1);
         }
     }
-    let complete = text.get(..last_start).unwrap_or_default();
-    (parse(complete), complete.len())
+    let complete_text = text.get(..last_block_start).unwrap_or_default();
+    (parse(complete_text), complete_text.len())
 }
 
 /// Builds the tree from the events of the parser.
 #[derive(Debug)]
 struct TreeBuilder {
+    /// The open nodes, from the outermost to the innermost.
     open: Vec<OpenFrame>,
     root: OpenFrame,
 }
@@ -261,7 +264,7 @@ impl TreeBuilder {
             Event::HardBreak => self.add_span(MarkdownSpan::Break),
             Event::Rule => self.add_block(MarkdownBlock::Rule),
             Event::TaskListMarker(checked) => {
-                if let OpenNode::Item(is_checked) = &mut self.top().node {
+                if let OpenNode::Item(is_checked) = &mut self.innermost().node {
                     *is_checked = Some(checked);
                 }
             }
@@ -291,7 +294,9 @@ impl TreeBuilder {
             Tag::Emphasis => OpenNode::Emphasis,
             Tag::Strong => OpenNode::Strong,
             Tag::Strikethrough => OpenNode::Strikethrough,
-            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } if is_safe(&dest_url) => {
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }
+                if is_safe_address(&dest_url) =>
+            {
                 OpenNode::Link(dest_url.into_string())
             }
             Tag::TableHead
@@ -311,12 +316,12 @@ impl TreeBuilder {
     }
 
     fn end(&mut self, end: TagEnd) {
-        let is_deep = self.open.len() > DEPTH_MAX;
+        let is_too_deep = self.open.len() > DEPTH_MAX;
         let Some(mut frame) = self.open.pop() else {
             return;
         };
         let node = std::mem::replace(&mut frame.node, OpenNode::Transparent);
-        if is_deep {
+        if is_too_deep {
             self.merge(frame);
             return;
         }
@@ -332,7 +337,7 @@ impl TreeBuilder {
             OpenNode::List(start, items) => self.add_block(MarkdownBlock::List { start, items }),
             OpenNode::Item(checked) => {
                 let blocks = frame.into_blocks();
-                if let OpenNode::List(_, items) = &mut self.top().node {
+                if let OpenNode::List(_, items) = &mut self.innermost().node {
                     items.push(MarkdownItem { checked, blocks });
                 }
             }
@@ -347,7 +352,7 @@ impl TreeBuilder {
             }),
             OpenNode::Cell => {
                 let spans = frame.spans;
-                if let Some(table) = self.table() {
+                if let Some(table) = self.open_table() {
                     table.row.push(MarkdownCell { spans });
                 }
             }
@@ -373,7 +378,7 @@ impl TreeBuilder {
 
     /// Adds the row of a table that ends.
     fn end_row(&mut self, end: TagEnd) {
-        let Some(table) = self.table() else {
+        let Some(table) = self.open_table() else {
             return;
         };
         if end == TagEnd::TableHead {
@@ -385,7 +390,7 @@ impl TreeBuilder {
     }
 
     /// Returns the innermost open table.
-    fn table(&mut self) -> Option<&mut OpenTable> {
+    fn open_table(&mut self) -> Option<&mut OpenTable> {
         self.open.iter_mut().rev().find_map(|frame| {
             if let OpenNode::Table(table) = &mut frame.node {
                 Some(table)
@@ -395,32 +400,33 @@ impl TreeBuilder {
         })
     }
 
-    fn top(&mut self) -> &mut OpenFrame {
+    /// Returns the innermost open node, or the root.
+    fn innermost(&mut self) -> &mut OpenFrame {
         self.open.last_mut().unwrap_or(&mut self.root)
     }
 
-    /// Adds the content of a node without a form of its own to the node around it.
+    /// Adds the content of a node that is not in the tree to the node around it.
     fn merge(&mut self, frame: OpenFrame) {
-        let top = self.top();
+        let parent = self.innermost();
         if !frame.blocks.is_empty() {
-            top.close_paragraph();
-            top.blocks.extend(frame.blocks);
+            parent.close_paragraph();
+            parent.blocks.extend(frame.blocks);
         }
-        top.spans.extend(frame.spans);
+        parent.spans.extend(frame.spans);
     }
 
     fn add_block(&mut self, block: MarkdownBlock) {
-        let top = self.top();
-        top.close_paragraph();
-        top.blocks.push(block);
+        let parent = self.innermost();
+        parent.close_paragraph();
+        parent.blocks.push(block);
     }
 
     fn add_span(&mut self, span: MarkdownSpan) {
-        self.top().spans.push(span);
+        self.innermost().spans.push(span);
     }
 
     fn add_text(&mut self, piece: &str) {
-        let spans = &mut self.top().spans;
+        let spans = &mut self.innermost().spans;
         if let Some(MarkdownSpan::Text { text }) = spans.last_mut() {
             text.push_str(piece);
         } else {
@@ -439,7 +445,7 @@ impl TreeBuilder {
 }
 
 /// Returns whether a link may lead to `url`.
-fn is_safe(url: &str) -> bool {
+fn is_safe_address(url: &str) -> bool {
     LINK_SCHEMES.iter().any(|scheme| {
         let start = url.get(..scheme.len());
         start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))

@@ -1,6 +1,6 @@
 //! The open elements of a page while it is read, and whether a browser would show text in them, as
-//! far as attributes and inline styles say. Style sheets and scripts are not read. The page is a
-//! stranger's: the number of open elements is bounded.
+//! far as attributes and inline styles say. Style sheets and scripts are not read. The page is
+//! untrusted: the number of open elements is bounded.
 
 use html5gum::StartTag;
 
@@ -67,8 +67,8 @@ const FORMATTING: &[&[u8]] = &[
     b"a", b"b", b"big", b"code", b"em", b"font", b"i", b"nobr", b"s", b"small", b"strike",
     b"strong", b"tt", b"u",
 ];
-/// The elements around all text. Pages hide them until their scripts have run, so that what they
-/// say about themselves is not believed; text behind their end tags still belongs to them.
+/// The elements around all text. Pages hide them until their scripts have run, so their attributes and
+/// styles are ignored; text behind their end tags still belongs to them.
 const ROOTS: &[&[u8]] = &[b"html", b"body"];
 
 /// Why a browser shows no text in an element.
@@ -87,9 +87,9 @@ impl TextConcealment {
         self.is_absent || self.is_invisible || self.is_sizeless
     }
 
-    /// Returns that of an element with this start tag in an element with `self`. `aria-hidden`
-    /// counts if `believes_aria`.
-    fn of_child(self, tag: &StartTag<()>, believes_aria: bool) -> Self {
+    /// Returns the concealment of an element with this start tag in an element with `self`.
+    /// `aria-hidden` counts if `heeds_aria_hidden`.
+    fn of_child(self, tag: &StartTag<()>, heeds_aria_hidden: bool) -> Self {
         let has = |name: &[u8]| tag.attributes.contains_key(name);
         let value = |name: &[u8]| {
             let attribute = tag.attributes.get(name)?;
@@ -104,7 +104,7 @@ impl TextConcealment {
         Self {
             is_absent: self.is_absent
                 || style.is_displayed.map_or(is_closed, |displayed| !displayed)
-                || (believes_aria && is_aria_hidden()),
+                || (heeds_aria_hidden && is_aria_hidden()),
             is_invisible: style
                 .is_visible
                 .map_or(self.is_invisible, |visible| !visible),
@@ -125,7 +125,7 @@ impl InlineStyle {
     /// Reads the declarations of a `style` attribute. Of several, one that hides the text counts.
     fn parse(style: &str) -> Self {
         let mut inline_style = Self::default();
-        for declaration in without_comments(style).split(';') {
+        for declaration in remove_comments(style).split(';') {
             let Some((property, value)) = declaration.split_once(':') else {
                 continue;
             };
@@ -151,7 +151,7 @@ impl InlineStyle {
 }
 
 /// Returns `style` without its comments.
-fn without_comments(style: &str) -> String {
+fn remove_comments(style: &str) -> String {
     let mut parts = style.split("/*");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -173,8 +173,8 @@ fn has_size(size: &str) -> Option<bool> {
     if is_zero(size) {
         return Some(false);
     }
-    let is_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
-    let unit = size.trim_start_matches(is_of_number);
+    let is_part_of_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
+    let unit = size.trim_start_matches(is_part_of_number);
     let is_relative = unit.is_empty()
         || unit.contains('(')
         || matches!(
@@ -203,7 +203,7 @@ fn is_zero(size: &str) -> bool {
 struct OpenElement {
     name: Vec<u8>,
     concealment: TextConcealment,
-    /// Whether it is a block or a part of one: an end tag of words around it closes nothing.
+    /// Whether it is a block or a part of one: the end tag of an inline element around it closes nothing.
     is_block: bool,
     is_table_part: bool,
 }
@@ -228,7 +228,7 @@ impl OpenElement {
     }
 }
 
-/// How an end tag was taken.
+/// Whether the text of the element that an end tag closed is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndTagEffect {
     /// It closed an element whose text is shown, or it closed none where text is shown.
@@ -263,13 +263,13 @@ impl OpenElements {
     /// `aria-hidden` because another form is there for screen readers.
     pub(super) fn open(&mut self, tag: &StartTag<()>, is_formula: bool) -> bool {
         let name: &[u8] = &tag.name;
-        self.close_ended_by(name);
-        let around = self.concealment();
+        self.close_elements_ended_by(name);
+        let parent_concealment = self.concealment();
         let is_void = VOID.contains(&name);
         let concealment = if ROOTS.contains(&name) {
-            around
+            parent_concealment
         } else {
-            around.of_child(tag, !is_void && !is_formula)
+            parent_concealment.of_child(tag, !is_void && !is_formula)
         };
         if !is_void {
             self.close_from(OPEN_MAX.saturating_sub(1));
@@ -281,13 +281,13 @@ impl OpenElements {
         concealment.hides_text()
     }
 
-    /// Takes an end tag.
+    /// Closes the element that an end tag closes, if there is one.
     pub(super) fn close(&mut self, name: &[u8]) -> EndTagEffect {
-        let index = self.closed_by(name);
-        let closed = index.and_then(|index| self.elements.get(index));
-        let hides_text = closed.map_or_else(
+        let index = self.index_closed_by(name);
+        let closed_element = index.and_then(|index| self.elements.get(index));
+        let hides_text = closed_element.map_or_else(
             || self.hides_text(),
-            |closed| closed.concealment.hides_text(),
+            |element| element.concealment.hides_text(),
         );
         match index {
             Some(index) if FORMATTING.contains(&name) => drop(self.elements.remove(index)),
@@ -301,22 +301,22 @@ impl OpenElements {
         }
     }
 
-    /// Returns the place of the element that an end tag closes, if it closes one.
-    fn closed_by(&self, name: &[u8]) -> Option<usize> {
+    /// Returns the index of the element that an end tag closes, if it closes one.
+    fn index_closed_by(&self, name: &[u8]) -> Option<usize> {
         let is_wanted = |open: &OpenElement| open.is(name);
         if ROOTS.contains(&name) {
             None
         } else if TABLE_PARTS.contains(&name) {
-            self.innermost(is_wanted, |open| open.is(b"table"))
+            self.innermost_index(is_wanted, |open| open.is(b"table"))
         } else if is_block(name) || FORMATTING.contains(&name) {
-            self.innermost(is_wanted, |open| open.is_table_part)
+            self.innermost_index(is_wanted, |open| open.is_table_part)
         } else {
-            self.innermost(is_wanted, |open| open.is_block)
+            self.innermost_index(is_wanted, |open| open.is_block)
         }
     }
 
     /// Closes the elements that end where an element `name` begins.
-    fn close_ended_by(&mut self, name: &[u8]) {
+    fn close_elements_ended_by(&mut self, name: &[u8]) {
         if self.paragraphs > 0 && is_block(name) {
             self.close_innermost(&[b"p"], |open| open.is_table_part || open.is(b"button"));
         }
@@ -335,25 +335,31 @@ impl OpenElements {
         }
     }
 
-    /// Closes the innermost element that has one of `names`, unless a wall around which nothing is
-    /// closed is open in it.
-    fn close_innermost(&mut self, names: &[&[u8]], is_wall: impl Fn(&OpenElement) -> bool) {
-        if let Some(index) = self.innermost(|open| open.is_one_of(names), is_wall) {
+    /// Closes the innermost element that has one of `names`, unless an element at which
+    /// `is_scope_boundary` ends the search is open in it.
+    fn close_innermost(
+        &mut self,
+        names: &[&[u8]],
+        is_scope_boundary: impl Fn(&OpenElement) -> bool,
+    ) {
+        if let Some(index) = self.innermost_index(|open| open.is_one_of(names), is_scope_boundary) {
             self.close_from(index);
         }
     }
 
-    fn innermost(
+    /// Returns the index of the innermost element that is wanted, unless an element at which the search
+    /// ends is open in it.
+    fn innermost_index(
         &self,
         is_wanted: impl Fn(&OpenElement) -> bool,
-        is_wall: impl Fn(&OpenElement) -> bool,
+        is_scope_boundary: impl Fn(&OpenElement) -> bool,
     ) -> Option<usize> {
         let innermost_first = self.elements.iter().enumerate().rev();
         for (index, element) in innermost_first {
             if is_wanted(element) {
                 return Some(index);
             }
-            if is_wall(element) {
+            if is_scope_boundary(element) {
                 return None;
             }
         }
@@ -362,8 +368,8 @@ impl OpenElements {
 
     /// Closes the elements from `index` on, if there are any.
     fn close_from(&mut self, index: usize) {
-        let closed = self.elements.drain(index.min(self.elements.len())..);
-        let paragraphs = closed.filter(|element| element.is(b"p")).count();
+        let closed_elements = self.elements.drain(index.min(self.elements.len())..);
+        let paragraphs = closed_elements.filter(|element| element.is(b"p")).count();
         self.paragraphs = self.paragraphs.saturating_sub(paragraphs);
     }
 }
