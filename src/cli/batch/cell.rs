@@ -10,13 +10,13 @@ use crate::cli::args::batch::BatchCellArguments;
 use crate::cli::batch::cell_delivery::export_delivery;
 use crate::cli::batch::cell_report::CellRunReport;
 use crate::cli::batch::cell_run::{CellRun, report_lost_run, run_in_cell};
-use crate::cli::batch::open_begun_batch;
+use crate::cli::batch::open_batch_and_record;
 use crate::cli::environment;
 use crate::cli::execution::environment_secrets;
 use crate::cli::interrupts::listen_for_parking;
 use crate::cli::output::CliOutput;
 use crate::cli::run::{SHUTDOWN_TIMEOUT, runtime};
-use crate::error::{Error, ExitStatus, Result};
+use crate::error::{Error, ErrorKind, ExitStatus, Result};
 use crate::host::Host;
 use crate::orchestrator::execution::ShutdownSignal;
 use crate::spending::money::Money;
@@ -25,8 +25,8 @@ use crate::world::store::batches::claims::{AttemptNote, CellClaim, ClaimAttempt,
 use crate::world::store::batches::{BatchDir, BatchRecord};
 use crate::world::store::redact::Redactor;
 
-/// How often a running cell looks whether its batch was cancelled.
-const CANCEL_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+/// How often a running cell checks whether its batch was cancelled.
+const CANCEL_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How a process left a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,9 @@ pub(super) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let owner = ClaimOwner::this_process(&arguments.engine, arguments.job.as_deref());
-    let cells = CellWorker::new(host, &arguments.batch, owner, output)?;
+    let worker = CellWorker::new(host, &arguments.batch, owner, output)?;
     let runtime = runtime()?;
-    let result = runtime.block_on(cells.run_all(&arguments.cells, output));
+    let result = runtime.block_on(worker.run_all(&arguments.cells, output));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
 }
@@ -70,14 +70,14 @@ pub(super) struct CellWorker {
 }
 
 impl CellWorker {
-    /// Creates the worker of a process that claims cells of the batch `wanted` as `owner`.
+    /// Creates the worker of a process that claims cells of the batch `name` as `owner`.
     pub(super) fn new(
         host: &Host,
         name: &str,
         owner: ClaimOwner,
         output: &mut CliOutput<'_>,
     ) -> Result<Self> {
-        let (batch, record) = open_begun_batch(name, host, output)?;
+        let (batch, record) = open_batch_and_record(name, host, output)?;
         Ok(Self {
             host: environment::load(host).host,
             batch,
@@ -86,7 +86,8 @@ impl CellWorker {
         })
     }
 
-    /// Returns the signal that parks runs: of the scheduler, of the user, or by `cancel`.
+    /// Listens for what parks runs: a signal of the scheduler or the user, or `massgen batch
+    /// cancel`.
     pub(super) fn listen(&self) -> Result<ShutdownSignal> {
         let stop = listen_for_parking(self.host.hangup)?;
         tokio::spawn(park_when_stopped(self.batch.clone(), stop.clone()));
@@ -142,20 +143,23 @@ impl CellWorker {
             ClaimAttempt::Taken => return Ok(CellExit::Taken),
             ClaimAttempt::Finished => return Ok(CellExit::Finished),
         };
-        let before = claim.earlier_attempts();
+        let earlier_attempts = claim.earlier_attempts();
         let cell_run = |stop: ShutdownSignal| CellRun {
             host: &self.host,
             batch: &self.batch,
             record: &self.record,
             task: &task,
             attempt: claim.attempt(),
-            before,
+            earlier_attempts,
             stop,
         };
-        if before.counts.node_faults > self.record.retries {
+        if earlier_attempts.counts.node_faults > self.record.retries {
             let error = Error::new(
-                crate::error::ErrorKind::Environment,
-                format!("its process was lost {} times", before.counts.node_faults),
+                ErrorKind::Environment,
+                format!(
+                    "its process was lost {} times",
+                    earlier_attempts.counts.node_faults
+                ),
             );
             let run = cell_run(ShutdownSignal::default());
             let report = report_lost_run(&run, &error, &self.redactor())?;
@@ -171,7 +175,7 @@ impl CellWorker {
                 claim.end(&AttemptNote::new(AttemptEnd::Parked, why))?;
                 return Ok(CellExit::Unfinished(AttemptEnd::Parked));
             }
-            tokio::time::sleep(CANCEL_LOOK_INTERVAL).await;
+            tokio::time::sleep(CANCEL_POLL_INTERVAL).await;
         }
         // Nothing ends the run of a cell; it is parked.
         let park = stop.park.child_token();
@@ -180,25 +184,25 @@ impl CellWorker {
             ..ShutdownSignal::default()
         };
         let run = cell_run(stop);
-        let watch = tokio::spawn(park_when_lost(
+        let loss_watch = tokio::spawn(park_when_lost(
             self.batch.clone(),
             task.id.clone(),
             claim.attempt(),
             park,
         ));
         let report = Box::pin(run_in_cell(run)).await;
-        watch.abort();
+        loss_watch.abort();
         let report = report?;
         if self.batch.attempt_note(&task.id, claim.attempt()).is_some() {
             // Another process has the cell now, and finds the records of this run. The queue has
             // lost this process, so it claims no other cell.
             return Ok(CellExit::Unfinished(AttemptEnd::ProcessLost));
         }
-        self.decide(&task, *claim, &report)
+        self.take_next_step(&task, *claim, &report)
     }
 
-    /// Does what follows from the end of the run.
-    fn decide(
+    /// Carries out what follows from the end of the run.
+    fn take_next_step(
         &self,
         task: &BatchTask,
         claim: CellClaim,
@@ -245,7 +249,7 @@ impl CellWorker {
         let failure = file_count
             .as_ref()
             .err()
-            .map(|error| CellRunReport::of_error(error, &self.redactor()))
+            .map(|error| CellRunReport::from_error(error, &self.redactor()))
             .transpose()?;
         let outcome = failure.as_ref().map_or(outcome, |_| CellOutcome::Failed);
         let final_report = failure.as_ref().unwrap_or(report);
@@ -266,7 +270,7 @@ impl CellWorker {
             ended: now().iso_format(),
             files: file_count.unwrap_or_default(),
         };
-        self.batch.publish(&result, &final_report.run)?;
+        self.batch.publish(&result, &final_report.run_result)?;
         self.batch.settle(&task.id, cost)?;
         self.batch.end_pauses()?;
         Ok(CellExit::Published)
@@ -277,7 +281,7 @@ impl CellWorker {
 async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
     while !batch.is_cancelled() {
         tokio::select! {
-            () = tokio::time::sleep(CANCEL_LOOK_INTERVAL) => {}
+            () = tokio::time::sleep(CANCEL_POLL_INTERVAL) => {}
             () = stop.graceful.cancelled() => break,
         }
     }
@@ -288,7 +292,7 @@ async fn park_when_stopped(batch: BatchDir, stop: ShutdownSignal) {
 /// not from the files.
 async fn park_when_lost(batch: BatchDir, cell: CellId, attempt: u32, park: CancellationToken) {
     while batch.attempt_note(&cell, attempt).is_none() {
-        tokio::time::sleep(CANCEL_LOOK_INTERVAL).await;
+        tokio::time::sleep(CANCEL_POLL_INTERVAL).await;
     }
     park.cancel();
 }

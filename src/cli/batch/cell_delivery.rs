@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::batch::task::{BatchTask, CellId, TaskProject};
 use crate::cli::args::ApplyArguments;
 use crate::cli::args::batch::BatchApplyArguments;
-use crate::cli::batch::open_begun_batch;
+use crate::cli::batch::open_batch_and_record;
 use crate::cli::deliveries::apply::{EarlierParts, apply_delivery};
 use crate::cli::deliveries::{deliveries_directory, recover};
 use crate::cli::output::CliOutput;
@@ -119,7 +119,7 @@ pub(super) fn apply(
     arguments: &BatchApplyArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     let ids = batch.cell_ids(&record)?;
     let cell_id = CellId::parse(&arguments.cell);
     let position = ids.iter().position(|id| Some(id) == cell_id.as_ref());

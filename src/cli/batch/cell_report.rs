@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::batch::next_step::{AttemptErrorOrigin, CellRunEnd};
 use crate::batch::result::{CellChecks, checks_outcome};
 use crate::check_results::CheckResult;
-use crate::cli::batch::cell_run::logs;
+use crate::cli::batch::cell_run::logs_directory;
 use crate::cli::result_builder::{ProcessEnd, ResultBuilder, RunStart};
 use crate::error::{Error, ExitStatus, Result};
 use crate::event::{CheckedTree, DeliveryEvent, Event, ModelEvent, RunEvent};
@@ -29,7 +29,7 @@ pub(super) struct CellRunReport {
     /// How it ended, which decides the next step of the cell.
     pub(super) end: CellRunEnd,
     /// The result in the published schema.
-    pub(super) run: Value,
+    pub(super) run_result: Value,
     /// How the checks ended.
     pub(super) checks: CellChecks,
     /// The known cost of the run.
@@ -43,20 +43,22 @@ pub(super) struct CellRunReport {
 impl CellRunReport {
     /// Returns the report of a cell that has failed because of `error` outside its run. `redactor`
     /// knows the secrets that the error may contain.
-    pub(super) fn of_error(error: &Error, redactor: &Redactor) -> Result<Self> {
+    pub(super) fn from_error(error: &Error, redactor: &Redactor) -> Result<Self> {
         RunRecords::default().report(Some(error), redactor)
     }
 
     /// Reads the report of the last run in the directory of `host`, which ended with `error` if
-    /// there is one; attempts at the cell began at `starts`. `redactor` knows the secrets of the
-    /// run.
+    /// there is one; attempts at the cell began at `attempt_starts`. `redactor` knows the secrets
+    /// of the run.
     pub(super) fn from_records(
         host: &Host,
-        starts: &[LocalDateTime],
+        attempt_starts: &[LocalDateTime],
         error: Option<&Error>,
         redactor: &Redactor,
     ) -> Result<Self> {
-        let last_run = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
+        let last_run = runs::list(&logs_directory(host))?
+            .into_iter()
+            .find(RunDir::is_own);
         let mut records = RunRecords::default();
         if let Some(run) = last_run.filter(RunDir::has_log) {
             records.start = run.metadata().map(|metadata| RunStart {
@@ -67,7 +69,7 @@ impl CellRunReport {
                     .map_or_else(|_| String::new(), |manifest| manifest.task),
             });
             for entry in run.events()?.flatten() {
-                records.add(entry, starts);
+                records.add(entry, attempt_starts);
             }
         }
         records.report(error, redactor)
@@ -75,13 +77,13 @@ impl CellRunReport {
 
     /// Returns the agent that won, if any did.
     pub(super) fn winner(&self) -> Option<String> {
-        let winner = self.run.pointer("/winner/agent")?.as_str()?;
+        let winner = self.run_result.pointer("/winner/agent")?.as_str()?;
         Some(winner.to_owned())
     }
 
     /// Returns how it ended, in one sentence.
     pub(super) fn reason(&self) -> String {
-        let summary = self.run.get("summary").and_then(Value::as_str);
+        let summary = self.run_result.get("summary").and_then(Value::as_str);
         summary.unwrap_or_default().to_owned()
     }
 }
@@ -94,19 +96,21 @@ struct RunRecords {
     usage: UsageTotals,
     recorded_status: Option<ExitStatus>,
     /// The agents whose requests are retried.
-    retrying: BTreeSet<AgentId>,
+    retrying_agents: BTreeSet<AgentId>,
     did_endpoints_fail: bool,
     /// The results of the checks after the last delivery, by name.
     delivery_checks: BTreeMap<String, CheckResult>,
-    last: Option<LocalDateTime>,
+    last_event_time: Option<LocalDateTime>,
     run_time: Duration,
 }
 
 impl RunRecords {
-    fn add(&mut self, entry: LogEntry, starts: &[LocalDateTime]) {
+    fn add(&mut self, entry: LogEntry, attempt_starts: &[LocalDateTime]) {
         if let Some(at) = entry.at() {
-            self.run_time = self.run_time.saturating_add(self.worked_until(&at, starts));
-            self.last = Some(at);
+            self.run_time = self
+                .run_time
+                .saturating_add(self.work_time_until(&at, attempt_starts));
+            self.last_event_time = Some(at);
         }
         let Some(event) = entry.event else {
             return;
@@ -132,26 +136,32 @@ impl RunRecords {
 
     /// Returns how long the run worked between its last event and the one at `at`: if an attempt
     /// began in between, since then.
-    fn worked_until(&self, at: &LocalDateTime, starts: &[LocalDateTime]) -> Duration {
-        let Some(last) = &self.last else {
+    fn work_time_until(&self, at: &LocalDateTime, attempt_starts: &[LocalDateTime]) -> Duration {
+        let Some(last_event_time) = &self.last_event_time else {
             return Duration::ZERO;
         };
         let is_between = |start: &&LocalDateTime| {
             let start = start.unix_nanoseconds();
-            start > last.unix_nanoseconds() && start < at.unix_nanoseconds()
+            start > last_event_time.unix_nanoseconds() && start < at.unix_nanoseconds()
         };
-        at.since(starts.iter().rev().find(is_between).unwrap_or(last))
+        at.since(
+            attempt_starts
+                .iter()
+                .rev()
+                .find(is_between)
+                .unwrap_or(last_event_time),
+        )
     }
 
     /// Follows whether endpoints failed although requests were retried. An endpoint that refuses a
     /// request for good, such as one with a wrong key, is not a reason to wait.
     fn add_model_event(&mut self, event: &ModelEvent) {
         if let ModelEvent::Retrying { agent, .. } = event {
-            self.retrying.insert(agent.clone());
+            self.retrying_agents.insert(agent.clone());
         } else if let ModelEvent::Replied { agent, .. } = event {
-            self.retrying.remove(agent);
+            self.retrying_agents.remove(agent);
         } else if let ModelEvent::Failed { agent, .. } = event {
-            self.did_endpoints_fail |= self.retrying.remove(agent);
+            self.did_endpoints_fail |= self.retrying_agents.remove(agent);
         }
     }
 
@@ -191,7 +201,7 @@ impl RunRecords {
         };
         let duration_ms = result.duration_ms;
         let line = JsonLine::new(1, &clock::now(), &result, redactor)?;
-        let run = serde_json::from_str(&line.text()?)
+        let run_result = serde_json::from_str(&line.text()?)
             .map_err(|error| Error::bug("a result has no JSON form").with_source(error))?;
         let totals = self.usage.run();
         Ok(CellRunReport {
@@ -202,7 +212,7 @@ impl RunRecords {
                 did_endpoints_fail: self.did_endpoints_fail,
                 error_origin: AttemptErrorOrigin::default(),
             },
-            run,
+            run_result,
             checks,
             cost: totals.known_cost(),
             cost_is_complete: totals.cost_is_complete,

@@ -54,21 +54,21 @@ pub(super) struct CellRun<'a> {
     pub(super) host: &'a Host,
     /// The batch.
     pub(super) batch: &'a BatchDir,
-    /// How it began.
+    /// How the batch began.
     pub(super) record: &'a BatchRecord,
     /// The task.
     pub(super) task: &'a BatchTask,
     /// The number of this attempt, from 1.
     pub(super) attempt: u32,
     /// The attempts before this one.
-    pub(super) before: EarlierAttempts,
+    pub(super) earlier_attempts: EarlierAttempts,
     /// The tokens that stop the run.
     pub(super) stop: ShutdownSignal,
 }
 
 impl CellRun<'_> {
-    /// Returns when the attempts at the cell began.
-    fn starts(&self) -> Vec<LocalDateTime> {
+    /// Returns when each attempt at the cell began.
+    fn attempt_starts(&self) -> Vec<LocalDateTime> {
         let id = &self.task.id;
         let attempts = 1..=self.batch.last_attempt(id);
         let owners = attempts.filter_map(|attempt| self.batch.claim_owner(id, attempt));
@@ -78,19 +78,24 @@ impl CellRun<'_> {
     }
 
     /// Returns whether the work in `cell` has a run that this attempt resumes.
-    fn is_resumed(&self, cell: &CellDir) -> bool {
-        cell.is_prepared() && self.before.can_resume(cell.first_attempt())
+    fn can_resume(&self, cell: &CellDir) -> bool {
+        cell.is_prepared() && self.earlier_attempts.can_resume(cell.first_attempt())
     }
 }
 
 /// Runs a cell and reports how that ended. Only errors of the batch itself are errors.
 pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let cell = run.batch.cell_dir(&run.task.id);
-    let is_resumed = run.is_resumed(&cell);
+    let is_resumed = run.can_resume(&cell);
     let host = cell_host(run.host, cell.work());
     if is_resumed && has_ended_run(&host)? {
         // Its process was killed after the end of the run and before the result was published.
-        return CellRunReport::from_records(&host, &run.starts(), None, &Redactor::default());
+        return CellRunReport::from_records(
+            &host,
+            &run.attempt_starts(),
+            None,
+            &Redactor::default(),
+        );
     }
     if !is_resumed {
         cell.begin_anew(run.attempt)?;
@@ -98,9 +103,9 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     let park = run.stop.park.clone();
     let budget = run
         .batch
-        .cell_budget(&run.task.id, run.before.spent, park)?
+        .cell_budget(&run.task.id, run.earlier_attempts.spent, park)?
         .map(Arc::new);
-    // Knows the secrets of the config as soon as that is loaded.
+    // The secrets of the config are added as soon as it is loaded.
     let mut redactor = Redactor::new(environment_secrets(&host));
     let execution = prepare_and_execute(
         &run,
@@ -115,7 +120,7 @@ pub(super) async fn run_in_cell(run: CellRun<'_>) -> Result<CellRunReport> {
     if let Some(error) = error {
         redacted_output(&cell, redactor.clone())?.error(error);
     }
-    let mut report = CellRunReport::from_records(&host, &run.starts(), error, &redactor)?;
+    let mut report = CellRunReport::from_records(&host, &run.attempt_starts(), error, &redactor)?;
     report.end.error_origin = fault.map(|fault| fault.origin).unwrap_or_default();
     report.end.is_out_of_money = budget.is_some_and(|budget| budget.is_exhausted());
     Ok(report)
@@ -128,11 +133,11 @@ pub(super) fn report_lost_run(
     redactor: &Redactor,
 ) -> Result<CellRunReport> {
     let cell = run.batch.cell_dir(&run.task.id);
-    if !run.is_resumed(&cell) {
-        return CellRunReport::of_error(error, redactor);
+    if !run.can_resume(&cell) {
+        return CellRunReport::from_error(error, redactor);
     }
     let host = cell_host(run.host, cell.work());
-    CellRunReport::from_records(&host, &run.starts(), Some(error), redactor)
+    CellRunReport::from_records(&host, &run.attempt_starts(), Some(error), redactor)
 }
 
 /// An error that ended an attempt, and where it came from.
@@ -195,7 +200,7 @@ async fn prepare_and_execute(
         shared_budget: budget.map(|budget| -> Arc<dyn SharedBudget> { budget }),
         ..request
     };
-    let executed = execute_and_show(
+    let execution = execute_and_show(
         request,
         UserPresence::Absent,
         &arguments,
@@ -203,8 +208,8 @@ async fn prepare_and_execute(
         output,
         OutputMode::Streams,
     );
-    let executed = Box::pin(executed).await;
-    executed.map(drop).map_err(AttemptFault::from)
+    let result = Box::pin(execution).await;
+    result.map(drop).map_err(AttemptFault::from)
 }
 
 /// Opens the output of a cell for what its run shows, without secrets.
@@ -230,7 +235,7 @@ pub(super) fn cell_host(host: &Host, work: AbsPath) -> Host {
 
 /// Fills the empty work with the files of the project.
 async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<'_>) -> Result<()> {
-    let since = cell.work_created_ns()?;
+    let created_ns = cell.work_created_ns()?;
     match &run.task.project {
         None => {}
         Some(TaskProject::Directory { path }) => {
@@ -253,7 +258,7 @@ async fn prepare_work(run: &CellRun<'_>, cell: &CellDir, output: &mut CliOutput<
                 .await?;
         }
     }
-    cell.mark_prepared(since)
+    cell.mark_prepared(created_ns)
 }
 
 /// Returns the flags of the run.
@@ -313,12 +318,11 @@ fn new_request(
 ) -> Result<RunRequest> {
     let (host, config) = (&team.host, &team.config);
     let scope = MentionScope::new(config, &run.record.allowed_mentions, host);
-    let mentioned = read_mentions(&run.task.text, &scope, host);
     let TaskMentions {
         prompt,
         mut opened,
         warnings,
-    } = mentioned;
+    } = read_mentions(&run.task.text, &scope, host);
     for warning in &warnings {
         output.warning(warning);
     }
@@ -347,14 +351,16 @@ fn new_request(
 fn find_unfinished(team: &ResumedTeam) -> Result<Option<InterruptedRun>> {
     let storage = &team.config.orchestrator.session_storage;
     let sessions = storage.resolve(&team.host.state_parent, None);
-    let is_there = |session: &str| find(session, &sessions).is_ok();
-    find_interrupted(&logs(&team.host), None, is_there)
+    let session_exists = |session: &str| find(session, &sessions).is_ok();
+    find_interrupted(&logs_directory(&team.host), None, session_exists)
 }
 
 /// Returns whether the last run of the cell has recorded its end.
 fn has_ended_run(host: &Host) -> Result<bool> {
-    let last = runs::list(&logs(host))?.into_iter().find(RunDir::is_own);
-    let Some(run) = last else {
+    let last_run = runs::list(&logs_directory(host))?
+        .into_iter()
+        .find(RunDir::is_own);
+    let Some(run) = last_run else {
         return Ok(false);
     };
     if run.state().status == RunStatus::Ended {
@@ -367,6 +373,6 @@ fn has_ended_run(host: &Host) -> Result<bool> {
 }
 
 /// Returns the directory of the logs of the cell's runs.
-pub(super) fn logs(host: &Host) -> AbsPath {
+pub(super) fn logs_directory(host: &Host) -> AbsPath {
     host.state_parent.join(STATE_DIR).join(LOGS)
 }

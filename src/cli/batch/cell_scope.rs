@@ -29,11 +29,11 @@ pub(super) fn require_own_directory(
         .iter()
         .filter(|path| path.permission == Permission::Write)
         .map(|path| &path.path);
-    let guarded = guarded_write_paths(config, layout);
+    let guarded_paths = guarded_write_paths(config, layout);
     let write_paths = config
         .write_paths()
         .chain(opened_for_writing)
-        .chain(&guarded);
+        .chain(&guarded_paths);
     let real_work = resolve_existing(work);
     for path in write_paths.chain(layout.directories()) {
         let real_path = resolve_existing(path);

@@ -29,7 +29,7 @@ pub(super) fn load_cell_team(
         .configs
         .get(number)
         .ok_or_else(|| Error::bug("a task names a config that its batch lacks"))?;
-    let text = with_checks(text, task, &frozen_config.name)?;
+    let text = replace_checks(text, task, &frozen_config.name)?;
     let file = TeamFile::from_text(frozen_config.name.clone(), frozen_config.path.clone(), text);
     let config = load_config(&file, host, output)?;
     if config.workflow.is_some() {
@@ -51,11 +51,11 @@ fn config_number(task: &BatchTask) -> Result<usize> {
 }
 
 /// Returns the text of a config with the checks of `task` instead of its own.
-fn with_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
+fn replace_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
     let Some(checks) = &task.checks else {
         return Ok(text);
     };
-    let unusable = |why: String| {
+    let config_error = |why: String| {
         let message = format!(
             "`{name}` cannot get the checks of task `{}`: {why}",
             task.id
@@ -63,10 +63,11 @@ fn with_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>> {
         Error::new(ErrorKind::Config, message)
     };
     let text = String::from_utf8_lossy(&text);
-    let mut config: Value = read_typed(&text).map_err(|error| unusable(error.to_string()))?;
+    let mut config: Value =
+        read_typed(&text).map_err(|error| config_error(error.to_string()))?;
     let mapping = config
         .as_object_mut()
-        .ok_or_else(|| unusable("it is not a mapping".to_owned()))?;
+        .ok_or_else(|| config_error("it is not a mapping".to_owned()))?;
     mapping.insert(CHECKS.to_owned(), checks.clone());
     // JSON is YAML too.
     Ok(config.to_string().into_bytes())

@@ -24,10 +24,9 @@ use crate::world::store::batches::{BatchDir, BatchRecord};
 
 /// Interval at which the files of the batch are read while no job ends.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of jobs in a row after which the batch stops that were useless for each of their cells.
+/// Number of useless jobs in a row after which the batch stops: none of their cells got any
+/// further.
 const USELESS_JOBS_MAX: u32 = 10;
-/// The exit status of a job whose config is wrong.
-const USAGE: i32 = 2;
 
 /// The cells of a batch that have no result, and what starts them.
 #[derive(Debug)]
@@ -37,12 +36,13 @@ pub(super) struct BatchControl {
     scheduler: Box<dyn BatchScheduler>,
     settings: BatchStartSettings,
     /// The numbers of the cells to be started.
-    pending: VecDeque<u32>,
+    pending_cells: VecDeque<u32>,
     /// The numbers of the cells that other processes work on.
-    claimed_by_others: VecDeque<u32>,
+    cells_of_others: VecDeque<u32>,
     /// The last attempt at each cell of a job before the job was started.
     attempts_before: BTreeMap<u32, u32>,
-    finished: usize,
+    /// The number of cells that have a result.
+    finished_cells: usize,
     stop: Option<BatchStop>,
     useless_jobs: u32,
     /// Whether the user has been told that fewer jobs are running than wanted.
@@ -79,16 +79,16 @@ impl BatchControl {
         settings: BatchStartSettings,
     ) -> Result<Self> {
         let ids = batch.cell_ids(record)?;
-        let pending = batch.unfinished_numbers(&ids)?;
+        let pending_cells = batch.unfinished_numbers(&ids)?;
         batch.settle_finished()?;
         Ok(Self {
-            finished: ids.len().saturating_sub(pending.len()),
+            finished_cells: ids.len().saturating_sub(pending_cells.len()),
             batch,
             ids,
             scheduler,
             settings,
-            pending,
-            claimed_by_others: VecDeque::new(),
+            pending_cells,
+            cells_of_others: VecDeque::new(),
             attempts_before: BTreeMap::new(),
             stop: None,
             useless_jobs: 0,
@@ -103,9 +103,9 @@ impl BatchControl {
         if self.stop.is_some() || self.batch.active_pause().is_some() {
             return Ok(());
         }
-        while self.scheduler.jobs() < self.settings.parallel && !self.pending.is_empty() {
-            let count = self.settings.cells_per_job.min(self.pending.len());
-            let cells: Vec<u32> = self.pending.drain(..count).collect();
+        while self.scheduler.jobs() < self.settings.parallel && !self.pending_cells.is_empty() {
+            let count = self.settings.cells_per_job.min(self.pending_cells.len());
+            let cells: Vec<u32> = self.pending_cells.drain(..count).collect();
             for number in &cells {
                 let id = cell_id(&self.ids, *number);
                 let attempt = id.map_or(0, |id| self.batch.last_attempt(id));
@@ -119,7 +119,7 @@ impl BatchControl {
             }
             // The cells are submitted again when a job has ended, and at each poll.
             for number in cells.into_iter().rev() {
-                self.pending.push_front(number);
+                self.pending_cells.push_front(number);
             }
             if !self.has_reported_full {
                 output.warning(&format!("fewer jobs than wanted are running: {error:#}"));
@@ -139,7 +139,7 @@ impl BatchControl {
                 continue;
             };
             if self.batch.has_result(id) {
-                self.finished = self.finished.saturating_add(1);
+                self.finished_cells = self.finished_cells.saturating_add(1);
                 is_useless = false;
                 continue;
             }
@@ -156,14 +156,14 @@ impl BatchControl {
                 CellWait::Money => {
                     self.stop.get_or_insert(BatchStop::OutOfMoney);
                 }
-                CellWait::OtherProcess => self.claimed_by_others.push_back(*number),
-                CellWait::Job => self.pending.push_back(*number),
+                CellWait::OtherProcess => self.cells_of_others.push_back(*number),
+                CellWait::Job => self.pending_cells.push_back(*number),
             }
         }
         if is_useless && self.batch.is_cancelled() {
             self.stop.get_or_insert(BatchStop::Cancelled);
         }
-        if job.exit_code == Some(USAGE) {
+        if job.exit_code == Some(i32::from(ExitStatus::Usage.code())) {
             self.stop.get_or_insert(BatchStop::WrongConfig);
         }
         let pauses = self.batch.pause().map_or(0, |pause| pause.count);
@@ -197,8 +197,8 @@ impl BatchControl {
             self.scheduler.cancel().await?;
         }
         let this_process = ClaimOwner::this_process("", None);
-        for _ in 0..self.claimed_by_others.len() {
-            let Some(number) = self.claimed_by_others.pop_front() else {
+        for _ in 0..self.cells_of_others.len() {
+            let Some(number) = self.cells_of_others.pop_front() else {
                 break;
             };
             let Some(id) = cell_id(&self.ids, number) else {
@@ -206,13 +206,13 @@ impl BatchControl {
             };
             let attempt = self.batch.last_attempt(id);
             if self.batch.has_result(id) {
-                self.finished = self.finished.saturating_add(1);
+                self.finished_cells = self.finished_cells.saturating_add(1);
             } else if self.batch.attempt_note(id, attempt).is_none()
                 && self.batch.is_attempt_alive(id, attempt, &this_process)
             {
-                self.claimed_by_others.push_back(number);
+                self.cells_of_others.push_back(number);
             } else {
-                self.pending.push_back(number);
+                self.pending_cells.push_back(number);
             }
         }
         Ok(())
@@ -221,15 +221,15 @@ impl BatchControl {
     /// Returns what the user should know, once, if only other processes work on the remaining
     /// cells: one on another host counts as alive.
     fn take_wait_note(&mut self) -> Option<String> {
-        let is_busy = self.scheduler.jobs() > 0 || !self.pending.is_empty();
+        let is_busy = self.scheduler.jobs() > 0 || !self.pending_cells.is_empty();
         if is_busy || self.has_reported_wait {
             return None;
         }
-        let id = cell_id(&self.ids, *self.claimed_by_others.front()?)?;
+        let id = cell_id(&self.ids, *self.cells_of_others.front()?)?;
         let attempt = self.batch.last_attempt(id);
         let owner = self.batch.claim_owner(id, attempt)?;
         self.has_reported_wait = true;
-        let cells = count_noun(self.claimed_by_others.len(), "cell");
+        let cells = count_noun(self.cells_of_others.len(), "cell");
         let (host, since, batch_dir) = (&owner.host, &owner.since, self.batch.dir());
         let hint = if owner.boot == ClaimOwner::this_process("", None).boot {
             String::new()
@@ -246,7 +246,8 @@ impl BatchControl {
     fn is_over(&self) -> bool {
         let is_idle = self.scheduler.jobs() == 0;
         let is_stopped = self.stop.is_some();
-        is_idle && (is_stopped || (self.pending.is_empty() && self.claimed_by_others.is_empty()))
+        is_idle
+            && (is_stopped || (self.pending_cells.is_empty() && self.cells_of_others.is_empty()))
     }
 }
 
@@ -268,8 +269,8 @@ pub(super) async fn run_jobs(
     let mut index = IndexSchedule::new(&control.batch);
     while !control.is_over() {
         control.submit(output).await?;
-        progress.show(control.finished, control.scheduler.jobs(), output);
-        index.on_finished(control.finished);
+        progress.show(control.finished_cells, control.scheduler.jobs(), output);
+        index.update_if_due(control.finished_cells);
         if control.is_over() {
             break;
         }
@@ -277,9 +278,9 @@ pub(super) async fn run_jobs(
             output.note(&note);
         }
         tokio::select! {
-            ended = control.scheduler.poll() => control.handle_ended_job(&ended?)?,
-            why = next_stop(&stop, control.stop) => {
-                control.stop = Some(why);
+            ended_job = control.scheduler.poll() => control.handle_ended_job(&ended_job?)?,
+            new_stop = next_stop(&stop, control.stop) => {
+                control.stop = Some(new_stop);
                 control.scheduler.cancel().await?;
             }
             _ = polls.tick() => control.poll_files().await?,
@@ -289,9 +290,9 @@ pub(super) async fn run_jobs(
     finish(&control.batch, control.ids.len(), control.stop, output)
 }
 
-/// Waits for a signal that stops the batch; forever if one has stopped it already.
-pub(super) async fn next_stop(stop: &ShutdownSignal, before: Option<BatchStop>) -> BatchStop {
-    if matches!(before, Some(BatchStop::Interrupted | BatchStop::Parked)) {
+/// Waits for a signal that stops the batch; forever if `last_stop` was such a signal.
+pub(super) async fn next_stop(stop: &ShutdownSignal, last_stop: Option<BatchStop>) -> BatchStop {
+    if matches!(last_stop, Some(BatchStop::Interrupted | BatchStop::Parked)) {
         return std::future::pending().await;
     }
     tokio::select! {

@@ -41,7 +41,7 @@ pub(super) fn is_listed_for_all(config: &Config, copy: &AbsPath) -> bool {
         || agents.all(|agent| listed_permission(&agent.context_paths, copy).is_some())
 }
 
-/// Returns the permission with which `listed` opens `copy`, in whatever way it is written there.
+/// Returns the permission with which `context_paths` open `copy`, however they write its path.
 fn listed_permission(context_paths: &[ContextPath], copy: &AbsPath) -> Option<Permission> {
     let real_copy = resolve_path(copy);
     let is_copy =

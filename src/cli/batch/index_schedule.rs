@@ -8,7 +8,7 @@ use crate::world::store::batches::result_index::missing_max;
 pub(super) struct IndexSchedule {
     batch: BatchDir,
     /// The number of results at the last update.
-    indexed: usize,
+    indexed_results: usize,
 }
 
 impl IndexSchedule {
@@ -16,16 +16,16 @@ impl IndexSchedule {
     pub(super) fn new(batch: &BatchDir) -> Self {
         Self {
             batch: batch.clone(),
-            indexed: 0,
+            indexed_results: 0,
         }
     }
 
-    /// Updates the index if `finished` results are many more than at the last time.
-    pub(super) fn on_finished(&mut self, finished_cells: usize) {
-        if finished_cells.saturating_sub(self.indexed) < missing_max(finished_cells) {
+    /// Updates the index if `finished_cells` are many more than at the last update.
+    pub(super) fn update_if_due(&mut self, finished_cells: usize) {
+        if finished_cells.saturating_sub(self.indexed_results) < missing_max(finished_cells) {
             return;
         }
-        self.indexed = finished_cells;
+        self.indexed_results = finished_cells;
         // A result that cannot be read is an error when the results are shown.
         drop(self.batch.update_index());
     }

@@ -67,7 +67,7 @@ fn open_batch(name: &str, host: &Host, output: &mut CliOutput<'_>) -> Result<Bat
 }
 
 /// Finds the batch `name` of this directory and reads how it began.
-fn open_begun_batch(
+fn open_batch_and_record(
     name: &str,
     host: &Host,
     output: &mut CliOutput<'_>,

@@ -1,5 +1,5 @@
 //! What the pods of a batch on Kubernetes have of this machine: directories, the program, variables
-//! and keys. What they lack is found before anything is submitted.
+//! and keys. What they lack is an error before anything is submitted.
 
 use std::collections::BTreeMap;
 
@@ -19,18 +19,18 @@ pub(super) const WORKERS_MAX: usize = 1000;
 const HOME: &str = "HOME";
 /// The variable of the user's programs. Images have their own.
 const PATH: &str = "PATH";
-/// What a variable of a secret is here, where its value is not known.
+/// What stands for the value of a variable from a secret of the cluster, which is not known here.
 const UNKNOWN_VALUE: &str = "value-of-a-secret-of-the-cluster";
 
 /// Reads the file `name` of `--kubernetes`.
 pub(super) fn read_settings(name: &str, host: &Host) -> Result<KubernetesSettings> {
     let bytes = read_capped(&host.cwd.join(name), KUBERNETES_FILE_BYTES_MAX)?;
-    let unreadable = |why: &str| {
+    let file_error = |why: &str| {
         Error::new(ErrorKind::Usage, format!("`{name}` {why}"))
             .with_hint("\"Kubernetes\" in docs/batch.md has an example of such a file")
     };
-    let bytes = bytes.ok_or_else(|| unreadable("does not exist"))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8"))?;
+    let bytes = bytes.ok_or_else(|| file_error("does not exist"))?;
+    let text = String::from_utf8(bytes).map_err(|_| file_error("is not UTF-8"))?;
     KubernetesSettings::parse(&text, name)
 }
 

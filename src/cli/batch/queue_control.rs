@@ -44,39 +44,39 @@ pub(super) struct QueueControl {
     /// The last attempt at each open cell that waited for money when this process began.
     unpaid_before: BTreeMap<u32, u32>,
     /// The progress of the batch at the last submission.
-    submitted_at: Option<BatchProgressSnapshot>,
+    progress_at_submission: Option<BatchProgressSnapshot>,
     fruitless_submissions: u32,
     /// Number of polls in a row in which a command of the queue failed.
     faults: u32,
     /// Whether the queue accepted no further jobs at the last submission.
     is_full: bool,
-    /// Since when jobs with a claim are missing from the list, by their names.
-    missing: BTreeMap<String, Instant>,
+    /// Since when each job with a claim is missing from the list, by its name.
+    missing_since: BTreeMap<String, Instant>,
     /// How often each cell has lost its process since this process began, by its number.
-    lost: BTreeMap<u32, u32>,
+    loss_counts: BTreeMap<u32, u32>,
     /// Maximum number of retries of a cell.
     retries: u32,
-    /// The last shown reason for which jobs wait.
-    shown_wait: Option<String>,
+    /// The last reason that was shown for which jobs wait.
+    last_wait_reason: Option<String>,
     /// Whether the jobs of a cancelled batch were cancelled.
-    has_cancelled: bool,
+    has_cancelled_jobs: bool,
     stop: Option<BatchStop>,
 }
 
 /// The progress of a batch; it changes when a cell is claimed or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BatchProgressSnapshot {
-    open: usize,
+    open_cells: usize,
     attempts: u64,
-    claimed: usize,
+    claimed_cells: usize,
 }
 
 impl BatchProgressSnapshot {
     fn new(cells: &[OpenCell]) -> Self {
         Self {
-            open: cells.len(),
+            open_cells: cells.len(),
             attempts: cells.iter().map(|cell| u64::from(cell.attempt)).sum(),
-            claimed: cells.iter().filter(|cell| cell.is_claimed()).count(),
+            claimed_cells: cells.iter().filter(|cell| cell.is_claimed()).count(),
         }
     }
 }
@@ -101,15 +101,15 @@ impl QueueControl {
             ids,
             queue,
             settings,
-            submitted_at: None,
+            progress_at_submission: None,
             fruitless_submissions: 0,
             faults: 0,
             is_full: false,
-            missing: BTreeMap::new(),
-            lost: BTreeMap::new(),
+            missing_since: BTreeMap::new(),
+            loss_counts: BTreeMap::new(),
             retries: record.retries,
-            shown_wait: None,
-            has_cancelled: false,
+            last_wait_reason: None,
+            has_cancelled_jobs: false,
             stop: None,
         })
     }
@@ -122,7 +122,7 @@ impl QueueControl {
     async fn list_jobs(&mut self, output: &mut CliOutput<'_>) -> Result<Option<Vec<QueueJob>>> {
         let listing = match self.queue.list().await {
             Ok(listing) => listing,
-            Err(error) => return self.tolerate(error, output).map(|()| None),
+            Err(error) => return self.tolerate_fault(error, output).map(|()| None),
         };
         let JobListing {
             jobs,
@@ -140,17 +140,17 @@ impl QueueControl {
             let resume = resume_command(&self.batch.name(), false);
             return Err(fault.with_hint(format!("then: {resume}")));
         }
-        if let Some(wait) = wait.as_ref().filter(|_| wait != self.shown_wait) {
+        if let Some(wait) = wait.as_ref().filter(|_| wait != self.last_wait_reason) {
             output.note(&format!("jobs wait in the queue: {wait}"));
         }
-        self.shown_wait = wait;
+        self.last_wait_reason = wait;
         Ok(Some(jobs))
     }
 
     /// Cancels all jobs of a cancelled batch, otherwise those of `jobs` that wait.
     async fn cancel(&mut self, jobs: &[QueueJob], output: &mut CliOutput<'_>) -> Result<()> {
         let has_waiting = jobs.iter().any(|job| job.is_waiting);
-        let is_cancelled = match self.stop {
+        let cancels_running_jobs = match self.stop {
             Some(BatchStop::Cancelled | BatchStop::Interrupted) => true,
             Some(
                 BatchStop::Parked
@@ -160,24 +160,24 @@ impl QueueControl {
             )
             | None => false,
         };
-        let cancelled = if is_cancelled && (has_waiting || !self.has_cancelled) {
+        let cancel_result = if cancels_running_jobs && (has_waiting || !self.has_cancelled_jobs) {
             self.queue.cancel_all().await
         } else if has_waiting {
             self.queue.cancel_waiting().await
         } else {
             Ok(())
         };
-        match cancelled {
+        match cancel_result {
             Ok(()) => {
-                self.has_cancelled |= is_cancelled;
+                self.has_cancelled_jobs |= cancels_running_jobs;
                 Ok(())
             }
-            Err(error) => self.tolerate(error, output),
+            Err(error) => self.tolerate_fault(error, output),
         }
     }
 
     /// Tolerates a failed command unless too many failed in a row. The jobs continue meanwhile.
-    fn tolerate(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
+    fn tolerate_fault(&mut self, error: Error, output: &mut CliOutput<'_>) -> Result<()> {
         if self.faults >= FAULTS_MAX {
             let resume = resume_command(&self.batch.name(), false);
             return Err(error.with_hint(format!(
@@ -197,15 +197,16 @@ impl QueueControl {
     ///
     /// # Errors
     /// A cell loses its process again and again without a result: none can be written.
-    fn record_lost(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
+    fn record_lost_cells(&mut self, cells: &mut [OpenCell], jobs: &[QueueJob]) -> Result<()> {
+        // A waiting job of a queue that restarts jobs may have lost its cell.
         let restarts = self.queue.restarts_jobs();
-        let running_jobs: BTreeSet<&str> = jobs
+        let live_jobs: BTreeSet<&str> = jobs
             .iter()
             .filter(|job| !restarts || !job.is_waiting)
             .map(|job| job.name.as_str())
             .collect();
-        self.missing
-            .retain(|name, _| !running_jobs.contains(name.as_str()));
+        self.missing_since
+            .retain(|name, _| !live_jobs.contains(name.as_str()));
         let delay = self.queue.loss_delay();
         let this_process = ClaimOwner::this_process("", None);
         for cell in cells.iter_mut().filter(|cell| cell.is_claimed()) {
@@ -215,8 +216,8 @@ impl QueueControl {
             let job = owner.job.as_deref().unwrap_or_default();
             // On this host, the lock of the claim is more reliable than the queue.
             let is_alive = if owner.engine == self.queue.name() && owner.boot != this_process.boot {
-                running_jobs.contains(job) || {
-                    let since = self.missing.entry(job.to_owned());
+                live_jobs.contains(job) || {
+                    let since = self.missing_since.entry(job.to_owned());
                     since.or_insert_with(Instant::now).elapsed() < delay
                 }
             } else {
@@ -226,7 +227,7 @@ impl QueueControl {
             if !is_alive {
                 self.batch.record_lost_job(cell)?;
                 cell.end = Some(AttemptEnd::ProcessLost);
-                let count = self.lost.entry(cell.number).or_default();
+                let count = self.loss_counts.entry(cell.number).or_default();
                 *count = count.saturating_add(1);
                 if *count > self.retries.saturating_add(2) {
                     return Err(self.no_progress_error());
@@ -280,9 +281,9 @@ impl QueueControl {
             return Ok(());
         }
         let progress = BatchProgressSnapshot::new(cells);
-        if jobs.is_empty() && self.submitted_at == Some(progress) {
+        if jobs.is_empty() && self.progress_at_submission == Some(progress) {
             self.fruitless_submissions = self.fruitless_submissions.saturating_add(1);
-        } else if self.submitted_at != Some(progress) {
+        } else if self.progress_at_submission != Some(progress) {
             self.fruitless_submissions = 0;
         }
         if self.fruitless_submissions >= FRUITLESS_SUBMISSIONS_MAX {
@@ -291,11 +292,11 @@ impl QueueControl {
         let refused_nodes = self.batch.refused_nodes()?;
         if let Err(error) = self.queue.submit(count, &refused_nodes).await {
             // A site may allow fewer jobs than are wanted.
-            if jobs.is_empty() && self.submitted_at.is_none() {
+            if jobs.is_empty() && self.progress_at_submission.is_none() {
                 return Err(error);
             }
             if jobs.is_empty() {
-                return self.tolerate(error, output);
+                return self.tolerate_fault(error, output);
             }
             if !self.is_full {
                 output.warning(&format!("the queue takes no further jobs now: {error:#}"));
@@ -304,7 +305,7 @@ impl QueueControl {
             return Ok(());
         }
         self.is_full = false;
-        self.submitted_at = Some(progress);
+        self.progress_at_submission = Some(progress);
         Ok(())
     }
 
@@ -317,8 +318,8 @@ impl QueueControl {
                 "its directory and the program `massgen` must have the same paths on all nodes",
             ),
         };
-        let refused = self.batch.refused_nodes().unwrap_or_default();
-        match refused.as_slice() {
+        let refused_nodes = self.batch.refused_nodes().unwrap_or_default();
+        match refused_nodes.as_slice() {
             [] => error,
             names => error.with_hint(format!("nodes that were refused: {}", names.join(", "))),
         }
@@ -343,15 +344,15 @@ pub(super) async fn run_queue_jobs(
         if cells.is_empty() {
             break;
         }
-        let faults = control.faults;
+        let faults_before = control.faults;
         let jobs = control.list_jobs(output).await?;
         control.update_stop(&cells);
         if let Some(jobs) = &jobs {
-            control.record_lost(&mut cells, jobs)?;
+            control.record_lost_cells(&mut cells, jobs)?;
             let finished_cells = control.ids.len().saturating_sub(cells.len());
             let running_jobs = jobs.iter().filter(|job| !job.is_waiting).count();
             progress.show(finished_cells, running_jobs, output);
-            index.on_finished(finished_cells);
+            index.update_if_due(finished_cells);
             if control.stop.is_none() {
                 control.submit(&cells, jobs, output).await?;
             } else if jobs.is_empty() {
@@ -360,7 +361,7 @@ pub(super) async fn run_queue_jobs(
                 control.cancel(jobs, output).await?;
             }
         }
-        if control.faults == faults {
+        if control.faults == faults_before {
             control.faults = 0;
         }
         let snapshot = (BatchProgressSnapshot::new(&cells), jobs);
@@ -372,9 +373,9 @@ pub(super) async fn run_queue_jobs(
         last_snapshot = Some(snapshot);
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
-            why = next_stop(&stop, control.stop) => {
-                control.stop = Some(why);
-                if why == BatchStop::Parked {
+            new_stop = next_stop(&stop, control.stop) => {
+                control.stop = Some(new_stop);
+                if new_stop == BatchStop::Parked {
                     return detach(&control, output);
                 }
                 control.batch.cancel()?;

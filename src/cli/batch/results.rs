@@ -9,7 +9,7 @@ use crate::batch::comparison::{
 use crate::batch::result::CellResult;
 use crate::batch::table::{TagRow, tag_rows};
 use crate::cli::args::batch::{BatchCompareArguments, BatchResultsArguments};
-use crate::cli::batch::{open_batch, open_begun_batch};
+use crate::cli::batch::{open_batch, open_batch_and_record};
 use crate::cli::batch_report::{failure_lines, open_cells_line};
 use crate::cli::output::CliOutput;
 use crate::error::{Error, ExitStatus, Result};
@@ -17,8 +17,8 @@ use crate::host::Host;
 use crate::text::escape_line;
 use crate::world::store::batches::BatchDir;
 
-/// The heads of the table.
-const HEADS: [&str; 10] = [
+/// The headings of the table.
+const HEADINGS: [&str; 10] = [
     "tag",
     "cells",
     "success",
@@ -37,7 +37,7 @@ pub(super) fn results(
     arguments: &BatchResultsArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     if !arguments.json {
         let survey = batch.survey::<CellResult>(record.cells)?;
         write_table(&survey.results, output)?;
@@ -67,16 +67,16 @@ pub(super) fn results(
 /// Writes the table of `results`.
 pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) -> Result<()> {
     let rows = tag_rows(results);
-    let mut lines = vec![HEADS.map(str::to_owned)];
+    let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(row_texts));
-    let widths: Vec<usize> = (0..HEADS.len())
+    let widths: Vec<usize> = (0..HEADINGS.len())
         .map(|column| {
             let texts = lines.iter().filter_map(|line| line.get(column));
             texts.map(|text| text.chars().count()).max().unwrap_or(0)
         })
         .collect();
     for line in &lines {
-        let padded: Vec<String> = line
+        let padded_texts: Vec<String> = line
             .iter()
             .zip(&widths)
             .enumerate()
@@ -85,7 +85,7 @@ pub(super) fn write_table(results: &[CellResult], output: &mut CliOutput<'_>) ->
                 _ => format!("{text:>width$}"),
             })
             .collect();
-        output.result(&format!("{}\n", padded.join("  ").trim_end()))?;
+        output.result(&format!("{}\n", padded_texts.join("  ").trim_end()))?;
     }
     Ok(())
 }
@@ -106,13 +106,13 @@ fn row_texts(row: &TagRow) -> [String; 10] {
         row.partial.to_string(),
         row.failed.to_string(),
         format!("${}{cost_suffix}", row.cost_usd.round_up()),
-        seconds(row.p50_ms),
-        seconds(row.p95_ms),
+        seconds_text(row.p50_ms),
+        seconds_text(row.p95_ms),
         escape_line(&winners.join(", ")),
     ]
 }
 
-fn seconds(milliseconds: u64) -> String {
+fn seconds_text(milliseconds: u64) -> String {
     format!(
         "{:.1} s",
         std::time::Duration::from_millis(milliseconds).as_secs_f64()
@@ -130,11 +130,11 @@ pub(super) fn compare(
     let comparison = compare_results(
         NamedResults {
             name: &first.name(),
-            results: &by_cell(&first)?,
+            results: &results_by_cell(&first)?,
         },
         NamedResults {
             name: &second.name(),
-            results: &by_cell(&second)?,
+            results: &results_by_cell(&second)?,
         },
     );
     if arguments.json {
@@ -147,50 +147,50 @@ pub(super) fn compare(
     Ok(ExitStatus::Success)
 }
 
-fn by_cell(batch: &BatchDir) -> Result<ResultsByCell> {
+fn results_by_cell(batch: &BatchDir) -> Result<ResultsByCell> {
     batch.record()?;
     let results = batch.results()?.into_iter();
     Ok(results.map(|result| (result.id.clone(), result)).collect())
 }
 
-fn comparison_lines(compared: &BatchComparison) -> Vec<String> {
-    let summary = |summary: &BatchSummary| {
+fn comparison_lines(comparison: &BatchComparison) -> Vec<String> {
+    let summary_line = |summary: &BatchSummary| {
         format!(
             "{}: {} cells, success {}, cost ${}, time {} s",
             summary.batch,
             summary.cells,
-            percent(&summary.success_share),
-            interval(&summary.cost_usd, 4),
-            interval(&summary.seconds, 1)
+            percent_text(&summary.success_share),
+            interval_text(&summary.cost_usd, 4),
+            interval_text(&summary.seconds, 1)
         )
     };
-    let verdict = if compared.success_difference.excludes_zero() {
+    let verdict = if comparison.success_difference.excludes_zero() {
         "a difference"
     } else {
         "no difference that these cells can show"
     };
     let mut lines = vec![
-        summary(&compared.first),
-        summary(&compared.second),
+        summary_line(&comparison.first),
+        summary_line(&comparison.second),
         format!(
             "{} tasks with a result in both: only the first solved {}, only the second {}",
-            compared.pairs, compared.only_first, compared.only_second
+            comparison.pairs, comparison.only_first, comparison.only_second
         ),
         format!(
             "second minus first: success {} ({verdict}), cost ${} a cell, time {} s a cell",
-            percent(&compared.success_difference),
-            interval(&compared.cost_difference, 4),
-            interval(&compared.seconds_difference, 1)
+            percent_text(&comparison.success_difference),
+            interval_text(&comparison.cost_difference, 4),
+            interval_text(&comparison.seconds_difference, 1)
         ),
     ];
-    if let Some(price) = compared.cost_per_additional_success {
+    if let Some(price) = comparison.cost_per_additional_success {
         lines.push(format!("price of one more success: ${price:.4}"));
     }
     lines.push("in brackets: confidence intervals of 95%".to_owned());
     lines
 }
 
-fn percent(share: &ConfidenceInterval) -> String {
+fn percent_text(share: &ConfidenceInterval) -> String {
     format!(
         "{:.1}% [{:.1}, {:.1}]",
         share.estimate * 100.0,
@@ -199,7 +199,7 @@ fn percent(share: &ConfidenceInterval) -> String {
     )
 }
 
-fn interval(value: &ConfidenceInterval, decimals: usize) -> String {
+fn interval_text(value: &ConfidenceInterval, decimals: usize) -> String {
     let ConfidenceInterval {
         estimate,
         low,

@@ -15,7 +15,7 @@ use crate::cli::batch::control::{BatchControl, run_jobs};
 use crate::cli::batch::queue_control::{QueueControl, run_queue_jobs};
 use crate::cli::batch::start_settings::BatchStartSettings;
 use crate::cli::batch::task_mentions::{TaskPathSurvey, allowed_mentions};
-use crate::cli::batch::{batches_directory, open_begun_batch};
+use crate::cli::batch::{batches_directory, open_batch_and_record};
 use crate::cli::environment;
 use crate::cli::execution::connect_all;
 use crate::cli::model_prices::model_list;
@@ -39,16 +39,17 @@ use crate::world::store::batches::claims::AttemptNote;
 use crate::world::store::batches::{BatchDir, BatchRecord, FrozenConfig, digest};
 use crate::world::store::prepare_state_dir;
 
-/// The configs of a batch, each once, with their texts.
+/// The configs of a batch, each once.
 #[derive(Debug, Default)]
 struct BatchConfigs {
     files: Vec<TeamFile>,
+    /// The index of each config among the files, by the argument that names it.
     numbers: BTreeMap<String, usize>,
 }
 
 impl BatchConfigs {
-    /// Returns the number of the config that `argument` names, after it was checked.
-    fn number(
+    /// Returns the number of the config that `argument` names. A new one is added after `check`.
+    fn number_or_add(
         &mut self,
         argument: &str,
         check: &mut dyn FnMut(&TeamFile) -> Result<()>,
@@ -98,18 +99,18 @@ pub(super) fn run(
         check_config(file, models, arguments.max_cost_usd, &job_host, output)
             .map_err(|error| with_key_hint(error, &settings))
     };
-    configs.number(&arguments.config, &mut check, host)?;
+    configs.number_or_add(&arguments.config, &mut check, host)?;
     let allowed_paths = allowed_mentions(&arguments.allow_mentions, host)?;
-    let real_allowed: Vec<RealPath> = allowed_paths.iter().filter_map(resolve_path).collect();
+    let allowed_roots: Vec<RealPath> = allowed_paths.iter().filter_map(resolve_path).collect();
     let mut survey = TaskPathSurvey::default();
     for task in &mut tasks {
         if let Some(config_name) = task.config.take() {
-            let number = configs.number(&config_name, &mut check, host)?;
+            let number = configs.number_or_add(&config_name, &mut check, host)?;
             task.config = Some(number.to_string());
         }
         check_project(task, host)?;
         settings.require_project(task, host)?;
-        survey.add(task, &real_allowed, host);
+        survey.add(task, &allowed_roots, host);
     }
     for note in survey.notes() {
         output.note(&note);
@@ -139,7 +140,7 @@ fn create_batch(
         .iter()
         .map(|file| file.text().into_bytes())
         .collect();
-    let frozen = |(file, text): (&TeamFile, &Vec<u8>)| FrozenConfig {
+    let frozen_config = |(file, text): (&TeamFile, &Vec<u8>)| FrozenConfig {
         name: file.name().to_owned(),
         path: file.path().cloned(),
         sha256: digest(text),
@@ -151,7 +152,12 @@ fn create_batch(
         tasks_name: arguments.tasks.clone(),
         cells,
         tasks_sha256,
-        configs: configs.files.iter().zip(&texts).map(frozen).collect(),
+        configs: configs
+            .files
+            .iter()
+            .zip(&texts)
+            .map(frozen_config)
+            .collect(),
         models: arguments.models.clone(),
         allowed_mentions,
         retries: arguments.retries,
@@ -212,7 +218,7 @@ pub(super) fn resume(
     arguments: &BatchResumeArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     require_same_directory(&batch, &record, host)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
     check_configs_of_jobs(&batch, &record, &settings, host, output)?;
@@ -236,7 +242,7 @@ pub(super) fn retry(
     arguments: &BatchRetryArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     require_same_directory(&batch, &record, host)?;
     batch.cell_ids(&record)?;
     let settings = BatchStartSettings::new(&arguments.settings, Some(&batch), host)?;
@@ -281,7 +287,8 @@ fn require_same_directory(batch: &BatchDir, record: &BatchRecord, host: &Host) -
     Err(Error::new(ErrorKind::Environment, message).with_hint("change to that directory"))
 }
 
-/// Adds to an error about a config that jobs of a queue do not have the keys of the user's shell.
+/// Adds a hint to an error about a config: jobs of a queue do not have the keys of the user's
+/// shell.
 fn with_key_hint(error: Error, settings: &BatchStartSettings) -> Error {
     if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
         return error;
@@ -319,8 +326,8 @@ fn start(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let record = batch.record()?;
-    settings.keep(&batch)?;
-    let mark = batch.mark_controller()?;
+    settings.save(&batch)?;
+    let controller_mark = batch.mark_controller()?;
     let runtime = runtime()?;
     let result = if let Some(queue) = settings.queue(&batch, host)? {
         batch.admit_nodes()?;
@@ -337,6 +344,6 @@ fn start(
         runtime.block_on(Box::pin(run_jobs(control, host, output)))
     };
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-    drop(mark);
+    drop(controller_mark);
     result
 }

@@ -188,8 +188,8 @@ impl BatchStartSettings {
         })
     }
 
-    /// Keeps the settings for the next start of `batch`.
-    pub(super) fn keep(&self, batch: &BatchDir) -> Result<()> {
+    /// Saves the settings for the next start of `batch`.
+    pub(super) fn save(&self, batch: &BatchDir) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::bug("the settings have no JSON form").with_source(error))?;
         batch.keep_settings(&text)
@@ -218,8 +218,9 @@ impl BatchStartSettings {
                 arguments,
                 variables: pod_variables(settings, host),
             };
-            let site = SiteCommands::of_client(host.cwd.clone(), &host.env, KUBECTL_MISSING_HINT);
-            let queue = KubernetesQueue::new(site, settings.clone(), script);
+            let site_commands =
+                SiteCommands::of_client(host.cwd.clone(), &host.env, KUBECTL_MISSING_HINT);
+            let queue = KubernetesQueue::new(site_commands, settings.clone(), script);
             return Ok(Some(Box::new(queue)));
         }
         let mut variables = job_variables(&host.env);
@@ -235,13 +236,21 @@ impl BatchStartSettings {
             arguments,
             variables,
         };
-        let site = SiteCommands::new(host.cwd.clone(), &host.env, self.login.clone());
-        let jobs = batch.jobs_dir()?;
+        let site_commands = SiteCommands::new(host.cwd.clone(), &host.env, self.login.clone());
+        let jobs_dir = batch.jobs_dir()?;
         let queue: Box<dyn JobQueue> = match &self.commands {
-            Some(commands) if self.on == BatchEngine::Commands => {
-                Box::new(CommandQueue::new(site, commands.clone(), script, jobs))
-            }
-            Some(_) | None => Box::new(SlurmQueue::new(site, self.slurm.clone(), script, jobs)),
+            Some(commands) if self.on == BatchEngine::Commands => Box::new(CommandQueue::new(
+                site_commands,
+                commands.clone(),
+                script,
+                jobs_dir,
+            )),
+            Some(_) | None => Box::new(SlurmQueue::new(
+                site_commands,
+                self.slurm.clone(),
+                script,
+                jobs_dir,
+            )),
         };
         Ok(Some(queue))
     }
@@ -249,45 +258,45 @@ impl BatchStartSettings {
 
 /// Refuses flags that do not apply to the engine.
 fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
-    let of_slurm = [
+    let slurm_flags = [
         (queue.partition.is_some(), "--partition"),
         (queue.account.is_some(), "--account"),
         (queue.time.is_some(), "--time"),
         (!queue.slurm_option.is_empty(), "--slurm-option"),
     ];
-    let of_commands = [(queue.queue_commands.is_some(), "--queue-commands")];
-    let of_kubernetes = [(queue.kubernetes.is_some(), "--kubernetes")];
-    let of_login = [(queue.login.is_some(), "--login")];
-    let of_queues = [(queue.require_sandbox.is_some(), "--require-sandbox")];
-    let (foreign, suggestion): (Vec<_>, &str) = match on {
+    let command_flags = [(queue.queue_commands.is_some(), "--queue-commands")];
+    let kubernetes_flags = [(queue.kubernetes.is_some(), "--kubernetes")];
+    let login_flags = [(queue.login.is_some(), "--login")];
+    let queue_flags = [(queue.require_sandbox.is_some(), "--require-sandbox")];
+    let (foreign_flags, suggestion): (Vec<_>, &str) = match on {
         BatchEngine::Local => (
-            of_slurm
+            slurm_flags
                 .into_iter()
-                .chain(of_commands)
-                .chain(of_kubernetes)
-                .chain(of_login)
-                .chain(of_queues)
+                .chain(command_flags)
+                .chain(kubernetes_flags)
+                .chain(login_flags)
+                .chain(queue_flags)
                 .collect(),
             "add `--on slurm`, `--on kubernetes` or `--on commands`",
         ),
         BatchEngine::Slurm => (
-            of_commands.into_iter().chain(of_kubernetes).collect(),
+            command_flags.into_iter().chain(kubernetes_flags).collect(),
             "add `--on commands` or `--on kubernetes` instead",
         ),
         BatchEngine::Commands => (
-            of_slurm.into_iter().chain(of_kubernetes).collect(),
+            slurm_flags.into_iter().chain(kubernetes_flags).collect(),
             "write it into the commands of the queue",
         ),
         BatchEngine::Kubernetes => (
-            of_slurm
+            slurm_flags
                 .into_iter()
-                .chain(of_commands)
-                .chain(of_login)
+                .chain(command_flags)
+                .chain(login_flags)
                 .collect(),
             "write what pods need into the file of `--kubernetes`",
         ),
     };
-    match foreign.into_iter().find(|(is_given, _)| *is_given) {
+    match foreign_flags.into_iter().find(|(is_given, _)| *is_given) {
         None => Ok(()),
         Some((_, flag)) => {
             let message = format!("`{flag}` does not apply to the chosen scheduler");
@@ -296,10 +305,11 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
     }
 }
 
+/// Reads the file `name` of `--queue-commands`.
 fn read_commands(name: &str, host: &Host) -> Result<QueueCommands> {
     let bytes = read_capped(&host.cwd.join(name), QUEUE_COMMANDS_BYTES_MAX)?;
-    let unreadable = |why: &str| Error::new(ErrorKind::Usage, format!("`{name}` {why}"));
-    let bytes = bytes.ok_or_else(|| unreadable("does not exist"))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("is not UTF-8"))?;
+    let file_error = |why: &str| Error::new(ErrorKind::Usage, format!("`{name}` {why}"));
+    let bytes = bytes.ok_or_else(|| file_error("does not exist"))?;
+    let text = String::from_utf8(bytes).map_err(|_| file_error("is not UTF-8"))?;
     QueueCommands::parse(&text, name)
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::batch::result::CellResult;
 use crate::cli::args::batch::{BatchExportArguments, BatchNameArguments};
 use crate::cli::batch::start_settings::BatchStartSettings;
-use crate::cli::batch::{batches_directory, open_begun_batch};
+use crate::cli::batch::{batches_directory, open_batch_and_record};
 use crate::cli::batch_report::{BatchReport, failure_lines, resume_command};
 use crate::cli::output::CliOutput;
 use crate::cli::run::runtime;
@@ -56,7 +56,7 @@ pub(super) fn status(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     if arguments.json {
         write_report(&BatchReport::read(&batch)?, true, output)?;
         return Ok(ExitStatus::Success);
@@ -93,7 +93,7 @@ pub(super) fn cancel(
     arguments: &BatchNameArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, record) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, record) = open_batch_and_record(&arguments.batch, host, output)?;
     if batch.finished_count()? >= usize::try_from(record.cells).unwrap_or(usize::MAX) {
         output.note(&format!(
             "every cell of `{}` has a result: there is nothing to cancel",
@@ -134,7 +134,7 @@ pub(super) fn export(
     arguments: &BatchExportArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, _) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, _) = open_batch_and_record(&arguments.batch, host, output)?;
     let name = arguments
         .output
         .clone()

@@ -30,15 +30,15 @@ const LISTED_PATHS_MAX: usize = 3;
 #[derive(Debug)]
 pub(super) struct MentionScope {
     /// What the config opens to every agent, among it the copy of the project.
-    readable: Vec<RealPath>,
+    readable_roots: Vec<RealPath>,
     /// What of it is open for writing.
-    writable: Vec<RealPath>,
-    /// The context paths that hide something inside.
-    hiding: Vec<RealPath>,
+    writable_roots: Vec<RealPath>,
+    /// The context paths inside of which something is hidden.
+    hiding_roots: Vec<RealPath>,
     /// What `--allow-mentions` lets tasks open.
-    allowed: Vec<RealPath>,
+    allowed_roots: Vec<RealPath>,
     /// The state directory of the cell.
-    state: Option<RealPath>,
+    state_dir: Option<RealPath>,
 }
 
 /// The text of a task, and what its mentions open.
@@ -61,32 +61,32 @@ impl MentionScope {
         let hides = |context: &&ContextPath| !context.hidden.is_empty();
         let copy = is_listed_for_all(config, &host.cwd).then(|| resolve_path(&host.cwd));
         Self {
-            readable: context_paths
+            readable_roots: context_paths
                 .iter()
                 .filter_map(real_root)
                 .chain(copy.flatten())
                 .collect(),
-            writable: context_paths
+            writable_roots: context_paths
                 .iter()
                 .filter(is_writable)
                 .filter_map(real_root)
                 .collect(),
-            hiding: context_paths
+            hiding_roots: context_paths
                 .iter()
                 .chain(agent_paths)
                 .filter(hides)
                 .filter_map(real_root)
                 .collect(),
-            allowed: allowed_paths.iter().filter_map(resolve_path).collect(),
-            state: resolve_path(&host.state_parent.join(STATE_DIR)),
+            allowed_roots: allowed_paths.iter().filter_map(resolve_path).collect(),
+            state_dir: resolve_path(&host.state_parent.join(STATE_DIR)),
         }
     }
 
     /// Returns whether the config opens what `mention` asks for.
     fn is_listed(&self, mention: &Mention) -> bool {
         let roots = match mention.permission {
-            Permission::Read => &self.readable,
-            Permission::Write => &self.writable,
+            Permission::Read => &self.readable_roots,
+            Permission::Write => &self.writable_roots,
         };
         is_inside(&mention.path, roots)
     }
@@ -94,15 +94,15 @@ impl MentionScope {
     /// Returns whether `path`, which the config opens, is an image that the agents are shown. An
     /// image may be hidden in a context path that hides something, so it is left to their tools.
     fn is_shown(&self, path: &RealPath) -> bool {
-        let mut closed = self.hiding.iter().chain(&self.state);
-        is_image_name(path.as_path()) && !closed.any(|root| path.is_within(root))
+        let mut closed_roots = self.hiding_roots.iter().chain(&self.state_dir);
+        is_image_name(path.as_path()) && !closed_roots.any(|root| path.is_within(root))
     }
 }
 
 /// Reads the `text` of a task of a cell that runs in the directory of `host`.
 pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> TaskMentions {
     let is_open =
-        |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed);
+        |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed_roots);
     let is_closed = |mention: &Mention| !is_open(mention);
     let closed_mentions = PastedMentions::find_closed(text, lookup(&host.cwd, host), &is_closed);
     let escaped_text = TaskText::from_typed(closed_mentions.escape(text));
@@ -128,15 +128,15 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
     }
 }
 
-/// Returns the warnings about the mentions of `prompt`, and about the `closed` ones. They suggest
-/// no similar names: the text may be a stranger's, who could learn from the output of a cell what
-/// lies outside of what its agents may read.
-fn mention_warnings(prompt: &ParsedPrompt, closed: &[&Mention]) -> Vec<String> {
+/// Returns the warnings about the mentions of `prompt`, and about the `closed_mentions`. They
+/// suggest no similar names: its author may be somebody else, who could learn from the output of a
+/// cell what lies outside of what its agents may read.
+fn mention_warnings(prompt: &ParsedPrompt, closed_mentions: &[&Mention]) -> Vec<String> {
     let missing = prompt.missing_mentions.iter();
     missing
         .map(|mention| missing_warning(mention, None))
         .chain(prompt.suggestions.iter().cloned())
-        .chain(closed_warning(closed))
+        .chain(closed_warning(closed_mentions))
         .collect()
 }
 
@@ -155,20 +155,20 @@ fn closed_warning(mentions: &[&Mention]) -> Option<String> {
 #[derive(Debug, Default)]
 pub(super) struct TaskPathSurvey {
     /// Mentioned paths that `--allow-mentions` does not open.
-    mentioned: BTreeSet<AbsPath>,
+    mentioned_paths: BTreeSet<AbsPath>,
     /// Projects outside the user's directory.
     projects: BTreeSet<AbsPath>,
 }
 
 impl TaskPathSurvey {
-    /// Adds the paths of `task`, whose project exists; tasks may open what is in `allowed`.
+    /// Adds the paths of `task`, whose project exists; tasks may open what is in `allowed_roots`.
     pub(super) fn add(&mut self, task: &BatchTask, allowed_roots: &[RealPath], host: &Host) {
         let project = task.project.as_ref().map(TaskProject::location);
         let base = project.map_or_else(|| host.cwd.clone(), |path| host.cwd.join(path));
         if !base.is_within(&host.cwd) && self.projects.len() < COLLECTED_PATHS_MAX {
             self.projects.insert(base.clone());
         }
-        if !task.text.contains('@') || self.mentioned.len() >= COLLECTED_PATHS_MAX {
+        if !task.text.contains('@') || self.mentioned_paths.len() >= COLLECTED_PATHS_MAX {
             return;
         }
         let roots: Vec<RealPath> = resolve_path(&base).into_iter().collect();
@@ -178,7 +178,7 @@ impl TaskPathSurvey {
         let closed_mentions =
             PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
         let paths = closed_mentions.mentions().into_iter();
-        self.mentioned
+        self.mentioned_paths
             .extend(paths.map(|mention| mention.path.clone()));
     }
 
@@ -190,7 +190,7 @@ impl TaskPathSurvey {
         };
         let projects = list(&self.projects)
             .map(|listed| format!("agents work on copies of {listed}, outside this directory"));
-        let mentioned = list(&self.mentioned).map(|listed| {
+        let mentioned = list(&self.mentioned_paths).map(|listed| {
             format!(
                 "tasks mention {listed}; a mention in a task file opens nothing, except in what \
                  `--allow-mentions PATH` names, and agents read what the config lists in \

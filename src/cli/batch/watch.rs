@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::batch::result::CellResult;
 use crate::cli::args::batch::BatchWatchArguments;
-use crate::cli::batch::open_begun_batch;
+use crate::cli::batch::open_batch_and_record;
 use crate::cli::batch::state::write_report;
 use crate::cli::batch_report::{BatchActivity, BatchReport, WatchedCells};
 use crate::cli::dashboard::DashboardInputEffect;
@@ -23,10 +23,10 @@ use crate::world::diagnostics::probe::terminal::terminal_size;
 use crate::world::io::clock::Stopwatch;
 use crate::world::store::batches::BatchDir;
 
-/// Minimum time between two polls of the files of the batch.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// How many times longer than a poll the pause after it is.
-const POLL_REST: u32 = 10;
+/// Minimum pause between two polls of the files of the batch.
+const POLL_PAUSE_MIN: Duration = Duration::from_secs(2);
+/// How many times longer than a poll the pause after it is, so that polls use little of the disk.
+const PAUSE_PER_POLL_TIME: u32 = 10;
 /// Number of polls in a row that must find a batch stopped before it counts as stopped: a process
 /// may be about to start or resume it.
 const STOPPED_POLLS: u32 = 2;
@@ -45,7 +45,7 @@ pub(super) fn watch(
     arguments: &BatchWatchArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let (batch, _) = open_begun_batch(&arguments.batch, host, output)?;
+    let (batch, _) = open_batch_and_record(&arguments.batch, host, output)?;
     let presence = UserPresence::detect(host);
     let theme = (!arguments.json && !arguments.plain)
         .then(|| select_watch_theme(presence, &host.env, terminal_size()))
@@ -94,7 +94,7 @@ async fn write_changes(
         if report.is_finished() || output.is_closed() {
             return Ok(ExitStatus::Success);
         }
-        if stopped_polls.is_enough(&report) {
+        if stopped_polls.record_poll(&report) {
             if let Some(hint) = report.idle_hint().filter(|_| last_hint.is_none()) {
                 output.note(&hint);
             }
@@ -130,6 +130,7 @@ async fn watch_live(
     Ok(end)
 }
 
+/// Shows each change on the dashboard until the view ends.
 async fn show_changes(
     dashboard: &mut BatchDashboard,
     batch: &BatchDir,
@@ -143,7 +144,7 @@ async fn show_changes(
             poll = &mut next_poll => {
                 let poll = poll?;
                 let is_finished = poll.report.is_finished();
-                let is_stopped = stopped_polls.is_enough(&poll.report);
+                let is_stopped = stopped_polls.record_poll(&poll.report);
                 dashboard.show(poll.report, poll.cells, output);
                 if is_finished {
                     return Ok(LiveViewEnd::Over(ExitStatus::Success));
@@ -170,7 +171,7 @@ struct StoppedPolls(u32);
 
 impl StoppedPolls {
     /// Counts a poll that found `report`; returns whether the batch counts as stopped.
-    fn is_enough(&mut self, report: &BatchReport) -> bool {
+    fn record_poll(&mut self, report: &BatchReport) -> bool {
         self.0 = match report.activity {
             BatchActivity::Stopped => self.0.saturating_add(1),
             BatchActivity::Active | BatchActivity::Unknown => 0,
@@ -204,6 +205,9 @@ async fn poll_after(batch: BatchDir, pause: Duration) -> Result<BatchPoll> {
         .map_err(|_| Error::bug("reading a batch failed unexpectedly"))?
 }
 
-fn pause_after(poll: Duration) -> Duration {
-    poll.saturating_mul(POLL_REST).max(POLL_INTERVAL)
+/// Returns the pause after a poll that took this long.
+fn pause_after(poll_time: Duration) -> Duration {
+    poll_time
+        .saturating_mul(PAUSE_PER_POLL_TIME)
+        .max(POLL_PAUSE_MIN)
 }

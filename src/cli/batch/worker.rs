@@ -46,8 +46,8 @@ pub(super) fn run(
     let result = runtime.block_on(async {
         let stop = worker.listen()?;
         let status = Box::pin(run_until_none_is_left(&worker, arguments, &stop, output)).await?;
-        let is_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
-        Ok(status_for_scheduler(arguments, status, is_signalled))
+        let was_signalled = stop.park.is_cancelled() && !worker.batch.is_cancelled();
+        Ok(status_for_scheduler(arguments, status, was_signalled))
     });
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     result
@@ -57,9 +57,9 @@ pub(super) fn run(
 fn status_for_scheduler(
     arguments: &BatchWorkerArguments,
     status: ExitStatus,
-    is_signalled: bool,
+    was_signalled: bool,
 ) -> ExitStatus {
-    if arguments.fail_only_on_signals && !is_signalled {
+    if arguments.fail_only_on_signals && !was_signalled {
         ExitStatus::Success
     } else {
         status
