@@ -1,5 +1,5 @@
-//! Defines the command line: parsing, help, completions and the manual pages follow from these types.
-//! Parsing does nothing else: it reads no file and starts no run.
+//! Defines the command line: parsing, help, completions and the manual pages follow from these
+//! types. Parsing does nothing else: it reads no file and starts no run.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
