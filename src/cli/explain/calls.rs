@@ -122,7 +122,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<LineRea
     Ok(LineReadOutcome::Whole)
 }
 
-/// Writes the decision about the call in `line` to `reply_line`. The error says why it is not a call.
+/// Writes the decision about the call in `line` to `reply_line`. The error says why it is not a
+/// call.
 fn write_reply(
     agents: &[AgentGates],
     line: &[u8],

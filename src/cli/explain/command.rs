@@ -254,7 +254,8 @@ impl SimpleCommandReport {
 }
 
 impl CheckReport {
-    /// Returns the check of a line against `permissions` of the config; `None` if no rule is about it.
+    /// Returns the check of a line against `permissions` of the config; `None` if no rule is about
+    /// it.
     fn from_rules(rules: &CallRules, line: &str) -> Option<Self> {
         let report = |rule, outcome, reason| Self {
             rule,
