@@ -248,8 +248,8 @@ impl ShellWord {
         Some((name.to_owned(), value))
     }
 
-    /// Returns the word with each `placeholder` as an unknown piece, because another program replaces
-    /// it at run time.
+    /// Returns the word with each `placeholder` as an unknown piece, because another program
+    /// replaces it at run time.
     pub(super) fn with_placeholders(self, placeholder: &str) -> Self {
         let mut pieces = Vec::with_capacity(self.pieces.len());
         for piece in self.pieces {

@@ -68,7 +68,8 @@ fn words_after_target(redirection: Node<'_>, source: &str) -> Vec<ShellWord> {
 /// The kind of node of a statement followed by redirections.
 const REDIRECTED_STATEMENT: &str = "redirected_statement";
 
-/// The word that negates the status of a command. The grammar takes a second one for a command name.
+/// The word that negates the status of a command. The grammar takes a second one for a command
+/// name.
 pub(super) const NEGATION: &str = "!";
 
 /// Returns whether a node is a simple command without the redirections around it.

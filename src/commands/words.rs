@@ -113,8 +113,9 @@ fn quoted_pieces(node: Node<'_>, source: &str, out: &mut Vec<WordPiece>) {
     )));
 }
 
-/// Returns whether a `$` at the end of `previous_text` belongs to the double quotes at the beginning of
-/// `next_text`: `$"…"` is translated to the user's language, and unchanged if there is no translation.
+/// Returns whether a `$` at the end of `previous_text` belongs to the double quotes at the
+/// beginning of `next_text`: `$"…"` is translated to the user's language, and unchanged if there is
+/// no translation.
 fn is_translated(previous_text: &str, next_text: &str) -> bool {
     let backslash_count = previous_text.strip_suffix('$').map(|rest| {
         let backslashes = rest.chars().rev().take_while(|c| *c == '\\');
