@@ -258,7 +258,8 @@ impl<'b> MarkdownWriter<'b> {
         }
     }
 
-    /// Requires a gap for a block: a line of its own in a list, and only a space in a cell of a table.
+    /// Requires a gap for a block: a line of its own in a list, and only a space in a cell of a
+    /// table.
     fn require_block(&mut self) {
         if self.cell_count > 0 {
             self.gap = self.gap.max(TextGap::Space);

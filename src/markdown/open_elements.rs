@@ -67,8 +67,8 @@ const FORMATTING: &[&[u8]] = &[
     b"a", b"b", b"big", b"code", b"em", b"font", b"i", b"nobr", b"s", b"small", b"strike",
     b"strong", b"tt", b"u",
 ];
-/// The elements around all text. Pages hide them until their scripts have run, so their attributes and
-/// styles are ignored; text behind their end tags still belongs to them.
+/// The elements around all text. Pages hide them until their scripts have run, so their attributes
+/// and styles are ignored; text behind their end tags still belongs to them.
 const ROOTS: &[&[u8]] = &[b"html", b"body"];
 
 /// Why a browser shows no text in an element.
@@ -203,7 +203,8 @@ fn is_zero(size: &str) -> bool {
 struct OpenElement {
     name: Vec<u8>,
     concealment: TextConcealment,
-    /// Whether it is a block or a part of one: the end tag of an inline element around it closes nothing.
+    /// Whether it is a block or a part of one: the end tag of an inline element around it closes
+    /// nothing.
     is_block: bool,
     is_table_part: bool,
 }
@@ -347,8 +348,8 @@ impl OpenElements {
         }
     }
 
-    /// Returns the index of the innermost element that is wanted, unless an element at which the search
-    /// ends is open in it.
+    /// Returns the index of the innermost element that is wanted, unless an element at which the
+    /// search ends is open in it.
     fn innermost_index(
         &self,
         is_wanted: impl Fn(&OpenElement) -> bool,
