@@ -17,8 +17,8 @@ use crate::world::io::files::{file_names, inspect};
 
 /// Maximum number of paths that one line lists.
 const LISTED_PATHS_MAX: usize = 3;
-/// Maximum number of missing paths, and of words after an `@`, for which similar names are looked for:
-/// each lookup reads a directory.
+/// Maximum number of missing paths, and of words after an `@`, for which similar names are looked
+/// for: each lookup reads a directory.
 const LOOKUPS_MAX: usize = 8;
 
 /// Finds the mentions in `task`, whose relative paths are relative to `base`.

@@ -279,8 +279,8 @@ impl<'a> MentionParser<'a> {
         self.cleaned_text.push_str(rest);
     }
 
-    /// Parses the mention that begins with the `@` at `at` if there is one, and returns the text after
-    /// it; `after` is the text after the `@`.
+    /// Parses the mention that begins with the `@` at `at` if there is one, and returns the text
+    /// after it; `after` is the text after the `@`.
     fn parse_mention<'p>(
         &mut self,
         preceding_text: PrecedingText,
