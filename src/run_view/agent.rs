@@ -1,5 +1,5 @@
-//! One agent as a person sees it: what it does now, its answer and vote, its last tool calls, the end
-//! of its reply, and what it used.
+//! One agent as a person sees it: what it does now, its answer and vote, its last tool calls, the
+//! end of its reply, and what it used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ pub struct AgentView {
     /// What it said and did, at length.
     #[serde(skip)]
     pub transcript: Transcript,
-    /// Whether a request to its model has started and not ended. External agents use tools meanwhile.
+    /// Whether a request to its model has started and not ended. External agents use tools
+    /// meanwhile.
     #[serde(skip)]
     has_open_request: bool,
     /// Whether it has answered or voted in a ballot that is open, and not begun anything since.
@@ -279,8 +280,9 @@ impl AgentView {
         }
     }
 
-    /// Returns the kind and the label of the span that is open in the timeline: what the agent does now,
-    /// or what it waits for. `None` if it is idle, and for waits whose end is known when they begin.
+    /// Returns the kind and the label of the span that is open in the timeline: what the agent does
+    /// now, or what it waits for. `None` if it is idle, and for waits whose end is known when they
+    /// begin.
     pub(super) fn open_span(&self) -> Option<(SpanKind, &str)> {
         let model_span = || (SpanKind::Model, self.model.as_deref().unwrap_or_default());
         match &self.activity {
@@ -338,8 +340,8 @@ impl AgentView {
         }
     }
 
-    /// Folds the beginning of a stage of a pipeline into the agent, which works in the stage or waits
-    /// until its own stage begins. Returns whether the agent changed.
+    /// Folds the beginning of a stage of a pipeline into the agent, which works in the stage or
+    /// waits until its own stage begins. Returns whether the agent changed.
     pub(super) fn wait_for_turn(&mut self, is_in_stage: bool, at: EventPosition) -> bool {
         let activity = if is_in_stage && self.activity == AgentActivity::WaitingForTurn {
             AgentActivity::Idle
@@ -357,8 +359,8 @@ impl AgentView {
         self.answer.is_some() || self.vote.is_some()
     }
 
-    /// Folds a request to the model of another agent before the first round into this one, which waits
-    /// for the reply. Returns whether the agent changed.
+    /// Folds a request to the model of another agent before the first round into this one, which
+    /// waits for the reply. Returns whether the agent changed.
     pub(super) fn wait_for_preparation(
         &mut self,
         event: &SubagentEvent,
@@ -390,8 +392,8 @@ impl AgentView {
         }
     }
 
-    /// Ends its wait for the others, and a submission that comes too late, because the ballot is closed.
-    /// Returns whether there was either.
+    /// Ends its wait for the others, and a submission that comes too late, because the ballot is
+    /// closed. Returns whether there was either.
     pub(super) fn close_ballot(&mut self, at: EventPosition) -> bool {
         let was_waiting = std::mem::take(&mut self.waits_for_others);
         let is_submitting = matches!(self.activity, AgentActivity::Submitting(_));
@@ -517,8 +519,8 @@ impl AgentView {
         }
     }
 
-    /// Folds the wait of a request for approval into the agent. While the user is asked about another of
-    /// its calls, the agent stays in that state.
+    /// Folds the wait of a request for approval into the agent. While the user is asked about
+    /// another of its calls, the agent stays in that state.
     fn apply_queued_approval(&mut self, tool: &str, waiting: bool, at: EventPosition) {
         let is_asking = matches!(self.activity, AgentActivity::WaitingForApproval(_));
         let is_queued = matches!(self.activity, AgentActivity::QueuedForApproval(_));
@@ -676,8 +678,9 @@ impl AgentView {
         self.resume_calls(at);
     }
 
-    /// Ends the current activity: the agent goes on with the last call that has not ended, such as the
-    /// program whose own call has just ended. Without one, it waits for its model again or is idle.
+    /// Ends the current activity: the agent goes on with the last call that has not ended, such as
+    /// the program whose own call has just ended. Without one, it waits for its model again or is
+    /// idle.
     fn resume_calls(&mut self, at: EventPosition) {
         let mut newest_first = self.calls.iter().rev();
         let running_call = newest_first.find(|call| call.outcome == ToolCallOutcome::Running);
@@ -757,8 +760,8 @@ fn submission(tool: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns what an agent does after `event` of the request `subagent` before the first round; `None` if
-/// the event does not change that.
+/// Returns what an agent does after `event` of the request `subagent` before the first round;
+/// `None` if the event does not change that.
 fn preparation_activity(subagent: &SubagentId, event: &ModelEvent) -> Option<AgentActivity> {
     match event {
         ModelEvent::ModelRequestStarted { .. } => {
@@ -786,7 +789,8 @@ fn preparation_activity(subagent: &SubagentId, event: &ModelEvent) -> Option<Age
     }
 }
 
-/// Returns the outcome of a call that begins: it runs, unless it was denied for the reason `denied`.
+/// Returns the outcome of a call that begins: it runs, unless it was denied for the reason
+/// `denied`.
 fn call_outcome(denied: Option<&str>, rule: Option<&String>) -> ToolCallOutcome {
     denied.map_or(ToolCallOutcome::Running, |reason| ToolCallOutcome::Denied {
         reason: reason.to_owned(),
