@@ -226,9 +226,9 @@ fn find_requested_pipeline(host: &Host, arguments: &RunArguments) -> Result<Opti
         return Ok(None);
     }
     if session != LAST {
-        return pipeline::run::find_resumed(Some(session), host);
+        return pipeline::run::find_pipeline_to_resume(Some(session), host);
     }
-    let Some(last_pipeline) = pipeline::run::find_resumed(None, host)? else {
+    let Some(last_pipeline) = pipeline::run::find_pipeline_to_resume(None, host)? else {
         return Ok(None);
     };
     let interrupted_run = find_interrupted_run(arguments, host)?;

@@ -27,19 +27,19 @@ pub(crate) fn show(
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
     let dir = resolve_pipeline(&arguments.run, host)?;
-    let steps = runtime()?.block_on(async {
+    let commits = runtime()?.block_on(async {
         let view = PipelineView::open(dir, &host.env).await?;
         view.commits().await
     })?;
-    let width = steps
+    let width = commits
         .iter()
-        .map(|step| author(step).chars().count())
+        .map(|pipeline_commit| author(pipeline_commit).chars().count())
         .max()
         .unwrap_or_default();
-    for step in &steps {
+    for pipeline_commit in &commits {
         output.result(&match ReportFormat::from(arguments.json) {
-            ReportFormat::Json => format!("{}\n", to_json(step)),
-            ReportFormat::Text => to_text(step, width),
+            ReportFormat::Json => format!("{}\n", to_json(pipeline_commit)),
+            ReportFormat::Text => to_text(pipeline_commit, width),
         })?;
         if output.is_closed() {
             break;
@@ -48,27 +48,33 @@ pub(crate) fn show(
     Ok(())
 }
 
-fn to_text(step: &PipelineCommit, width: usize) -> String {
-    let commit_time = LocalDateTime::from_unix_seconds(step.commit.committed_at);
+fn to_text(pipeline_commit: &PipelineCommit, width: usize) -> String {
+    let commit_time = LocalDateTime::from_unix_seconds(pipeline_commit.commit.committed_at);
     let when = commit_time.map_or_else(|| "-".to_owned(), |time| time.list_format());
-    let iteration = step.iteration.map(|number| number.to_string());
+    let iteration = pipeline_commit.iteration.map(|number| number.to_string());
     format!(
         "{}  {when:<19}  {:>3}  {:>10}  {:<width$}  {}\n",
-        short_id(step.commit.id.as_str()),
+        short_id(pipeline_commit.commit.id.as_str()),
         iteration.as_deref().unwrap_or("-"),
-        count_noun(step.changed.len(), "file"),
-        author(step),
-        escape_name(&single_line(step.commit.subject(), SUBJECT_CHARS_MAX)),
+        count_noun(pipeline_commit.changed.len(), "file"),
+        author(pipeline_commit),
+        escape_name(&single_line(
+            pipeline_commit.commit.subject(),
+            SUBJECT_CHARS_MAX
+        )),
     )
 }
 
-fn author(step: &PipelineCommit) -> String {
-    escape_name(&single_line(&step.commit.author, AUTHOR_CHARS_MAX))
+fn author(pipeline_commit: &PipelineCommit) -> String {
+    escape_name(&single_line(
+        &pipeline_commit.commit.author,
+        AUTHOR_CHARS_MAX,
+    ))
 }
 
-fn to_json(step: &PipelineCommit) -> Value {
-    let commit = &step.commit;
-    let entry = step.entry.as_ref();
+fn to_json(pipeline_commit: &PipelineCommit) -> Value {
+    let commit = &pipeline_commit.commit;
+    let entry = pipeline_commit.entry.as_ref();
     let parents = commit.parents.iter().map(ToString::to_string);
     let satisfied = match entry {
         Some(JournalEntry::Merge(merge)) => Some(merge.satisfied),
@@ -79,13 +85,13 @@ fn to_json(step: &PipelineCommit) -> Value {
         "parents": parents.collect::<Vec<_>>(),
         "time": LocalDateTime::from_unix_seconds(commit.committed_at).map(|when| when.utc_format()),
         "event": entry.map(JournalEntry::event_name),
-        "iteration": step.iteration,
+        "iteration": pipeline_commit.iteration,
         "role": entry.and_then(JournalEntry::role),
         "satisfied": satisfied,
         "author": commit.author,
         "subject": commit.subject(),
         "message": commit.message,
-        "files": step.changed.iter().map(file_json).collect::<Vec<_>>(),
+        "files": pipeline_commit.changed.iter().map(file_json).collect::<Vec<_>>(),
     })
 }
 

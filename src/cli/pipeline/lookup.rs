@@ -1,4 +1,4 @@
-//! Resolves the name of a pipeline that was typed.
+//! Finds a pipeline by the name that the user typed.
 
 use crate::cli::pipeline::run::pipelines_directory;
 use crate::config::storage_path::{LOGS, STATE_DIR};

@@ -1,5 +1,5 @@
 //! Implements `massgen pipeline revert`, which removes the work of a role from a pipeline, and
-//! `massgen reset`, which restarts a role in it.
+//! `massgen pipeline reset`, which restarts a role in it.
 
 use crate::cli::args::pipeline::RoleArguments;
 use crate::cli::output::CliOutput;

@@ -35,7 +35,7 @@ const TITLES: [&str; COLUMNS] = [
 /// Number of columns.
 const COLUMNS: usize = 9;
 /// Placeholder for an empty cell.
-const NONE: &str = "-";
+const EMPTY_CELL: &str = "-";
 
 /// A role with the agents that play it.
 struct RoleRow {
@@ -54,8 +54,8 @@ pub(super) fn show(
         None => (built_in_rows(), RelPath::default()),
         Some(name) => {
             let workflow = load_workflow(name, host, output)?;
-            let setting = runtime()?.block_on(pipeline_preview(&workflow, host))?;
-            (workflow_rows(&workflow), setting.directory)
+            let preview = runtime()?.block_on(pipeline_preview(&workflow, host))?;
+            (workflow_rows(&workflow), preview.directory)
         }
     };
     match ReportFormat::from(arguments.json) {
@@ -129,11 +129,11 @@ pub(crate) async fn show_preview(
     let names: Vec<&str> = stages.map(|stage| stage.role.name.as_str()).collect();
     let end = match &pipeline.until {
         Some(role) => {
-            let many = count_noun(
+            let iterations = count_noun(
                 pipeline.iterations_max.try_into().unwrap_or(usize::MAX),
                 "iteration",
             );
-            format!("until {role} is satisfied, for at most {many}")
+            format!("until {role} is satisfied, for at most {iterations}")
         }
         None => "once".to_owned(),
     };
@@ -148,9 +148,9 @@ pub(crate) async fn show_preview(
 }
 
 fn print_table(rows: &[RoleRow], directory: &RelPath, output: &mut CliOutput<'_>) -> Result<()> {
-    let cells: Vec<[String; COLUMNS]> = rows.iter().map(|row| cells(row, directory)).collect();
+    let lines: Vec<[String; COLUMNS]> = rows.iter().map(|row| row_cells(row, directory)).collect();
     let titles = TITLES.map(str::to_owned);
-    let rows_with_titles = || std::iter::once(&titles).chain(&cells);
+    let rows_with_titles = || std::iter::once(&titles).chain(&lines);
     let width = |column: usize| {
         rows_with_titles()
             .filter_map(|row| row.get(column))
@@ -161,23 +161,24 @@ fn print_table(rows: &[RoleRow], directory: &RelPath, output: &mut CliOutput<'_>
         .map(|column| width(column).unwrap_or_default())
         .collect();
     for row in rows_with_titles() {
-        let padded = row
+        let padded_cells = row
             .iter()
             .zip(&widths)
             .map(|(cell, width)| format!("{cell:<width$}"));
-        let line = padded.collect::<Vec<_>>().join("  ");
+        let line = padded_cells.collect::<Vec<_>>().join("  ");
         output.result(&format!("{}\n", line.trim_end()))?;
     }
     Ok(())
 }
 
-fn cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
+/// Returns the cells of a row of the table.
+fn row_cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
     let RoleRow {
         role,
         agents,
         copies,
     } = row;
-    let may = |right| check_mark(role.has_right(right));
+    let may = |right| yes_or_empty_cell(role.has_right(right));
     let mut players: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
     let times = format!("x{copies}");
     if *copies > 1 {
@@ -185,26 +186,26 @@ fn cells(row: &RoleRow, directory: &RelPath) -> [String; COLUMNS] {
     }
     [
         role.name.to_string(),
-        check_mark(true),
+        yes_or_empty_cell(true),
         may(RoleRight::Write),
         may(RoleRight::Edit),
         may(RoleRight::Bash),
-        or_none(write_directories(role, directory).join(", ")),
+        or_empty_cell(write_directories(role, directory).join(", ")),
         role.output
             .clone()
-            .map_or_else(|| NONE.to_owned(), |output| escape_name(&output)),
-        or_none(players.join(" ")),
+            .map_or_else(|| EMPTY_CELL.to_owned(), |output| escape_name(&output)),
+        or_empty_cell(players.join(" ")),
         escape_name(&role.purpose),
     ]
 }
 
-fn check_mark(may: bool) -> String {
-    if may { "yes" } else { NONE }.to_owned()
+fn yes_or_empty_cell(is_yes: bool) -> String {
+    if is_yes { "yes" } else { EMPTY_CELL }.to_owned()
 }
 
-fn or_none(text: String) -> String {
+fn or_empty_cell(text: String) -> String {
     if text.is_empty() {
-        NONE.to_owned()
+        EMPTY_CELL.to_owned()
     } else {
         text
     }

@@ -58,7 +58,10 @@ pub(crate) fn pipelines_directory(host: &Host) -> AbsPath {
 /// Finds the pipeline of this directory to resume if no task is given: the one that is named, or
 /// the last one. One that has ended reports its result again, and to resume one on which another
 /// process works is an error.
-pub(crate) fn find_resumed(name: Option<&str>, host: &Host) -> Result<Option<PipelineDir>> {
+pub(crate) fn find_pipeline_to_resume(
+    name: Option<&str>,
+    host: &Host,
+) -> Result<Option<PipelineDir>> {
     let pipelines = pipelines_directory(host);
     match name {
         Some(name) => lookup(name, &pipelines),
@@ -93,8 +96,8 @@ pub(crate) async fn begin(
             ),
         );
     }
-    let writes = |opened: &&OpenedPath| opened.permission == Permission::Write;
-    if let Some(opened_path) = prepared.opened_paths.iter().find(writes) {
+    let is_for_writing = |opened: &&OpenedPath| opened.permission == Permission::Write;
+    if let Some(opened_path) = prepared.opened_paths.iter().find(is_for_writing) {
         let message = format!(
             "`{}` is opened for writing, but a pipeline cannot write to context paths",
             opened_path.path
@@ -239,17 +242,23 @@ pub(crate) fn recorded_flags(record: &PipelineRecord) -> RunArguments {
 fn merge_arguments(typed_arguments: &RunArguments, words: &[String]) -> RunArguments {
     use clap::Parser as _;
     let words = std::iter::once("massgen").chain(words.iter().map(String::as_str));
-    let Ok(CliArguments { run: recorded, .. }) = CliArguments::try_parse_from(words) else {
+    let Ok(CliArguments {
+        run: recorded_arguments,
+        ..
+    }) = CliArguments::try_parse_from(words)
+    else {
         return typed_arguments.clone();
     };
     let mut arguments = typed_arguments.clone();
-    arguments.config = arguments.config.or(recorded.config);
-    arguments.models = arguments.models.or(recorded.models);
-    arguments.clarifications = arguments.clarifications.or(recorded.clarifications);
-    arguments.limits = arguments.limits.or(recorded.limits);
+    arguments.config = arguments.config.or(recorded_arguments.config);
+    arguments.models = arguments.models.or(recorded_arguments.models);
+    arguments.clarifications = arguments
+        .clarifications
+        .or(recorded_arguments.clarifications);
+    arguments.limits = arguments.limits.or(recorded_arguments.limits);
     arguments.orchestrator_timeout = arguments
         .orchestrator_timeout
-        .or(recorded.orchestrator_timeout);
+        .or(recorded_arguments.orchestrator_timeout);
     arguments
 }
 
@@ -301,7 +310,7 @@ fn project_store(config: &Config, host: &Host) -> ProjectStore {
 
 impl PipelineLaunch<'_> {
     /// Returns the pipeline's context, and the input of messages to its agents. Approvals and the
-    /// keyboard are set later, once the output mode is known.
+    /// keyboard are set later, once it is known where the output goes.
     fn pipeline_context(&self) -> Result<(PipelineContext, SteeringInput)> {
         let host = &self.host;
         let (sender, messages) = user_message_channel(agents_of_stages(&self.config)?);
@@ -369,10 +378,10 @@ impl PipelineLaunch<'_> {
         if let Some(path) = &answer_file {
             expect_output_file(path)?;
         }
-        let user = UserPresence::detect(&host);
+        let presence = UserPresence::detect(&host);
         let facts = DisplayFacts {
             config: &config,
-            user,
+            user: presence,
             env: &host.env,
             size: terminal_size(),
         };
@@ -381,7 +390,7 @@ impl PipelineLaunch<'_> {
             page.accept_messages(steering.sender.clone());
             page.show_limits(config.limits);
         }
-        let interaction = user_interaction(&config, &host.cwd, user, arguments, &mode, output)?;
+        let interaction = user_interaction(&config, &host.cwd, presence, arguments, &mode, output)?;
         let keyboard = interaction.takes_typed_messages.then(TerminalInput::start);
         steering.keyboard = keyboard.flatten();
         context.approvals = ApprovalConfig {
@@ -396,7 +405,7 @@ impl PipelineLaunch<'_> {
             log_dir: dir.to_string(),
             task: repository.record.task.clone(),
         };
-        let (kept_in, redactor) = (repository.dir.answer_file(), context.redactor.clone());
+        let (kept_answer_file, redactor) = (repository.dir.answer_file(), context.redactor.clone());
         let paths = output_paths(&repository.dir, context.inbox.clone());
         let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         let retention = config.retention;
@@ -404,9 +413,15 @@ impl PipelineLaunch<'_> {
         limits::write(&dir, &config.limits)?;
         // A page follows the log, which exists from now on.
         let pipeline = PipelineRun::new(config, context, repository, stop, event_sender)?;
-        let redacting = redactor.clone();
+        let observer_redactor = redactor.clone();
         let view = RunObserver::begin(
-            mode, dashboard, run_start, redacting, arguments, paths, output,
+            mode,
+            dashboard,
+            run_start,
+            observer_redactor,
+            arguments,
+            paths,
+            output,
         )?;
         let (result, view_result) = tokio::join!(
             pipeline.run(),
@@ -414,7 +429,7 @@ impl PipelineLaunch<'_> {
         );
         let result = result?;
         if let Some(answer) = &result.answer {
-            write_output_file(&kept_in, &redactor.text(&answer.text))?;
+            write_output_file(&kept_answer_file, &redactor.text(&answer.text))?;
         }
         if let (Some(path), Some(answer)) = (&answer_file, &result.answer) {
             write_output_file(path, &answer.text)?;
