@@ -81,13 +81,13 @@ fn check(
     }
     let mut status = ExitStatus::Success;
     for file in files {
-        let findings = ConfigCheckReport::check_file(file, &host);
-        if findings.fails(is_strict) {
+        let report = ConfigCheckReport::check_file(file, &host);
+        if report.fails(is_strict) {
             status = ExitStatus::Usage;
         }
         output.result(&match format {
-            ReportFormat::Json => findings.into_json(file),
-            ReportFormat::Text => findings.to_text(file),
+            ReportFormat::Json => report.into_json(file),
+            ReportFormat::Text => report.to_text(file),
         })?;
     }
     Ok(status)
@@ -137,9 +137,9 @@ impl ConfigCheckReport {
             return self;
         };
         let reason = escape_line(&single_line(&error.to_string(), usize::MAX));
-        let space = if self.text.is_empty() { "" } else { "\n\n" };
-        let note = format!("note: a run in this directory would be refused: {reason}");
-        self.text = format!("{}{space}{note}", self.text);
+        self.add_paragraph(&format!(
+            "note: a run in this directory would be refused: {reason}"
+        ));
         if let Value::Object(fields) = &mut self.json {
             fields.insert("obstacle".to_owned(), Value::from(reason));
         }
@@ -151,18 +151,14 @@ impl ConfigCheckReport {
     /// the config itself, because it may be meant for another machine.
     fn with_missing_files(mut self, config: &Config, host: &Host) -> Self {
         self.missing_files = missing_files(config, host.env("PATH").unwrap_or_default());
-        for MissingFile {
-            kind,
-            subject,
-            file,
-            hint,
-        } in &self.missing_files
-        {
-            let space = if self.text.is_empty() { "" } else { "\n\n" };
-            let (noun, file) = (kind.noun(), escape_name(file));
-            let warning =
-                format!("warning: `{subject}`: {noun} `{file}` not found\n  = hint: {hint}");
-            self.text = format!("{}{space}{warning}", self.text);
+        let warning = |missing: &MissingFile| {
+            let (noun, file) = (missing.kind.noun(), escape_name(&missing.file));
+            let MissingFile { subject, hint, .. } = missing;
+            format!("warning: `{subject}`: {noun} `{file}` not found\n  = hint: {hint}")
+        };
+        let warnings: Vec<String> = self.missing_files.iter().map(warning).collect();
+        for warning in warnings {
+            self.add_paragraph(&warning);
         }
         if let Value::Object(fields) = &mut self.json {
             for kind in MissingFileKind::ALL {
@@ -180,7 +176,7 @@ impl ConfigCheckReport {
     }
 
     /// Returns how many files and programs are missing, such as `2 files and 1 program`.
-    fn count_missing(&self) -> String {
+    fn missing_files_summary(&self) -> String {
         let counts = MissingFileKind::ALL.map(|kind| {
             let missing = self
                 .missing_files
@@ -198,8 +194,7 @@ impl ConfigCheckReport {
     /// Adds the skills that the config offers to agents.
     fn with_skills(mut self, config: &Config, host: &Host) -> Self {
         if let Some((lines, json)) = describe_configured(config, host) {
-            let space = if self.text.is_empty() { "" } else { "\n\n" };
-            self.text = format!("{}{space}{lines}", self.text);
+            self.add_paragraph(&lines);
             if let Value::Object(fields) = &mut self.json {
                 fields.insert("skills".to_owned(), json);
             }
@@ -218,6 +213,14 @@ impl ConfigCheckReport {
         }
     }
 
+    /// Adds a paragraph to the findings.
+    fn add_paragraph(&mut self, paragraph: &str) {
+        if !self.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(paragraph);
+    }
+
     /// Returns whether the check failed; in a strict one, warnings count as errors.
     fn fails(&self, is_strict: bool) -> bool {
         self.errors > 0 || (is_strict && self.warnings > 0)
@@ -230,7 +233,7 @@ impl ConfigCheckReport {
                 "ok, but a run in this directory would be refused".to_owned()
             }
             (0, 0) if !self.missing_files.is_empty() => {
-                format!("ok, but {} not found", self.count_missing())
+                format!("ok, but {} not found", self.missing_files_summary())
             }
             (0, 0) => "ok".to_owned(),
             (errors, warnings) => {
@@ -241,8 +244,8 @@ impl ConfigCheckReport {
                 )
             }
         };
-        let space = if self.text.is_empty() { "" } else { "\n\n" };
-        format!("{}{space}{file}: {verdict}\n", self.text)
+        let separator = if self.text.is_empty() { "" } else { "\n\n" };
+        format!("{}{separator}{file}: {verdict}\n", self.text)
     }
 
     /// Returns one line of JSON, with the file's name.

@@ -11,13 +11,13 @@ use crate::world::sandbox::docker::image::DOCKERFILE;
 
 /// Builds the image, or prints its Dockerfile.
 pub(crate) fn run(host: &Host, command: DockerCommand, output: &mut CliOutput<'_>) -> Result<()> {
-    let root = match command {
+    let root_access = match command {
         DockerCommand::Dockerfile => return output.result(DOCKERFILE),
         DockerCommand::Build { sudo: true } => RootAccess::BySudo,
         DockerCommand::Build { sudo: false } => RootAccess::Never,
     };
     let engine = ContainerEngine::open(host.env("DOCKER_HOST"), &host.env)?;
-    let image = engine.build(root, &mut |message| {
+    let image = engine.build(root_access, &mut |message| {
         for line in message.lines().filter(|line| !line.trim().is_empty()) {
             output.note(&display_line(line));
         }

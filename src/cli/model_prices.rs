@@ -33,8 +33,8 @@ pub(crate) fn model_list(
     output: &mut CliOutput<'_>,
 ) -> Result<ModelList> {
     let file = match file_name {
-        Some(name) => Some(named_file(host, name)?),
-        None => user_file(host, output),
+        Some(name) => Some(read_named_file(host, name)?),
+        None => read_user_file(host, output),
     };
     let Some(ModelsFile { origin, text }) = file else {
         return Ok(ModelList::with_user_rows(Vec::new()));
@@ -68,7 +68,7 @@ struct ModelsFile {
 }
 
 /// Reads the file that the user names.
-fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
+fn read_named_file(host: &Host, name: &str) -> Result<ModelsFile> {
     let path = AbsPath::resolve(&host.cwd, name);
     match read_capped(&path, bytes_max())? {
         Some(text) => Ok(ModelsFile {
@@ -80,7 +80,7 @@ fn named_file(host: &Host, name: &str) -> Result<ModelsFile> {
 }
 
 /// Reads the file in the user's home, if it exists. Warns if it cannot be read.
-fn user_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
+fn read_user_file(host: &Host, output: &mut CliOutput<'_>) -> Option<ModelsFile> {
     let home = host.home.as_ref();
     let path = home.map(|home| home.join(STATE_DIR).join(MODELS_NAME));
     warn_of_project_file(host, path.as_ref(), output);

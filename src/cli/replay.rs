@@ -30,7 +30,7 @@ struct ReplayReport<'a> {
     run: String,
     is_complete: bool,
     notes: Vec<String>,
-    compared: usize,
+    compared_count: usize,
     difference: Option<&'a ReplayDifference>,
     kept_dir: Option<AbsPath>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(
         run: run.name(),
         is_complete,
         notes,
-        compared,
+        compared_count: compared,
         difference: difference.as_ref(),
         kept_dir: arguments.keep.then(|| scratch.keep()),
     };
@@ -97,7 +97,7 @@ impl ReplayReport<'_> {
             "run": self.run,
             "same": self.difference.is_none(),
             "complete": self.is_complete,
-            "compared": self.compared,
+            "compared": self.compared_count,
             "difference": self.difference,
             "notes": self.notes,
             "kept": self.kept_dir.as_ref().map(ToString::to_string),
@@ -107,12 +107,15 @@ impl ReplayReport<'_> {
 
     fn to_text(&self) -> String {
         let report = match self.difference {
-            None => format!("same: {} as recorded\n", count_noun(self.compared, "event")),
+            None => format!(
+                "same: {} as recorded\n",
+                count_noun(self.compared_count, "event")
+            ),
             Some(difference) => {
                 let (recorded, replayed) = difference_sides(difference);
                 format!(
                     "different at event {} of {}\n  recorded: {recorded}\n  replayed: {replayed}\n",
-                    difference.event_number, self.compared
+                    difference.event_number, self.compared_count
                 )
             }
         };

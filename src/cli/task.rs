@@ -108,7 +108,7 @@ fn reject_subcommand(task: &str) -> Result<()> {
             .with_hint("run `massgen` alone on a terminal, and type it there")
             .with_hint(task_hint));
     }
-    let command = other_command(task).or_else(|| similar_subcommand(task));
+    let command = command_alias(task).or_else(|| similar_subcommand(task));
     match (unsupported_error(task), command) {
         (Some(error), _) => Err(error.with_hint(task_hint)),
         (None, Some(name)) => Err(not_a_task_error(task, &name).with_hint(task_hint)),
@@ -129,8 +129,9 @@ fn not_a_task_error(word: &str, name: &str) -> Error {
     }
 }
 
-/// Returns the command that `word` is under another name than that of a subcommand.
-fn other_command(word: &str) -> Option<String> {
+/// Returns `word` in lower case if it is an alias of a subcommand, or is understood as a flag or a
+/// command of `massgen pipeline`.
+fn command_alias(word: &str) -> Option<String> {
     let word = word.to_lowercase();
     let command = CliArguments::command();
     let mut subcommands = command.get_subcommands();

@@ -68,7 +68,7 @@ pub(crate) fn configured_team(
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
-    if let Some(options) = quick_team(arguments) {
+    if let Some(options) = team_options(arguments) {
         let variables = host.config_variables();
         let config = team_from_options(&options, &variables, models, workspaces)?;
         for agent in &config.agents {
@@ -107,8 +107,8 @@ pub(crate) struct ChosenTeam {
     pub file: Option<TeamFile>,
 }
 
-/// Returns the team that the flags describe, if there are any such flags.
-fn quick_team(arguments: &RunArguments) -> Option<TeamOptions<'_>> {
+/// Returns what the flags say about a team, if there are any such flags.
+fn team_options(arguments: &RunArguments) -> Option<TeamOptions<'_>> {
     let options = TeamOptions {
         models: &arguments.model,
         backend: arguments.backend.as_deref(),

@@ -23,7 +23,7 @@ pub(super) struct LineEvent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineHistory {
     events: VecDeque<LineEvent>,
-    omitted: u64,
+    omitted_count: u64,
 }
 
 impl LineHistory {
@@ -34,7 +34,7 @@ impl LineHistory {
         }
         let is_detail = matches!(event, Event::Tool(_) | Event::Model(_) | Event::Subagent(_));
         if is_detail && self.events.len() >= EVENTS_MAX {
-            self.omitted = self.omitted.saturating_add(1);
+            self.omitted_count = self.omitted_count.saturating_add(1);
             return;
         }
         self.events.push_back(LineEvent {
@@ -50,6 +50,6 @@ impl LineHistory {
 
     /// Returns the number of events that were not kept.
     pub(super) fn omitted_count(&self) -> u64 {
-        self.omitted
+        self.omitted_count
     }
 }

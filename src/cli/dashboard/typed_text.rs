@@ -14,7 +14,7 @@ const FOLDED_CHARS_MIN: usize = 80;
 pub(super) struct TypedText {
     text: String,
     /// The pasted pieces that are shown folded, in bytes of the text, in order.
-    folded: Vec<Range<usize>>,
+    folded_ranges: Vec<Range<usize>>,
 }
 
 impl TypedText {
@@ -22,7 +22,7 @@ impl TypedText {
     pub(super) fn new(text: String) -> Self {
         Self {
             text,
-            folded: Vec::new(),
+            folded_ranges: Vec::new(),
         }
     }
 
@@ -46,7 +46,7 @@ impl TypedText {
     /// Removes the last character, or all of a folded piece at the end.
     pub(super) fn pop(&mut self) {
         let end = self.text.len();
-        match self.folded.pop_if(|piece| piece.end == end) {
+        match self.folded_ranges.pop_if(|piece| piece.end == end) {
             Some(piece) => self.text.truncate(piece.start),
             None => {
                 self.text.pop();
@@ -74,7 +74,7 @@ impl TypedText {
             return false;
         }
         if piece.contains('\n') || piece.chars().count() >= FOLDED_CHARS_MIN {
-            self.folded.push(start..end);
+            self.folded_ranges.push(start..end);
         }
         self.text.push_str(&piece);
         true
@@ -83,7 +83,7 @@ impl TypedText {
     /// Returns the text as one clean line, with each folded piece as its size.
     pub(super) fn display_line(&self) -> String {
         let (mut line, mut at) = (String::new(), 0);
-        for piece in &self.folded {
+        for piece in &self.folded_ranges {
             line.push_str(self.text.get(at..piece.start).unwrap_or_default());
             let pasted_text = self.text.get(piece.clone()).unwrap_or_default();
             let size = match pasted_text.lines().count() {
