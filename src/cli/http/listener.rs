@@ -22,7 +22,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// Timeout for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Delay after a connection could not be accepted.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Timeout for open connections when the server stops.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -91,37 +91,37 @@ impl HttpListener {
 
     /// Answers requests by `routes` until `stop` is cancelled.
     pub(crate) async fn serve(self, routes: Router, stop: &CancellationToken) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let connection_slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut tasks = JoinSet::new();
-        while let Some(stream) = accept_connection(&self.listener, &connections, stop).await {
-            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
+        while let Some(stream) = accept_connection(&self.listener, &connection_slots, stop).await {
+            let Ok(slot) = Arc::clone(&connection_slots).try_acquire_owned() else {
                 continue;
             };
             let (routes, stop) = (routes.clone(), stop.clone());
             tasks.spawn(async move {
                 serve_connection(stream, routes, &stop).await;
-                drop(permit);
+                drop(slot);
             });
             while tasks.try_join_next().is_some() {}
         }
-        let end = async { while tasks.join_next().await.is_some() {} };
+        let all_closed = async { while tasks.join_next().await.is_some() {} };
         // The runtime aborts connections that are still open after the timeout.
-        let _ended = tokio::time::timeout(CLOSE_TIME_MAX, end).await;
+        let _result = tokio::time::timeout(CLOSE_TIME_MAX, all_closed).await;
     }
 }
 
-/// Waits for capacity and returns the next connection; `None` when `stop` is cancelled.
+/// Waits for a free slot and returns the next connection; `None` when `stop` is cancelled.
 async fn accept_connection(
     listener: &TcpListener,
-    connections: &Semaphore,
+    connection_slots: &Semaphore,
     stop: &CancellationToken,
 ) -> Option<TcpStream> {
     let accept = async {
         loop {
-            drop(connections.acquire().await.ok()?);
+            drop(connection_slots.acquire().await.ok()?);
             match listener.accept().await {
                 Ok((stream, _)) => return Some(stream),
-                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     };
@@ -139,8 +139,8 @@ async fn serve_connection(stream: TcpStream, routes: Router, stop: &Cancellation
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
     let mut connection = std::pin::pin!(connection);
     // An error of the connection is the client's problem.
-    let _broken = tokio::select! {
-        ended = connection.as_mut() => ended,
+    let _result = tokio::select! {
+        result = connection.as_mut() => result,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

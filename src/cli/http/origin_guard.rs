@@ -14,7 +14,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const CROSS_SITE: &str = "cross-site";
 /// Names by which a machine reaches itself, as in the `Host` header.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-/// Port of an HTTP server whose address names none.
+/// Port of an address that names none.
 const DEFAULT_PORT: u16 = 80;
 
 /// The hosts and origins that a server accepts.
@@ -74,7 +74,7 @@ impl OriginGuard {
             return Err(GuardRefusal::Ambiguous);
         }
         let host = only_value(&request.headers, &HOST)?;
-        if !host.is_some_and(|host| self.is_own(host)) {
+        if !host.is_some_and(|host| self.is_own_host(host)) {
             return Err(GuardRefusal::Host);
         }
         if let Some(origin) = only_value(&request.headers, &ORIGIN)?
@@ -90,7 +90,7 @@ impl OriginGuard {
     }
 
     /// Returns whether `host`, a name with or without a port, is this server.
-    fn is_own(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let Ok(authority) = host.parse::<Authority>() else {
             return false;
         };
@@ -102,21 +102,21 @@ impl OriginGuard {
             return true;
         }
         let port = authority.port_u16().unwrap_or(DEFAULT_PORT);
-        let is_port = match self.port {
+        let is_accepted_port = match self.port {
             LoopbackPort::Any => true,
             LoopbackPort::Own(own) => port == own,
         };
-        is_port && LOOPBACK_NAMES.contains(&name.as_str())
+        is_accepted_port && LOOPBACK_NAMES.contains(&name.as_str())
     }
 
     /// Returns whether `origin` is this server. Only a named host can be behind TLS.
     fn is_own_origin(&self, origin: &str) -> bool {
         match origin.split_once("://") {
-            Some(("http", host)) => self.is_own(host),
+            Some(("http", host)) => self.is_own_host(host),
             Some(("https", host)) => {
                 let authority = host.parse::<Authority>().ok();
                 let name = authority.map(|authority| authority.host().to_ascii_lowercase());
-                self.is_own(host) && name.is_some_and(|name| self.names.contains(&name))
+                self.is_own_host(host) && name.is_some_and(|name| self.names.contains(&name))
             }
             Some(_) | None => false,
         }

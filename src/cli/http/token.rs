@@ -42,8 +42,8 @@ impl BearerTokens {
     /// Returns the token that a request with these headers carries, if it is accepted.
     pub(crate) fn authorize(&self, headers: &HeaderMap) -> Option<BearerToken> {
         let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bearer_tokens = tokens.iter();
-        bearer_tokens
+        let mut known_tokens = tokens.iter();
+        known_tokens
             .find(|token| token.is_authorized(headers))
             .copied()
     }
