@@ -21,7 +21,7 @@ use crate::cli::mcp::transport::MESSAGE_BYTES_MAX;
 use crate::world::mcp::tool_server::ToolServer;
 
 /// Path of the endpoint.
-const PATH: &str = "/mcp";
+const ENDPOINT_PATH: &str = "/mcp";
 /// Maximum number of open sessions; more are rejected.
 const SESSIONS_MAX: usize = 32;
 /// Idle time after which a session is closed.
@@ -43,11 +43,11 @@ struct McpAccess {
 
 /// Returns the URL for clients of a server that listens on `address`.
 pub(crate) fn endpoint_url(address: SocketAddr) -> String {
-    format!("http://{address}{PATH}")
+    format!("http://{address}{ENDPOINT_PATH}")
 }
 
-/// Returns the routes of `server` for clients that have `token`. Other machines reach it by `names`;
-/// its sessions end when `stop` is cancelled.
+/// Returns the routes of `server` for clients that have `token`. Other machines reach it by
+/// `names`; its sessions end when `stop` is cancelled.
 pub(crate) fn routes(
     server: ToolServer,
     token: BearerToken,
@@ -67,15 +67,15 @@ pub(crate) fn routes(
         .with_allowed_origins(LOOPBACK_ORIGINS)
         .with_max_request_body_bytes(MESSAGE_BYTES_MAX)
         .with_cancellation_token(stop.child_token());
-    let session = move || Ok(server.clone());
-    let protocol = StreamableHttpService::new(session, Arc::clone(&sessions), config);
+    let new_session = move || Ok(server.clone());
+    let protocol = StreamableHttpService::new(new_session, Arc::clone(&sessions), config);
     let access = McpAccess {
         guard: OriginGuard::new(LoopbackPort::Any, names),
         tokens: BearerTokens::from(token),
         sessions,
     };
     Router::new()
-        .route_service(PATH, protocol)
+        .route_service(ENDPOINT_PATH, protocol)
         .fallback(async || (StatusCode::NOT_FOUND, "there is nothing here"))
         .layer(from_fn_with_state(access, check_request))
 }
@@ -95,8 +95,8 @@ async fn check_request(State(access): State<McpAccess>, request: Request, next: 
         )
             .into_response();
     }
-    let is_new = parts.method == Method::POST && !parts.headers.contains_key(SESSION_HEADER);
-    if is_new && access.sessions.sessions.read().await.len() >= SESSIONS_MAX {
+    let opens_session = parts.method == Method::POST && !parts.headers.contains_key(SESSION_HEADER);
+    if opens_session && access.sessions.sessions.read().await.len() >= SESSIONS_MAX {
         let why = "too many sessions are open";
         return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     }

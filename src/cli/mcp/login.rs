@@ -1,5 +1,5 @@
 //! Implements `massgen mcp login` and `massgen mcp logout`: finds the server in a config, and talks
-//! to the user during sign-in. Another module stores the tokens; they must never be shown.
+//! to the user during sign-in. `world::mcp::tokens` stores the tokens; they must never be shown.
 
 use std::time::Duration;
 
@@ -45,12 +45,12 @@ pub(crate) fn login(
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
-        let signing_in = timeout(
+        let sign_in_with_timeout = timeout(
             LOGIN_TIME_MAX,
             sign_in(&server, &file, host, arguments, output),
         );
         tokio::select! {
-            result = signing_in => result.unwrap_or_else(|_| Err(timeout_error())),
+            result = sign_in_with_timeout => result.unwrap_or_else(|_| Err(timeout_error())),
             () = stop.graceful.cancelled() => {
                 Err(Error::new(ErrorKind::Interrupted, "you are not signed in"))
             }
@@ -82,6 +82,7 @@ pub(crate) fn logout(
     Ok(ExitStatus::Success)
 }
 
+/// Signs in at `server`, and stores its tokens in `file`.
 async fn sign_in(
     server: &RemoteServer,
     file: &TokenFile,
@@ -91,9 +92,9 @@ async fn sign_in(
 ) -> Result<()> {
     let callback = CallbackListener::listen(arguments.port).await?;
     let redirect = callback.url().as_str();
-    let sign_in = PendingSignIn::begin(server, file, redirect, &arguments.scope);
-    let signing_in = Box::pin(sign_in).await?;
-    let address = signing_in.address();
+    let begin = PendingSignIn::begin(server, file, redirect, &arguments.scope);
+    let pending_sign_in = Box::pin(begin).await?;
+    let address = pending_sign_in.address();
     output.note(&format!("sign in at {}:\n{address}", display_url(address)));
     let browser = if arguments.no_browser {
         None
@@ -103,12 +104,12 @@ async fn sign_in(
     if browser.is_none() {
         output.note("if the browser cannot reach this machine, paste the address that it ends at");
     }
-    let is_answer = |url: &Url| signing_in.is_answer(url);
-    let redirected = tokio::select! {
-        redirected = callback.wait_for_redirect(is_answer) => redirected,
-        pasted = read_pasted_url(is_answer, output) => pasted,
+    let is_answer = |url: &Url| pending_sign_in.is_answer(url);
+    let redirect_url = tokio::select! {
+        url = callback.wait_for_redirect(is_answer) => url,
+        url = read_pasted_url(is_answer, output) => url,
     };
-    signing_in.finish(&redirected).await
+    pending_sign_in.finish(&redirect_url).await
 }
 
 /// Waits until the user pastes the address at which the browser ended; forever at the end of the
@@ -145,7 +146,7 @@ async fn read_line(lines: &mut BufReader<Stdin>) -> Option<String> {
     }
 }
 
-/// Finds the remote server that is meant.
+/// Finds the remote server that the user named.
 fn find_server(
     server: &NamedServer,
     host: &Host,
@@ -160,12 +161,12 @@ fn find_server(
     };
     let config = load_config(&file, host, output)?;
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let remote = servers.filter_map(|server| match &server.link {
+    let remote_servers = servers.filter_map(|server| match &server.link {
         ServerTransport::Remote(remote) => Some((server.name().as_str(), remote)),
         ServerTransport::Program(_) => None,
     });
     let (named_servers, other_servers): (Vec<_>, Vec<_>) =
-        remote.partition(|(name, _)| *name == server.name);
+        remote_servers.partition(|(name, _)| *name == server.name);
     let Some((_, first_server)) = named_servers.first() else {
         let mut names: Vec<&str> = other_servers.into_iter().map(|(name, _)| name).collect();
         names.sort_unstable();

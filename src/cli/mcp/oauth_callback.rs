@@ -13,7 +13,7 @@ use url::Url;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Path of the redirect.
-const PATH: &str = "/callback";
+const CALLBACK_PATH: &str = "/callback";
 /// Timeout for the head of a request.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a request, in bytes.
@@ -21,11 +21,11 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Maximum number of open connections; more are closed immediately.
 const CONNECTIONS_MAX: usize = 16;
 /// Delay after a connection could not be accepted.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Response to a browser that was redirected here.
-const WELCOME: &str = "massgen has received the result. You can close this page.\n";
+const REDIRECT_TEXT: &str = "massgen has received the result. You can close this page.\n";
 /// Response to any other request.
-const NOTHING: &str = "Not found.\n";
+const NOT_FOUND_TEXT: &str = "Not found.\n";
 
 /// Listener for the redirect.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl CallbackListener {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
-        let callback_url = Url::parse(&format!("http://{address}{PATH}"))
+        let callback_url = Url::parse(&format!("http://{address}{CALLBACK_PATH}"))
             .map_err(|_| Error::bug("the loopback listener has no address"))?;
         Ok(Self {
             listener,
@@ -71,14 +71,14 @@ impl CallbackListener {
                         requests.spawn(read_request(stream, self.callback_url.clone()));
                     }
                     Ok(_) => {}
-                    Err(_) => sleep(ACCEPT_AGAIN).await,
+                    Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
                 },
                 Some(request) = requests.join_next() => {
                     let Ok(Some((stream, url))) = request else {
                         continue;
                     };
                     let redirect = url.filter(|url| is_wanted(url));
-                    let text = redirect.as_ref().map_or(NOTHING, |_| WELCOME);
+                    let text = redirect.as_ref().map_or(NOT_FOUND_TEXT, |_| REDIRECT_TEXT);
                     let status = redirect.as_ref().map_or("404 Not Found", |_| "200 OK");
                     // The request counts even if the client does not read the response.
                     drop(timeout(HEAD_TIME_MAX, write_response(stream, status, text)).await);
@@ -97,7 +97,7 @@ async fn read_request(
     callback_url: Url,
 ) -> Option<(TcpStream, Option<Url>)> {
     let mut head = Vec::new();
-    let reading = async {
+    let read_head = async {
         while !head.windows(4).any(|end| end == b"\r\n\r\n") {
             let bytes_left = HEAD_BYTES_MAX.checked_sub(head.len())?;
             let mut piece = (&mut stream).take(u64::try_from(bytes_left).ok()?);
@@ -107,7 +107,7 @@ async fn read_request(
         }
         Some(())
     };
-    timeout(HEAD_TIME_MAX, reading).await.ok()??;
+    timeout(HEAD_TIME_MAX, read_head).await.ok()??;
     Some((stream, requested_url(&head, &callback_url)))
 }
 
@@ -121,7 +121,7 @@ fn requested_url(head: &[u8], callback_url: &Url) -> Option<Url> {
     let (path, query) = target.split_once('?')?;
     let mut url = callback_url.clone();
     url.set_query(Some(query));
-    (path == PATH).then_some(url)
+    (path == CALLBACK_PATH).then_some(url)
 }
 
 async fn write_response(mut stream: TcpStream, status: &str, text: &str) -> std::io::Result<()> {

@@ -33,8 +33,8 @@ pub(crate) fn serve_runs(
         let stop = listen(host.hangup)?;
         let runs = RunRegistry::new(template, arguments.parallel, stop.clone());
         let tools = ToolServer::new(RunHandler::new(runs.clone()));
-        let what = format!("runs of {agents}");
-        let result = transport.serve(tools, &what, &stop, output).await;
+        let offer = format!("runs of {agents}");
+        let result = transport.serve(tools, &offer, &stop, output).await;
         stop.graceful.cancel();
         tokio::select! {
             () = runs.end() => {}
@@ -53,11 +53,11 @@ fn run_template(
     output: &mut CliOutput<'_>,
 ) -> Result<RunTemplate> {
     let telemetry = telemetry_settings(host, output);
-    let completed = environment::load(host);
-    for warning in &completed.warnings {
+    let loaded_environment = environment::load(host);
+    for warning in &loaded_environment.warnings {
         output.warning(warning);
     }
-    let host = completed.host;
+    let host = loaded_environment.host;
     let file = TeamFile::find(&arguments.config, &host)?;
     let config = load_config(&file, &host, output)?;
     if config.session_id.is_some() {
@@ -77,7 +77,7 @@ fn run_template(
             approval_socket: arguments.approval_socket.clone(),
             ..RunArguments::default()
         },
-        applying: if arguments.allow_apply {
+        apply_authority: if arguments.allow_apply {
             ApplyAuthority::Callers
         } else {
             ApplyAuthority::Config

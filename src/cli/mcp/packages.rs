@@ -1,5 +1,5 @@
 //! Implements `massgen mcp install`, `massgen mcp list` and `massgen mcp uninstall`: finds the
-//! packages of a config's servers, and reports to the user. Another module installs them.
+//! packages of a config's servers, and reports to the user. `world::mcp::packages` installs them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub(crate) fn install(
     };
     let config = load_config_quietly(&file, host, output)?;
     let uses = select_packages(&config, &arguments.servers, file.name())?;
-    let store = store(host)?;
+    let store = package_store(host)?;
     if uses.is_empty() {
         output.note(&format!(
             "no server of `{}` downloads a package",
@@ -61,7 +61,7 @@ pub(crate) fn install(
         ));
         return Ok(ExitStatus::Success);
     }
-    let is_missing = |package_use: &PackageUse| {
+    let needs_installation = |package_use: &PackageUse| {
         let package = store.find(&package_use.package);
         match &package {
             Ok(Some(package)) if !arguments.update => {
@@ -73,16 +73,17 @@ pub(crate) fn install(
         }
         true
     };
-    let missing_uses: Vec<PackageUse> = uses.into_iter().filter(is_missing).collect();
-    if missing_uses.is_empty() {
+    let packages_to_install: Vec<PackageUse> =
+        uses.into_iter().filter(needs_installation).collect();
+    if packages_to_install.is_empty() {
         return Ok(ExitStatus::Success);
     }
-    install_missing(missing_uses, &store, arguments, host, output)
+    install_packages(packages_to_install, &store, arguments, host, output)
 }
 
 /// Installs these packages, one after another.
-fn install_missing(
-    missing_uses: Vec<PackageUse>,
+fn install_packages(
+    packages_to_install: Vec<PackageUse>,
     store: &PackageStore,
     arguments: &InstallArguments,
     host: &Host,
@@ -94,8 +95,8 @@ fn install_missing(
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), host.env(name)?.to_owned())))
         .collect();
-    let count = missing_uses.len();
-    for (index, package_use) in missing_uses.into_iter().enumerate() {
+    let count = packages_to_install.len();
+    for (index, package_use) in packages_to_install.into_iter().enumerate() {
         let registry = arguments.registry.as_ref();
         let domains = reachable_domains(&package_use.package, registry)?;
         let domains: Vec<String> = domains.iter().map(ToString::to_string).collect();
@@ -113,10 +114,10 @@ fn install_missing(
             registry: registry.cloned(),
             variables: variables.clone(),
         };
-        let from = job.package.registry;
+        let registry_kind = job.package.registry;
         let installed_package = runtime
             .block_on(job.run(host.hangup))
-            .map_err(|error| explain_refusal(error, from))?;
+            .map_err(|error| explain_refusal(error, registry_kind))?;
         let servers: Vec<&str> = package_use.servers.iter().map(String::as_str).collect();
         output.note(&format!(
             "installed {} for {}",
@@ -127,7 +128,7 @@ fn install_missing(
     Ok(ExitStatus::Success)
 }
 
-/// Adds what to do to an error that quotes the refusal of a registry or of a proxy.
+/// Adds hints to an error that quotes the refusal of a registry or of a proxy.
 fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
     if !quotes_refusal(&error.to_string()) {
         return error;
@@ -151,10 +152,10 @@ fn explain_refusal(error: Error, registry: PackageRegistry) -> Error {
 /// Returns whether `message` quotes the HTTP status 403, as npm, pip and proxies write it. The same
 /// digits in versions, ports and counts are no status.
 fn quotes_refusal(message: &str) -> bool {
-    let is_mark = |c: char| !c.is_ascii_alphanumeric();
+    let is_punctuation = |c: char| !c.is_ascii_alphanumeric();
     let words = message
         .split_whitespace()
-        .map(|word| word.trim_matches(is_mark));
+        .map(|word| word.trim_matches(is_punctuation));
     let words: Vec<&str> = words.collect();
     let is_status = |pair: &[&str]| {
         matches!(
@@ -180,24 +181,24 @@ impl InstallationJob {
         let start_error = |error| Error::io("cannot start the installation", error);
         let interrupt = CommandInterrupt::new().map_err(start_error)?;
         let stop = listen(hangup)?;
-        let raised = interrupt.clone();
-        let installing = spawn_blocking(move || {
+        let install_interrupt = interrupt.clone();
+        let installation = spawn_blocking(move || {
             let installer = PackageInstaller {
                 store: &self.store,
                 environment: &self.environment,
                 registry: self.registry.as_ref(),
                 variables: &self.variables,
-                interrupt: &raised,
+                interrupt: &install_interrupt,
             };
             installer.install(&self.package)
         });
-        wait_or_interrupt(installing, &stop, &interrupt).await?
+        wait_or_interrupt(installation, &stop, &interrupt).await?
     }
 }
 
 /// Lists the installed packages.
 pub(crate) fn list(host: &Host, output: &mut CliOutput<'_>) -> Result<ExitStatus> {
-    let store = store(host)?;
+    let store = package_store(host)?;
     let packages = store.list()?;
     if packages.is_empty() {
         output.note("no package is installed; `massgen mcp install --config FILE` installs those of a config");
@@ -223,7 +224,7 @@ pub(crate) fn uninstall(
     arguments: &UninstallArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let store = store(host)?;
+    let store = package_store(host)?;
     for name in &arguments.packages {
         let removed_packages = store.remove(name)?;
         if removed_packages.is_empty() {
@@ -243,19 +244,19 @@ pub(crate) fn uninstall(
 fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<PackageUse>> {
     let mut uses: BTreeMap<String, PackageUse> = BTreeMap::new();
     let mut known_servers: BTreeSet<&str> = BTreeSet::new();
-    let mut fetching: BTreeSet<&str> = BTreeSet::new();
+    let mut servers_with_package: BTreeSet<&str> = BTreeSet::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {
         let name = server.name().as_str();
         known_servers.insert(name);
-        let is_meant = names.is_empty() || names.iter().any(|wanted| wanted == name);
+        let is_selected = names.is_empty() || names.iter().any(|wanted| wanted == name);
         let ServerTransport::Program(program) = &server.link else {
             continue;
         };
         let Some(request) = program.package.as_ref() else {
             continue;
         };
-        fetching.insert(name);
-        if is_meant {
+        servers_with_package.insert(name);
+        if is_selected {
             let key = format!("{} {:?}", request.package.key(), request.package.program);
             let entry = uses.entry(key).or_insert_with(|| PackageUse {
                 package: request.package.clone(),
@@ -265,7 +266,7 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
         }
     }
     for name in names {
-        if fetching.contains(name.as_str()) {
+        if servers_with_package.contains(name.as_str()) {
             continue;
         }
         let message = if known_servers.contains(name.as_str()) {
@@ -273,7 +274,7 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
         } else {
             format!("`{file}` has no server `{name}`")
         };
-        let server_names: Vec<&str> = fetching.into_iter().collect();
+        let server_names: Vec<&str> = servers_with_package.into_iter().collect();
         let hint = match server_names.as_slice() {
             [] => "no server of it downloads a package".to_owned(),
             server_names => format!("servers with a package: {}", server_names.join(", ")),
@@ -283,6 +284,7 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
     Ok(uses.into_values().collect())
 }
 
+/// Describes an installed package in one line.
 fn describe(package: &InstalledPackage) -> String {
     let digits: String = package.sha256.chars().take(DIGITS_SHOWN).collect();
     format!(
@@ -294,7 +296,7 @@ fn describe(package: &InstalledPackage) -> String {
     )
 }
 
-fn store(host: &Host) -> Result<PackageStore> {
+fn package_store(host: &Host) -> Result<PackageStore> {
     host.home
         .as_ref()
         .map(PackageStore::in_home)

@@ -24,10 +24,10 @@ use crate::error::{Error, ErrorKind, ExitStatus};
 use crate::world::mcp::tool_server::ToolProvider;
 
 /// Maximum number of calls that wait for the end of a run; more are rejected.
-const WAITING_MAX: usize = 16;
+const CALLS_WAITING_MAX: usize = 16;
 /// Interval of progress notifications to a client that asked for them if nothing happens in the
 /// run.
-const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Instructions that clients pass to their models.
 const INSTRUCTIONS: &str = "Whole runs of a team of agents. `run_task` begins one and answers with its \
 name; `status` with `wait` answers when it has ended. What a run may read, write and spend is set by \
@@ -37,7 +37,7 @@ the user, and no call changes it.";
 #[derive(Debug)]
 pub(crate) struct RunHandler {
     runs: RunRegistry,
-    waiting: Semaphore,
+    waiting_slots: Semaphore,
 }
 
 /// Effect on the run if a call that waits for it is cancelled.
@@ -66,7 +66,7 @@ impl RunHandler {
     pub(crate) fn new(runs: RunRegistry) -> Self {
         Self {
             runs,
-            waiting: Semaphore::new(WAITING_MAX),
+            waiting_slots: Semaphore::new(CALLS_WAITING_MAX),
         }
     }
 
@@ -155,9 +155,9 @@ impl RunHandler {
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ToolCallError> {
         let StartedRun { run, mut updates } = started_run;
-        let Ok(_waits) = self.waiting.try_acquire() else {
+        let Ok(_waiting_slot) = self.waiting_slots.try_acquire() else {
             let name = run.name().unwrap_or_default();
-            let message = format!("{WAITING_MAX} calls wait already; the run is `{name}`");
+            let message = format!("{CALLS_WAITING_MAX} calls wait already; the run is `{name}`");
             return Err(Error::new(ErrorKind::Limit, message)
                 .with_hint("ask for its `status` without `wait`")
                 .into());
@@ -167,7 +167,7 @@ impl RunHandler {
             steps: 0,
             context,
         };
-        let mut ticks = interval(PROGRESS_EVERY);
+        let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {

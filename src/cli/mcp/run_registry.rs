@@ -33,7 +33,7 @@ use crate::world::io::locate::{is_inside, resolve_path};
 /// Maximum length of a task, in bytes.
 const TASK_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of runs that are kept; the oldest ended one is forgotten first.
-const KNOWN_MAX: usize = 64;
+const RUNS_KEPT_MAX: usize = 64;
 
 /// Template of every run.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct RunTemplate {
     /// The user's flags for all runs.
     pub(crate) arguments: RunArguments,
     /// Authority to apply what a run did not deliver.
-    pub(crate) applying: ApplyAuthority,
+    pub(crate) apply_authority: ApplyAuthority,
 }
 
 /// Authority to apply what a run did not deliver.
@@ -70,8 +70,9 @@ struct RunRegistryState {
     template: RunTemplate,
     stop: ShutdownSignal,
     parallel: u32,
+    /// A slot for each run at the same time.
     slots: Arc<Semaphore>,
-    known: Mutex<Vec<Arc<TrackedRun>>>,
+    runs: Mutex<Vec<Arc<TrackedRun>>>,
     apply_lock: tokio::sync::Mutex<()>,
 }
 
@@ -103,7 +104,7 @@ impl RunRegistry {
             stop,
             parallel,
             slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
-            known: Mutex::default(),
+            runs: Mutex::default(),
             apply_lock: tokio::sync::Mutex::default(),
         }))
     }
@@ -128,7 +129,7 @@ impl RunRegistry {
         run.wait_for_name().await.map_err(not_started_error)?;
         let mut runs = self.lock_runs();
         runs.push(run);
-        if runs.len() > KNOWN_MAX
+        if runs.len() > RUNS_KEPT_MAX
             && let Some(oldest) = runs.iter().position(|run| run.is_ended())
         {
             runs.remove(oldest);
@@ -168,7 +169,7 @@ impl RunRegistry {
                 ))
                 .with_hint("or starts this server with `--allow-apply`"));
         }
-        let _alone = self.0.apply_lock.lock().await;
+        let _apply_guard = self.0.apply_lock.lock().await;
         let task = tokio::task::spawn_blocking(move || {
             let arguments = ApplyArguments {
                 run: request.run,
@@ -191,7 +192,7 @@ impl RunRegistry {
 
     /// Waits until no run is active.
     pub(crate) async fn end(&self) {
-        let _all = self.0.slots.acquire_many(self.0.parallel).await;
+        let _all_slots = self.0.slots.acquire_many(self.0.parallel).await;
     }
 
     /// Executes a run to its end, which is recorded in `run` even if the run panics.
@@ -247,8 +248,8 @@ impl RunRegistry {
         }
         let host = &self.0.template.host;
         let prompt = mentions::parse(&TaskText::from_typed(task), &host.cwd, host);
-        let mut mentioned = prompt.mentions.iter().chain(&prompt.missing_mentions);
-        mentioned.try_for_each(|mention| self.require_open(mention))?;
+        let mut all_mentions = prompt.mentions.iter().chain(&prompt.missing_mentions);
+        all_mentions.try_for_each(|mention| self.require_open(mention))?;
         Ok(prompt)
     }
 
@@ -282,7 +283,7 @@ impl RunRegistry {
 
     fn may_apply(&self) -> bool {
         match (
-            self.0.template.applying,
+            self.0.template.apply_authority,
             self.0.template.team.config.delivery,
         ) {
             (ApplyAuthority::Callers, _) | (ApplyAuthority::Config, DeliveryMode::Auto) => true,
@@ -307,7 +308,7 @@ impl RunRegistry {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, Vec<Arc<TrackedRun>>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) fn serve_tools(
     let result = runtime.block_on(async {
         let stop = listen(host.hangup)?;
         let count = count_noun(tools.count(), "tool");
-        let shared = ToolServer::new(tools.clone());
-        let result = transport.serve(shared, &count, &stop, output).await;
+        let server = ToolServer::new(tools.clone());
+        let result = transport.serve(server, &count, &stop, output).await;
         stop.graceful.cancel();
         wait_for_calls(&tools, &stop, output).await;
         // Dropping this ends the programs of MCP servers while the runtime can still wait for them.
@@ -41,14 +41,14 @@ pub(crate) fn serve_tools(
 
 /// Waits for the calls that are being executed; a second signal ends the wait.
 async fn wait_for_calls(tools: &ToolHandler, stop: &ShutdownSignal, output: &mut CliOutput<'_>) {
-    let late = tokio::select! {
-        late = tools.end() => late,
+    let unreported_changes = tokio::select! {
+        changes = tools.end() => changes,
         () = stop.immediate.cancelled() => Vec::new(),
     };
-    if !late.is_empty() {
-        let changes = count_noun(late.len(), "file");
+    if !unreported_changes.is_empty() {
+        let files = count_noun(unreported_changes.len(), "file");
         output.note(&format!(
-            "background commands changed {changes} that no call reported"
+            "background commands changed {files} that no call reported"
         ));
     }
 }

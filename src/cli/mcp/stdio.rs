@@ -11,8 +11,8 @@ use crate::world::mcp::tool_server::ToolServer;
 /// Serves one client until it closes standard input or `stop` is cancelled.
 pub(crate) async fn serve(server: ToolServer, stop: CancellationToken) -> Result<()> {
     let handshake = server.serve_stream(stdin(), stdout(), MESSAGE_BYTES_MAX, stop);
-    let serving = match handshake.await {
-        Ok(serving) => serving,
+    let service = match handshake.await {
+        Ok(service) => service,
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());
         }
@@ -23,7 +23,7 @@ pub(crate) async fn serve(server: ToolServer, stop: CancellationToken) -> Result
                 .with_hint("start this from an agent that speaks MCP: see `massgen mcp --help`"));
         }
     };
-    let result = serving.waiting().await;
+    let result = service.waiting().await;
     result.map_err(|error| Error::bug(format!("the server failed: {error}")))?;
     Ok(())
 }

@@ -7,9 +7,9 @@ use crate::permissions::grant::Permission;
 use crate::tools::spec::{COMMANDS, TOOLS, ToolOffer};
 
 /// Tools that write and remove nothing.
-const ONLY_ADD: &[&str] = &["create_directory"];
+const ADDING_TOOLS: &[&str] = &["create_directory"];
 /// Tools about commands that start or stop something.
-const ACT: &[&str] = &[
+const ACTING_COMMANDS: &[&str] = &[
     "execute_command",
     "start_background_command",
     "stop_background_command",
@@ -29,15 +29,15 @@ fn tool_annotations(offer: &ToolOffer) -> ToolAnnotations {
     let reads_files = TOOLS
         .iter()
         .any(|tool| tool.name == name && tool.permission == Permission::Read);
-    let only_reads = reads_files || (is_about_commands && !ACT.contains(&name));
-    let reaches_out = !TOOLS.iter().any(|tool| tool.name == name) && !only_reads;
+    let only_reads = reads_files || (is_about_commands && !ACTING_COMMANDS.contains(&name));
+    let reaches_outside_world = !TOOLS.iter().any(|tool| tool.name == name) && !only_reads;
     let hints = ToolAnnotations::new()
         .read_only(only_reads)
-        .open_world(reaches_out);
+        .open_world(reaches_outside_world);
     if only_reads {
         hints
     } else {
-        hints.destructive(!ONLY_ADD.contains(&name))
+        hints.destructive(!ADDING_TOOLS.contains(&name))
     }
 }
 

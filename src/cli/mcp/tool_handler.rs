@@ -19,7 +19,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::cli::mcp::tool_annotations::tool_description;
 use crate::cli::output::CliOutput;
-use crate::error::Result as OurResult;
+use crate::error::Result as MassgenResult;
 use crate::prompts::untrusted_text::tool_result;
 use crate::tools::call::ToolCall;
 use crate::tools::parse::{canonical_name, parse};
@@ -33,11 +33,11 @@ use crate::world::mcp::tool_server::ToolProvider;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
 /// Maximum number of calls that are executed at the same time.
-const RUNNING_MAX: u32 = 8;
+const CALLS_RUNNING_MAX: u32 = 8;
 /// Maximum number of calls that are executed or queued; more are rejected.
-const ADMITTED_MAX: usize = 64;
+const CALLS_ADMITTED_MAX: usize = 64;
 /// Interval of progress notifications about a running command to a client that asked for them.
-const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Instructions that clients pass to their models.
 const INSTRUCTIONS: &str = "Tools, each restricted to grants. The descriptions name \
 the directories that are open. A call that is denied says why, and what is open instead.";
@@ -50,54 +50,56 @@ pub(crate) struct ToolHandler(Arc<ToolHandlerState>);
 struct ToolHandlerState {
     gate: Gate,
     /// The tools that do not come from MCP servers.
-    built_in: Vec<ToolOffer>,
+    built_in_tools: Vec<ToolOffer>,
     /// Set once the agent's servers have listed their tools.
     server_tools_loaded: OnceCell<()>,
+    /// A slot for each call that is executed or queued.
     admission_slots: Semaphore,
+    /// A slot for each call that is executed.
     running_slots: Semaphore,
     /// Serializes calls that change files.
     write_lock: Mutex<()>,
 }
 
 impl ToolHandler {
-    /// Offers the tools in `built_in`, and those of the servers of `gate`, which decides about all
-    /// calls.
-    pub(crate) fn new(gate: Gate, built_in: Vec<ToolOffer>) -> Self {
+    /// Offers the tools in `built_in_tools`, and those of the servers of `gate`, which decides
+    /// about all calls.
+    pub(crate) fn new(gate: Gate, built_in_tools: Vec<ToolOffer>) -> Self {
         Self(Arc::new(ToolHandlerState {
             gate,
-            built_in,
+            built_in_tools,
             server_tools_loaded: OnceCell::new(),
-            admission_slots: Semaphore::new(ADMITTED_MAX),
-            running_slots: Semaphore::new(usize::try_from(RUNNING_MAX).unwrap_or(1)),
+            admission_slots: Semaphore::new(CALLS_ADMITTED_MAX),
+            running_slots: Semaphore::new(usize::try_from(CALLS_RUNNING_MAX).unwrap_or(1)),
             write_lock: Mutex::new(()),
         }))
     }
 
     /// Returns the number of tools that do not come from MCP servers.
     pub(crate) fn count(&self) -> usize {
-        self.0.built_in.len()
+        self.0.built_in_tools.len()
     }
 
     /// Starts the servers that have not listed their tools yet, and warns about tools that are left
     /// out.
-    async fn load_server_tools(&self) -> OurResult<()> {
+    async fn load_server_tools(&self) -> MassgenResult<()> {
         let gate = &self.0.gate;
         if !gate.has_servers() {
             return Ok(());
         }
-        let meeting = || async {
+        let connect = || async {
             log_warnings(&server_calls::connect(gate).await?);
             Ok(())
         };
         self.0
             .server_tools_loaded
-            .get_or_try_init(meeting)
+            .get_or_try_init(connect)
             .await
             .copied()
     }
 
     /// Returns the current tools. A server that has announced a change is asked for its list again.
-    async fn tools(&self) -> OurResult<Vec<ToolOffer>> {
+    async fn tools(&self) -> MassgenResult<Vec<ToolOffer>> {
         self.load_server_tools().await?;
         let gate = &self.0.gate;
         if let Some((_, notes)) = server_calls::refresh_tools(gate).await {
@@ -109,21 +111,22 @@ impl ToolHandler {
     /// Returns the tools as far as the servers have listed theirs.
     fn known_tools(&self) -> Vec<ToolOffer> {
         let gate = &self.0.gate;
-        // If programs are offered, they call the tools of servers themselves.
-        let of_programs = program::tool_offers(gate);
-        let single = || {
-            let built_in = self.0.built_in.iter().cloned();
+        // Programs call the tools of servers themselves, so only the tools for programs are
+        // offered.
+        let program_offers = program::tool_offers(gate);
+        let single_offers = || {
+            let built_in = self.0.built_in_tools.iter().cloned();
             built_in.chain(gate.catalogue().offers()).collect()
         };
-        of_programs.unwrap_or_else(single)
+        program_offers.unwrap_or_else(single_offers)
     }
 
     /// Returns whether there is a tool with this name. Servers are started only if the name is not
     /// a built-in tool, or if a program may call them.
-    async fn has_tool(&self, name: &str) -> OurResult<bool> {
+    async fn has_tool(&self, name: &str) -> MassgenResult<bool> {
         let has_name = |tools: &[ToolOffer]| tools.iter().any(|tool| tool.name == name);
-        let is_own = has_name(&self.0.built_in);
-        if is_own && program::tool_offers(&self.0.gate).is_none() {
+        let is_built_in = has_name(&self.0.built_in_tools);
+        if is_built_in && program::tool_offers(&self.0.gate).is_none() {
             return Ok(true);
         }
         Ok(has_name(&self.tools().await?))
@@ -133,7 +136,7 @@ impl ToolHandler {
     /// that no call has reported.
     pub(crate) async fn end(&self) -> Vec<FileChange> {
         self.0.admission_slots.close();
-        let _all = self.0.running_slots.acquire_many(RUNNING_MAX).await;
+        let _all_slots = self.0.running_slots.acquire_many(CALLS_RUNNING_MAX).await;
         let Some(commands) = self.0.gate.commands().cloned() else {
             return Vec::new();
         };
@@ -148,13 +151,13 @@ impl ToolHandler {
     ) -> Result<Observation, ErrorData> {
         let is_served = matches!(call, ToolCall::CallServer(_));
         let changes_files = !call.only_reads() && !call.is_about_commands() && !is_served;
-        let _running = self
+        let _running_slot = self
             .0
             .running_slots
             .acquire()
             .await
             .map_err(|error| internal_error(&error))?;
-        let _changing = if changes_files {
+        let _write_guard = if changes_files {
             Some(self.0.write_lock.lock().await)
         } else {
             None
@@ -169,19 +172,19 @@ impl ToolHandler {
             .gate
             .for_call(context.id.to_string(), context.ct.clone())
             .with_progress(progress);
-        let raised = interrupt.clone();
-        let working = spawn_blocking(move || match gate.check(call) {
-            Ok(permitted) => exec::run_until(permitted, Some(&raised)),
+        let call_interrupt = interrupt.clone();
+        let execution = spawn_blocking(move || match gate.check(call) {
+            Ok(permitted) => exec::run_until(permitted, Some(&call_interrupt)),
             Err(denial) => Observation::new(ActionOutcome::Denied, denial.to_string()),
         });
-        wait_for_result(working, steps, &interrupt, context).await
+        wait_for_result(execution, steps, &interrupt, context).await
     }
 }
 
-/// Waits for a call; a cancellation ends its command, and progress is sent if it was asked for:
-/// what a server reports, or else the seconds.
+/// Waits for a call. A cancellation ends its command. A client that asked for progress is sent what
+/// a server reports, or else how many seconds the call has taken.
 async fn wait_for_result(
-    mut working: JoinHandle<Observation>,
+    mut execution: JoinHandle<Observation>,
     mut steps: Receiver<ServerProgressStep>,
     interrupt: &CommandInterrupt,
     context: &RequestContext<RoleServer>,
@@ -191,10 +194,10 @@ async fn wait_for_result(
         .get_progress_token()
         .map(|token| ProgressReport {
             token,
-            last: f64::NEG_INFINITY,
+            last_progress: f64::NEG_INFINITY,
             has_steps: false,
         });
-    let mut ticks = interval(PROGRESS_EVERY);
+    let mut ticks = interval(PROGRESS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut tick_count = 0_u32;
@@ -204,7 +207,7 @@ async fn wait_for_result(
             Some(step) = steps.recv() => if let Some(report) = &mut report {
                 report.send_step(step, context).await;
             },
-            done = &mut working => return done.map_err(|error| internal_error(&error)),
+            result = &mut execution => return result.map_err(|error| internal_error(&error)),
             () = context.ct.cancelled(), if !interrupt.is_raised() => interrupt.raise(),
             _ = ticks.tick() => if let Some(report) = &mut report {
                 tick_count = tick_count.saturating_add(1);
@@ -218,7 +221,7 @@ async fn wait_for_result(
 struct ProgressReport {
     token: ProgressToken,
     /// What was sent last: progress may only increase.
-    last: f64,
+    last_progress: f64,
     /// Whether a server reports the progress, and not the clock.
     has_steps: bool,
 }
@@ -246,8 +249,8 @@ impl ProgressReport {
         progress: ProgressNotificationParam,
         context: &RequestContext<RoleServer>,
     ) {
-        if progress.progress > self.last {
-            self.last = progress.progress;
+        if progress.progress > self.last_progress {
+            self.last_progress = progress.progress;
             // A closed client is noticed when its answer is sent.
             let _result = context.peer.notify_progress(progress).await;
         }
@@ -255,16 +258,16 @@ impl ProgressReport {
 }
 
 /// Prints warnings to the user.
-fn log_warnings(notes: &[String]) {
+fn log_warnings(warnings: &[String]) {
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
-    for note in notes {
-        output.warning(note);
+    for warning in warnings {
+        output.warning(warning);
     }
 }
 
 /// Converts the result of a call for the client.
 fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
-    let structured = is_json
+    let structured_content = is_json
         .then(|| serde_json::from_str::<Value>(&observation.content).ok())
         .flatten();
     let content = content_blocks(tool_result(observation.content), &observation.images);
@@ -272,7 +275,7 @@ fn call_result(observation: Observation, is_json: bool) -> CallToolResult {
         ActionOutcome::Done => CallToolResult::success(content),
         ActionOutcome::Failed | ActionOutcome::Denied => CallToolResult::error(content),
     };
-    result.structured_content = structured.filter(Value::is_object);
+    result.structured_content = structured_content.filter(Value::is_object);
     result
 }
 
@@ -311,9 +314,9 @@ impl ToolProvider for ToolHandler {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
-        let Ok(_admitted) = self.0.admission_slots.try_acquire() else {
+        let Ok(_admission_slot) = self.0.admission_slots.try_acquire() else {
             let message =
-                format!("{ADMITTED_MAX} calls are being carried out: wait for one to end");
+                format!("{CALLS_ADMITTED_MAX} calls are being carried out: wait for one to end");
             return Ok(denied_result(message));
         };
         let name = canonical_name(&request.name);

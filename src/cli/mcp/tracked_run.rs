@@ -22,7 +22,7 @@ use crate::world::io::clock::Stopwatch;
 use crate::world::store::redact::Redactor;
 
 /// Maximum number of progress messages that wait for a client; a slower one misses the oldest.
-const NEWS_WAITING_MAX: usize = 64;
+const UPDATES_WAITING_MAX: usize = 64;
 /// Maximum length of the final answer, in characters.
 const ANSWER_CHARS_MAX: usize = 100_000;
 /// Maximum length of each of the answers, in characters.
@@ -38,10 +38,14 @@ const WARNINGS_MAX: usize = 20;
 #[derive(Debug)]
 pub(crate) struct TrackedRun {
     state: Mutex<TrackedRunState>,
+    /// Progress messages for the clients that wait.
     updates: broadcast::Sender<Arc<str>>,
+    /// The time since a client requested the run.
     since_start: Stopwatch,
-    started: CancellationToken,
-    ended: CancellationToken,
+    /// Cancelled when the run has its records.
+    start_token: CancellationToken,
+    /// Cancelled when the run has ended.
+    end_token: CancellationToken,
     stop: ShutdownSignal,
 }
 
@@ -80,10 +84,10 @@ impl TrackedRun {
     pub(crate) fn new(stop: ShutdownSignal) -> Self {
         Self {
             state: Mutex::default(),
-            updates: broadcast::Sender::new(NEWS_WAITING_MAX),
+            updates: broadcast::Sender::new(UPDATES_WAITING_MAX),
             since_start: Stopwatch::start(),
-            started: CancellationToken::new(),
-            ended: CancellationToken::new(),
+            start_token: CancellationToken::new(),
+            end_token: CancellationToken::new(),
             stop,
         }
     }
@@ -98,7 +102,7 @@ impl TrackedRun {
         self.updates.subscribe()
     }
 
-    /// Records that the run has its records, and that its models are about to be asked.
+    /// Notes that the run has its records, and that its models are about to be asked.
     pub(crate) fn begin(&self, run_start: RunStart, redactor: Redactor) {
         let mut state = self.lock();
         let name = run_start.log_dir.rsplit('/').next().unwrap_or_default();
@@ -106,10 +110,10 @@ impl TrackedRun {
         state.result_builder = ResultBuilder::new(run_start);
         state.redactor = redactor;
         drop(state);
-        self.started.cancel();
+        self.start_token.cancel();
     }
 
-    /// Records the outcome of the run, with its warnings.
+    /// Notes the outcome of the run, with its warnings.
     pub(crate) fn end(&self, outcome: &Result<RunOutcome>, warnings: &[String]) {
         let mut state = self.lock();
         let (status, error) = match outcome {
@@ -125,15 +129,15 @@ impl TrackedRun {
         state.phase = TrackedRunPhase::Ended;
         state.result = Some(result);
         drop(state);
-        self.ended.cancel();
+        self.end_token.cancel();
     }
 
     /// Waits until the run has its records, or has ended without them. Returns its name, or why it
     /// has none.
     pub(crate) async fn wait_for_name(&self) -> std::result::Result<String, Option<ErrorReport>> {
         tokio::select! {
-            () = self.started.cancelled() => {}
-            () = self.ended.cancelled() => {}
+            () = self.start_token.cancelled() => {}
+            () = self.end_token.cancelled() => {}
         }
         let state = self.lock();
         let failure = || {
@@ -147,12 +151,12 @@ impl TrackedRun {
 
     /// Waits until the run has ended.
     pub(crate) async fn wait_until_ended(&self) {
-        self.ended.cancelled().await;
+        self.end_token.cancelled().await;
     }
 
     /// Returns whether the run has ended.
     pub(crate) fn is_ended(&self) -> bool {
-        self.ended.is_cancelled()
+        self.end_token.is_cancelled()
     }
 
     /// Returns the name of the run, once it has one.
@@ -187,7 +191,7 @@ impl TrackedRun {
         {
             fields.extend(ended);
         }
-        outward(&state.redactor, status)
+        redact_for_clients(&state.redactor, status)
     }
 
     /// Returns the answers of the last attempt under their anonymous names, and the votes that
@@ -199,7 +203,7 @@ impl TrackedRun {
             let votes = result.votes.iter();
             votes.filter(|vote| vote.label == label).count()
         };
-        let answer = |(label, text): &(AnswerLabel, Arc<str>)| {
+        let answer_json = |(label, text): &(AnswerLabel, Arc<str>)| {
             let mut entries = result.answers.iter();
             let entry = entries.find(|entry| entry.label == *label);
             json!({
@@ -210,7 +214,7 @@ impl TrackedRun {
                 "checks": entry.and_then(|entry| entry.check_results.as_ref()),
             })
         };
-        let answers: Vec<Value> = state.answers.iter().map(answer).collect();
+        let answers: Vec<Value> = state.answers.iter().map(answer_json).collect();
         let votes: Vec<Value> = result
             .votes
             .iter()
@@ -226,7 +230,7 @@ impl TrackedRun {
             "votes": votes,
             "winner": result.winner.as_ref().map(|winner| winner.label),
         });
-        outward(&state.redactor, reply)
+        redact_for_clients(&state.redactor, reply)
     }
 
     /// Returns the result of the run, or the one that it would have if it ended now.
@@ -276,7 +280,7 @@ impl ObservedRun for TrackedRun {
 }
 
 /// Redacts secrets and escapes invisible characters, because a model reads the output.
-fn outward(redactor: &Redactor, value: Value) -> Value {
+fn redact_for_clients(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
         escape_text(&redactor.text(text)).into_owned()
     })
@@ -361,6 +365,6 @@ mod tests {
         let redactor = Redactor::default();
         let value = json!({"an\u{200b}swer": ["a\u{e0041}b\n", 1, null]});
         let expected = json!({"an\\u{200b}swer": ["a\\u{e0041}b\n", 1, null]});
-        assert_eq!(outward(&redactor, value), expected);
+        assert_eq!(redact_for_clients(&redactor, value), expected);
     }
 }

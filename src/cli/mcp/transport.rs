@@ -35,47 +35,47 @@ pub(crate) enum McpTransport {
 impl McpTransport {
     /// Returns the transport that the user asked for.
     pub(crate) fn from_arguments(arguments: &TransportArguments, host: &Host) -> Result<Self> {
-        let Some(address) = arguments.http else {
+        let Some(socket_address) = arguments.http else {
             return Ok(McpTransport::Streams);
         };
-        let listen_address = ListenAddress::new(address, arguments.allowed_host.clone())?;
+        let address = ListenAddress::new(socket_address, arguments.allowed_host.clone())?;
         let Some(file) = &arguments.token_file else {
             let (token, text) = BearerToken::random();
             return Ok(McpTransport::Http {
-                address: listen_address,
+                address,
                 token,
                 new_token: Some(text),
             });
         };
         Ok(McpTransport::Http {
-            address: listen_address,
+            address,
             token: BearerToken::read_file(file, host)?,
             new_token: None,
         })
     }
 
-    /// Serves clients with `server`, which offers `what`, until the client or the user ends it.
+    /// Serves clients with `server`, which offers `offer`, until the client or the user ends it.
     pub(crate) async fn serve(
         self,
         server: ToolServer,
-        what: &str,
+        offer: &str,
         stop: &ShutdownSignal,
         output: &mut CliOutput<'_>,
     ) -> Result<()> {
         match self {
             McpTransport::Streams => {
-                output.note(&format!("serving {what} on standard input and output"));
+                output.note(&format!("serving {offer} on standard input and output"));
                 stdio::serve(server, stop.graceful.clone()).await
             }
             McpTransport::Http {
-                address: listen_address,
+                address,
                 token,
-                new_token: shown_token,
+                new_token,
             } => {
-                let listener = listen_address.listen().await?;
+                let listener = address.listen().await?;
                 let url = http::endpoint_url(listener.address());
-                output.note(&format!("serving {what} at {url}"));
-                if let Some(token) = shown_token {
+                output.note(&format!("serving {offer} at {url}"));
+                if let Some(token) = new_token {
                     output.note(&format!("token: {token}"));
                 }
                 let stop = &stop.graceful;
