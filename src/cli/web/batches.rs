@@ -53,7 +53,7 @@ enum ListedCell<'s> {
 
 /// Answers `GET /api/batches`: the batches of the directory, newest first.
 pub(super) async fn list(State(server): State<WebServer>) -> ApiResult {
-    let _reading = server.lock_batch_reading().await;
+    let _batch_guard = server.lock_batches().await;
     let batches = batches_directory(server.host());
     run_blocking(move || list_batches(&batches::list(&batches)?))
         .await
@@ -88,7 +88,7 @@ pub(super) async fn batch(
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let batch = find_batch(&server, id).await?;
-    let _reading = server.lock_batch_reading().await;
+    let _batch_guard = server.lock_batches().await;
     run_blocking(move || batch_json(&batch, &query))
         .await
         .map(JsonReply)
@@ -98,12 +98,12 @@ pub(super) async fn batch(
 pub(super) async fn find_batch(server: &WebServer, id: String) -> ApiResult<BatchDir> {
     let batches = batches_directory(server.host());
     let batch_id = id.clone();
-    let finding = move || {
+    let find = move || {
         let batch = batches::find_by_name(&batch_id, &batches)?;
         // One that came along with the project is refused.
         batch.map(|batch| batch.record().map(|_| batch)).transpose()
     };
-    let batch = run_blocking(finding).await?;
+    let batch = run_blocking(find).await?;
     batch.ok_or_else(|| ApiError::not_found(format!("no batch `{id}`")))
 }
 

@@ -113,7 +113,9 @@ impl BrowseRequest {
 pub(super) struct FileLookups {
     base: AbsPath,
     finder: Arc<FileFinder>,
+    /// The time since the list of files was read.
     index_age: Mutex<Stopwatch>,
+    /// A slot for each lookup at the same time.
     slots: Arc<Semaphore>,
     clients: Mutex<BTreeMap<BearerToken, ClientLookups>>,
 }
@@ -178,7 +180,7 @@ pub(super) async fn browse(
     Extension(client): Extension<BearerToken>,
     JsonBody(request): JsonBody<BrowseRequest>,
 ) -> ApiResult {
-    expect_inside(&request.path)?;
+    reject_outside_path(&request.path)?;
     let lookups = server.lookups();
     let replacement = lookups.begin(client)?;
     let reply = async {
@@ -198,7 +200,7 @@ pub(super) async fn browse(
 }
 
 /// Refuses a typed path that leads out of the directory by its text alone.
-fn expect_inside(path: &str) -> ApiResult<()> {
+fn reject_outside_path(path: &str) -> ApiResult<()> {
     let is_outside = path.starts_with('/')
         || path.starts_with('~')
         || path.contains('\0')
@@ -223,22 +225,23 @@ fn find_files(
     request: &BrowseRequest,
     slot: OwnedSemaphorePermit,
 ) -> ApiResult<Value> {
-    let prefix = request.path.as_str();
-    let directory = prefix
+    let typed_path = request.path.as_str();
+    let directory = typed_path
         .rfind('/')
-        .and_then(|end| prefix.get(..=end))
+        .and_then(|end| typed_path.get(..=end))
         .unwrap_or_default();
     if !is_inside(&base.join(directory), resolve_path(base)) {
         let message = "the directory lies outside that of the server";
         return Err(ApiError::new(StatusCode::FORBIDDEN, message));
     }
-    let suggestions = finder.query(prefix, request.entries_max(), request.time_max());
+    let suggestions = finder.query(typed_path, request.entries_max(), request.time_max());
     drop(slot);
-    Ok(to_json(&suggestions, prefix, directory))
+    Ok(to_json(&suggestions, typed_path, directory))
 }
 
-/// Names are relative to the typed directory if all of them are in it.
-fn to_json(suggestions: &FileSuggestions, prefix: &str, directory: &str) -> Value {
+/// Returns the reply with `suggestions`. Their names are relative to the typed directory if all of
+/// them are in it.
+fn to_json(suggestions: &FileSuggestions, typed_path: &str, directory: &str) -> Value {
     let is_below = |row: &FileSuggestion| row.name.starts_with(directory);
     let path = if suggestions.rows.iter().all(is_below) {
         directory
@@ -257,12 +260,12 @@ fn to_json(suggestions: &FileSuggestions, prefix: &str, directory: &str) -> Valu
         if let (IndexEntryKind::File, Some(language)) = (row.kind, language(name)) {
             entry.insert("language".to_owned(), language.into());
         }
-        let query = prefix.strip_prefix(path).unwrap_or(prefix);
+        let query = typed_path.strip_prefix(path).unwrap_or(typed_path);
         let ranges: Vec<Value> = matched_ranges(query, name)
             .into_iter()
             .map(|part| json!([part.start, part.end]))
             .collect();
-        // Hidden characters are sent as escapes, which moves those after them.
+        // Hidden characters are sent as escapes, so the ranges would not fit.
         if !ranges.is_empty() && !name.chars().any(is_hidden) {
             entry.insert("match".to_owned(), ranges.into());
         }

@@ -47,12 +47,12 @@ pub(super) fn change_json(
 ) -> Value {
     let hunks = hunks_of(difference);
     let length: usize = hunks.iter().map(hunk_length).sum();
-    let is_long = length > TEXT_BYTES_MAX;
+    let is_too_long = length > TEXT_BYTES_MAX;
     let counts = hunks.iter().map(DiffHunk::counts);
     let (added, removed) = counts.fold((0_usize, 0_usize), |(added, removed), (more, less)| {
         (added.saturating_add(more), removed.saturating_add(less))
     });
-    let hunk_list: Vec<Value> = if is_long {
+    let hunk_list: Vec<Value> = if is_too_long {
         Vec::new()
     } else {
         let hunks = hunks.iter().enumerate();
@@ -71,7 +71,7 @@ pub(super) fn change_json(
         "conflict": conflict.map(DeliveryConflict::reason),
         "added": added,
         "removed": removed,
-        "too_long": is_long,
+        "too_long": is_too_long,
         "hunks": hunk_list,
     })
 }

@@ -27,7 +27,7 @@ use crate::world::io::config_file::{ConfigWrite, write_config};
 use crate::world::store::prepare_state_dir;
 
 /// Name of a config that has none yet.
-const UNSAVED: &str = "team.yaml";
+const UNSAVED_CONFIG_NAME: &str = "team.yaml";
 
 /// Body of `POST /api/config/check`.
 #[derive(Debug, Deserialize)]
@@ -58,7 +58,7 @@ pub(super) async fn keys(State(server): State<WebServer>) -> ApiResult {
         "groups": FORM.iter().map(group_json).collect::<Vec<_>>(),
         "vendors": vendors.collect::<Vec<_>>(),
         "draft": TeamDraft::initial(&env),
-        "path": UNSAVED,
+        "path": UNSAVED_CONFIG_NAME,
         "entries_max": DRAFT_ENTRIES_MAX,
     })))
 }
@@ -128,8 +128,8 @@ pub(super) async fn check(
     State(server): State<WebServer>,
     JsonBody(request): JsonBody<CheckRequest>,
 ) -> ApiResult {
-    let checking = move || {
-        let draft_check = check_draft(&server, &request.draft, UNSAVED);
+    let check_draft_of_request = move || {
+        let draft_check = check_draft(&server, &request.draft, UNSAVED_CONFIG_NAME);
         let findings: Vec<Value> = draft_check.findings.iter().map(finding_json).collect();
         Ok(json!({
             "yaml": draft_check.yaml,
@@ -137,7 +137,7 @@ pub(super) async fn check(
             "is_valid": draft_check.loaded.is_some(),
         }))
     };
-    run_blocking(checking).await.map(JsonReply)
+    run_blocking(check_draft_of_request).await.map(JsonReply)
 }
 
 fn check_draft(server: &WebServer, draft: &TeamDraft, name: &str) -> DraftCheck {
@@ -185,7 +185,7 @@ pub(super) async fn save(
     State(server): State<WebServer>,
     JsonBody(request): JsonBody<SaveRequest>,
 ) -> ApiResult {
-    let saving = move || {
+    let save_draft = move || {
         let destination = ConfigDestination::parse(&request.path)?;
         let name = destination.path().to_string();
         let draft_check = check_draft(&server, &request.draft, &name);
@@ -199,12 +199,12 @@ pub(super) async fn save(
         let outcome = write_config(directory, &destination, &draft_check.yaml, replaces)?;
         Ok((destination, outcome))
     };
-    let (destination, outcome) = run_blocking(saving).await?;
+    let (destination, outcome) = run_blocking(save_draft).await?;
     let path = destination.path().to_string();
     match outcome {
         ConfigWrite::Written => Ok(JsonReply(json!({
             "path": path,
-            "commands": commands(&destination),
+            "commands": command_lines(&destination),
         }))),
         ConfigWrite::Occupied { digest } => {
             let message = format!("`{path}` exists already");
@@ -232,7 +232,7 @@ fn prepare_destination(
 }
 
 /// Returns the command lines with which the config is used.
-fn commands(destination: &ConfigDestination) -> [String; 2] {
+fn command_lines(destination: &ConfigDestination) -> [String; 2] {
     let name = destination.path().to_string();
     let line = |words: &[&str]| {
         let config = ["--config", &name];

@@ -81,10 +81,10 @@ pub(super) fn delivery_selection(
     let entry_indices = plan.reviewable_entries();
     let mut named_entries = BTreeSet::new();
     for file in files {
-        let is_meant = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
+        let is_named = |entry: &DeliveryEntry| display_path(&plan.path(entry), cwd) == file.path;
         let mut matching_entries = entry_indices.iter().filter_map(|index| {
             let entry = plan.entries.get(*index)?;
-            is_meant(entry).then_some((*index, entry))
+            is_named(entry).then_some((*index, entry))
         });
         let (Some((index, entry)), None) = (matching_entries.next(), matching_entries.next())
         else {

@@ -26,6 +26,7 @@ pub(super) struct ListedPipelines(Vec<ListedPipeline>);
 struct ListedPipeline {
     dir: PipelineDir,
     record: PipelineRecord,
+    /// The names of the runs of its stages.
     runs: BTreeSet<String>,
 }
 
@@ -34,13 +35,18 @@ impl ListedPipelines {
     /// with the project are left out.
     pub(super) fn read(server: &WebServer, limit: usize) -> Result<Self> {
         let directories = pipelines::list(&pipelines_directory(server.host()))?;
-        let logged = directories.into_iter().filter(PipelineDir::has_log);
+        let logged_pipelines = directories.into_iter().filter(PipelineDir::has_log);
         let read_pipeline = |dir: PipelineDir| {
             let record = dir.record().ok()?;
             let runs = dir.runs().unwrap_or_default();
             Some(ListedPipeline { dir, record, runs })
         };
-        Ok(Self(logged.take(limit).filter_map(read_pipeline).collect()))
+        Ok(Self(
+            logged_pipelines
+                .take(limit)
+                .filter_map(read_pipeline)
+                .collect(),
+        ))
     }
 
     /// Returns the name of the pipeline of which the run with this name is a stage.
@@ -67,11 +73,11 @@ impl ListedPipelines {
 impl ListedPipeline {
     fn row(&self, server: &WebServer, runs: &[Value], deliveries: &DeliveriesByRun) -> Value {
         let Self { dir, record, .. } = self;
-        // The lock before the last line: one that ends meanwhile is not mistaken for an interrupted
-        // one.
+        // The lock is looked at before the last line, so that a pipeline that ends meanwhile does
+        // not count as interrupted.
         let is_written = event_log::is_written(&dir.events_file());
         let last_line = last_line(dir);
-        let status = last_line.as_ref().and_then(ended_status);
+        let status = last_line.as_ref().and_then(end_status);
         let state = match status {
             Some(_) => RunStatus::Ended,
             None if is_written => RunStatus::Running,
@@ -133,7 +139,7 @@ fn outcome_word(status: Option<ExitStatus>, files: &DeliveredFiles) -> Value {
 }
 
 /// Returns how the pipeline ended, if that is its last line.
-fn ended_status(last_line: &LastLine) -> Option<ExitStatus> {
+fn end_status(last_line: &LastLine) -> Option<ExitStatus> {
     if let Event::Run(RunEvent::RunEnded { status, .. }) = &last_line.event {
         return Some(*status);
     }

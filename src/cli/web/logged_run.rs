@@ -51,8 +51,8 @@ impl LoggedRun {
         let work = batch.cell_dir(cell).work();
         let logs = work.join(STATE_DIR).join(LOGS);
         // A log that an agent wrote was not created by massgen.
-        let is_real = |run: &RunDir| run.is_own() && run.has_log();
-        let last_run = runs::list(&logs)?.into_iter().find(is_real);
+        let has_own_log = |run: &RunDir| run.is_own() && run.has_log();
+        let last_run = runs::list(&logs)?.into_iter().find(has_own_log);
         Ok(last_run.map(|run| Self {
             name: format!("{}{CELL_SEPARATOR}{cell}", batch.name()),
             events: run.events_file(),
@@ -106,11 +106,11 @@ impl LoggedRun {
 pub(super) async fn find_run(server: &WebServer, id: String) -> ApiResult<RunDir> {
     let logs = server.logs_directory();
     let name = id.clone();
-    let finding = move || {
+    let find = move || {
         let run = runs::find_by_name(&name, &logs)?;
         Ok(run.map(|run| (run.has_log(), run)))
     };
-    match run_blocking(finding).await? {
+    match run_blocking(find).await? {
         Some((true, run)) => Ok(run),
         Some((false, _)) => {
             let message = format!("the run `{id}` has no log yet");

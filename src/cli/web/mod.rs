@@ -1,8 +1,8 @@
 //! Implements `massgen web`: a page that shows, starts and reviews runs, served on this machine.
 //!
-//! The page is a reader of event logs by sequence number; everything that it asks for is a POST
-//! with a bearer token. It must decide nothing itself: what it may do is what the command line that
-//! started the server may do.
+//! The page reads event logs by sequence number. Each of its requests to the API has a bearer
+//! token, and only a POST changes anything. The page decides nothing itself: it may do what the
+//! command line that started the server may do.
 
 mod batches;
 mod browse;

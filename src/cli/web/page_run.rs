@@ -25,8 +25,10 @@ use crate::world::store::stream_redactor::AgentStreamRedactor;
 pub(crate) struct PageRun {
     feed: Arc<RunFeed>,
     state: Mutex<PageRunState>,
-    started: CancellationToken,
-    ended: CancellationToken,
+    /// Cancelled when the run has its records.
+    start_token: CancellationToken,
+    /// Cancelled when the run has ended.
+    end_token: CancellationToken,
     stop: ShutdownSignal,
 }
 
@@ -36,6 +38,7 @@ struct PageRunState {
     session: Option<String>,
     streams: AgentStreamRedactor,
     messages: Option<UserMessageSender>,
+    /// Why the run failed, if it did.
     failure: Option<Error>,
 }
 
@@ -45,8 +48,8 @@ impl PageRun {
         Self {
             feed: RunFeed::new(),
             state: Mutex::default(),
-            started: CancellationToken::new(),
-            ended: CancellationToken::new(),
+            start_token: CancellationToken::new(),
+            end_token: CancellationToken::new(),
             stop,
         }
     }
@@ -73,10 +76,10 @@ impl PageRun {
 
     /// Returns whether it has ended.
     pub(super) fn is_ended(&self) -> bool {
-        self.ended.is_cancelled()
+        self.end_token.is_cancelled()
     }
 
-    /// Records that the run has its records, whose log is followed from now on.
+    /// Notes that the run has its records, and follows their log from now on.
     pub(crate) fn begin(&self, start: RunStart, redactor: Redactor) -> Result<()> {
         let missing_error = || {
             Error::bug(format!(
@@ -93,16 +96,16 @@ impl PageRun {
         state.session = Some(start.session_id);
         state.streams = AgentStreamRedactor::new(redactor);
         drop(state);
-        self.started.cancel();
+        self.start_token.cancel();
         Ok(())
     }
 
-    /// Records the limits in force, which the page shows. It is called before [`PageRun::begin`].
+    /// Notes the limits in force, which the page shows. It is called before [`PageRun::begin`].
     pub(crate) fn show_limits(&self, limits: BudgetLimits) {
         self.feed.set_limits(limits);
     }
 
-    /// Records where messages to the agents go.
+    /// Notes where messages to the agents go.
     pub(crate) fn accept_messages(&self, sender: UserMessageSender) {
         self.lock().messages = Some(sender);
     }
@@ -122,7 +125,7 @@ impl PageRun {
         self.feed.ask(question);
     }
 
-    /// Records the outcome of the run.
+    /// Notes the outcome of the run.
     pub(super) fn end(&self, outcome: Result<RunOutcome>) {
         let mut state = self.lock();
         let has_log = state.name.is_some();
@@ -132,7 +135,7 @@ impl PageRun {
             self.feed.end();
         }
         self.feed.with_questions(|_| ());
-        self.ended.cancel();
+        self.end_token.cancel();
     }
 
     /// Waits until the run has its records and returns its name.
@@ -141,8 +144,8 @@ impl PageRun {
     /// It ended without records.
     pub(super) async fn wait_for_name(&self) -> Result<String> {
         tokio::select! {
-            () = self.started.cancelled() => {}
-            () = self.ended.cancelled() => {}
+            () = self.start_token.cancelled() => {}
+            () = self.end_token.cancelled() => {}
         }
         let mut state = self.lock();
         let cancelled_error = || {

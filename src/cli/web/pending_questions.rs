@@ -18,8 +18,8 @@ pub(super) struct PendingQuestions {
 /// A question and its id.
 #[derive(Debug)]
 struct PendingQuestion {
-    /// Never that of an earlier question, so that an answer to that one is none to this one: also
-    /// not after the run was resumed, or by another server.
+    /// It differs from the id of every earlier question, also of another server or before the run
+    /// was resumed: an answer to another question never counts for this one.
     id: String,
     question: UserQuestion,
 }
@@ -36,9 +36,9 @@ impl PendingQuestions {
 
     /// Forgets the questions that nothing waits for.
     pub(super) fn drop_closed(&mut self) {
-        let before = self.list.len();
+        let count_before = self.list.len();
         self.list.retain(|pending| !is_closed(&pending.question));
-        if self.list.len() != before {
+        if self.list.len() != count_before {
             self.version = self.version.saturating_add(1);
         }
     }
@@ -48,14 +48,14 @@ impl PendingQuestions {
         self.version
     }
 
-    /// Returns the first question that `is_wanted`, with its id.
+    /// Returns the first question that `is_wanted`.
     pub(super) fn find(
         &self,
         is_wanted: impl Fn(&str, &UserQuestion) -> bool,
     ) -> Option<&UserQuestion> {
         let mut list = self.list.iter();
-        let entry = list.find(|pending| is_wanted(&pending.id, &pending.question));
-        entry.map(|pending| &pending.question)
+        let pending = list.find(|pending| is_wanted(&pending.id, &pending.question));
+        pending.map(|pending| &pending.question)
     }
 
     /// Removes the first question that `is_wanted`.
@@ -119,7 +119,7 @@ impl PendingQuestion {
     }
 }
 
-/// Answers an approval request; an answer that has no meaning is not given.
+/// Parses the answer to an approval request; `None` if it is not one of the answers to it.
 pub(super) fn parse_approval(text: &str) -> Option<ApprovalAnswer> {
     match text {
         "once" => Some(ApprovalAnswer::Once),
@@ -129,7 +129,7 @@ pub(super) fn parse_approval(text: &str) -> Option<ApprovalAnswer> {
     }
 }
 
-/// Answers the question whether a delivery whose checks failed is kept.
+/// Parses the answer to the question whether a delivery whose checks failed is kept.
 pub(super) fn parse_decision(text: &str) -> Option<FailedCheckDecision> {
     match text {
         "keep" => Some(FailedCheckDecision::Keep),

@@ -29,13 +29,13 @@ use crate::world::store::pipelines::{PipelineDir, find_by_name};
 
 /// Returns what the pipeline `id` would deliver now, and what of it was applied.
 pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
-    let _alone = server.runs().lock_deliveries().await;
+    let _delivery_guard = server.runs().lock_deliveries().await;
     let host = server.host();
-    let pipeline_delivery = open(id, HistoryMode::Files, host).await?;
+    let pipeline_delivery = open_pipeline_delivery(id, HistoryMode::Files, host).await?;
     let deliveries = deliveries_directory(host);
-    let names = parts_of(id, &deliveries)?;
-    let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
-    let applied_rows = match parts.first().or(names.first()) {
+    let parts = parts_of(id, &deliveries)?;
+    let revertible_parts: Vec<String> = revertible_parts(&parts, &deliveries).collect();
+    let applied_rows = match revertible_parts.first().or(parts.first()) {
         Some(part) => applied_files(part, host)?,
         None => Vec::new(),
     };
@@ -47,15 +47,15 @@ pub(super) async fn diff(server: &WebServer, id: &str) -> ApiResult<Value> {
     };
     let mut review = json!({"state": state, "files": []});
     if !pipeline_delivery.is_empty() {
-        let delivery = create(&pipeline_delivery, host)?;
+        let delivery = create_delivery(&pipeline_delivery, host)?;
         let plan = plan_files(&pipeline_delivery, &delivery, host).await;
-        let plan_result = plan.and_then(|plan| plan_json(state, &delivery, &plan, host));
+        let review_result = plan.and_then(|plan| plan_json(state, &delivery, &plan, host));
         delivery.discard()?;
-        review = plan_result?;
+        review = review_result?;
     }
     if let Some(fields) = review.as_object_mut() {
         fields.insert("applied".to_owned(), applied_rows.into());
-        fields.insert("parts".to_owned(), parts.into());
+        fields.insert("parts".to_owned(), revertible_parts.into());
         let may_commit = pipeline_delivery.has_branch() && !pipeline_delivery.is_empty();
         fields.insert("may_commit".to_owned(), may_commit.into());
     }
@@ -73,7 +73,7 @@ pub(super) async fn deliver(
             "a pipeline has no answers to choose from",
         ));
     }
-    let _alone = server.runs().lock_deliveries().await;
+    let _delivery_guard = server.runs().lock_deliveries().await;
     let host = server.host();
     recover_silently(host)?;
     match request.history {
@@ -85,7 +85,7 @@ pub(super) async fn deliver(
 
 /// Applies the files and hunks that the request takes.
 async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiResult<Value> {
-    let pipeline_delivery = open(id, HistoryMode::Files, host).await?;
+    let pipeline_delivery = open_pipeline_delivery(id, HistoryMode::Files, host).await?;
     let chosen_paths = taken_paths(request, host);
     let partial = partial_files(&pipeline_delivery, host)?;
     let is_known = |file: &RelPath| {
@@ -94,7 +94,7 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
     pipeline_delivery
         .require_unchanged(HistoryMode::Files, is_known)
         .await?;
-    let delivery = create(&pipeline_delivery, host)?;
+    let delivery = create_delivery(&pipeline_delivery, host)?;
     let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .map_err(ApiError::from)
@@ -107,7 +107,7 @@ async fn deliver_files(id: &str, request: &DeliveryRequest, host: &Host) -> ApiR
 
 /// Applies all files, and commits them to the user's branch.
 async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResult<Value> {
-    let pipeline_delivery = open(id, history_mode, host).await?;
+    let pipeline_delivery = open_pipeline_delivery(id, history_mode, host).await?;
     if pipeline_delivery.is_empty() {
         let message = "your branch already has all changes of the pipeline";
         return Err(ApiError::conflict(message));
@@ -117,7 +117,7 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
     pipeline_delivery
         .require_unchanged(history_mode, is_known)
         .await?;
-    let delivery = create(&pipeline_delivery, host)?;
+    let delivery = create_delivery(&pipeline_delivery, host)?;
     let result = plan_files(&pipeline_delivery, &delivery, host)
         .await
         .and_then(|plan| apply_all(&delivery, &plan));
@@ -141,13 +141,18 @@ fn apply_all(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Vec<FileCha
 }
 
 /// Determines what the pipeline `id` delivers in this form.
-async fn open(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResult<PipelineDelivery> {
+async fn open_pipeline_delivery(
+    id: &str,
+    history_mode: HistoryMode,
+    host: &Host,
+) -> ApiResult<PipelineDelivery> {
     let pipeline: Option<PipelineDir> = find_by_name(id, &pipelines_directory(host))?;
     let dir = pipeline.ok_or_else(|| ApiError::not_found(format!("no pipeline `{id}`")))?;
     Ok(open_delivery(dir, history_mode, host).await?)
 }
 
-fn create(pipeline_delivery: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
+/// Creates the delivery on disk of what a pipeline delivers.
+fn create_delivery(pipeline_delivery: &PipelineDelivery, host: &Host) -> Result<OpenDelivery> {
     OpenDelivery::create(
         &deliveries_directory(host),
         &pipeline_delivery.delivery_name(),

@@ -99,9 +99,9 @@ impl From<Error> for ApiError {
             ErrorKind::Backend => StatusCode::BAD_GATEWAY,
             ErrorKind::Io | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        let mut converted = Self::new(status, format!("{error:#}"));
-        converted.0.hints = error.hints().to_vec();
-        converted
+        let mut api_error = Self::new(status, format!("{error:#}"));
+        api_error.0.hints = error.hints().to_vec();
+        api_error
     }
 }
 
@@ -147,8 +147,9 @@ where
 /// Redacts secrets in `value`, escapes its invisible characters, and shortens its strings.
 pub(super) fn sanitize(redactor: &Redactor, value: Value) -> Value {
     map_json_strings(value, &|text| {
-        let clean = redactor.text(text);
-        let (head, tail) = clean.split_at(clean.floor_char_boundary(TEXT_BYTES_MAX));
+        let redacted_text = redactor.text(text);
+        let (head, tail) =
+            redacted_text.split_at(redacted_text.floor_char_boundary(TEXT_BYTES_MAX));
         let mut head_text = escape_text(head).into_owned();
         if !tail.is_empty() {
             head_text.push('…');
@@ -164,8 +165,8 @@ pub(super) fn encode(response: &mut Response, redactor: &Redactor) {
     };
     let text = sanitize(redactor, value).to_string();
     *response.body_mut() = text.into();
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
+    let content_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reviews of deliveries: shows what a run would change, applies the changes that the user selects,
-//! and undoes them. A delivery that waits for the user is answered; any other is applied like
-//! `massgen apply` does.
+//! and undoes them. A review that a live run waits for is answered; any other delivery is applied
+//! as `massgen apply` does.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ pub(super) async fn diff(
     let run = find_run(&server, id).await?;
     let pending_review = pending_delivery(&server, &run.name());
     let host = server.host().clone();
-    let reading = move || {
+    let read_changes = move || {
         Ok(match (query.answer, query.against, pending_review) {
             (None, Some(_), _) => Err(ApiError::invalid("`against` needs `answer`")),
             (None, None, Some((delivery, plan))) => {
@@ -124,7 +124,7 @@ pub(super) async fn diff(
             (Some(answer), against, _) => answer_json(&run, &answer, against.as_deref(), &host),
         })
     };
-    run_blocking(reading).await?.map(JsonReply)
+    run_blocking(read_changes).await?.map(JsonReply)
 }
 
 /// Answers `POST /api/runs/{id}/delivery`.
@@ -134,28 +134,28 @@ pub(super) async fn deliver(
     JsonBody(request): JsonBody<DeliveryRequest>,
 ) -> ApiResult {
     if pipelines::is_name(&id) {
-        let delivered = pipeline_review::deliver(&server, &id, &request).await;
-        return delivered.map(JsonReply);
+        let reply = pipeline_review::deliver(&server, &id, &request).await;
+        return reply.map(JsonReply);
     }
     let run = find_run(&server, id).await?;
     if request.history != RequestedHistory::None {
         return Err(ApiError::invalid("only a pipeline has a history to commit"));
     }
-    let live = server.runs().find(&run.name());
-    if let (Some(live), Some((delivery, plan)), None) = (
-        live,
+    let page_run = server.runs().find(&run.name());
+    if let (Some(page_run), Some((delivery, plan)), None) = (
+        page_run,
         pending_delivery(&server, &run.name()),
         &request.answer,
     ) {
         let cwd = server.host().cwd.clone();
-        let choosing = move || Ok(delivery_selection(&delivery, &plan, &request.files, &cwd));
-        let selection = run_blocking(choosing).await??;
-        return answer_pending(&live, selection).await;
+        let select_changes = move || Ok(delivery_selection(&delivery, &plan, &request.files, &cwd));
+        let selection = run_blocking(select_changes).await??;
+        return answer_pending(&page_run, selection).await;
     }
-    let _alone = server.runs().lock_deliveries().await;
+    let _delivery_guard = server.runs().lock_deliveries().await;
     let host = server.host().clone();
-    let applying = move || Ok(apply_kept(&run, &request, &host));
-    run_blocking(applying).await?.map(JsonReply)
+    let apply_changes = move || Ok(apply_kept(&run, &request, &host));
+    run_blocking(apply_changes).await?.map(JsonReply)
 }
 
 /// Answers `POST /api/runs/{id}/undo`.
@@ -167,19 +167,19 @@ pub(super) async fn undo(
     if !pipelines::is_name(&id) {
         find_run(&server, id.clone()).await?;
     }
-    let _alone = server.runs().lock_deliveries().await;
+    let _delivery_guard = server.runs().lock_deliveries().await;
     let host = server.host().clone();
-    let undoing = move || Ok(undo_applied(&id, &request, &host));
-    run_blocking(undoing).await?.map(JsonReply)
+    let undo_changes = move || Ok(undo_applied(&id, &request, &host));
+    run_blocking(undo_changes).await?.map(JsonReply)
 }
 
-/// Returns the delivery of a run that waits for the user.
+/// Returns the delivery and its plan if a live run waits for the user's review of it.
 fn pending_delivery(
     server: &WebServer,
     run: &str,
 ) -> Option<(Arc<OpenDelivery>, Arc<DeliveryPlan>)> {
-    let live = server.runs().find(run)?;
-    live.feed().with_questions(|questions| {
+    let page_run = server.runs().find(run)?;
+    page_run.feed().with_questions(|questions| {
         let question = questions.find(|_, question| is_delivery(question))?;
         if let UserQuestion::Apply { delivery, plan, .. } = question {
             return Some((Arc::clone(delivery), Arc::clone(plan)));
@@ -194,19 +194,19 @@ fn is_delivery(question: &UserQuestion) -> bool {
 
 /// Answers the delivery that waits, and waits for its outcome for a while.
 async fn answer_pending(run: &PageRun, selection: DeliverySelection) -> ApiResult {
-    let no_review_error = || ApiError::conflict("the delivery does not wait any more");
+    let not_waiting_error = || ApiError::conflict("the delivery does not wait any more");
     let feed = run.feed();
     let question = feed
         .with_questions(|questions| questions.take(|_, question| is_delivery(question)))
-        .ok_or_else(no_review_error)?;
+        .ok_or_else(not_waiting_error)?;
     let UserQuestion::Apply { answer, .. } = question else {
-        return Err(no_review_error());
+        return Err(not_waiting_error());
     };
     let mut changes = feed.subscribe();
-    answer.send(selection).map_err(|_| no_review_error())?;
+    answer.send(selection).map_err(|_| not_waiting_error())?;
     let rows = || feed.with_view(|view| view.delivery().rows.clone());
-    let delivered = changes.wait_for(|()| rows().is_some() || run.is_ended());
-    drop(timeout(OUTCOME_TIME_MAX, delivered).await);
+    let outcome = changes.wait_for(|()| rows().is_some() || run.is_ended());
+    drop(timeout(OUTCOME_TIME_MAX, outcome).await);
     Ok(JsonReply(json!({"answered": true, "rows": rows()})))
 }
 
@@ -223,7 +223,7 @@ fn no_delivery(name: &str) -> ApiError {
 }
 
 /// Plans the offered changes, except those that were applied earlier and not changed since.
-fn plan_of(
+fn plan_delivery(
     delivery: &OpenDelivery,
     source: &DeliverySource,
     partial: PartialFiles,
@@ -263,16 +263,17 @@ pub(super) fn plan_json(
     Ok(json!({"state": state, "files": files}))
 }
 
-/// Returns what a kept delivery would change now, and what was applied: the files of the newest part
-/// that can be reverted, or else of the newest one, and those of the other parts that were reverted.
+/// Returns what a kept delivery would change now, and what was applied: the files of the newest
+/// part that can be reverted, or else of the newest one, and those of the other parts that were
+/// reverted.
 fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
     let deliveries = deliveries_directory(host);
-    let names = parts_of(&run.name(), &deliveries)?;
-    let Some(newest) = names.first() else {
+    let parts = parts_of(&run.name(), &deliveries)?;
+    let Some(newest) = parts.first() else {
         return Ok(json!({"state": "none", "files": [], "applied": [], "parts": []}));
     };
-    let parts: Vec<String> = revertible_parts(&names, &deliveries).collect();
-    let earlier = parts
+    let revertible_parts: Vec<String> = revertible_parts(&parts, &deliveries).collect();
+    let earlier_applied = revertible_parts
         .first()
         .filter(|part| *part != newest)
         .map(|part| applied_files(part, host))
@@ -283,29 +284,29 @@ fn kept_json(run: &RunDir, host: &Host) -> Result<Value> {
         reverted,
         partial,
     } = AppliedChanges::read(&delivery, host)?;
-    let mut applied = match earlier {
-        Some(mut earlier) => {
-            add_reverted_files(&mut earlier, applied);
-            earlier
+    let mut applied = match earlier_applied {
+        Some(mut earlier_applied) => {
+            add_reverted_files(&mut earlier_applied, applied);
+            earlier_applied
         }
         None => applied,
     };
-    let other_parts = names
+    let other_parts = parts
         .iter()
-        .filter(|part| *part != newest && Some(*part) != parts.first());
+        .filter(|part| *part != newest && Some(*part) != revertible_parts.first());
     for part in other_parts {
         // A delivery that cannot be read has none.
         add_reverted_files(&mut applied, applied_files(part, host).unwrap_or_default());
     }
     let source = delivery.read_source()?;
-    let plan = plan_of(&delivery, &source, partial, EarlierFiles::default())?;
+    let plan = plan_delivery(&delivery, &source, partial, EarlierFiles::default())?;
     let mut review = plan_json("kept", &delivery, &plan, host)?;
     if let Some(fields) = review.as_object_mut() {
         if let Some(files) = fields.get_mut("files").and_then(Value::as_array_mut) {
             offer_reverted(files, reverted);
         }
         fields.insert("applied".to_owned(), applied.into());
-        fields.insert("parts".to_owned(), parts.into());
+        fields.insert("parts".to_owned(), revertible_parts.into());
     }
     Ok(review)
 }
@@ -328,30 +329,31 @@ fn add_reverted_files(files: &mut Vec<Value>, other_files: Vec<Value>) {
     }
 }
 
-/// The applied part of a delivery.
+/// What of a delivery was applied.
 #[derive(Debug, Default)]
 struct AppliedChanges {
     /// The files, each with its current state.
     files: Vec<Value>,
     /// Those that were reverted, by path, each as the change that applies it again.
     reverted: BTreeMap<String, Value>,
+    /// Those of which only a part was applied.
     partial: PartialFiles,
 }
 
 impl AppliedChanges {
-    /// Reads the applied part of `delivery`.
+    /// Reads what of `delivery` was applied.
     fn read(delivery: &Arc<OpenDelivery>, host: &Host) -> Result<Self> {
-        let Some(mut delivered) = AppliedDelivery::open(Arc::clone(delivery))? else {
+        let Some(mut applied_delivery) = AppliedDelivery::open(Arc::clone(delivery))? else {
             return Ok(Self::default());
         };
         let mut files = Vec::new();
-        let partial = delivered.partial_files();
-        let reverted = reverted_json(&mut delivered, &host.cwd)?;
-        let states: BTreeMap<AbsPath, DeliveredState> = delivered
+        let partial = applied_delivery.partial_files();
+        let reverted = reverted_json(&mut applied_delivery, &host.cwd)?;
+        let states: BTreeMap<AbsPath, DeliveredState> = applied_delivery
             .listed_paths()
             .map(|(path, _, state)| (path, state))
             .collect();
-        for file_diff in delivered.differences() {
+        for file_diff in applied_delivery.differences() {
             let file_diff = file_diff?;
             let mut change = change_json(&file_diff, None, &host.cwd);
             let state = states.get(&file_diff.path).copied().map(delivered_word);
@@ -396,8 +398,8 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
     let (plan, differences) = read_answer(answer)?;
     let mut files: Vec<Value> = match against {
         None => {
-            let own_differences = differences.values();
-            own_differences
+            let answer_differences = differences.values();
+            answer_differences
                 .map(|file_diff| change_json(file_diff, None, &host.cwd))
                 .collect()
         }
@@ -439,16 +441,19 @@ fn changes_between(
     let changes = paths.filter_map(|path| {
         let (old_difference, new_difference) =
             (old_differences.get(path), new_differences.get(path));
-        let unchanged = old_difference
+        let unchanged_side = old_difference
             .or(new_difference)
             .map(|known| known.before.clone())?;
-        let side = |file_diff: Option<&DeliveryDifference>| -> DiffSide {
-            file_diff.map_or_else(|| unchanged.clone(), |file_diff| file_diff.after.clone())
+        let changed_side = |file_diff: Option<&DeliveryDifference>| -> DiffSide {
+            file_diff.map_or_else(
+                || unchanged_side.clone(),
+                |file_diff| file_diff.after.clone(),
+            )
         };
         let change = DeliveryDifference {
             path: path.clone(),
-            before: side(old_difference),
-            after: side(new_difference),
+            before: changed_side(old_difference),
+            after: changed_side(new_difference),
             modes: None,
         };
         (change.before != change.after).then_some(change)
@@ -474,7 +479,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         let delivery = OpenDelivery::create(&deliveries, &run.name())?;
         let result = delivery
             .write_source(&source)
-            .and_then(|()| plan_of(&delivery, &source, PartialFiles::default(), earlier))
+            .and_then(|()| plan_delivery(&delivery, &source, PartialFiles::default(), earlier))
             .map_err(ApiError::from)
             .and_then(|mut plan| apply_selected(&delivery, &mut plan, request, host));
         if !delivery.is_applied() {
@@ -483,12 +488,13 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         return result;
     }
     let delivery = Arc::new(open_newest(&run.name(), host)?);
-    let Some(mut delivered) = AppliedDelivery::open(Arc::clone(&delivery))? else {
+    let Some(mut applied_delivery) = AppliedDelivery::open(Arc::clone(&delivery))? else {
         return apply_rest(&delivery, request, host);
     };
-    let (reapplied_files, files) = split_reverted(&mut delivered, &request.files, &host.cwd)?;
-    let roots = delivered.roots();
-    drop(delivered);
+    let (reapplied_files, files) =
+        split_reverted(&mut applied_delivery, &request.files, &host.cwd)?;
+    let roots = applied_delivery.roots();
+    drop(applied_delivery);
     let remaining_request = DeliveryRequest {
         files,
         answer: None,
@@ -498,8 +504,8 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         return apply_rest(&delivery, &remaining_request, host);
     }
     refuse_outside(&roots, &host.project, &reapplied_files.paths())?;
-    let takes_more = remaining_request.files.iter().any(|file| file.take);
-    if takes_more {
+    let takes_other_files = remaining_request.files.iter().any(|file| file.take);
+    if takes_other_files {
         // Nothing is applied again if something else is refused.
         let plan = plan_rest(&delivery)?;
         refuse_outside(
@@ -510,12 +516,12 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
         delivery_selection(&delivery, &plan, &remaining_request.files, &host.cwd)?;
     }
     let mut rows = reapply(&delivery, &reapplied_files, host)?;
-    if takes_more {
+    if takes_other_files {
         let reply = apply_rest(&delivery, &remaining_request, host).map_err(|error| {
             error.with_hint("the files that had been undone were applied again before that")
         })?;
-        if let Some(Value::Array(more)) = reply.get("rows") {
-            rows.extend(more.iter().cloned());
+        if let Some(Value::Array(other_rows)) = reply.get("rows") {
+            rows.extend(other_rows.iter().cloned());
         }
     }
     Ok(json!({"answered": true, "rows": rows}))
@@ -525,7 +531,7 @@ fn apply_kept(run: &RunDir, request: &DeliveryRequest, host: &Host) -> ApiResult
 fn plan_rest(delivery: &Arc<OpenDelivery>) -> Result<DeliveryPlan> {
     let earlier = EarlierParts::read(delivery)?;
     let source = delivery.read_source()?;
-    plan_of(delivery, &source, earlier.partial, EarlierFiles::default())
+    plan_delivery(delivery, &source, earlier.partial, EarlierFiles::default())
 }
 
 /// Applies what the request takes of what was not applied of a kept delivery.
@@ -544,9 +550,9 @@ fn reapply(
     files: &ReappliedFiles,
     host: &Host,
 ) -> Result<Vec<Value>> {
-    let mut delivered = AppliedDelivery::open(Arc::clone(delivery))?
+    let mut applied_delivery = AppliedDelivery::open(Arc::clone(delivery))?
         .ok_or_else(|| Error::bug("a delivery was undone, but not applied"))?;
-    let rows = files.apply(&mut delivered)?;
+    let rows = files.apply(&mut applied_delivery)?;
     Ok(rows.iter().map(|row| undo_row(row, host)).collect())
 }
 
@@ -561,7 +567,7 @@ pub(super) fn taken_paths(request: &DeliveryRequest, host: &Host) -> Vec<AbsPath
     resolve_paths(&names, host)
 }
 
-/// Applies the changes of `planned` that the request selects.
+/// Applies the changes of `plan` that the request selects.
 pub(super) fn apply_selected(
     delivery: &OpenDelivery,
     plan: &mut DeliveryPlan,
@@ -604,21 +610,22 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
             applied_part.unwrap_or_else(|| newest.clone())
         }
     };
-    let Some(mut delivered) = AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
+    let Some(mut applied_delivery) =
+        AppliedDelivery::open(OpenDelivery::open(&deliveries, &part)?)?
     else {
         let message = format!("nothing of `{run}` was applied");
         return Err(ApiError::conflict(message));
     };
     let paths = resolve_paths(&request.paths, host);
-    refuse_outside(&delivered.roots(), &host.project, &paths)?;
-    let known_paths = delivered.listed_paths().map(|(path, ..)| path).collect();
-    require_known_path(&paths, delivered.name(), &known_paths, &host.cwd)?;
-    let changed_files = if request.force {
+    refuse_outside(&applied_delivery.roots(), &host.project, &paths)?;
+    let known_paths = applied_delivery.listed_paths().map(|(path, ..)| path).collect();
+    require_known_path(&paths, applied_delivery.name(), &known_paths, &host.cwd)?;
+    let changed_file_policy = if request.force {
         ChangedFilePolicy::Replaced
     } else {
         ChangedFilePolicy::Kept
     };
-    let rows = delivered.undo_or_redo(UndoDirection::Undo, &paths, changed_files)?;
+    let rows = applied_delivery.undo_or_redo(UndoDirection::Undo, &paths, changed_file_policy)?;
     let rows: Vec<Value> = rows.iter().map(|row| undo_row(row, host)).collect();
     // The delivery of a pipeline is offered again, and an earlier delivery of a run only by its
     // name.

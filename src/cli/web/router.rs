@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 256 * 1024;
 const SESSION_PATH: &str = "/api/session";
 /// Path of the lookups of the file picker.
 const BROWSE_PATH: &str = "/api/browse";
-/// Path of the files of the page.
+/// Beginning of the paths of the files of the page.
 const PAGE_PREFIX: &str = "/page/";
 /// What the page may load and run: only files of this server, and no HTML from strings.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -118,7 +118,7 @@ async fn check_and_finish(
     request: Request,
     next: Next,
 ) -> Response {
-    let is_data = !is_page(request.uri().path());
+    let is_api = !is_page_file(request.uri().path());
     let mut response = match check(&server, request) {
         Ok(request) => next.run(request).await,
         Err(error) => error.into_response(),
@@ -128,7 +128,7 @@ async fn check_and_finish(
     for (name, value) in FIXED_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    if is_data || !headers.contains_key(CACHE_CONTROL) {
+    if is_api || !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -138,7 +138,8 @@ async fn check_and_finish(
     response
 }
 
-/// Checks everything about `request` but its route. Notes which token it carries.
+/// Checks everything about `request` but its route, and adds the token that it carries to its
+/// extensions.
 fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
     let (mut parts, body) = request.into_parts();
     if let Err(refusal) = server.guard().check(&parts) {
@@ -150,8 +151,8 @@ fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
         let message = "expected GET or POST";
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message));
     }
-    if !is_open(path, method) {
-        let token = required_token(server, &parts.headers)?;
+    if !needs_no_token(path, method) {
+        let token = require_token(server, &parts.headers)?;
         let is_write = *method == Method::POST && path != BROWSE_PATH;
         if server.is_read_only() && is_write {
             let message = "the server was started with `--read-only`";
@@ -163,19 +164,20 @@ fn check(server: &WebServer, request: Request) -> ApiResult<Request> {
 }
 
 /// Returns whether a request needs no token: it is for a file of the page, or asks for a token.
-fn is_open(path: &str, method: &Method) -> bool {
+fn needs_no_token(path: &str, method: &Method) -> bool {
     if *method == Method::POST {
         return path == SESSION_PATH;
     }
-    is_page(path)
+    is_page_file(path)
 }
 
 /// Returns whether `path` is a file of the page.
-fn is_page(path: &str) -> bool {
+fn is_page_file(path: &str) -> bool {
     path == "/" || path.starts_with(PAGE_PREFIX)
 }
 
-fn required_token(server: &WebServer, headers: &HeaderMap) -> ApiResult<BearerToken> {
+/// Returns the token that a request carries, if it is accepted.
+fn require_token(server: &WebServer, headers: &HeaderMap) -> ApiResult<BearerToken> {
     server.tokens().authorize(headers).ok_or_else(|| {
         let message = "the bearer token is missing or wrong";
         ApiError::new(StatusCode::UNAUTHORIZED, message)

@@ -82,18 +82,18 @@ pub(super) async fn answer(
     let run = live_run(&server, id).await?;
     let decision = parse_decision(&request.answer);
     let question = run.feed().with_questions(|questions| {
-        let is_check = questions.find(|id, question| {
+        let failed_check = questions.find(|id, question| {
             id == question_id && matches!(question, UserQuestion::FailedCheck { .. })
         });
-        if is_check.is_some() && decision.is_none() {
+        if failed_check.is_some() && decision.is_none() {
             return Err(ApiError::invalid("expected `keep` or `revert`"));
         }
         let is_wanted = |id: &str, question: &UserQuestion| {
-            let is_text = matches!(
+            let has_text_answer = matches!(
                 question,
                 UserQuestion::FailedCheck { .. } | UserQuestion::Open { .. }
             );
-            id == question_id && is_text
+            id == question_id && has_text_answer
         };
         questions
             .take(is_wanted)
@@ -122,7 +122,7 @@ pub(super) async fn stop(
     JsonBody(request): JsonBody<StopRequest>,
 ) -> ApiResult {
     let run = live_run(&server, id).await?;
-    // First, so that no agent begins another step between the two.
+    // The immediate stop comes first, so that no agent begins another step in between.
     if let StopMode::Cancel = request.mode {
         run.stop().immediate.cancel();
     }

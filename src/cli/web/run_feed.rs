@@ -24,8 +24,8 @@ use crate::world::io::clock::milliseconds;
 use crate::world::store::event_log::{self, EventLogClock, LogEntry};
 use crate::world::store::tail::LogTail;
 
-/// Number of lines that are folded while the feed is locked.
-const BATCH_LINES: usize = 64;
+/// Maximum number of lines that are folded before readers are notified.
+const FOLDED_LINES_MAX: usize = 64;
 
 /// The feed of a run.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ struct FeedState {
     log_length: Option<u64>,
     clock: EventLogClock,
     progress: FeedProgress,
+    /// The pieces of replies that the log may not have yet.
     pieces: TextPieces,
     questions: PendingQuestions,
     /// The limits in force, if they are known.
@@ -93,9 +94,9 @@ pub(super) struct FeedCursor {
     /// The number of the last line.
     pub(super) seq: u64,
     /// The number of the next piece.
-    piece: u64,
+    next_piece: u64,
     /// The version of the questions.
-    questions: Option<u64>,
+    questions_version: Option<u64>,
 }
 
 impl FeedCursor {
@@ -122,7 +123,7 @@ impl RunFeed {
     pub(super) fn follow(self: &Arc<Self>, events: &AbsPath) -> Result<()> {
         let tail = LogTail::open(events)?;
         let (feed, events) = (Arc::clone(self), events.clone());
-        let follower = thread::Builder::new().spawn(move || feed.fold(tail, &events));
+        let follower = thread::Builder::new().spawn(move || feed.fold_log(tail, &events));
         follower.map(drop).map_err(|error| {
             Error::new(ErrorKind::Environment, "cannot follow the run").with_source(error)
         })
@@ -151,7 +152,7 @@ impl RunFeed {
         drop(wait.await);
     }
 
-    /// Calls `read` with the view.
+    /// Calls `read_view` with the view.
     pub(super) fn with_view<T>(&self, read_view: impl FnOnce(&RunView) -> T) -> T {
         read_view(&self.lock().view)
     }
@@ -204,7 +205,7 @@ impl RunFeed {
             // The reader knows another log.
             cursor.seq = 0;
         }
-        let json = |section: ViewSection| {
+        let changed_section = |section: ViewSection| {
             Some(ChangedSection {
                 seq: state.view.last_change(section)?,
                 name: section.name(),
@@ -212,14 +213,16 @@ impl RunFeed {
             })
         };
         let changed_sections = state.view.sections_changed_after(cursor.seq);
-        let mut sections: Vec<ChangedSection> = changed_sections.filter_map(json).collect();
+        let mut sections: Vec<ChangedSection> =
+            changed_sections.filter_map(changed_section).collect();
         sections.sort_by_key(|section| section.seq);
         cursor.seq = cursor.seq.max(state.seq);
         let version = state.questions.version();
-        let questions = (cursor.questions != Some(version)).then(|| state.questions.to_json());
-        cursor.questions = Some(version);
-        let (mut pieces, next) = state.pieces.read_from(cursor.piece);
-        cursor.piece = next;
+        let questions =
+            (cursor.questions_version != Some(version)).then(|| state.questions.to_json());
+        cursor.questions_version = Some(version);
+        let (mut pieces, next_piece) = state.pieces.read_from(cursor.next_piece);
+        cursor.next_piece = next_piece;
         pieces.retain(|piece| {
             let agent = state.view.agent(&piece.agent);
             agent.is_none_or(|agent| piece.end() > agent.reply_tail.length)
@@ -233,14 +236,15 @@ impl RunFeed {
         }
     }
 
-    fn fold(&self, mut tail: LogTail, events: &AbsPath) {
+    /// Folds the lines of a log until its run ends or its process is gone.
+    fn fold_log(&self, mut tail: LogTail, events: &AbsPath) {
         loop {
-            self.fold_all_written(&mut tail, events);
+            self.fold_written_lines(&mut tail, events);
             let mut state = self.lock();
             if state.view.run().phase == RunPhase::Ended {
                 drop(state);
                 // The length of a log that grew while it was read is known now.
-                self.fold_all_written(&mut tail, events);
+                self.fold_written_lines(&mut tail, events);
                 break;
             }
             state.progress = FeedProgress::Following;
@@ -254,18 +258,19 @@ impl RunFeed {
     }
 
     /// Folds all lines that are written already.
-    fn fold_all_written(&self, tail: &mut LogTail, events: &AbsPath) {
-        // Before it is read: if more is appended meanwhile, the feed only seems outdated.
+    fn fold_written_lines(&self, tail: &mut LogTail, events: &AbsPath) {
+        // The length is taken before the log is read: if lines are appended meanwhile, the feed
+        // only seems outdated.
         let log_length = event_log::length(events);
         self.lock().log_length = log_length;
-        while self.fold_written(tail) {
+        while self.fold_some_written_lines(tail) {
             self.change_sender.send_replace(());
         }
     }
 
     /// Folds some lines that are written already. Returns whether there may be more.
-    fn fold_written(&self, tail: &mut LogTail) -> bool {
-        for _ in 0..BATCH_LINES {
+    fn fold_some_written_lines(&self, tail: &mut LogTail) -> bool {
+        for _ in 0..FOLDED_LINES_MAX {
             match tail.next_written() {
                 Some(Ok(entry)) => self.lock().apply(&entry),
                 // A line that cannot be read is part of no view.

@@ -16,12 +16,13 @@ use crate::spending::limits::BudgetLimits;
 use crate::spending::models::ModelList;
 use crate::spending::money::Money;
 
+// The keys of the limits in a config.
 const COST: &str = "max_cost_usd";
 const TOKENS: &str = "max_tokens_total";
 const TOOL_CALLS: &str = "max_tool_calls";
 const SECONDS: &str = "orchestrator_timeout_seconds";
 const ITERATIONS: &str = "max_iterations";
-/// All limits, by their keys in a config.
+/// The keys of all limits.
 const NAMES: [&str; 5] = [COST, TOKENS, TOOL_CALLS, SECONDS, ITERATIONS];
 
 /// The limits that a request gives; those that are missing stay as they are.
@@ -35,21 +36,21 @@ pub(super) struct RequestedLimits {
 }
 
 impl RequestedLimits {
-    /// Reads the limits of a request, each of which is a number or the text of one.
+    /// Reads the limits in the `fields` of a request, each of which is a number or the text of one.
     ///
     /// # Errors
     /// A limit has another value, which `field` of the reply names, or is not known.
-    pub(super) fn parse(requested: &Map<String, Value>) -> ApiResult<Self> {
-        if !requested.keys().all(|name| NAMES.contains(&name.as_str())) {
+    pub(super) fn parse(fields: &Map<String, Value>) -> ApiResult<Self> {
+        if !fields.keys().all(|name| NAMES.contains(&name.as_str())) {
             let error = ApiError::invalid("`limits` has a field that is not known");
             return Err(error.with_hint(format!("the limits are {}", NAMES.join(", "))));
         }
-        let iterations = read_count(requested, ITERATIONS, &(1..=ITERATIONS_MAX))?;
+        let iterations = read_count(fields, ITERATIONS, &(1..=ITERATIONS_MAX))?;
         Ok(Self {
-            cost: read_cost(requested)?,
-            tokens: read_count(requested, TOKENS, &(1..=TOKENS_MAX))?,
-            tool_calls: read_count(requested, TOOL_CALLS, &(0..=CALLS_MAX))?,
-            seconds: read_count(requested, SECONDS, &(1..=SECONDS_MAX))?,
+            cost: read_cost(fields)?,
+            tokens: read_count(fields, TOKENS, &(1..=TOKENS_MAX))?,
+            tool_calls: read_count(fields, TOOL_CALLS, &(0..=CALLS_MAX))?,
+            seconds: read_count(fields, SECONDS, &(1..=SECONDS_MAX))?,
             iterations: iterations.and_then(|count| u32::try_from(count).ok()),
         })
     }
@@ -67,9 +68,9 @@ impl RequestedLimits {
         if self.cost.is_none() {
             return Ok(());
         }
-        let mut limited = config.clone();
-        limited.limits.cost = self.cost;
-        require_prices(&limited, models).map_err(|error| with_field(error.into(), COST))
+        let mut limited_config = config.clone();
+        limited_config.limits.cost = self.cost;
+        require_prices(&limited_config, models).map_err(|error| with_field(error.into(), COST))
     }
 
     /// Sets these limits as flags; others stay.
@@ -94,13 +95,13 @@ pub(super) fn limits_json(limits: &BudgetLimits) -> Value {
     })
 }
 
-fn read_cost(requested: &Map<String, Value>) -> ApiResult<Option<Money>> {
-    let Some(text) = typed_text(requested, COST) else {
+fn read_cost(fields: &Map<String, Value>) -> ApiResult<Option<Money>> {
+    let Some(text) = typed_text(fields, COST) else {
         return Ok(None);
     };
-    let most = Money::from_dollars(&DOLLARS_MAX.to_string());
+    let cost_max = Money::from_dollars(&DOLLARS_MAX.to_string());
     let cost = Money::from_dollars(&text);
-    match cost.filter(|cost| most.is_some_and(|most| *cost <= most)) {
+    match cost.filter(|cost| cost_max.is_some_and(|cost_max| *cost <= cost_max)) {
         Some(cost) => Ok(Some(cost)),
         None => Err(unexpected_value(
             COST,
@@ -110,11 +111,11 @@ fn read_cost(requested: &Map<String, Value>) -> ApiResult<Option<Money>> {
 }
 
 fn read_count(
-    requested: &Map<String, Value>,
+    fields: &Map<String, Value>,
     name: &str,
     range: &RangeInclusive<i64>,
 ) -> ApiResult<Option<u64>> {
-    let Some(text) = typed_text(requested, name) else {
+    let Some(text) = typed_text(fields, name) else {
         return Ok(None);
     };
     let number = text.parse::<i64>().ok();
@@ -130,8 +131,8 @@ fn read_count(
 
 /// Returns a limit as it would be typed; `None` if it is not given. What is neither text nor a
 /// number becomes empty text, which is not a limit.
-fn typed_text(requested: &Map<String, Value>, name: &str) -> Option<String> {
-    match requested.get(name)? {
+fn typed_text(fields: &Map<String, Value>, name: &str) -> Option<String> {
+    match fields.get(name)? {
         Value::Null => None,
         Value::String(text) => Some(text.trim().to_owned()),
         Value::Number(number) => Some(number_text(number)),

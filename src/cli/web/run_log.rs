@@ -38,8 +38,8 @@ pub(super) async fn events(
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let run = find_logged(&server, id).await?;
-    let reading = move || read_events(&run, &query);
-    run_blocking(reading).await.map(JsonReply)
+    let read = move || read_events(&run, &query);
+    run_blocking(read).await.map(JsonReply)
 }
 
 /// Query of `GET /api/runs/{id}/resumption`.
@@ -59,13 +59,13 @@ pub(super) async fn resumption(
 ) -> ApiResult {
     let Query(query) = query.map_err(|rejection| ApiError::invalid(rejection.body_text()))?;
     let run = find_logged(&server, id).await?;
-    let looking = move || {
+    let compare_lengths = move || {
         // The log is only read: a lock could keep the process that resumes the run from opening it.
         let length = run.log_length();
         let is_resumed = length.is_some_and(|length| length != query.log_bytes);
         Ok(json!({"is_resumed": is_resumed}))
     };
-    run_blocking(looking).await.map(JsonReply)
+    run_blocking(compare_lengths).await.map(JsonReply)
 }
 
 /// Answers `GET /api/runs/{id}/answers/{label}`: the whole answer, with its checks.
@@ -86,8 +86,8 @@ pub(super) async fn answer(
             .insert("markdown".to_owned(), markdown);
         Some(value)
     });
-    let none = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
-    answer_json.map(JsonReply).ok_or_else(none)
+    let missing_error = || ApiError::not_found(format!("no answer `{label}` in `{}`", run.name()));
+    answer_json.map(JsonReply).ok_or_else(missing_error)
 }
 
 /// Returns the feed of a run.

@@ -60,7 +60,7 @@ struct RecordedConfig<'r> {
 
 impl<'r> RecordedConfig<'r> {
     /// Returns the config of a run with this record and these flags.
-    fn of_run(metadata: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
+    fn from_run(metadata: &'r RecordedRunMetadata, flags: &RunArguments) -> Self {
         // A team without a file is the one that the server has found, not one that flags describe.
         let is_described =
             !flags.model.is_empty() || flags.backend.is_some() || flags.system_message.is_some();
@@ -73,7 +73,7 @@ impl<'r> RecordedConfig<'r> {
     }
 
     /// Returns the config of the pipeline with this name.
-    fn of_pipeline(record: &'r PipelineRecord, name: &'r str) -> Self {
+    fn from_pipeline(record: &'r PipelineRecord, name: &'r str) -> Self {
         Self {
             path: record.config_path.as_ref(),
             text: record.config.as_deref(),
@@ -91,8 +91,8 @@ struct PipelineResumption {
 }
 
 /// An interrupted run, and what it is resumed with.
-struct Resumption {
-    unfinished: InterruptedRun,
+struct RunResumption {
+    interrupted_run: InterruptedRun,
     team: ResumedTeam,
     flags: RunArguments,
 }
@@ -109,7 +109,7 @@ pub(super) async fn resume(
             let server = server.clone();
             run_blocking(move || Ok(prepare_pipeline(&server, &id, limits))).await??
         };
-        return begin_run(&server, |run| execute_pipeline(resumption, run)).await;
+        return begin_run(&server, |run| execute_resumed_pipeline(resumption, run)).await;
     }
     let run = find_run(&server, id).await?;
     if limits != RequestedLimits::default() {
@@ -120,17 +120,17 @@ pub(super) async fn resume(
         let server = server.clone();
         run_blocking(move || Ok(prepare(&server, &run))).await??
     };
-    begin_run(&server, |run| execute_resumed(resumption, run)).await
+    begin_run(&server, |run| execute_resumed_run(resumption, run)).await
 }
 
 /// Finds what a run is resumed with.
-fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<Resumption> {
-    let unfinished = find_unfinished(server, run)?;
-    let flags = recorded_flags(&unfinished.metadata)?;
-    let metadata = &unfinished.metadata;
-    let team = team_of(server, &RecordedConfig::of_run(metadata, &flags))?;
-    Ok(Resumption {
-        unfinished,
+fn prepare(server: &WebServer, run: &RunDir) -> ApiResult<RunResumption> {
+    let interrupted_run = find_interrupted_run(server, run)?;
+    let flags = recorded_flags(&interrupted_run.metadata)?;
+    let metadata = &interrupted_run.metadata;
+    let team = find_team(server, &RecordedConfig::from_run(metadata, &flags))?;
+    Ok(RunResumption {
+        interrupted_run,
         team,
         flags,
     })
@@ -147,13 +147,13 @@ fn prepare_pipeline(
     let record = dir.record()?;
     let mut flags = recorded_pipeline_flags(&record);
     limits.apply_to(&mut flags);
-    let team = team_of(server, &RecordedConfig::of_pipeline(&record, id))?;
+    let team = find_team(server, &RecordedConfig::from_pipeline(&record, id))?;
     limits.require_effect(&team.config, &team.models)?;
     Ok(PipelineResumption { dir, team, flags })
 }
 
 /// Returns `run` if it is the last run of its session, and was interrupted.
-fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun> {
+fn find_interrupted_run(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun> {
     let not_resumable = || {
         let message = format!("`{}` cannot be resumed", run.name());
         ApiError::conflict(message)
@@ -164,14 +164,18 @@ fn find_unfinished(server: &WebServer, run: &RunDir) -> ApiResult<InterruptedRun
         .map(|metadata| metadata.session_id)
         .ok_or_else(not_resumable)?;
     let sessions = default_sessions(server.host());
-    let is_there = |session: &str| find(session, &sessions).is_ok();
-    let interrupted_run = find_interrupted(&server.logs_directory(), Some(&session), is_there)?;
-    let is_meant = |interrupted_run: &InterruptedRun| interrupted_run.run.name() == run.name();
-    interrupted_run.filter(is_meant).ok_or_else(not_resumable)
+    let session_exists = |session: &str| find(session, &sessions).is_ok();
+    let interrupted_run =
+        find_interrupted(&server.logs_directory(), Some(&session), session_exists)?;
+    let is_requested_run =
+        |interrupted_run: &InterruptedRun| interrupted_run.run.name() == run.name();
+    interrupted_run
+        .filter(is_requested_run)
+        .ok_or_else(not_resumable)
 }
 
 /// Returns the team of the server that has this config, unchanged since.
-fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<ResumedTeam> {
+fn find_team(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<ResumedTeam> {
     let has_config = |named: &&NamedTeam| match &named.team.file {
         None => config.text.is_none() && !config.is_described,
         Some(file) => {
@@ -203,7 +207,11 @@ fn team_of(server: &WebServer, config: &RecordedConfig<'_>) -> ApiResult<Resumed
     })
 }
 
-async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> Result<RunOutcome> {
+/// Resumes and executes a pipeline.
+async fn execute_resumed_pipeline(
+    resumption: PipelineResumption,
+    run: Arc<PageRun>,
+) -> Result<RunOutcome> {
     let PipelineResumption { dir, team, flags } = resumption;
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     recover(&team.host, &mut output)?;
@@ -214,18 +222,19 @@ async fn execute_pipeline(resumption: PipelineResumption, run: Arc<PageRun>) -> 
     Box::pin(execution).await
 }
 
-async fn execute_resumed(resumption: Resumption, run: Arc<PageRun>) -> Result<RunOutcome> {
-    let Resumption {
-        unfinished,
+/// Resumes and executes a run.
+async fn execute_resumed_run(resumption: RunResumption, run: Arc<PageRun>) -> Result<RunOutcome> {
+    let RunResumption {
+        interrupted_run,
         team,
         flags,
     } = resumption;
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     recover(&team.host, &mut output)?;
-    let order = resume_with_team(&unfinished, team, &flags, &mut output)?;
+    let run_request = resume_with_team(&interrupted_run, team, &flags, &mut output)?;
     let stop = run.stop().clone();
     Box::pin(execute_and_show(
-        order,
+        run_request,
         UserPresence::Absent,
         &flags,
         stop,

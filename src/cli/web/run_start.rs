@@ -81,11 +81,11 @@ where
 {
     let slot = server.runs().run_slot()?;
     let run = server.runs().new_run();
-    let executing = execute(Arc::clone(&run));
-    tokio::spawn(execute_to_end(executing, Arc::clone(&run), slot));
-    let registering = tokio::spawn(register_named(server.clone(), run));
+    let execution = execute(Arc::clone(&run));
+    tokio::spawn(execute_to_end(execution, Arc::clone(&run), slot));
+    let registration = tokio::spawn(register_named(server.clone(), run));
     let panic_error = |_| Err(Error::bug("the run failed unexpectedly"));
-    let reply = registering.await.unwrap_or_else(panic_error)?;
+    let reply = registration.await.unwrap_or_else(panic_error)?;
     Ok(JsonReply(reply))
 }
 
@@ -100,7 +100,7 @@ async fn register_named(server: WebServer, run: Arc<PageRun>) -> Result<Value> {
 
 /// Prepares a run as the command line does, and returns it with its flags.
 fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun, RunArguments)> {
-    let named_team = chosen_team(server, request.team.as_deref())?;
+    let named_team = find_team(server, request.team.as_deref())?;
     let team = &named_team.team;
     if request.task.trim().is_empty() {
         return Err(usage_error("there is no task").into());
@@ -114,17 +114,17 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
     let mut output = CliOutput::with_writers(io::sink(), io::stderr());
     apply_flags(&mut config, &flags, &mut output);
     let mut host = server.host().clone();
-    host.arguments = recorded_words(named_team, &flags);
+    host.arguments = recorded_command_line(named_team, &flags);
     let prompt = mentions::parse(&TaskText::from_typed(&request.task), &host.cwd, &host);
     reject_broad_mention(&prompt)?;
     reject_broad_mentions(&prompt, &team.config.orchestrator.context_paths, &host)?;
-    expect_agreement(server, &team.config, &prompt, request)?;
+    require_agreement(server, &team.config, &prompt, request)?;
     let storage = &team.config.orchestrator.session_storage;
     let sessions = storage.resolve(&host.state_parent, None);
     let continued = request
         .session
         .as_deref()
-        .map(|wanted| ContinuedSession::find(wanted, &sessions))
+        .map(|session| ContinuedSession::find(session, &sessions))
         .transpose()?;
     let mut opened = match &continued {
         Some(continued) => continued.opened_paths(&host)?.0,
@@ -151,7 +151,7 @@ fn prepare(server: &WebServer, request: &StartRequest) -> ApiResult<(PreparedRun
 /// Returns the command line that would start a run of this team with `flags`: the records of the
 /// run have it, so that a built-in config is found by its name when the run is resumed, and limits
 /// and the review are kept.
-fn recorded_words(named_team: &NamedTeam, flags: &RunArguments) -> Vec<String> {
+fn recorded_command_line(named_team: &NamedTeam, flags: &RunArguments) -> Vec<String> {
     let config = named_team
         .team
         .file
@@ -163,7 +163,7 @@ fn recorded_words(named_team: &NamedTeam, flags: &RunArguments) -> Vec<String> {
 }
 
 /// Returns the team with this id, or the only one.
-fn chosen_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s NamedTeam> {
+fn find_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s NamedTeam> {
     let teams = server.teams();
     let team = match (id, teams) {
         (None, [only]) => Some(only),
@@ -182,7 +182,7 @@ fn chosen_team<'s>(server: &'s WebServer, id: Option<&str>) -> ApiResult<&'s Nam
 }
 
 /// Refuses a task that opens paths to which the person has not agreed.
-fn expect_agreement(
+fn require_agreement(
     server: &WebServer,
     config: &Config,
     prompt: &ParsedPrompt,
@@ -195,8 +195,9 @@ fn expect_agreement(
         !is_inside(&mention.path, &base) || mention.reach != MentionReach::Inside
     };
     let needs_agreement = |mention: &&Mention| {
-        let is_write = mention.permission == Permission::Write && !is_open_for_writing(mention);
-        is_write || is_outside(mention)
+        let opens_for_writing =
+            mention.permission == Permission::Write && !is_open_for_writing(mention);
+        opens_for_writing || is_outside(mention)
     };
     let mentions: Vec<&Mention> = prompt.mentions.iter().filter(needs_agreement).collect();
     let is_agreed = |mention: &&Mention| request.opens.contains(&mention.path.to_string());
@@ -231,18 +232,19 @@ async fn preview(prepared: &PreparedRun) -> ApiResult {
     })))
 }
 
-/// Executes a run to its end, which is recorded in `run` even if it panics.
+/// Executes a run to its end, which is recorded in `run` even if `execution` panics.
 async fn execute_to_end(
-    executing: impl Future<Output = Result<RunOutcome>> + Send + 'static,
+    execution: impl Future<Output = Result<RunOutcome>> + Send + 'static,
     run: Arc<PageRun>,
     slot: OwnedSemaphorePermit,
 ) {
-    let executing = tokio::spawn(executing);
+    let execution = tokio::spawn(execution);
     let panic_error = |_| Err(Error::bug("the run failed unexpectedly"));
-    run.end(executing.await.unwrap_or_else(panic_error));
+    run.end(execution.await.unwrap_or_else(panic_error));
     drop(slot);
 }
 
+/// Executes a run that was prepared.
 async fn execute_run(
     prepared: PreparedRun,
     flags: RunArguments,

@@ -53,9 +53,9 @@ pub(crate) fn serve_page(
             .warning("other machines can reach the page: use it only in a network that you trust");
     }
     let runtime = runtime()?;
-    let served = runtime.block_on(serve(host, arguments, address, tokens, output));
+    let result = runtime.block_on(serve(host, arguments, address, tokens, output));
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-    served.map(|()| ExitStatus::Success)
+    result.map(|()| ExitStatus::Success)
 }
 
 /// Returns the tokens that are accepted from the start.
@@ -108,7 +108,7 @@ async fn serve(
         codes: LinkCodes::default(),
         lookups: FileLookups::new(&host.cwd),
         runs: WebRunRegistry::new(arguments.parallel, stop.clone()),
-        batch_reading: tokio::sync::Mutex::default(),
+        batch_lock: tokio::sync::Mutex::default(),
         host: host.clone(),
     });
     let start = start_address(&listener);
@@ -121,13 +121,13 @@ async fn serve(
     } else {
         WebBrowser::open_page(&link, &host.env)
     };
-    let mut requests = link_requests(&host);
-    let serving = listener.serve(router::routes(&server), &stop.graceful);
-    let mut serving = std::pin::pin!(serving);
+    let mut link_requests = link_requests(&host);
+    let service = listener.serve(router::routes(&server), &stop.graceful);
+    let mut service = std::pin::pin!(service);
     loop {
         tokio::select! {
-            () = serving.as_mut() => break,
-            Some(()) = requests.recv() => drop(print_link(&server, &start, output)?),
+            () = service.as_mut() => break,
+            Some(()) = link_requests.recv() => drop(print_link(&server, &start, output)?),
         }
     }
     tokio::select! {
@@ -221,7 +221,7 @@ fn print_link(server: &WebServer, start: &str, output: &mut CliOutput<'_>) -> Re
     Url::parse(&link).map_err(|error| Error::bug("the page has no address").with_source(error))
 }
 
-/// Reports every Enter in the terminal. There is none if standard input is not a terminal.
+/// Returns a receiver of every Enter in the terminal; of none if standard input is not a terminal.
 fn link_requests(host: &Host) -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     if host.stdin == StreamTarget::Terminal {

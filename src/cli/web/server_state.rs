@@ -45,7 +45,7 @@ pub(super) struct WebServerState {
     /// The runs.
     pub(super) runs: WebRunRegistry,
     /// Held while a batch is read: one of many cells takes memory.
-    pub(super) batch_reading: tokio::sync::Mutex<()>,
+    pub(super) batch_lock: tokio::sync::Mutex<()>,
 }
 
 /// A team under the name by which the page chooses it.
@@ -119,8 +119,8 @@ impl WebServer {
     }
 
     /// Waits until no other batch is read.
-    pub(super) async fn lock_batch_reading(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.0.batch_reading.lock().await
+    pub(super) async fn lock_batches(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.0.batch_lock.lock().await
     }
 
     /// Returns the lookups of the file picker.

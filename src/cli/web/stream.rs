@@ -27,9 +27,9 @@ use crate::cli::web::server_state::WebServer;
 /// Header with the id of the last event that a reader has.
 const LAST_EVENT_ID: &str = "last-event-id";
 /// Time after which a silent stream sends a comment.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Time after which a reader connects again.
-const RETRY: Duration = Duration::from_secs(1);
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Time for which changes are collected before they are sent.
 const COLLECT_TIME: Duration = Duration::from_millis(50);
 /// The same while a long log is read.
@@ -40,11 +40,11 @@ const CATCH_UP_TIME: Duration = Duration::from_millis(500);
 #[serde(deny_unknown_fields)]
 pub(super) struct StreamQuery {
     /// Whether the stream stays open until the run ends; otherwise it has what there is now.
-    #[serde(default = "follows")]
+    #[serde(default = "follow_by_default")]
     follow: bool,
 }
 
-fn follows() -> bool {
+fn follow_by_default() -> bool {
     true
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn stream(
     })?;
     let feed = find_feed(&server, run.clone()).await?;
     let mut queue = VecDeque::new();
-    queue.push_back(StreamEvent::default().retry(RETRY));
+    queue.push_back(StreamEvent::default().retry(RECONNECT_DELAY));
     let reader = StreamReader {
         changes: feed.subscribe(),
         server,
@@ -107,7 +107,8 @@ pub(super) async fn stream(
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
     });
-    let events = Sse::new(Box::pin(events)).keep_alive(KeepAlive::new().interval(HEARTBEAT));
+    let events =
+        Sse::new(Box::pin(events)).keep_alive(KeepAlive::new().interval(HEARTBEAT_INTERVAL));
     Ok(events.into_response())
 }
 
@@ -152,14 +153,14 @@ impl StreamReader {
     fn enqueue(&mut self, update: FeedUpdate) {
         let mut sections = update.sections.into_iter().peekable();
         while let Some(ChangedSection { seq, name, value }) = sections.next() {
-            let mut event = self.section(&name, value);
+            let mut event = self.section_event(&name, value);
             if sections.peek().is_none_or(|next| next.seq > seq) {
                 event = event.id(seq.to_string());
             }
             self.queue.push_back(event);
         }
         if let Some(questions) = update.questions {
-            let event = self.section("questions", questions);
+            let event = self.section_event("questions", questions);
             self.queue.push_back(event);
         }
         for piece in update.pieces {
@@ -190,7 +191,7 @@ impl StreamReader {
         json!({"state": state, "log_bytes": length})
     }
 
-    fn section(&self, section: &str, value: Value) -> StreamEvent {
+    fn section_event(&self, section: &str, value: Value) -> StreamEvent {
         let event = StreamEvent::default().event("section");
         let fields = [("section", section.into()), ("value", value)];
         let fields = fields.map(|(name, value)| (name.to_owned(), value));

@@ -27,10 +27,12 @@ pub(super) struct TextPiece {
 /// The last pieces of all agents.
 #[derive(Debug, Default)]
 pub(super) struct TextPieces {
+    /// The pieces that are kept, oldest first.
     list: VecDeque<TextPiece>,
-    bytes: usize,
-    /// The number of pieces that are not kept.
-    dropped: u64,
+    /// The length of the pieces that are kept, in bytes.
+    byte_count: usize,
+    /// The number of pieces that are not kept any more.
+    dropped_count: u64,
     /// The length of everything that each agent's models streamed, in bytes.
     lengths: BTreeMap<AgentId, u64>,
 }
@@ -60,25 +62,25 @@ impl TextPieces {
             text: text.clone(),
         };
         *at = piece.end();
-        self.bytes = self.bytes.saturating_add(text.len());
+        self.byte_count = self.byte_count.saturating_add(text.len());
         self.list.push_back(piece);
-        while self.bytes > PIECES_BYTES_MAX {
+        while self.byte_count > PIECES_BYTES_MAX {
             let Some(oldest) = self.list.pop_front() else {
                 return;
             };
-            self.bytes = self.bytes.saturating_sub(oldest.text.len());
-            self.dropped = self.dropped.saturating_add(1);
+            self.byte_count = self.byte_count.saturating_sub(oldest.text.len());
+            self.dropped_count = self.dropped_count.saturating_add(1);
         }
     }
 
     /// Returns the pieces from the one with the number `from`, joined where one continues another,
     /// and the number of the next piece.
     pub(super) fn read_from(&self, from: u64) -> (Vec<TextPiece>, u64) {
-        let start = usize::try_from(from.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
+        let start = usize::try_from(from.saturating_sub(self.dropped_count)).unwrap_or(usize::MAX);
         let mut pieces: Vec<TextPiece> = Vec::new();
         for piece in self.list.iter().skip(start) {
-            let mut later_pieces = pieces.iter_mut().rev();
-            match later_pieces.find(|known| known.agent == piece.agent) {
+            let mut newest_first = pieces.iter_mut().rev();
+            match newest_first.find(|known| known.agent == piece.agent) {
                 Some(last_piece)
                     if last_piece.kind == piece.kind && last_piece.end() == piece.at =>
                 {
@@ -87,8 +89,8 @@ impl TextPieces {
                 Some(_) | None => pieces.push(piece.clone()),
             }
         }
-        let next_position = self.dropped.saturating_add(length_of(&self.list));
-        (pieces, next_position)
+        let next_piece = self.dropped_count.saturating_add(piece_count(&self.list));
+        (pieces, next_piece)
     }
 }
 
@@ -96,7 +98,7 @@ fn length(text: &str) -> u64 {
     u64::try_from(text.len()).unwrap_or(u64::MAX)
 }
 
-fn length_of<T>(list: &VecDeque<T>) -> u64 {
+fn piece_count(list: &VecDeque<TextPiece>) -> u64 {
     u64::try_from(list.len()).unwrap_or(u64::MAX)
 }
 

@@ -24,9 +24,12 @@ const STREAMS_MAX: usize = 32;
 pub(super) struct WebRunRegistry {
     stop: ShutdownSignal,
     parallel: u32,
-    slots: Arc<Semaphore>,
-    streams: Arc<Semaphore>,
-    started: Mutex<Vec<Arc<PageRun>>>,
+    /// A slot for each run at the same time.
+    run_slots: Arc<Semaphore>,
+    /// A slot for each open stream.
+    stream_slots: Arc<Semaphore>,
+    /// The runs that the page started.
+    page_runs: Mutex<Vec<Arc<PageRun>>>,
     /// The feeds of runs that other processes started, the one read last at the end.
     feeds: Mutex<VecDeque<(String, Arc<RunFeed>)>>,
     /// Held while a delivery is applied or reverted.
@@ -40,9 +43,9 @@ impl WebRunRegistry {
         Self {
             stop,
             parallel,
-            slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
-            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-            started: Mutex::default(),
+            run_slots: Arc::new(Semaphore::new(usize::try_from(parallel).unwrap_or(1))),
+            stream_slots: Arc::new(Semaphore::new(STREAMS_MAX)),
+            page_runs: Mutex::default(),
             feeds: Mutex::default(),
             delivery_lock: tokio::sync::Mutex::default(),
         }
@@ -53,22 +56,24 @@ impl WebRunRegistry {
         &self.stop
     }
 
-    /// Returns a place for one more stream, if there is one.
+    /// Returns a slot for one more stream, if there is one.
     pub(super) fn stream_slot(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.streams).try_acquire_owned().ok()
+        Arc::clone(&self.stream_slots).try_acquire_owned().ok()
     }
 
-    /// Returns a place for one more run.
+    /// Returns a slot for one more run.
     ///
     /// # Errors
     /// Enough runs are active.
     pub(super) fn run_slot(&self) -> Result<OwnedSemaphorePermit> {
-        Arc::clone(&self.slots).try_acquire_owned().map_err(|_| {
-            let runs = count_noun(usize::try_from(self.parallel).unwrap_or(1), "run");
-            let message = format!("the page may have no more than {runs} at the same time");
-            Error::new(ErrorKind::Limit, message)
-                .with_hint("wait for one, stop one, or start the server with `--parallel`")
-        })
+        Arc::clone(&self.run_slots)
+            .try_acquire_owned()
+            .map_err(|_| {
+                let runs = count_noun(usize::try_from(self.parallel).unwrap_or(1), "run");
+                let message = format!("the page may have no more than {runs} at the same time");
+                Error::new(ErrorKind::Limit, message)
+                    .with_hint("wait for one, stop one, or start the server with `--parallel`")
+            })
     }
 
     /// Creates a run that can be stopped alone.
@@ -82,7 +87,7 @@ impl WebRunRegistry {
 
     /// Adds a run that has started; a resumed run replaces its earlier entry.
     pub(super) fn insert(&self, run: Arc<PageRun>) {
-        let mut runs = lock(&self.started);
+        let mut runs = lock(&self.page_runs);
         let name = run.name();
         runs.retain(|known| known.name() != name);
         runs.push(run);
@@ -95,7 +100,7 @@ impl WebRunRegistry {
 
     /// Returns the run of the page with this name.
     pub(super) fn find(&self, name: &str) -> Option<Arc<PageRun>> {
-        let runs = lock(&self.started);
+        let runs = lock(&self.page_runs);
         let mut known_runs = runs.iter();
         let page_run = known_runs.find(|run| run.name().as_deref() == Some(name));
         page_run.cloned()
@@ -143,7 +148,7 @@ impl WebRunRegistry {
 
     /// Waits until no run is active.
     pub(super) async fn end(&self) {
-        let _all = self.slots.acquire_many(self.parallel).await;
+        let _all_slots = self.run_slots.acquire_many(self.parallel).await;
     }
 }
 
