@@ -18,7 +18,7 @@ pub const SUBMISSIONS_MAX: usize = 512;
 pub struct BallotView {
     /// The agents, in the order of the config, which breaks ties.
     #[serde(skip)]
-    order: Vec<AgentId>,
+    agent_order: Vec<AgentId>,
     /// The answers, oldest first.
     pub answers: Vec<BallotAnswer>,
     /// The votes, also those that became void, oldest first.
@@ -125,7 +125,7 @@ impl BallotView {
     /// Creates a ballot without answers.
     pub(super) fn new(agents: &[AgentId]) -> Self {
         Self {
-            order: agents.to_vec(),
+            agent_order: agents.to_vec(),
             ..Self::default()
         }
     }
@@ -151,7 +151,7 @@ impl BallotView {
             let mut current_answers = self.current_answers();
             current_answers.any(|answer| answer.agent == **agent && answer.fails_checks())
         };
-        self.order.iter().filter(fails).collect()
+        self.agent_order.iter().filter(fails).collect()
     }
 
     /// Folds an event into the ballot. Returns whether it changed.
@@ -210,11 +210,11 @@ impl BallotView {
                 label,
                 votes,
             } => {
-                let count = |(agent, count): &(AgentId, u32)| VotesForAgent {
+                let votes_for_agent = |(agent, count): &(AgentId, u32)| VotesForAgent {
                     agent: agent.clone(),
                     count: *count,
                 };
-                let votes: Vec<VotesForAgent> = votes.iter().map(count).collect();
+                let votes: Vec<VotesForAgent> = votes.iter().map(votes_for_agent).collect();
                 self.winner = Some(BallotWinner {
                     agent: agent.clone(),
                     label: *label,
@@ -250,16 +250,16 @@ impl BallotView {
             counts.next().map_or(0, |count| count.count)
         };
         let winner_votes = votes_of(winner);
-        let failing = self.failing_agents();
+        let failing_agents = self.failing_agents();
         let other_counts = votes.iter().filter(|count| count.agent != *winner);
         let rivals: Vec<&VotesForAgent> = other_counts
             .clone()
             .filter(|other| other.count >= winner_votes)
             .collect();
-        let is_failing = |other: &&VotesForAgent| failing.contains(&&other.agent);
+        let is_failing = |other: &&VotesForAgent| failing_agents.contains(&&other.agent);
         if other_counts.count() == 0 {
             WinnerReason::OnlyAnswer
-        } else if !failing.contains(&winner) && rivals.iter().any(is_failing) {
+        } else if !failing_agents.contains(&winner) && rivals.iter().any(is_failing) {
             WinnerReason::PassedChecks
         } else if rivals.is_empty() {
             WinnerReason::MostVotes
@@ -278,6 +278,7 @@ pub(super) fn voided_voters(event: &Event) -> &[AgentId] {
     }
 }
 
+/// Adds an item to a list, and drops the oldest one if the list is full.
 fn push_bounded<T>(list: &mut Vec<T>, item: T) {
     if list.len() == SUBMISSIONS_MAX {
         list.remove(0);

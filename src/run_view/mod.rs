@@ -97,7 +97,7 @@ pub struct RunView {
     /// The number of the last event.
     seq: u64,
     /// The number of the event that changed each section last.
-    changed: BTreeMap<ViewSection, u64>,
+    last_changes: BTreeMap<ViewSection, u64>,
 }
 
 /// The requests of an agent to a model in a phase, as the section `usage` lists them.
@@ -166,16 +166,16 @@ impl RunView {
         &self.ballot
     }
 
-    /// Returns whether `agent` has won the vote of a team. An agent that answers alone, in a run or as
-    /// a role of a pipeline, is not a winner.
+    /// Returns whether `agent` has won the vote of a team. An agent that answers alone, in a run or
+    /// as a role of a pipeline, is not a winner.
     pub fn is_winner(&self, agent: &AgentId) -> bool {
-        let is_of_team = if self.pipeline.stages.is_empty() {
+        let is_in_team = if self.pipeline.stages.is_empty() {
             self.agents.len() > 1
         } else {
             self.pipeline.teammates(agent).len() > 1
         };
         let winner = self.ballot.winner.as_ref();
-        is_of_team && winner.is_some_and(|winner| winner.agent == *agent)
+        is_in_team && winner.is_some_and(|winner| winner.agent == *agent)
     }
 
     /// Returns the approvals that wait for the user, oldest first.
@@ -205,14 +205,14 @@ impl RunView {
 
     /// Returns the sections that changed after the event with the number `seq`, in order.
     pub fn sections_changed_after(&self, seq: u64) -> impl Iterator<Item = ViewSection> + '_ {
-        let changes = self.changed.iter();
-        changes.filter_map(move |(section, last)| (*last > seq).then_some(*section))
+        let changes = self.last_changes.iter();
+        changes.filter_map(move |(section, last_change)| (*last_change > seq).then_some(*section))
     }
 
     /// Returns the number of the event that changed a section last; `None` for one that never
     /// changed.
     pub fn last_change(&self, section: ViewSection) -> Option<u64> {
-        self.changed.get(&section).copied()
+        self.last_changes.get(&section).copied()
     }
 
     /// Returns a section as JSON; `None` for an agent that does not exist.
@@ -241,10 +241,10 @@ impl RunView {
     }
 
     fn mark_changed(&mut self, section: ViewSection, at: EventPosition) {
-        self.changed.insert(section, at.seq);
+        self.last_changes.insert(section, at.seq);
     }
 
-    fn warn(&mut self, message: &str, at: EventPosition) {
+    fn add_warning(&mut self, message: &str, at: EventPosition) {
         if self.run.warnings.len() < WARNINGS_MAX {
             self.run.warnings.push(message.to_owned());
         } else {
@@ -261,11 +261,11 @@ impl RunView {
                 attempt,
             } => self.start_attempt(question, agents, *attempt, at),
             RunEvent::LimitMet { agent, limit } => match agent {
-                Some(agent) => self.warn(&format!("{agent} reached its limit: {limit}"), at),
-                None => self.warn(limit, at),
+                Some(agent) => self.add_warning(&format!("{agent} reached its limit: {limit}"), at),
+                None => self.add_warning(limit, at),
             },
             RunEvent::AttemptRestarted { reason, .. } => {
-                self.warn(&format!("the agents start again: {reason}"), at);
+                self.add_warning(&format!("the agents start again: {reason}"), at);
             }
             RunEvent::SandboxSelected {
                 agents,
@@ -286,12 +286,12 @@ impl RunView {
             RunEvent::UserMessagesShown { agent, numbers } => {
                 self.run.show_messages(agent, numbers);
             }
-            // Lines show it; it changes nothing that the other views show.
+            // Only the renderings as lines show these events.
             RunEvent::InstructionsRead { .. }
             | RunEvent::SkillsOffered { .. }
             | RunEvent::MemoryRead { .. }
             | RunEvent::MemorySaved { .. } => {}
-            RunEvent::Warning { message } => self.warn(message, at),
+            RunEvent::Warning { message } => self.add_warning(message, at),
             RunEvent::RunEnded { status, summary } => self.end(*status, summary, at),
         }
         self.mark_changed(ViewSection::Run, at);
@@ -321,7 +321,7 @@ impl RunView {
         self.ballot = BallotView::new(agents);
         self.approvals.clear();
         self.delivery = DeliveryView::default();
-        self.changed
+        self.last_changes
             .retain(|section, _| !matches!(section, ViewSection::Agent(_)));
         for index in 0..self.agents.len() {
             self.mark_changed(ViewSection::Agent(index), at);
@@ -354,7 +354,7 @@ impl RunView {
             self.begin_turn(agents, at);
         }
         if let PipelineEvent::StageRun { role, .. } = event {
-            // What an interrupted run of the stage asked is asked again, or not at all.
+            // The requests of an interrupted run of the stage are void; its new run asks again.
             let agents = self.pipeline.agents_of(role);
             self.approvals
                 .retain(|pending| !agents.contains(&pending.agent));
@@ -368,8 +368,8 @@ impl RunView {
             let Some(agent) = self.agents.get_mut(index) else {
                 return;
             };
-            let is_of_stage = agents.contains(&agent.id);
-            if agent.wait_for_turn(is_of_stage, at) {
+            let is_in_stage = agents.contains(&agent.id);
+            if agent.wait_for_turn(is_in_stage, at) {
                 self.mark_changed(ViewSection::Agent(index), at);
             }
         }
@@ -424,9 +424,9 @@ impl RunView {
     /// writes before the first round, into those whose votes it voids, and into those that submit
     /// something when it closes the ballot.
     fn apply_to_agents(&mut self, event: &Event, at: EventPosition) {
-        let voided = ballot::voided_voters(event);
+        let voided_voters = ballot::voided_voters(event);
         let preparation = preparation_event(event);
-        let closed = self.agents_of_closed_ballot(event);
+        let closed_ballot_agents = self.agents_of_closed_ballot(event);
         for index in 0..self.agents.len() {
             let Some(agent) = self.agents.get_mut(index) else {
                 return;
@@ -438,11 +438,11 @@ impl RunView {
             } else if let Some(preparation) = preparation {
                 is_changed = agent.wait_for_preparation(preparation, at);
             }
-            if voided.contains(&agent.id) {
+            if voided_voters.contains(&agent.id) {
                 agent.vote = None;
                 is_changed = true;
             }
-            if closed.contains(&agent.id) {
+            if closed_ballot_agents.contains(&agent.id) {
                 is_changed |= agent.close_ballot(at);
             }
             if is_changed {
@@ -451,11 +451,11 @@ impl RunView {
         }
     }
 
-    /// Shows in the lanes of the agents that changed what these do now, or wait for.
+    /// Updates the open span of each agent that this event changed.
     fn update_open_spans(&mut self, at: EventPosition) {
         let mut is_changed = false;
         for (index, agent) in self.agents.iter().enumerate() {
-            if self.changed.get(&ViewSection::Agent(index)) == Some(&at.seq) {
+            if self.last_changes.get(&ViewSection::Agent(index)) == Some(&at.seq) {
                 is_changed |= self.timeline.set_open(&agent.id, agent.open_span(), at);
             }
         }

@@ -134,10 +134,10 @@ impl PipelineStages {
 
     /// Adds a stage. One that begins again, because the pipeline was resumed, keeps its runs.
     fn begin_stage(&mut self, stage: StageView) {
-        let is_begun = |known: &&mut StageView| {
+        let is_same_stage = |known: &&mut StageView| {
             known.iteration == stage.iteration && known.stage == stage.stage
         };
-        if let Some(known_stage) = self.last_stage(&stage.role).filter(is_begun) {
+        if let Some(known_stage) = self.last_stage(&stage.role).filter(is_same_stage) {
             known_stage.progress = StageProgress::Working;
             return;
         }

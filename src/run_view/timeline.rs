@@ -41,7 +41,7 @@ pub struct OpenSpan {
     pub kind: SpanKind,
     /// The start, in milliseconds after the start of the run.
     pub from_ms: u64,
-    /// As that of a [`TimelineSpan`].
+    /// The label, as in [`TimelineSpan::label`].
     pub label: String,
 }
 
@@ -96,8 +96,7 @@ impl Timeline {
         let (Some(agent), Some(span)) = (event.agent(), span_of(event, at.elapsed_ms)) else {
             return false;
         };
-        let lane = self.lane(agent);
-        if let Some(lane) = lane {
+        if let Some(lane) = self.lane(agent) {
             lane.push(span);
         }
         true
@@ -111,20 +110,20 @@ impl Timeline {
         open: Option<(SpanKind, &str)>,
         at: EventPosition,
     ) -> bool {
-        let begun = open.map(|(kind, label)| OpenSpan {
+        let new_span = open.map(|(kind, label)| OpenSpan {
             kind,
             from_ms: at.elapsed_ms,
             label: single_line(label, LABEL_CHARS_MAX),
         });
         let mut lanes = self.lanes.iter();
-        let known = lanes.find(|lane| lane.agent == *agent);
-        let open_span = known.and_then(|lane| lane.open.as_ref());
-        if open_span.map(OpenSpan::subject) == begun.as_ref().map(OpenSpan::subject) {
+        let lane = lanes.find(|lane| lane.agent == *agent);
+        let open_span = lane.and_then(|lane| lane.open.as_ref());
+        if open_span.map(OpenSpan::subject) == new_span.as_ref().map(OpenSpan::subject) {
             return false;
         }
         if let Some(lane) = self.lane(agent) {
             lane.close(at);
-            lane.open = begun;
+            lane.open = new_span;
         }
         true
     }
@@ -139,6 +138,7 @@ impl Timeline {
         is_changed
     }
 
+    /// Returns the lane of `agent`, which is added if there is none.
     fn lane(&mut self, agent: &AgentId) -> Option<&mut TimelineLane> {
         if !self.lanes.iter().any(|lane| lane.agent == *agent) {
             self.lanes.push(TimelineLane {

@@ -53,7 +53,7 @@ pub struct Transcript {
     dropped: u64,
     /// The length of all entries, in bytes.
     #[serde(skip)]
-    bytes: usize,
+    byte_count: usize,
     /// Whether the last entry is a reply that is still streamed.
     #[serde(skip)]
     is_open: bool,
@@ -84,7 +84,7 @@ impl Transcript {
             && last_entry.text.len().saturating_add(text.len()) <= ENTRY_BYTES_MAX
         {
             last_entry.text.push_str(text);
-            self.bytes = self.bytes.saturating_add(text.len());
+            self.byte_count = self.byte_count.saturating_add(text.len());
             self.drop_oldest();
         } else {
             self.add(kind, text, at);
@@ -100,9 +100,9 @@ impl Transcript {
     fn add(&mut self, kind: EntryKind, text: &str, at: EventPosition) {
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(ENTRY_BYTES_MAX));
-            rest = after;
-            self.bytes = self.bytes.saturating_add(piece.len());
+            let (piece, text_after) = rest.split_at(rest.floor_char_boundary(ENTRY_BYTES_MAX));
+            rest = text_after;
+            self.byte_count = self.byte_count.saturating_add(piece.len());
             self.entries.push_back(TranscriptEntry {
                 kind,
                 at_ms: at.elapsed_ms,
@@ -113,11 +113,11 @@ impl Transcript {
     }
 
     fn drop_oldest(&mut self) {
-        while self.entries.len() > ENTRIES_MAX || self.bytes > TRANSCRIPT_BYTES_MAX {
+        while self.entries.len() > ENTRIES_MAX || self.byte_count > TRANSCRIPT_BYTES_MAX {
             let Some(oldest) = self.entries.pop_front() else {
                 return;
             };
-            self.bytes = self.bytes.saturating_sub(oldest.text.len());
+            self.byte_count = self.byte_count.saturating_sub(oldest.text.len());
             self.dropped = self.dropped.saturating_add(1);
         }
     }
