@@ -56,19 +56,18 @@ impl PathAliases {
 /// Returns those of `events` that count.
 pub fn compared_events<'e>(
     events: impl IntoIterator<Item = &'e Event>,
-    names: &PathAliases,
+    aliases: &PathAliases,
 ) -> Vec<ComparedEvent> {
     let mut shown: BTreeMap<AgentId, Vec<AnswerLabel>> = BTreeMap::new();
     let mut messages: BTreeMap<AgentId, Vec<u32>> = BTreeMap::new();
     let mut compared = Vec::new();
     for event in events {
         if let Event::Coordination(CoordinationEvent::AnswersShown { agent, labels }) = event {
-            let shown = shown.entry(agent.clone()).or_default();
-            shown.extend(labels);
+            shown.entry(agent.clone()).or_default().extend(labels);
         } else if let Event::Run(RunEvent::UserMessagesShown { agent, numbers }) = event {
             messages.entry(agent.clone()).or_default().extend(numbers);
         }
-        if let Some(event) = compared_form(event, names) {
+        if let Some(event) = compared_form(event, aliases) {
             let agent = event.agent();
             let shown = agent.and_then(|agent| shown.remove(agent));
             let messages = agent.and_then(|agent| messages.remove(agent));
@@ -121,27 +120,28 @@ pub enum RecordCompleteness {
 
 /// Returns the form of `event` that is compared, if it counts: without what differs from run to
 /// run.
-fn compared_form(event: &Event, names: &PathAliases) -> Option<Event> {
+fn compared_form(event: &Event, aliases: &PathAliases) -> Option<Event> {
     let mut event = event.clone();
     let is_compared = match &mut event {
-        Event::Run(event) => clean_run_event(event, names),
-        Event::Coordination(event) => clean_coordination_event(event, names),
-        Event::Delivery(event) => clean_delivery_event(event, names),
+        Event::Run(event) => normalize_run_event(event, aliases),
+        Event::Coordination(event) => normalize_coordination_event(event, aliases),
+        Event::Delivery(event) => normalize_delivery_event(event, aliases),
         Event::Model(_) | Event::Tool(_) | Event::Subagent(_) | Event::Pipeline(_) => false,
     };
     is_compared.then_some(event)
 }
 
-fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
+/// Removes from an event what differs from run to run. Returns whether the event counts.
+fn normalize_run_event(event: &mut RunEvent, aliases: &PathAliases) -> bool {
     if let RunEvent::RunStarted { question, .. } = event {
-        *question = names.replace_paths(question).into();
+        *question = aliases.replace_paths(question).into();
     } else if let RunEvent::AttemptRestarted {
         reason,
         instructions,
     } = event
     {
-        *reason = names.replace_paths(reason);
-        *instructions = names.replace_paths(instructions);
+        *reason = aliases.replace_paths(reason);
+        *instructions = aliases.replace_paths(instructions);
     } else if let RunEvent::CoordinationStopped { status } = event {
         *status = ExitStatus::Interrupted;
     } else {
@@ -150,7 +150,8 @@ fn clean_run_event(event: &mut RunEvent, names: &PathAliases) -> bool {
     true
 }
 
-fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) -> bool {
+/// Does the same as [`normalize_run_event`].
+fn normalize_coordination_event(event: &mut CoordinationEvent, aliases: &PathAliases) -> bool {
     match event {
         CoordinationEvent::Answered {
             content,
@@ -158,24 +159,25 @@ fn clean_coordination_event(event: &mut CoordinationEvent, names: &PathAliases) 
             plan,
             ..
         } => {
-            *content = names.replace_paths(content).into();
+            *content = aliases.replace_paths(content).into();
             *snapshot = None;
             // External agents report plans that a replay does not repeat.
             *plan = None;
         }
         CoordinationEvent::Voted { reason, .. }
         | CoordinationEvent::SubmissionRejected { reason, .. }
-        | CoordinationEvent::DroppedOut { reason, .. } => *reason = names.replace_paths(reason),
+        | CoordinationEvent::DroppedOut { reason, .. } => *reason = aliases.replace_paths(reason),
         CoordinationEvent::VotesVoided { .. } | CoordinationEvent::WinnerSelected { .. } => {}
         CoordinationEvent::AnswersShown { .. } => return false,
     }
     true
 }
 
-/// Events of checks do not count; their results are part of the answers.
-fn clean_delivery_event(event: &mut DeliveryEvent, names: &PathAliases) -> bool {
+/// Does the same as [`normalize_run_event`]. Events of checks do not count; their results are part
+/// of the answers.
+fn normalize_delivery_event(event: &mut DeliveryEvent, aliases: &PathAliases) -> bool {
     if let DeliveryEvent::FinalAnswer { content, .. } = event {
-        *content = names.replace_paths(content).into();
+        *content = aliases.replace_paths(content).into();
         true
     } else {
         matches!(event, DeliveryEvent::FinalStarted { .. })

@@ -68,48 +68,48 @@ pub struct ReplayOutcome {
 pub async fn play(
     record: RecordedRun,
     state: &AbsPath,
-    machine: HostEnvironment,
+    host_environment: HostEnvironment,
     stop: ShutdownSignal,
 ) -> Result<ReplayOutcome> {
     prepare_state_dir(state, [])?;
     let scratch = ScratchDir::make(state, SCRATCH_PREFIX)?;
     let layout = layout(&record.config, state, scratch.path());
     let moves = path_moves(&record, &layout);
-    let names = path_aliases(&record, &layout);
-    let recorded_events = compared_events(&record.events, &names);
+    let aliases = path_aliases(&record, &layout);
+    let recorded_events = compared_events(&record.events, &aliases);
     let completeness = if record.plan.is_complete {
         RecordCompleteness::Complete
     } else {
         RecordCompleteness::Interrupted
     };
     let run = RunExecution::prepare(
-        run_request(record, layout, &moves, machine, &stop.graceful),
+        run_request(record, layout, &moves, host_environment, &stop.graceful),
         stop,
     )?;
-    let (shown, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
-    let watching = async {
-        let mut seen = Vec::new();
+    let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
+    let collect_events = async {
+        let mut collected_events = Vec::new();
         while let Some(event) = events.recv().await {
             if !event.is_streamed() {
-                seen.push(event);
+                collected_events.push(event);
             }
         }
-        seen
+        collected_events
     };
-    let (result, seen) = tokio::join!(run.execute(shown), watching);
+    let (result, collected_events) = tokio::join!(run.execute(event_sender), collect_events);
     result?;
-    let replayed = compared_events(&seen, &names);
+    let replayed_events = compared_events(&collected_events, &aliases);
     Ok(ReplayOutcome {
         compared: recorded_events.len(),
-        difference: first_difference(&recorded_events, &replayed, completeness),
+        difference: first_difference(&recorded_events, &replayed_events, completeness),
         scratch,
     })
 }
 
 /// Returns the paths of the replay, inside `scratch`.
 fn layout(config: &Config, state: &AbsPath, scratch: &AbsPath) -> RunLayout {
-    let with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
-    let workspaces = with_workspace.map(|agent| {
+    let agents_with_workspace = config.agents.iter().filter(|agent| agent.cwd.is_some());
+    let workspaces = agents_with_workspace.map(|agent| {
         let workspace = AgentWorkspace {
             path: scratch.join("workspaces").join(agent.id.as_str()),
             owner: WorkspaceOwner::Massgen,
@@ -135,42 +135,43 @@ fn path_moves(record: &RecordedRun, layout: &RunLayout) -> Vec<(AbsPath, String)
         let new = &layout.workspaces.get(agent)?.path;
         Some((old, new))
     });
-    let temp = (&record.temp_workspaces, &layout.temp_workspaces);
-    let renames = workspaces.chain([temp]);
+    let temp_workspaces = (&record.temp_workspaces, &layout.temp_workspaces);
+    let renames = workspaces.chain([temp_workspaces]);
     renames
         .flat_map(|(old, new)| old.iter().map(|old| (old.clone(), new.to_string())))
         .collect()
 }
 
-/// Returns the names for the paths of both runs.
+/// Returns the aliases for the paths of both runs.
 fn path_aliases(record: &RecordedRun, layout: &RunLayout) -> PathAliases {
-    let mut names = Vec::new();
+    let mut aliases = Vec::new();
     for (agent, old) in &record.workspaces {
         let new = layout
             .workspaces
             .get(agent)
             .map(|workspace| &workspace.path);
         let paths = old.iter().chain(new).cloned();
-        names.extend(paths.map(|path| (path, format!("<workspace of {agent}>"))));
+        aliases.extend(paths.map(|path| (path, format!("<workspace of {agent}>"))));
     }
-    let temp = record
+    let temp_workspaces = record
         .temp_workspaces
         .iter()
         .chain([&layout.temp_workspaces])
         .cloned();
-    names.extend(temp.map(|path| (path, "<temp workspaces>".to_owned())));
-    PathAliases(names)
+    aliases.extend(temp_workspaces.map(|path| (path, "<temp workspaces>".to_owned())));
+    PathAliases(aliases)
 }
 
+/// Returns the request that replays `record`.
 fn run_request(
     record: RecordedRun,
     layout: RunLayout,
     moves: &[(AbsPath, String)],
-    machine: HostEnvironment,
+    host_environment: HostEnvironment,
     stop: &CancellationToken,
 ) -> RunRequest {
     let divergence = CancellationToken::new();
-    let ends = PlaybackCancellation {
+    let cancellation = PlaybackCancellation {
         divergence: divergence.clone(),
         stop: stop.clone(),
     };
@@ -187,7 +188,7 @@ fn run_request(
             subagent_replies(&record.events),
             &record.plan.conversations,
             moves,
-            &ends,
+            &cancellation,
         ),
         replay: Some(ReplayInput {
             coordinations: record.plan.coordinations,
@@ -209,7 +210,7 @@ fn run_request(
             arguments: Vec::new(),
             detail: LogDetail::Plain,
         },
-        host: machine,
+        host: host_environment,
         reviewer: None,
         snapshot_mode: SnapshotMode::Copied,
         shared_budget: None,
@@ -222,17 +223,17 @@ fn models(
     mut subagents: Vec<SubagentReplies>,
     conversations: &BTreeMap<AgentId, Vec<ConversationPlan>>,
     moves: &[(AbsPath, String)],
-    ends: &PlaybackCancellation,
+    cancellation: &PlaybackCancellation,
 ) -> ModelsByAgent {
     let with_new_paths = |text: &str| {
-        let move_one =
+        let rewrite_path =
             |text: String, (old, new): &(AbsPath, String)| rewrite_paths(&text, old, new);
-        moves.iter().fold(text.to_owned(), move_one)
+        moves.iter().fold(text.to_owned(), rewrite_path)
     };
     for subagent in &mut subagents {
         subagent.replies.map_texts(&with_new_paths);
     }
-    let model = |(agent, mut replies): (AgentId, ScriptedReplies)| {
+    let agent_models = |(agent, mut replies): (AgentId, ScriptedReplies)| {
         replies.map_texts(&with_new_paths);
         let subagents_of_agent: Vec<SubagentReplies> = subagents
             .extract_if(.., |subagent| subagent.agent == agent)
@@ -241,8 +242,12 @@ fn models(
             .get(&agent)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let backend =
-            PlaybackBackend::new(replies, conversations, subagents_of_agent, ends.clone());
+        let backend = PlaybackBackend::new(
+            replies,
+            conversations,
+            subagents_of_agent,
+            cancellation.clone(),
+        );
         let model = AvailableModel {
             name: Arc::from("recorded"),
             image_input: ImageInput::Accepted,
@@ -257,5 +262,5 @@ fn models(
         };
         (agent, vec![model])
     };
-    replies.into_iter().map(model).collect()
+    replies.into_iter().map(agent_models).collect()
 }

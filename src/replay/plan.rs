@@ -29,7 +29,7 @@ pub struct ConversationPlan {
     /// The number of recorded replies that belong to it, including requests that finally failed.
     pub replies: usize,
     /// What happens to a request after them.
-    pub then: MissingReply,
+    pub missing_reply: MissingReply,
 }
 
 /// Behaviour of a request without a recorded reply.
@@ -57,32 +57,33 @@ enum EventPhase {
 struct ReplayPlanner {
     plan: ReplayPlan,
     phase: EventPhase,
-    numbers: BTreeMap<AgentId, AgentNumber>,
+    agent_numbers: BTreeMap<AgentId, AgentNumber>,
     /// The number of steps of each agent in the current coordination.
-    steps: BTreeMap<AgentId, u32>,
-    presents: Option<AgentId>,
+    step_counts: BTreeMap<AgentId, u32>,
+    /// The agent that presents the final answer.
+    presenter: Option<AgentId>,
     /// Whether the run reached its conclusion, so that only the report of its end can follow. A run
     /// that was aborted, or that a bug ended, did not.
     is_concluded: bool,
     has_answer: bool,
     /// Whether the last event is a request that finally failed.
     ends_with_failure: bool,
-    /// Conversations without events so far; one that stays so never began.
-    untouched: BTreeMap<AgentId, ConversationPlan>,
+    /// The conversations that no event has belonged to so far.
+    conversations_not_begun: BTreeMap<AgentId, ConversationPlan>,
 }
 
 impl ReplayPlan {
     /// Derives a plan from `events`, in their order.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
-        let mut planning = ReplayPlanner::default();
+        let mut planner = ReplayPlanner::default();
         for event in events {
-            planning.apply(event);
-            planning.ends_with_failure = matches!(event, Event::Model(ModelEvent::Failed { .. }));
+            planner.apply(event);
+            planner.ends_with_failure = matches!(event, Event::Model(ModelEvent::Failed { .. }));
         }
-        if !planning.plan.is_complete {
-            planning.close_unfinished();
+        if !planner.plan.is_complete {
+            planner.close_unfinished();
         }
-        planning.plan
+        planner.plan
     }
 }
 
@@ -99,7 +100,7 @@ impl ReplayPlanner {
 
     fn apply_run_event(&mut self, event: &RunEvent) {
         if let RunEvent::RunStarted { agents, .. } = event {
-            self.begin(agents);
+            self.begin_coordination(agents);
         } else if let RunEvent::UserMessage { number, agent, .. } = event {
             self.record_message(*number, agent.as_ref());
         } else if let RunEvent::CoordinationStopped { .. } = event {
@@ -110,7 +111,7 @@ impl ReplayPlanner {
         } else if let RunEvent::RunEnded { status, .. } = event
             && (self.is_concluded || *status == ExitStatus::Failure)
         {
-            self.close();
+            self.close_coordination();
             self.plan.is_complete = true;
         }
     }
@@ -118,7 +119,7 @@ impl ReplayPlanner {
     fn apply_coordination_event(&mut self, event: &CoordinationEvent) {
         if let CoordinationEvent::AnswersShown { agent, labels } = event {
             let shown_answers = ShownAnswers {
-                after_steps: self.steps_of(agent),
+                after_steps: self.step_count(agent),
                 labels: labels.clone(),
             };
             self.update_timeline(agent, |timeline| timeline.shown.push_back(shown_answers));
@@ -147,20 +148,20 @@ impl ReplayPlanner {
         } = event
         {
             if *timed_out {
-                let steps = self.steps_of(agent);
+                let steps = self.step_count(agent);
                 self.update_timeline(agent, |timeline| timeline.out_of_time_after = Some(steps));
             }
             self.record_submission(agent, None);
         } else if let CoordinationEvent::WinnerSelected { .. } = event {
-            self.close();
+            self.close_coordination();
         }
     }
 
     fn apply_delivery_event(&mut self, event: &DeliveryEvent) {
         if let DeliveryEvent::FinalStarted { agent } = event {
             self.phase = EventPhase::Final;
-            self.presents = Some(agent.clone());
-            self.open(agent);
+            self.presenter = Some(agent.clone());
+            self.open_conversation(agent);
         } else if let DeliveryEvent::FinalAnswer { .. } = event {
             self.is_concluded = true;
         }
@@ -179,31 +180,32 @@ impl ReplayPlanner {
                 return;
             };
         let conversations = self.plan.conversations.entry(agent.clone()).or_default();
-        conversations.extend(self.untouched.remove(agent));
+        conversations.extend(self.conversations_not_begun.remove(agent));
         if let Some(conversation) = conversations.last_mut() {
             conversation.replies = conversation.replies.saturating_add(replies);
         }
         if let ModelEvent::Replied { calls, stop, .. } = event {
-            let is_whole = *stop != StopReason::Paused || !calls.is_empty();
-            let steps = self.steps.entry(agent.clone()).or_default();
-            *steps = steps.saturating_add(u32::from(is_whole));
+            let is_complete_step = *stop != StopReason::Paused || !calls.is_empty();
+            let steps = self.step_counts.entry(agent.clone()).or_default();
+            *steps = steps.saturating_add(u32::from(is_complete_step));
         }
     }
 
-    fn begin(&mut self, agents: &[AgentId]) {
+    /// Begins the coordination of an attempt.
+    fn begin_coordination(&mut self, agents: &[AgentId]) {
         let mut sorted_agents = agents.to_vec();
         sorted_agents.sort();
         let numbered_agents = sorted_agents.into_iter().enumerate();
-        self.numbers = numbered_agents
+        self.agent_numbers = numbered_agents
             .map(|(index, agent)| (agent, AgentNumber::from_index(index)))
             .collect();
-        self.steps.clear();
-        self.presents = None;
+        self.step_counts.clear();
+        self.presenter = None;
         self.is_concluded = false;
         self.has_answer = false;
         self.phase = EventPhase::Coordination;
         for agent in agents {
-            self.open(agent);
+            self.open_conversation(agent);
         }
         self.plan.coordinations.push_back(RecordedCoordination {
             ending: RecordedEnding::Interrupted,
@@ -211,16 +213,18 @@ impl ReplayPlanner {
         });
     }
 
-    fn open(&mut self, agent: &AgentId) {
+    /// Adds a conversation of `agent`, which its first event begins.
+    fn open_conversation(&mut self, agent: &AgentId) {
         let conversation = ConversationPlan {
             replies: 0,
-            then: MissingReply::Fails,
+            missing_reply: MissingReply::Fails,
         };
-        self.untouched.insert(agent.clone(), conversation);
+        self.conversations_not_begun
+            .insert(agent.clone(), conversation);
     }
 
     /// Ends the coordination as closed, unless it was interrupted before.
-    fn close(&mut self) {
+    fn close_coordination(&mut self) {
         if self.phase == EventPhase::Coordination
             && let Some(coordination) = self.plan.coordinations.back_mut()
         {
@@ -235,20 +239,22 @@ impl ReplayPlanner {
             EventPhase::Outside => {}
             EventPhase::Coordination => {
                 let conversations = self.plan.conversations.values_mut();
-                let waits = conversations.filter_map(|conversations| conversations.last_mut());
-                waits.for_each(|conversation| conversation.then = MissingReply::Waits);
+                let waiting_conversations =
+                    conversations.filter_map(|conversations| conversations.last_mut());
+                waiting_conversations
+                    .for_each(|conversation| conversation.missing_reply = MissingReply::Waits);
             }
             EventPhase::Final => {
-                let presents = self.presents.take();
+                let presenter = self.presenter.take();
                 let conversations =
-                    presents.and_then(|agent| self.plan.conversations.get_mut(&agent));
+                    presenter.and_then(|agent| self.plan.conversations.get_mut(&agent));
                 if let Some(conversation) =
                     conversations.and_then(|conversations| conversations.last_mut())
                 {
                     // A limit refused the request, so it was never sent.
                     let refused_count = usize::from(self.ends_with_failure);
                     conversation.replies = conversation.replies.saturating_sub(refused_count);
-                    conversation.then = MissingReply::Ends;
+                    conversation.missing_reply = MissingReply::Ends;
                 }
             }
         }
@@ -256,13 +262,12 @@ impl ReplayPlanner {
     }
 
     fn record_submission(&mut self, agent: &AgentId, hook: Option<String>) {
-        let number = self.numbers.get(agent).copied();
+        let number = self.agent_numbers.get(agent).copied();
         if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
-            let agent = number;
             coordination
                 .inputs
                 .push_back(RecordedInput::Submission(RecordedSubmission {
-                    agent,
+                    agent: number,
                     hook_refusal: hook,
                 }));
         }
@@ -285,14 +290,14 @@ impl ReplayPlanner {
     }
 
     fn update_timeline(&mut self, agent: &AgentId, add: impl FnOnce(&mut VisibilityTimeline)) {
-        let number = self.numbers.get(agent).copied();
+        let number = self.agent_numbers.get(agent).copied();
         if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
             add(coordination.visibility.entry(number).or_default());
         }
     }
 
-    fn steps_of(&self, agent: &AgentId) -> u32 {
-        self.steps.get(agent).copied().unwrap_or_default()
+    fn step_count(&self, agent: &AgentId) -> u32 {
+        self.step_counts.get(agent).copied().unwrap_or_default()
     }
 }
 
@@ -378,9 +383,9 @@ mod tests {
             .iter()
             .map(|coordination| format!("{:?}", coordination.ending));
         let conversations = plan.conversations.iter().map(|(agent, conversations)| {
-            let conversations = conversations
-                .iter()
-                .map(|conversation| format!("{}{:?}", conversation.replies, conversation.then));
+            let conversations = conversations.iter().map(|conversation| {
+                format!("{}{:?}", conversation.replies, conversation.missing_reply)
+            });
             format!("{agent}: {}", conversations.collect::<Vec<_>>().join(" "))
         });
         let got: Vec<String> = endings.chain(conversations).collect();

@@ -22,7 +22,7 @@ pub(super) struct PlaybackBackend {
     position: Mutex<PlaybackPosition>,
     /// The subagents of the agent, in the order in which they started.
     subagents: Mutex<Vec<SubagentReplies>>,
-    ends: PlaybackCancellation,
+    cancellation: PlaybackCancellation,
 }
 
 /// Tokens that end the wait for a reply that was never given.
@@ -45,19 +45,22 @@ pub(super) struct SubagentReplies {
     pub(super) replies: ScriptedReplies,
 }
 
+/// A conversation with its recorded replies.
 #[derive(Debug)]
 struct PlayedConversation {
     script: ScriptedBackend,
-    replies: usize,
-    then: MissingReply,
+    /// The number of its recorded replies.
+    reply_count: usize,
+    missing_reply: MissingReply,
 }
 
-/// The current conversation, and the number of its requests so far.
+/// How far the playback is.
 #[derive(Debug, Default)]
 struct PlaybackPosition {
     conversation: Option<ConversationVersion>,
     /// The number of conversations that have begun.
     conversations_begun: usize,
+    /// The number of requests in the current conversation.
     requests: usize,
 }
 
@@ -67,21 +70,21 @@ impl PlaybackBackend {
         mut replies: ScriptedReplies,
         conversations: &[ConversationPlan],
         subagents: Vec<SubagentReplies>,
-        ends: PlaybackCancellation,
+        cancellation: PlaybackCancellation,
     ) -> Self {
         let conversations = conversations.iter().map(|conversation| {
-            let part = replies.take_first(conversation.replies);
+            let conversation_replies = replies.take_first(conversation.replies);
             PlayedConversation {
-                replies: part.len(),
-                script: ScriptedBackend::new(part),
-                then: conversation.then,
+                reply_count: conversation_replies.len(),
+                script: ScriptedBackend::new(conversation_replies),
+                missing_reply: conversation.missing_reply,
             }
         });
         Self {
             conversations: conversations.collect(),
             position: Mutex::default(),
             subagents: Mutex::new(subagents),
-            ends,
+            cancellation,
         }
     }
 
@@ -112,26 +115,26 @@ impl PlaybackBackend {
 
 impl Backend for PlaybackBackend {
     fn ask<'a>(&'a self, request: ModelRequest<'a>) -> ReplyStream<'a> {
-        let then = match self.conversation(&request) {
-            Some((conversation, index)) if index < conversation.replies => {
+        let missing_reply = match self.conversation(&request) {
+            Some((conversation, index)) if index < conversation.reply_count => {
                 return conversation.script.ask(request);
             }
-            Some((conversation, _)) => conversation.then,
+            Some((conversation, _)) => conversation.missing_reply,
             None => MissingReply::Fails,
         };
-        let silence = async move {
-            if then == MissingReply::Ends {
-                self.ends.stop.cancel();
+        let refusal = async move {
+            if missing_reply == MissingReply::Ends {
+                self.cancellation.stop.cancel();
             }
-            if then != MissingReply::Fails {
-                self.ends.divergence.cancelled().await;
+            if missing_reply != MissingReply::Fails {
+                self.cancellation.divergence.cancelled().await;
             }
             Err(BackendError {
                 kind: BackendErrorKind::Permanent,
                 message: "the record has no reply to this request".to_owned(),
             })
         };
-        stream::once(silence).boxed()
+        stream::once(refusal).boxed()
     }
 
     fn for_subagent(&self, subagent: &SubagentId) -> Option<Arc<dyn Backend>> {

@@ -58,9 +58,9 @@ impl RecordedRun {
         if run.state().status == RunStatus::Running {
             notes.push("the run is still active; replaying what is recorded so far".to_owned());
         }
-        let events = events(run, &mut notes)?;
-        let cwd = absolute(&manifest.cwd)?;
-        let mut config = team(&manifest, &cwd, home)?;
+        let events = read_events(run, &mut notes)?;
+        let cwd = parse_absolute(&manifest.cwd)?;
+        let mut config = load_recorded_config(&manifest, &cwd, home)?;
         use_recorded_criteria(&mut config.orchestrator, &events);
         let scope = if run.is_own() {
             RecordPathScope::Everywhere
@@ -70,15 +70,15 @@ impl RecordedRun {
         close_paths(&mut config, &scope, &mut notes);
         let mut opened_paths = manifest.opened;
         opened_paths.retain(|opened| {
-            let is_there = matches!(
+            let exists = matches!(
                 inspect(&opened.path),
                 LookupResult::File | LookupResult::Directory
             );
-            scope.keeps(&opened.path, is_there, &mut notes)
+            scope.keeps(&opened.path, exists, &mut notes)
         });
         let mut replies = BTreeMap::new();
         for agent in &config.agents {
-            replies.insert(agent.id.clone(), replies_of(run, &agent.id, &mut notes)?);
+            replies.insert(agent.id.clone(), read_replies(run, &agent.id, &mut notes)?);
         }
         let plan = ReplayPlan::from_events(&events);
         if !plan.is_complete {
@@ -116,7 +116,7 @@ impl RecordedRun {
 }
 
 /// Returns all events except for streamed text.
-fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
+fn read_events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     for entry in run.events()? {
         match entry.map(|entry| (entry.seq, entry.event)) {
@@ -131,16 +131,17 @@ fn events(run: &RunDir, notes: &mut Vec<String>) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-fn replies_of(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<ScriptedReplies> {
+/// Returns the recorded replies of an agent.
+fn read_replies(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Result<ScriptedReplies> {
     let Some(text) = run.replies(agent)? else {
         return Ok(ScriptedReplies::default());
     };
     let name = run.replies_file(agent).to_string();
-    let (list, end) = ScriptedReplies::parse_recording(&text, &name)?;
+    let (replies, end) = ScriptedReplies::parse_recording(&text, &name)?;
     if end == RecordingEnd::Cut {
         notes.push(format!("the last recorded reply of {agent} is incomplete"));
     }
-    Ok(list)
+    Ok(replies)
 }
 
 /// The paths that a record may open.
@@ -154,8 +155,8 @@ enum RecordPathScope {
 
 impl RecordPathScope {
     /// Returns whether `path` is opened; if it is not, adds a note that says why.
-    fn keeps(&self, path: &AbsPath, is_there: bool, notes: &mut Vec<String>) -> bool {
-        if !is_there {
+    fn keeps(&self, path: &AbsPath, exists: bool, notes: &mut Vec<String>) -> bool {
+        if !exists {
             notes.push(format!(
                 "`{path}` no longer exists; the agents do not see it"
             ));
@@ -164,7 +165,7 @@ impl RecordPathScope {
         let is_inside = match self {
             RecordPathScope::Everywhere => true,
             RecordPathScope::Within(root) => {
-                locate(path).is_ok_and(|found| found.into_real().is_within(root))
+                locate(path).is_ok_and(|location| location.into_real().is_within(root))
             }
         };
         if !is_inside {
@@ -179,7 +180,11 @@ impl RecordPathScope {
 
 /// Returns the recorded team. It contains only what massgen writes into a record, and nothing else:
 /// a manipulated record might add commands, servers or hooks.
-fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Result<Config> {
+fn load_recorded_config(
+    manifest: &ReplayManifest,
+    cwd: &AbsPath,
+    home: Option<&AbsPath>,
+) -> Result<Config> {
     let origin = ConfigOrigin {
         name: "replay.yaml".to_owned(),
         directory: None,
@@ -197,7 +202,7 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
         let message = "the recorded team cannot be used by this version";
         let error = Error::new(ErrorKind::Config, message);
         let findings = invalid.diagnostics.iter();
-        let hints = findings.map(|found| format!("`{}`: {}", found.key, found.message));
+        let hints = findings.map(|finding| format!("`{}`: {}", finding.key, finding.message));
         hints.fold(error, Error::with_hint)
     })?;
     if recorded_config(&config) == team {
@@ -211,8 +216,8 @@ fn team(manifest: &ReplayManifest, cwd: &AbsPath, home: Option<&AbsPath>) -> Res
 /// Gives the checklist the criteria that a model wrote in the recorded run, so that they are not
 /// written again.
 fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
-    let generated = rules.preparation.criteria.take();
-    let (Some(generated), Some(checklist)) = (generated, &mut rules.checklist) else {
+    let generation = rules.preparation.criteria.take();
+    let (Some(generation), Some(checklist)) = (generation, &mut rules.checklist) else {
         return;
     };
     let mut replies = events.iter().filter_map(|event| {
@@ -230,7 +235,7 @@ fn use_recorded_criteria(rules: &mut OrchestratorConfig, events: &[Event]) {
             None
         }
     });
-    if let Some(criteria) = replies.find_map(|reply| parse_criteria(reply, generated).ok()) {
+    if let Some(criteria) = replies.find_map(|reply| parse_criteria(reply, generation).ok()) {
         checklist.criteria = criteria;
     }
 }
@@ -262,7 +267,7 @@ fn close_paths(config: &mut Config, scope: &RecordPathScope, notes: &mut Vec<Str
     }
 }
 
-fn absolute(text: &str) -> Result<AbsPath> {
+fn parse_absolute(text: &str) -> Result<AbsPath> {
     AbsPath::new(text).ok_or_else(|| {
         let message = format!("`{text}` in `replay.yaml` is not an absolute path");
         Error::new(ErrorKind::Environment, message).with_hint("the record is damaged")
