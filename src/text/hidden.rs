@@ -9,17 +9,17 @@ use regex::Regex;
 /// Control and format characters, line and paragraph separators, everything that Unicode allows
 /// readers to ignore (tags, variation selectors, fillers), and noncharacters. The signs before
 /// Arabic numbers are format characters too, but they are visible.
-const HIDDEN: &str = r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]--\p{Prepended_Concatenation_Mark}]";
+const HIDDEN_PATTERN: &str = r"[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]--\p{Prepended_Concatenation_Mark}]";
 
 /// The end of an emoji that a joiner can connect to the next one.
-const EMOJI_END: &str = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]?$";
+const EMOJI_END_PATTERN: &str = r"\p{Extended_Pictographic}[\x{FE0F}\p{Emoji_Modifier}]?$";
 /// The beginning of an emoji.
-const EMOJI_START: &str = r"^\p{Extended_Pictographic}";
+const EMOJI_START_PATTERN: &str = r"^\p{Extended_Pictographic}";
 /// A character that is displayed as a picture or as a letter, depending on the selector after it.
-const SELECTABLE: &str = r"\p{Emoji}$";
+const SELECTABLE_PATTERN: &str = r"\p{Emoji}$";
 /// Letters and marks of scripts that need joiners: Arabic and related scripts, and those of India
 /// and South-East Asia.
-const JOINED: &str = r"[[\p{L}\p{M}]&&[\p{scx=Arabic}\p{scx=Syriac}\p{scx=Mongolian}\p{scx=Nko}\p{scx=Mandaic}\p{scx=Devanagari}\p{scx=Bengali}\p{scx=Gurmukhi}\p{scx=Gujarati}\p{scx=Oriya}\p{scx=Tamil}\p{scx=Telugu}\p{scx=Kannada}\p{scx=Malayalam}\p{scx=Sinhala}\p{scx=Khmer}\p{scx=Myanmar}]]";
+const JOINING_LETTER_PATTERN: &str = r"[[\p{L}\p{M}]&&[\p{scx=Arabic}\p{scx=Syriac}\p{scx=Mongolian}\p{scx=Nko}\p{scx=Mandaic}\p{scx=Devanagari}\p{scx=Bengali}\p{scx=Gurmukhi}\p{scx=Gujarati}\p{scx=Oriya}\p{scx=Tamil}\p{scx=Telugu}\p{scx=Kannada}\p{scx=Malayalam}\p{scx=Sinhala}\p{scx=Khmer}\p{scx=Myanmar}]]";
 
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
@@ -27,19 +27,21 @@ const TEXT_SELECTOR: char = '\u{fe0e}';
 const EMOJI_SELECTOR: char = '\u{fe0f}';
 const KEYCAP: char = '\u{20e3}';
 
-/// Maximum number of characters before a character that decide about it.
-const BEFORE_CHARS: usize = 2;
+/// Number of characters before a hidden character that decide whether it is needed.
+const CONTEXT_CHARS: usize = 2;
 
 /// A pattern, compiled at its first use: all of them together take longer than a short command.
 /// `None` only if it were invalid, which a test would show.
 type UnicodePattern = LazyLock<Option<Regex>>;
 
-static HIDDEN_CHARACTER: UnicodePattern = LazyLock::new(|| compile(HIDDEN));
-static EMOJI_BEFORE: UnicodePattern = LazyLock::new(|| compile(EMOJI_END));
-static EMOJI_AFTER: UnicodePattern = LazyLock::new(|| compile(EMOJI_START));
-static SELECTABLE_BEFORE: UnicodePattern = LazyLock::new(|| compile(SELECTABLE));
-static JOINED_BEFORE: UnicodePattern = LazyLock::new(|| compile(&format!("{JOINED}$")));
-static JOINED_AFTER: UnicodePattern = LazyLock::new(|| compile(&format!("^{JOINED}")));
+static HIDDEN_CHARACTER: UnicodePattern = LazyLock::new(|| compile(HIDDEN_PATTERN));
+static EMOJI_BEFORE: UnicodePattern = LazyLock::new(|| compile(EMOJI_END_PATTERN));
+static EMOJI_AFTER: UnicodePattern = LazyLock::new(|| compile(EMOJI_START_PATTERN));
+static SELECTABLE_BEFORE: UnicodePattern = LazyLock::new(|| compile(SELECTABLE_PATTERN));
+static JOINING_LETTER_BEFORE: UnicodePattern =
+    LazyLock::new(|| compile(&format!("{JOINING_LETTER_PATTERN}$")));
+static JOINING_LETTER_AFTER: UnicodePattern =
+    LazyLock::new(|| compile(&format!("^{JOINING_LETTER_PATTERN}")));
 
 fn compile(pattern: &str) -> Option<Regex> {
     Regex::new(pattern).ok()
@@ -76,8 +78,11 @@ pub(super) fn replace_hidden(
         let (before, rest) = text.split_at_checked(at).unwrap_or((text, ""));
         let end = at.saturating_add(c.len_utf8());
         let after = text.get(end..).unwrap_or_default();
-        debug_assert!(rest.starts_with(c), "the place of a hidden character");
-        if is_layout(c, after, layout) || is_needed(before, c, after) {
+        debug_assert!(
+            rest.starts_with(c),
+            "a hidden character is not at its position"
+        );
+        if is_allowed_layout(c, after, layout) || is_needed(before, c, after) {
             continue;
         }
         out.push_str(text.get(copied_length..at).unwrap_or_default());
@@ -104,15 +109,16 @@ fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_>
     // Plain ASCII needs no patterns, and compiling them takes longer than a short command.
     if text.is_ascii() {
         let bytes = text.bytes().enumerate();
-        let unprintable = bytes.filter(|(_, byte)| !matches!(byte, b' '..=b'~'));
-        return Box::new(unprintable.map(|(at, byte)| (at, char::from(byte))));
+        let unprintable_bytes = bytes.filter(|(_, byte)| !matches!(byte, b' '..=b'~'));
+        return Box::new(unprintable_bytes.map(|(at, byte)| (at, char::from(byte))));
     }
     match HIDDEN_CHARACTER.as_ref() {
         Some(pattern) => {
             let pattern_matches = pattern.find_iter(text);
             Box::new(
-                pattern_matches
-                    .filter_map(|found| Some((found.start(), found.as_str().chars().next()?))),
+                pattern_matches.filter_map(|matched| {
+                    Some((matched.start(), matched.as_str().chars().next()?))
+                }),
             )
         }
         // Without the properties, only plain ASCII is certain.
@@ -120,7 +126,8 @@ fn hidden_characters(text: &str) -> Box<dyn Iterator<Item = (usize, char)> + '_>
     }
 }
 
-fn is_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
+/// Returns whether `layout` keeps the character `c` before `after`.
+fn is_allowed_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
     match (layout, c) {
         (AllowedLayout::Line | AllowedLayout::Text, '\t') | (AllowedLayout::Text, '\n') => true,
         (AllowedLayout::Text, '\r') => after.starts_with('\n'),
@@ -130,8 +137,9 @@ fn is_layout(c: char, after: &str, layout: AllowedLayout) -> bool {
 
 /// Returns whether ordinary writing needs the character `c` between `before` and `after`.
 fn is_needed(before: &str, c: char, after: &str) -> bool {
-    let before = last_characters(before);
-    let is_between_letters = || matches(&JOINED_BEFORE, before) && matches(&JOINED_AFTER, after);
+    let before = context_before(before);
+    let is_between_letters =
+        || matches(&JOINING_LETTER_BEFORE, before) && matches(&JOINING_LETTER_AFTER, after);
     match c {
         TEXT_SELECTOR | EMOJI_SELECTOR => {
             let is_digit = before.ends_with(|c: char| c.is_ascii());
@@ -146,10 +154,11 @@ fn is_needed(before: &str, c: char, after: &str) -> bool {
     }
 }
 
-fn last_characters(text: &str) -> &str {
-    let nth = BEFORE_CHARS.saturating_sub(1);
-    let from = text.char_indices().rev().nth(nth);
-    from.and_then(|(at, _)| text.get(at..)).unwrap_or(text)
+/// Returns the last characters of `text`, as many as decide about the character after it.
+fn context_before(text: &str) -> &str {
+    let mut backwards = text.char_indices().rev();
+    let first = backwards.nth(CONTEXT_CHARS.saturating_sub(1));
+    first.and_then(|(at, _)| text.get(at..)).unwrap_or(text)
 }
 
 #[cfg(test)]
