@@ -93,7 +93,7 @@ pub enum DotenvAuthor {
 impl fmt::Debug for DotenvAssignment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, name, .. } = self;
-        f.debug_struct("Assignment")
+        f.debug_struct("DotenvAssignment")
             .field("line", line)
             .field("name", name)
             .finish_non_exhaustive()
@@ -104,33 +104,33 @@ impl fmt::Debug for DotenvAssignment {
 pub fn parse(text: &str) -> ParsedDotenv {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parsed_file = ParsedDotenv::default();
-    let Some(stand_in) = unused_character(text) else {
+    let Some(placeholder) = unused_character(text) else {
         let kind = DotenvFaultKind::NotAssignment;
         parsed_file.faults.push(DotenvFault { line: 1, kind });
         return parsed_file;
     };
-    let text_without_dollars = hide_dollars(text, stand_in);
-    let lines_taken = Cell::new(0);
+    let text_without_dollars = replace_dollars(text, placeholder);
+    let lines_read = Cell::new(0);
     let lines = LineReader {
         rest: text_without_dollars.as_bytes(),
-        taken: &lines_taken,
+        lines_read: &lines_read,
     };
     let mut statements = (1..)
         .zip(text.lines())
         .filter(|(_, line)| has_content(line));
     let mut last_end = 0;
-    for item in dotenvy::from_read_iter(lines) {
+    for result in dotenvy::from_read_iter(lines) {
         // The lines of a quoted value are skipped with the statement that they belong to.
         let line = statements
             .find(|(line, _)| *line > last_end)
             .map_or(1, |(line, _)| line);
-        last_end = lines_taken.get();
-        let kind = match item {
+        last_end = lines_read.get();
+        let kind = match result {
             Ok(_) if parsed_file.assignments.len() == VARIABLES_MAX => DotenvFaultKind::TooMany,
             Ok((_, value)) if value.len() > VALUE_BYTES_MAX => DotenvFaultKind::TooLong,
             Ok((_, value)) if value.contains('\0') => DotenvFaultKind::NotAssignment,
             Ok((name, value)) => {
-                let value = value.replace(stand_in, "$");
+                let value = value.replace(placeholder, "$");
                 parsed_file
                     .assignments
                     .push(DotenvAssignment { line, name, value });
@@ -160,16 +160,16 @@ fn unused_character(text: &str) -> Option<char> {
 }
 
 /// Replaces each `$` in `text` that `dotenvy` would take for the beginning of a variable by
-/// `stand_in`: it would expand the variables of the process. A `$` after a backslash is plain text
-/// for it already.
-fn hide_dollars(text: &str, stand_in: char) -> String {
+/// `placeholder`: it would expand the variables of the process. A `$` after a backslash is plain
+/// text for it already.
+fn replace_dollars(text: &str, placeholder: char) -> String {
     let mut is_escaped = false;
-    let hide = |c: char| {
-        let shown = if c == '$' && !is_escaped { stand_in } else { c };
+    let replace = |c: char| {
+        let is_variable = c == '$' && !is_escaped;
         is_escaped = c == '\\' && !is_escaped;
-        shown
+        if is_variable { placeholder } else { c }
     };
-    text.chars().map(hide).collect()
+    text.chars().map(replace).collect()
 }
 
 /// Returns whether a line is neither empty nor a comment.
@@ -181,7 +181,7 @@ fn has_content(line: &str) -> bool {
 /// Reads a text line by line, and counts the lines that were read.
 struct LineReader<'t> {
     rest: &'t [u8],
-    taken: &'t Cell<usize>,
+    lines_read: &'t Cell<usize>,
 }
 
 impl Read for LineReader<'_> {
@@ -193,7 +193,7 @@ impl Read for LineReader<'_> {
             target.copy_from_slice(head);
         }
         if head.ends_with(b"\n") {
-            self.taken.set(self.taken.get().saturating_add(1));
+            self.lines_read.set(self.lines_read.get().saturating_add(1));
         }
         self.rest = rest;
         Ok(head.len())
@@ -278,7 +278,7 @@ struct ConfigVariable {
 }
 
 impl ConfigVariable {
-    fn of_process(value: String) -> Self {
+    fn from_process(value: String) -> Self {
         Self {
             value,
             author: None,
@@ -292,11 +292,14 @@ impl ConfigVariables {
         let process = process.clone().into_iter();
         let mut variables: Self = process.collect();
         for (name, variable) in &files.0 {
-            let of_file = || ConfigVariable {
+            let file_variable = || ConfigVariable {
                 value: variable.value.clone(),
                 author: Some(variable.author),
             };
-            variables.0.entry(name.clone()).or_insert_with(of_file);
+            variables
+                .0
+                .entry(name.clone())
+                .or_insert_with(file_variable);
         }
         variables
     }
@@ -331,12 +334,12 @@ impl ConfigVariables {
     /// Returns only the variables whose name `is_kept` accepts.
     #[must_use]
     pub fn retain_named(&self, is_kept: impl Fn(&str) -> bool) -> Self {
-        let retained = self
+        let retained_variables = self
             .0
             .iter()
             .filter(|(name, _)| is_kept(name))
             .map(|(name, variable)| (name.clone(), variable.clone()));
-        Self(retained.collect())
+        Self(retained_variables.collect())
     }
 }
 
@@ -345,7 +348,7 @@ impl FromIterator<(String, String)> for ConfigVariables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
         let variables = variables
             .into_iter()
-            .map(|(name, value)| (name, ConfigVariable::of_process(value)));
+            .map(|(name, value)| (name, ConfigVariable::from_process(value)));
         Self(variables.collect())
     }
 }
