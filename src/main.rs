@@ -19,18 +19,20 @@ use massgen::world::sandbox;
 use massgen::world::store::project_directory::{ProjectDirectory, STATE_DIR_VARIABLE};
 
 /// The argument with which massgen starts itself as a sandbox helper.
-const SANDBOX: &str = "__sandbox";
+const SANDBOX_ARGUMENT: &str = "__sandbox";
 /// The argument for the fork server, from which sandbox helpers are forked.
-const FORK_SERVER: &str = "__fork_server";
+const FORK_SERVER_ARGUMENT: &str = "__fork_server";
 
 fn main() -> ExitCode {
     match env::args_os().nth(1) {
-        Some(word) if word == SANDBOX => return ExitCode::from(sandbox::helper_main()),
-        Some(word) if word == FORK_SERVER => return ExitCode::from(sandbox::fork_server_main()),
+        Some(word) if word == SANDBOX_ARGUMENT => return ExitCode::from(sandbox::helper_main()),
+        Some(word) if word == FORK_SERVER_ARGUMENT => {
+            return ExitCode::from(sandbox::fork_server_main());
+        }
         Some(_) | None => {}
     }
     let words: Vec<OsString> = env::args_os().skip(1).collect();
-    let status = match host(&words) {
+    let status = match read_host(&words) {
         Ok(host) => cli::run(&host),
         Err(error) => {
             let words = words.iter().map(|word| word.to_string_lossy().into_owned());
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
     clippy::disallowed_methods,
     reason = "the one place that reads the process"
 )]
-fn host(words: &[OsString]) -> Result<Host> {
+fn read_host(words: &[OsString]) -> Result<Host> {
     let arguments = words
         .iter()
         .map(|word| {
@@ -56,17 +58,17 @@ fn host(words: &[OsString]) -> Result<Host> {
         })
         .collect::<Result<Vec<String>>>()?;
     let executable = env::current_exe().ok().and_then(AbsPath::new);
-    let utf8 = |(name, value): (OsString, OsString)| {
+    let utf8_variable = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };
     let cwd = current_dir()?;
     let home = env::var_os("HOME").and_then(|home| AbsPath::new(Path::new(&home)));
-    let elsewhere = env::var(STATE_DIR_VARIABLE).ok();
-    let elsewhere = elsewhere.as_deref().filter(|dir| !dir.is_empty());
+    let chosen_state_dir = env::var(STATE_DIR_VARIABLE).ok();
+    let chosen_state_dir = chosen_state_dir.as_deref().filter(|dir| !dir.is_empty());
     let ProjectDirectory {
         project,
         state_parent,
-    } = ProjectDirectory::find(&cwd, home.as_ref(), elsewhere);
+    } = ProjectDirectory::find(&cwd, home.as_ref(), chosen_state_dir);
     Ok(Host {
         arguments,
         cwd,
@@ -76,11 +78,11 @@ fn host(words: &[OsString]) -> Result<Host> {
         executable: AbsPath::new("/proc/self/exe")
             .ok_or_else(|| Error::bug("cannot name the program's executable"))?,
         executable_dir: executable.and_then(|path| path.parent()),
-        env: env::vars_os().filter_map(utf8).collect(),
+        env: env::vars_os().filter_map(utf8_variable).collect(),
         dotenv: DotenvVariables::default(),
-        stdin: stream(&stdin()),
-        stdout: stream(&stdout()),
-        stderr: stream(&stderr()),
+        stdin: stream_target(&stdin()),
+        stdout: stream_target(&stdout()),
+        stderr: stream_target(&stderr()),
         hangup: HangupAction::from_status(
             &fs::read_to_string("/proc/self/status").unwrap_or_default(),
         ),
@@ -104,7 +106,7 @@ fn current_dir() -> Result<AbsPath> {
     })
 }
 
-fn stream(handle: &impl IsTerminal) -> StreamTarget {
+fn stream_target(handle: &impl IsTerminal) -> StreamTarget {
     if handle.is_terminal() {
         StreamTarget::Terminal
     } else {
