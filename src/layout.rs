@@ -101,12 +101,10 @@ impl RunLayout {
             state,
         }
     }
-}
 
-impl RunLayout {
     /// Returns all directories that a run writes to.
     pub fn directories(&self) -> impl Iterator<Item = &AbsPath> {
-        let shared = [
+        let run_directories = [
             &self.temp_workspaces,
             &self.snapshots,
             &self.sessions,
@@ -115,7 +113,7 @@ impl RunLayout {
             &self.deliveries,
         ];
         let workspaces = self.workspaces.values();
-        shared
+        run_directories
             .into_iter()
             .chain(workspaces.map(|workspace| &workspace.path))
     }
