@@ -8,7 +8,7 @@ use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
 /// does every 100 operations.
 pub(crate) fn parse_bounded(parser: &mut Parser, text: &[u8], reports_max: usize) -> Option<Tree> {
     let mut reports = 0_usize;
-    let mut report = |_: &ParseState| {
+    let mut count_report = |_: &ParseState| {
         reports = reports.saturating_add(1);
         if reports > reports_max {
             ControlFlow::Break(())
@@ -16,7 +16,7 @@ pub(crate) fn parse_bounded(parser: &mut Parser, text: &[u8], reports_max: usize
             ControlFlow::Continue(())
         }
     };
-    let options = ParseOptions::new().progress_callback(&mut report);
-    let mut rest = |from: usize, _| text.get(from..).unwrap_or_default();
-    parser.parse_with_options(&mut rest, None, Some(options))
+    let options = ParseOptions::new().progress_callback(&mut count_report);
+    let mut text_from = |from: usize, _| text.get(from..).unwrap_or_default();
+    parser.parse_with_options(&mut text_from, None, Some(options))
 }

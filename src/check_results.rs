@@ -1,5 +1,5 @@
 //! Facts about an answer besides its text: the results of the user's checks, and how much it would
-//! change. It decides which answers hold, and runs nothing.
+//! change. It decides which answers take precedence, and runs nothing.
 
 use std::fmt;
 
@@ -100,9 +100,7 @@ impl CheckResults {
     /// Returns which required checks failed, as the beginning of a sentence; `None` if all passed.
     pub fn failed_requirements(&self) -> Option<String> {
         let failed_checks = self.failed_checks();
-        let names: Vec<&str> = failed_checks
-            .map(|finding| finding.check.as_str())
-            .collect();
+        let names: Vec<&str> = failed_checks.map(|result| result.check.as_str()).collect();
         let (noun, verb) = match names.len() {
             0 => return None,
             1 => ("check", "does"),
@@ -132,8 +130,8 @@ impl CheckResults {
         let required_checks = self
             .checks
             .iter()
-            .filter(|finding| finding.need == CheckRequirement::Required);
-        required_checks.filter(|finding| finding.verdict != CheckVerdict::Passed)
+            .filter(|result| result.need == CheckRequirement::Required);
+        required_checks.filter(|result| result.verdict != CheckVerdict::Passed)
     }
 }
 
