@@ -32,7 +32,7 @@ impl AbsPath {
     }
 
     /// Returns the path `/`.
-    pub fn top() -> Self {
+    pub fn root() -> Self {
         Self(PathBuf::from("/"))
     }
 
@@ -87,7 +87,7 @@ fn normalize(path: &Path) -> PathBuf {
 
 /// Characters that are percent-encoded when a path is written as text; bytes outside ASCII always
 /// are.
-const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
+const PERCENT_ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Paths as text in which `%` and everything but plain ASCII is percent-encoded, so that every name
 /// survives.
@@ -99,12 +99,12 @@ pub mod as_text {
     use percent_encoding::{percent_decode_str, percent_encode};
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::path::ENCODED;
+    use crate::path::PERCENT_ENCODED;
 
     /// Serializes `path`.
     pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
         let bytes = path.as_os_str().as_bytes();
-        serializer.collect_str(&percent_encode(bytes, ENCODED))
+        serializer.collect_str(&percent_encode(bytes, PERCENT_ENCODED))
     }
 
     /// Deserializes the output of [`serialize`].
@@ -140,8 +140,8 @@ impl Serialize for RelPath {
 impl<'de> Deserialize<'de> for RelPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let path = as_text::deserialize(deserializer)?;
-        let names = RelPath::new(&path);
-        names.ok_or_else(|| D::Error::custom(format!("`{}` leads out", path.display())))
+        let rel_path = RelPath::new(&path);
+        rel_path.ok_or_else(|| D::Error::custom(format!("`{}` leads out", path.display())))
     }
 }
 

@@ -170,7 +170,7 @@ impl DeliveryPlan {
             .roots
             .get(entry.root)
             .cloned()
-            .unwrap_or_else(AbsPath::top);
+            .unwrap_or_else(AbsPath::root);
         root.join(entry.rel.as_path())
     }
 

@@ -159,7 +159,7 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironmen
         .home
         .as_ref()
         .is_some_and(|home| home.is_within(base));
-    if is_broad || *base == AbsPath::top() {
+    if is_broad || *base == AbsPath::root() {
         let message = format!(
             "hook `{}` would have access to all of `{base}`",
             single_line(&first_hook.command, SHOWN_CHARS_MAX)

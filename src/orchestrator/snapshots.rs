@@ -66,7 +66,7 @@ impl SnapshotStore {
     pub fn disabled() -> Self {
         Self {
             is_disabled: true,
-            ..Self::new(AbsPath::top(), AbsPath::top())
+            ..Self::new(AbsPath::root(), AbsPath::root())
         }
     }
 

@@ -92,7 +92,7 @@ impl PathGlob {
         let (prefix, rest) = names.split_at_checked(plain_count).unwrap_or_default();
         let prefix = text
             .starts_with('/')
-            .then(|| AbsPath::top().join(prefix.join("/")));
+            .then(|| AbsPath::root().join(prefix.join("/")));
         let rest = match (is_anywhere, rest) {
             (_, []) if prefix.is_none() && text != ANY_DEPTH && !text.ends_with(ANY_DEPTH) => {
                 return Err("expected a name".to_owned());
@@ -118,10 +118,10 @@ impl PathGlob {
         let is_absolute = path.starts_with('/');
         let anchor = match &self.prefix {
             Some(prefix) if is_absolute => prefix.clone(),
-            None if !is_absolute => AbsPath::top(),
+            None if !is_absolute => AbsPath::root(),
             Some(_) | None => return false,
         };
-        let path = AbsPath::top().join(path);
+        let path = AbsPath::root().join(path);
         PathRule::new(RuleAction::Deny, Permission::Read, self, anchor).matches_at(path.as_path())
     }
 }

@@ -55,7 +55,7 @@ mod tests {
     }
 
     fn policy(open: &[&str]) -> SandboxPolicy {
-        let top = AbsPath::top();
+        let root = AbsPath::root();
         let opened = |path| AccessiblePath {
             path,
             permission: Permission::Read,
@@ -69,9 +69,9 @@ mod tests {
             hidden: Vec::new(),
             layers: Vec::new(),
             toolchains: Vec::new(),
-            home: top.clone(),
-            scratch: top.clone(),
-            dir: top,
+            home: root.clone(),
+            scratch: root.clone(),
+            dir: root,
             network: NetworkAccess::None,
             env: BTreeMap::new(),
             limits: ResourceLimits::default(),

@@ -324,7 +324,7 @@ pub(crate) fn logged_events(project: &Project) -> String {
 pub(crate) fn machine() -> HostEnvironment {
     HostEnvironment {
         executable: AbsPath::new(binary()).unwrap(),
-        cwd: AbsPath::top(),
+        cwd: AbsPath::root(),
         env: BTreeMap::new(),
         variables: ConfigVariables::default(),
         home: None,

@@ -53,7 +53,7 @@ pub(super) fn parse_permission_request(
     session_parameters: &Value,
 ) -> ToolPermissionRequest {
     let requested = request.get("toolCall").unwrap_or(&Value::Null);
-    let dir = AbsPath::new(text_at(session_parameters, "/cwd")).unwrap_or_else(AbsPath::top);
+    let dir = AbsPath::new(text_at(session_parameters, "/cwd")).unwrap_or_else(AbsPath::root);
     let call = DescribedCall {
         requested,
         announced,

@@ -371,7 +371,7 @@ impl AgentTeam {
         match broker.socket() {
             // A socket cannot be granted itself; its directory can.
             Some(socket) => {
-                let directory = socket.parent().unwrap_or_else(AbsPath::top);
+                let directory = socket.parent().unwrap_or_else(AbsPath::root);
                 self.protect_directory(&directory, "the approval socket")
             }
             None => Ok(()),

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_pod_whose_deletion_takes_too_long_is_lost() {
         let settings = "image: m:1\ntermination_grace_period_seconds: 10\n";
-        let dir = AbsPath::top();
+        let dir = AbsPath::root();
         let script = WorkerScript {
             executable: dir.clone(),
             dir: dir.clone(),

@@ -141,7 +141,7 @@ impl DeliverySession {
     /// Returns the path that a step changes.
     pub(super) fn path(&self, step: &DeliveryStep) -> AbsPath {
         let root = self.roots.get(step.root).map(|root| root.path.clone());
-        root.unwrap_or_else(AbsPath::top).join(step.rel.as_path())
+        root.unwrap_or_else(AbsPath::root).join(step.rel.as_path())
     }
 
     /// Returns whether the slots of this root are copies while no session is open.

@@ -669,7 +669,7 @@ impl AppliedDelivery {
             .root_paths()
             .get(step.root)
             .cloned()
-            .unwrap_or_else(AbsPath::top);
+            .unwrap_or_else(AbsPath::root);
         let slots = self.delivery.delivery_dir.slots();
         let slot = RelPath::default()
             .child(OsStr::new(&step.slot()))

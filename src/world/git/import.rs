@@ -165,7 +165,7 @@ impl Hub {
     ) -> Result<bool> {
         let dir_text = dir.to_string();
         // A missing index knows no file, so these are all.
-        let missing_index = index.parent().unwrap_or_else(AbsPath::top).join("none");
+        let missing_index = index.parent().unwrap_or_else(AbsPath::root).join("none");
         let list = ["ls-files", "--others", "-z", "--", &dir_text];
         let listing = self.run_in_worktree(root, &missing_index, &list).await?;
         Ok(paths(&listing).all(|path| changes.contains_key(&path)))

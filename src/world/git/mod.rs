@@ -197,8 +197,8 @@ impl GitProgram {
                 .with("GIT_ALLOW_PROTOCOL", "none"),
             full_env: ProcessEnvironment::inherit_except(env, REPOSITORY_VARIABLES),
         };
-        let top = AbsPath::top();
-        let call = GitInvocation::new(&top, &["--version"]);
+        let root = AbsPath::root();
+        let call = GitInvocation::new(&root, &["--version"]);
         let version_line = text(&git.run(call).await?)?.to_owned();
         match parse_version(&version_line) {
             Some(version) if version >= VERSION_MIN => Ok(git),

@@ -57,7 +57,7 @@ impl FoundRepository<'_> {
 
     /// Returns whether the shared repository lists this working tree as one of its own.
     fn is_listed(&self, dot_git: &AbsPath) -> Result<bool> {
-        let parent = self.git_dir.parent().unwrap_or_else(AbsPath::top);
+        let parent = self.git_dir.parent().unwrap_or_else(AbsPath::root);
         let list = self.common_dir.join("worktrees");
         if !file::exists(&list) || !is_same_dir(&parent, &list)? {
             return Ok(false);
@@ -73,7 +73,7 @@ impl FoundRepository<'_> {
         };
         is_same_dir(
             &listed_parent,
-            &dot_git.parent().unwrap_or_else(AbsPath::top),
+            &dot_git.parent().unwrap_or_else(AbsPath::root),
         )
     }
 }

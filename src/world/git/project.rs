@@ -130,7 +130,7 @@ impl ProjectRepository {
 
     /// Returns the directory in which git keeps the index and the state of unfinished operations.
     pub(super) fn worktree_git_dir(&self) -> AbsPath {
-        self.index.parent().unwrap_or_else(AbsPath::top)
+        self.index.parent().unwrap_or_else(AbsPath::root)
     }
 }
 

@@ -211,7 +211,7 @@ impl RemoteContainer for PodFiles<'_> {
         path: &AbsPath,
         limit: &'r TransferLimit<'r>,
     ) -> Result<Box<dyn RemoteReader + 'r>, TransferFault> {
-        let parent = path.parent().unwrap_or_else(AbsPath::top);
+        let parent = path.parent().unwrap_or_else(AbsPath::root);
         let name = path.below(&parent).map(|name| name.to_string());
         let program = shell_script(PACK_SCRIPT, [parent.to_string(), name.unwrap_or_default()]);
         Ok(Box::new(self.reader(

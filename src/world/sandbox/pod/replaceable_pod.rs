@@ -245,7 +245,7 @@ fn mount_points(reachable: &ReachablePaths) -> Result<Vec<AbsPath>> {
         let message = format!("`{}` is a single file, which no pod can have", file.path);
         return Err(Error::new(ErrorKind::Config, message).with_hint("grant its directory"));
     }
-    if mounts.contains(&AbsPath::top()) {
+    if mounts.contains(&AbsPath::root()) {
         let message = "`/` cannot be a directory of a pod";
         return Err(Error::new(ErrorKind::Config, message).with_hint("grant a smaller directory"));
     }

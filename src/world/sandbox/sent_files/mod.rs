@@ -455,7 +455,7 @@ impl FetchSource<'_> {
             return Ok(None);
         }
         for root in roots {
-            let parent = root.parent().unwrap_or_else(AbsPath::top);
+            let parent = root.parent().unwrap_or_else(AbsPath::root);
             let paths_below = changed_paths.iter().filter(|path| path.is_within(root));
             let names: Vec<_> = paths_below.filter_map(|path| path.below(&parent)).collect();
             for names in names.chunks(COMMAND_PATHS_MAX) {

@@ -10,7 +10,7 @@ use crate::world::sys::upper_layer::make_readable;
 /// Lets the owner read all files in `root`, and change the names in all of its directories. No
 /// symlink is followed. What cannot be opened stays as it is: its later use reports the error.
 pub(crate) fn make_accessible(root: &AbsPath) -> Result<(), FileSystemError> {
-    let parent = DirectoryHandle::open_own(&root.parent().unwrap_or_else(AbsPath::top))?;
+    let parent = DirectoryHandle::open_own(&root.parent().unwrap_or_else(AbsPath::root))?;
     let name = root
         .as_path()
         .file_name()

@@ -103,7 +103,7 @@ impl GitLockFile {
     fn path_with_suffix(file: &AbsPath, end: &str) -> AbsPath {
         let mut name = file.as_path().file_name().unwrap_or_default().to_owned();
         name.push(end);
-        file.parent().unwrap_or_else(AbsPath::top).join(name)
+        file.parent().unwrap_or_else(AbsPath::root).join(name)
     }
 
     fn is_ours(&self) -> bool {

@@ -20,7 +20,7 @@ pub(crate) fn listen(dir: &AbsPath, name: &str) -> io::Result<UnixListener> {
 
 /// Connects to the socket at `path`.
 pub(crate) fn connect(path: &AbsPath) -> io::Result<UnixStream> {
-    let dir = path.parent().unwrap_or_else(AbsPath::top);
+    let dir = path.parent().unwrap_or_else(AbsPath::root);
     let name = path.as_path().file_name().unwrap_or_default();
     UnixStream::connect(path_in(&open_directory(&dir)?, &name.to_string_lossy()))
 }
