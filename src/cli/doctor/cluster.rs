@@ -1,6 +1,6 @@
 //! Doctor checks of the Kubernetes clusters in which commands run in pods.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::Config;
 use crate::config::kubernetes::KubernetesConfig;
 use crate::host::Host;
@@ -13,7 +13,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
         findings.push(match check_cluster(pod, &host.env, &host.cwd).await {
             Ok(()) => {
                 let message = format!("{} answers and permits the team's pods", cluster_name(pod));
-                DoctorArea::Cluster.finding(FindingLevel::Ok, "pods", message)
+                DoctorArea::Cluster.finding(FindingVerdict::Ok, "pods", message)
             }
             Err(error) => DoctorArea::Cluster.error_finding("pods", &error),
         });

@@ -1,7 +1,7 @@
 //! Doctor checks of the disk: the file system features that a run uses, and what it does without
 //! them.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
@@ -31,22 +31,23 @@ pub(crate) fn check(state: &AbsPath, disk: Result<DiskProbe>) -> Vec<DoctorFindi
         .feature_tests
         .iter()
         .filter(works)
-        .map(|(what, _)| feature_name(*what))
+        .map(|(feature, _)| feature_name(*feature))
         .collect();
     let kind = disk.free_space.map_or("unknown", |space| space.kind);
     let message = format!("`{state}` ({kind}): {} tested, all OK", names.join(", "));
-    let mut findings = vec![DoctorArea::Disk.finding(FindingLevel::Ok, "state directory", message)];
+    let mut findings =
+        vec![DoctorArea::Disk.finding(FindingVerdict::Ok, "state directory", message)];
     let failures = disk
         .feature_tests
         .iter()
-        .filter_map(|(ability, fault)| Some(feature_failure(*ability, fault.as_ref()?)));
+        .filter_map(|(feature, fault)| Some(feature_failure(*feature, fault.as_ref()?)));
     findings.extend(failures);
     findings.extend(disk.free_space.iter().flat_map(check_space));
     findings
 }
 
-fn feature_name(ability: FileSystemFeature) -> &'static str {
-    match ability {
+fn feature_name(feature: FileSystemFeature) -> &'static str {
+    match feature {
         FileSystemFeature::Write => "writing",
         FileSystemFeature::Sync => "fsync",
         FileSystemFeature::Rename => "renaming",
@@ -57,43 +58,43 @@ fn feature_name(ability: FileSystemFeature) -> &'static str {
     }
 }
 
-fn feature_failure(ability: FileSystemFeature, fault: &str) -> DoctorFinding {
-    let (verdict, consequence, remedy) = match ability {
+fn feature_failure(feature: FileSystemFeature, fault: &str) -> DoctorFinding {
+    let (verdict, consequence, remedy) = match feature {
         FileSystemFeature::Write | FileSystemFeature::Sync | FileSystemFeature::Rename => (
-            FindingLevel::Missing,
+            FindingVerdict::Missing,
             "a run cannot store its state here",
             Some("run massgen in a directory on another file system"),
         ),
         FileSystemFeature::UnnamedFile => (
-            FindingLevel::Ok,
+            FindingVerdict::Ok,
             "a killed run may leave a hidden temporary file",
             None,
         ),
-        FileSystemFeature::HardLink => (FindingLevel::Ok, "each snapshot is a full copy", None),
+        FileSystemFeature::HardLink => (FindingVerdict::Ok, "each snapshot is a full copy", None),
         FileSystemFeature::SharedCopy => (
-            FindingLevel::Ok,
+            FindingVerdict::Ok,
             "changes between snapshots are copied",
             None,
         ),
         FileSystemFeature::Lock => (
-            FindingLevel::Warning,
+            FindingVerdict::Warning,
             "two concurrent runs in one workspace are not detected",
             Some("do not start two runs in this directory at the same time"),
         ),
     };
     let message = format!("not supported ({fault}): {consequence}");
-    let finding = DoctorArea::Disk.finding(verdict, feature_name(ability), message);
+    let finding = DoctorArea::Disk.finding(verdict, feature_name(feature), message);
     remedy.into_iter().fold(finding, DoctorFinding::with_remedy)
 }
 
 fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
-    let bytes = space_level(space.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
+    let verdict = space_verdict(space.free_bytes, FREE_BYTES_GOOD, FREE_BYTES_MIN);
     let message = format!("{} MiB free", space.free_bytes / MIB);
     let mut findings = vec![with_space_remedy(
-        DoctorArea::Disk.finding(bytes, "space", message),
+        DoctorArea::Disk.finding(verdict, "space", message),
     )];
     if let Some(files) = space.free_files {
-        let verdict = space_level(files, FREE_FILES_GOOD, FREE_FILES_MIN);
+        let verdict = space_verdict(files, FREE_FILES_GOOD, FREE_FILES_MIN);
         let message = format!("{files} more can be created");
         findings.push(with_space_remedy(
             DoctorArea::Disk.finding(verdict, "files", message),
@@ -102,20 +103,20 @@ fn check_space(space: &FreeSpace) -> Vec<DoctorFinding> {
     findings
 }
 
-fn space_level(amount: u64, good: u64, min: u64) -> FindingLevel {
+fn space_verdict(amount: u64, good: u64, min: u64) -> FindingVerdict {
     if amount < min {
-        FindingLevel::Missing
+        FindingVerdict::Missing
     } else if amount < good {
-        FindingLevel::Warning
+        FindingVerdict::Warning
     } else {
-        FindingLevel::Ok
+        FindingVerdict::Ok
     }
 }
 
 fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
     match finding.verdict() {
-        FindingLevel::Ok | FindingLevel::Skipped => finding,
-        FindingLevel::Warning | FindingLevel::Missing => finding.with_remedy(
+        FindingVerdict::Ok | FindingVerdict::Skipped => finding,
+        FindingVerdict::Warning | FindingVerdict::Missing => finding.with_remedy(
             "du -sh .massgen   # or remove old runs: massgen sessions prune --older-than 30d",
         ),
     }
@@ -123,17 +124,17 @@ fn with_space_remedy(finding: DoctorFinding) -> DoctorFinding {
 
 /// Reports directories that may contain configs and cannot be read.
 pub(crate) fn config_directories(host: &Host) -> Vec<DoctorFinding> {
-    let of_home = host.home.iter().flat_map(|home| {
+    let home_directories = host.home.iter().flat_map(|home| {
         [
             home.join(STATE_DIR),
             home.join(STATE_DIR).join("configs"),
             home.join(".config").join("massgen"),
         ]
     });
-    let faults = of_home.filter_map(|dir| {
+    let faults = home_directories.filter_map(|dir| {
         let why = check_config_dir(&dir).err()?;
         let message = format!("`{dir}` is skipped: {why}");
-        let finding = DoctorArea::Disk.finding(FindingLevel::Warning, "configs", message);
+        let finding = DoctorArea::Disk.finding(FindingVerdict::Warning, "configs", message);
         Some(finding.with_remedy(format!("ls -ld {dir}")))
     });
     faults.collect()

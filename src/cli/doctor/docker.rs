@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::Config;
 use crate::config::engine_host::SSH_SCHEME;
 use crate::host::Host;
@@ -17,7 +17,7 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
     let hosts = team.map(Config::engine_hosts).unwrap_or_default();
     let team_engines = hosts
         .iter()
-        .map(|of_agent| of_agent.map(ToString::to_string));
+        .map(|engine_host| engine_host.map(ToString::to_string));
     let mut engines: BTreeSet<Option<String>> = team_engines
         .map(|engine| engine.or_else(|| default_host.map(str::to_owned)))
         .collect();
@@ -28,26 +28,26 @@ pub(crate) async fn inspect(host: &Host, team: Option<&Config>) -> Vec<DoctorFin
     for engine in engines {
         let engine = engine.as_deref();
         if engine.is_some_and(|engine| engine.starts_with(SSH_SCHEME)) {
-            findings.extend(inspect_elsewhere(host, engine, &images).await);
+            findings.extend(inspect_remote_engine(host, engine, &images).await);
         } else {
-            findings.extend(inspect_here(host, engine, &images).await);
+            findings.extend(inspect_local_engine(host, engine, &images).await);
         }
     }
     findings
 }
 
 /// Checks an engine on this machine.
-async fn inspect_here(
+async fn inspect_local_engine(
     host: &Host,
     engine_host: Option<&str>,
     images: &[&str],
 ) -> Vec<DoctorFinding> {
     let discovery = find_engine(engine_host).await;
     let verdict = match (&discovery, images.is_empty()) {
-        (EngineDiscovery::Socket(_, DaemonStatus::Answers(..)), _) => FindingLevel::Ok,
-        (_, false) => FindingLevel::Missing,
-        (EngineDiscovery::OtherAddress(_), true) => FindingLevel::Skipped,
-        (_, true) => FindingLevel::Warning,
+        (EngineDiscovery::Socket(_, DaemonStatus::Answers(..)), _) => FindingVerdict::Ok,
+        (_, false) => FindingVerdict::Missing,
+        (EngineDiscovery::OtherAddress(_), true) => FindingVerdict::Skipped,
+        (_, true) => FindingVerdict::Warning,
     };
     let finding = DoctorArea::Docker.finding(verdict, "daemon", discovery.describe());
     let daemon = discovery
@@ -55,7 +55,7 @@ async fn inspect_here(
         .into_iter()
         .fold(finding, DoctorFinding::with_remedy);
     let mut findings = vec![daemon];
-    if verdict == FindingLevel::Ok && !images.is_empty() {
+    if verdict == FindingVerdict::Ok && !images.is_empty() {
         findings.extend(match EngineClient::connect(engine_host, &host.env).await {
             Ok(client) => check_images(&client, images).await,
             Err(error) => vec![DoctorArea::Docker.error_finding("daemon", &error)],
@@ -65,7 +65,7 @@ async fn inspect_here(
 }
 
 /// Checks an engine on another machine, by connecting to it as a run would.
-async fn inspect_elsewhere(
+async fn inspect_remote_engine(
     host: &Host,
     engine_host: Option<&str>,
     images: &[&str],
@@ -75,18 +75,18 @@ async fn inspect_elsewhere(
             "`{}`: no agent runs commands there",
             engine_host.unwrap_or_default()
         );
-        return vec![DoctorArea::Docker.finding(FindingLevel::Skipped, "daemon", message)];
+        return vec![DoctorArea::Docker.finding(FindingVerdict::Skipped, "daemon", message)];
     }
     let client = match EngineClient::connect(engine_host, &host.env).await {
         Ok(client) => client,
         Err(error) => return vec![DoctorArea::Docker.error_finding("daemon", &error)],
     };
-    let answers = format!(
+    let message = format!(
         "`{}` answers: {}",
         engine_host.unwrap_or_default(),
         client.version()
     );
-    let mut findings = vec![DoctorArea::Docker.finding(FindingLevel::Ok, "daemon", answers)];
+    let mut findings = vec![DoctorArea::Docker.finding(FindingVerdict::Ok, "daemon", message)];
     findings.extend(check_images(&client, images).await);
     findings
 }
@@ -96,7 +96,7 @@ async fn check_images(client: &EngineClient, images: &[&str]) -> Vec<DoctorFindi
     for image in images {
         findings.push(match client.expect_image(image).await {
             Ok(_) => {
-                DoctorArea::Docker.finding(FindingLevel::Ok, "image", format!("`{image}` exists"))
+                DoctorArea::Docker.finding(FindingVerdict::Ok, "image", format!("`{image}` exists"))
             }
             Err(error) => DoctorArea::Docker.error_finding("image", &error),
         });

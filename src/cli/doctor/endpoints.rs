@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use crate::backend::connect::ConnectContext;
 use crate::backend::remote::endpoint::KeyOrigin;
 use crate::backend::remote::model_list::{ModelListRequest, model_list_request};
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::doctor::team::ModelRequirement;
 use crate::config::keys::nearest;
 use crate::config::vendors::{VendorConnection, is_this_machine};
@@ -32,7 +32,7 @@ pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> 
         let models = agent.backend.with_subagent();
         models.map(move |model| (agent.id.as_str(), model))
     });
-    let question = |(agent, model): (&str, &BackendConfig)| {
+    let query = |(agent, model): (&str, &BackendConfig)| {
         let VendorConnection::Remote(format) = model.vendor.connection else {
             return None;
         };
@@ -43,12 +43,12 @@ pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> 
             listing: model_list_request(model, format, context).ok()?,
         })
     };
-    models.filter_map(question).collect()
+    models.filter_map(query).collect()
 }
 
 /// Returns the findings if no endpoint is asked.
-pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding> {
-    let mut urls: Vec<String> = questions
+pub(crate) fn skipped_findings(queries: &[EndpointQuery]) -> Vec<DoctorFinding> {
+    let mut urls: Vec<String> = queries
         .iter()
         .map(|query| display_url(&query.listing.url))
         .collect();
@@ -56,10 +56,11 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
     urls.dedup();
     if urls.is_empty() {
         let message = "the team uses no endpoint";
-        return vec![DoctorArea::Endpoints.finding(FindingLevel::Ok, "none", message)];
+        return vec![DoctorArea::Endpoints.finding(FindingVerdict::Ok, "none", message)];
     }
     let message = "not tested without `--online`";
-    let finding = |subject| DoctorArea::Endpoints.finding(FindingLevel::Skipped, subject, message);
+    let finding =
+        |subject| DoctorArea::Endpoints.finding(FindingVerdict::Skipped, subject, message);
     let mut findings: Vec<DoctorFinding> = urls.into_iter().map(finding).collect();
     if let Some(last_finding) = findings.pop() {
         findings.push(last_finding.with_remedy("massgen doctor --online"));
@@ -69,12 +70,12 @@ pub(crate) fn skipped_findings(questions: &[EndpointQuery]) -> Vec<DoctorFinding
 
 /// Asks every endpoint once with each key, all at the same time, and reports the answers.
 pub(crate) async fn query_all(
-    questions: Vec<EndpointQuery>,
+    queries: Vec<EndpointQuery>,
     needs: ModelRequirement,
 ) -> Vec<DoctorFinding> {
     let http = HttpClient::new();
     let mut listings: Vec<&ModelListRequest> = Vec::new();
-    for EndpointQuery { listing, .. } in &questions {
+    for EndpointQuery { listing, .. } in &queries {
         if !listings.contains(&listing) {
             listings.push(listing);
         }
@@ -84,13 +85,13 @@ pub(crate) async fn query_all(
         async { (*listing, reply.await) }
     });
     let replies: Vec<(&ModelListRequest, EndpointReply)> = join_all(probes).await;
-    let check_question = |question: &EndpointQuery| {
+    let check_query = |query: &EndpointQuery| {
         let mut replies = replies.iter();
-        let (_, reply) = replies.find(|(listing, _)| **listing == question.listing)?;
-        Some(check_reply(question, reply))
+        let (_, reply) = replies.find(|(listing, _)| **listing == query.listing)?;
+        Some(check_reply(query, reply))
     };
-    let findings: Vec<DoctorFinding> = questions.iter().filter_map(check_question).collect();
-    let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingLevel::Ok;
+    let findings: Vec<DoctorFinding> = queries.iter().filter_map(check_query).collect();
+    let is_ok = |finding: &DoctorFinding| finding.verdict() == FindingVerdict::Ok;
     if needs == ModelRequirement::Any && findings.iter().any(is_ok) {
         return findings
             .into_iter()
@@ -100,101 +101,106 @@ pub(crate) async fn query_all(
     findings
 }
 
-fn check_reply(question: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
-    let shown_url = display_url(&question.listing.url);
-    let subject = format!("agent {}", question.agent);
-    let finds = |verdict, what: &str| {
-        DoctorArea::Endpoints.finding(verdict, subject.as_str(), format!("`{shown_url}` {what}"))
+fn check_reply(query: &EndpointQuery, reply: &EndpointReply) -> DoctorFinding {
+    let shown_url = display_url(&query.listing.url);
+    let subject = format!("agent {}", query.agent);
+    let finding = |verdict, message: &str| {
+        DoctorArea::Endpoints.finding(
+            verdict,
+            subject.as_str(),
+            format!("`{shown_url}` {message}"),
+        )
     };
     match reply {
         EndpointReply::Unreachable(why) => {
-            finds(FindingLevel::Missing, &format!("not reachable: {why}"))
-                .with_remedy(endpoint_setting(question))
+            finding(FindingVerdict::Missing, &format!("not reachable: {why}"))
+                .with_remedy(endpoint_remedy(query))
         }
         EndpointReply::TooSlow(time) => {
-            let what = format!("no response within {} s", time.as_secs());
-            finds(FindingLevel::Missing, &what).with_remedy(endpoint_setting(question))
+            let message = format!("no response within {} s", time.as_secs());
+            finding(FindingVerdict::Missing, &message).with_remedy(endpoint_remedy(query))
         }
         EndpointReply::Answered {
             status: 200..=299,
             models: Some(models),
             elapsed,
-        } => check_model_list(question, models, *elapsed, finds),
+        } => check_model_list(query, models, *elapsed, finding),
         EndpointReply::Answered {
             status: 200..=299 | 404 | 405,
             elapsed,
             ..
         } => {
             let ms = elapsed.as_millis();
-            let what = format!("responds in {ms} ms, without a model list");
-            finds(FindingLevel::Warning, &what).with_remedy("check `base_url`: most end in `/v1`")
+            let message = format!("responds in {ms} ms, without a model list");
+            finding(FindingVerdict::Warning, &message)
+                .with_remedy("check `base_url`: most end in `/v1`")
         }
         EndpointReply::Answered {
             // Google returns 400 for an invalid key.
             status: status @ (400 | 401 | 403),
             ..
         } => {
-            let key = key_description(question);
-            let what = format!("rejects {key} (HTTP {status})");
-            finds(FindingLevel::Missing, &what).with_remedy(new_key_remedy(question))
+            let key = key_description(query);
+            let message = format!("rejects {key} (HTTP {status})");
+            finding(FindingVerdict::Missing, &message).with_remedy(new_key_remedy(query))
         }
         EndpointReply::Answered { status: 429, .. } => {
-            let what = "rate limited (HTTP 429)";
-            finds(FindingLevel::Warning, what)
+            let message = "rate limited (HTTP 429)";
+            finding(FindingVerdict::Warning, message)
                 .with_remedy("wait, or check your plan with the vendor")
         }
         EndpointReply::Answered { status, .. } => {
-            let what = format!("responds with HTTP {status}");
-            finds(FindingLevel::Missing, &what).with_remedy(endpoint_setting(question))
+            let message = format!("responds with HTTP {status}");
+            finding(FindingVerdict::Missing, &message).with_remedy(endpoint_remedy(query))
         }
     }
 }
 
 fn check_model_list(
-    question: &EndpointQuery,
+    query: &EndpointQuery,
     models: &[String],
     elapsed: Duration,
-    finds: impl Fn(FindingLevel, &str) -> DoctorFinding,
+    finding: impl Fn(FindingVerdict, &str) -> DoctorFinding,
 ) -> DoctorFinding {
     let ms = elapsed.as_millis();
-    let model = &question.model;
+    let model = &query.model;
     // Ollama lists the model `qwen3` as `qwen3:latest`.
     let is_model = |name: &String| name == model || name.strip_suffix(":latest") == Some(model);
     if models.iter().any(is_model) {
-        let what = format!(
+        let message = format!(
             "responds in {ms} ms, accepts {} and lists `{model}`",
-            key_description(question)
+            key_description(query)
         );
-        return finds(FindingLevel::Ok, &what);
+        return finding(FindingVerdict::Ok, &message);
     }
-    let what = format!("responds in {ms} ms, but does not list `{model}`");
-    let finding = finds(FindingLevel::Warning, &what);
+    let message = format!("responds in {ms} ms, but does not list `{model}`");
+    let finding = finding(FindingVerdict::Warning, &message);
     match nearest(model, models.iter().map(String::as_str)) {
         Some(near) => finding.with_remedy(format!("did you mean `model: {near}`?")),
         None => finding.with_remedy("see the vendor's list of models"),
     }
 }
 
-fn key_description(question: &EndpointQuery) -> String {
-    match question.listing.key {
+fn key_description(query: &EndpointQuery) -> String {
+    match query.listing.key {
         Some(KeyOrigin::Config) => "the API key of the config".to_owned(),
         Some(KeyOrigin::Variable(name)) => format!("the API key `{name}`"),
         None => "a request without an API key".to_owned(),
     }
 }
 
-fn new_key_remedy(question: &EndpointQuery) -> String {
-    match question.listing.key {
+fn new_key_remedy(query: &EndpointQuery) -> String {
+    match query.listing.key {
         Some(KeyOrigin::Config) => "set a valid `api_key` in the config".to_owned(),
         Some(KeyOrigin::Variable(name)) => format!("export {name}=…   # a valid key"),
         None => "set `api_key` of the backend".to_owned(),
     }
 }
 
-fn endpoint_setting(question: &EndpointQuery) -> &'static str {
-    match question.vendor {
+fn endpoint_remedy(query: &EndpointQuery) -> &'static str {
+    match query.vendor {
         "ollama" => "ollama serve",
-        _ if is_this_machine(&question.listing.url) => {
+        _ if is_this_machine(&query.listing.url) => {
             "start the server, or correct `base_url` in the config"
         }
         _ => "check the network, the proxy (`HTTPS_PROXY`) and `base_url`, then retry",

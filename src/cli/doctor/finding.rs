@@ -13,7 +13,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// Verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum FindingLevel {
+pub(crate) enum FindingVerdict {
     /// Present and working.
     Ok,
     /// Not checked, and nothing depends on it.
@@ -57,27 +57,27 @@ pub(crate) enum DoctorArea {
 pub(crate) struct DoctorFinding {
     area: DoctorArea,
     subject: String,
-    verdict: FindingLevel,
+    verdict: FindingVerdict,
     message: String,
     remedy: Vec<String>,
 }
 
-impl FindingLevel {
+impl FindingVerdict {
     fn name(self) -> &'static str {
         match self {
-            FindingLevel::Ok => "ok",
-            FindingLevel::Skipped => "skipped",
-            FindingLevel::Warning => "warning",
-            FindingLevel::Missing => "missing",
+            FindingVerdict::Ok => "ok",
+            FindingVerdict::Skipped => "skipped",
+            FindingVerdict::Warning => "warning",
+            FindingVerdict::Missing => "missing",
         }
     }
 
     fn style(self) -> TextStyle {
         match self {
-            FindingLevel::Ok => TextStyle::Good,
-            FindingLevel::Skipped => TextStyle::Faint,
-            FindingLevel::Warning => TextStyle::Warn,
-            FindingLevel::Missing => TextStyle::Bad,
+            FindingVerdict::Ok => TextStyle::Good,
+            FindingVerdict::Skipped => TextStyle::Faint,
+            FindingVerdict::Warning => TextStyle::Warn,
+            FindingVerdict::Missing => TextStyle::Bad,
         }
     }
 }
@@ -102,7 +102,7 @@ impl DoctorArea {
     /// Creates a finding in this area.
     pub(crate) fn finding(
         self,
-        verdict: FindingLevel,
+        verdict: FindingVerdict,
         subject: impl Into<String>,
         message: impl Into<String>,
     ) -> DoctorFinding {
@@ -117,7 +117,7 @@ impl DoctorArea {
 
     /// Creates a finding for an error that would end a run.
     pub(crate) fn error_finding(self, subject: impl Into<String>, error: &Error) -> DoctorFinding {
-        let finding = self.finding(FindingLevel::Missing, subject, format!("{error:#}"));
+        let finding = self.finding(FindingVerdict::Missing, subject, format!("{error:#}"));
         error
             .hints()
             .iter()
@@ -135,8 +135,10 @@ impl DoctorFinding {
 
     /// Returns whether it says the same about another subject.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        let said = |finding: &Self| (finding.area, finding.verdict);
-        said(self) == said(other) && self.message == other.message && self.remedy == other.remedy
+        let area_and_verdict = |finding: &Self| (finding.area, finding.verdict);
+        area_and_verdict(self) == area_and_verdict(other)
+            && self.message == other.message
+            && self.remedy == other.remedy
     }
 
     /// Changes the subject.
@@ -147,15 +149,15 @@ impl DoctorFinding {
     }
 
     /// Returns the verdict.
-    pub(crate) fn verdict(&self) -> FindingLevel {
+    pub(crate) fn verdict(&self) -> FindingVerdict {
         self.verdict
     }
 
-    /// Lowers any problem to "skipped": nothing that was asked for needs it.
+    /// Lowers any problem to "skipped": the team does not need it.
     #[must_use]
     pub(crate) fn skipped_if_missing(mut self) -> Self {
-        if self.verdict != FindingLevel::Ok {
-            self.verdict = FindingLevel::Skipped;
+        if self.verdict != FindingVerdict::Ok {
+            self.verdict = FindingVerdict::Skipped;
         }
         self
     }
@@ -163,22 +165,24 @@ impl DoctorFinding {
     /// Lowers a missing requirement to a warning: there is an alternative.
     #[must_use]
     pub(crate) fn warning_if_missing(mut self) -> Self {
-        self.verdict = self.verdict.min(FindingLevel::Warning);
+        self.verdict = self.verdict.min(FindingVerdict::Warning);
         self
     }
 }
 
 /// Returns the exit status for these findings.
 pub(crate) fn exit_status(findings: &[DoctorFinding]) -> ExitStatus {
-    match worst_level(findings) {
-        FindingLevel::Missing => ExitStatus::Environment,
-        FindingLevel::Ok | FindingLevel::Skipped | FindingLevel::Warning => ExitStatus::Success,
+    match worst_verdict(findings) {
+        FindingVerdict::Missing => ExitStatus::Environment,
+        FindingVerdict::Ok | FindingVerdict::Skipped | FindingVerdict::Warning => {
+            ExitStatus::Success
+        }
     }
 }
 
-fn worst_level(findings: &[DoctorFinding]) -> FindingLevel {
+fn worst_verdict(findings: &[DoctorFinding]) -> FindingVerdict {
     let verdicts = findings.iter().map(DoctorFinding::verdict);
-    verdicts.max().unwrap_or(FindingLevel::Ok)
+    verdicts.max().unwrap_or(FindingVerdict::Ok)
 }
 
 /// Prints all findings.
@@ -202,7 +206,7 @@ pub(crate) fn show(
 fn to_json(findings: &[DoctorFinding]) -> Result<String> {
     let report = serde_json::json!({
         "schema_version": SCHEMA_VERSION,
-        "verdict": worst_level(findings),
+        "verdict": worst_verdict(findings),
         "findings": findings,
         "next_step": next_step(findings),
     });
@@ -221,7 +225,7 @@ fn next_step(findings: &[DoctorFinding]) -> &str {
         findings.find_map(|finding| finding.remedy.first())
     };
     let remedy =
-        first_remedy(FindingLevel::Missing).or_else(|| first_remedy(FindingLevel::Warning));
+        first_remedy(FindingVerdict::Missing).or_else(|| first_remedy(FindingVerdict::Warning));
     remedy.map_or("start a run: massgen \"…\"", String::as_str)
 }
 
@@ -253,11 +257,11 @@ fn summary(findings: &[DoctorFinding]) -> String {
     let count = |verdict| {
         findings
             .iter()
-            .filter(|found| found.verdict == verdict)
+            .filter(|finding| finding.verdict == verdict)
             .count()
     };
-    let warnings = count_noun(count(FindingLevel::Warning), "warning");
-    match count(FindingLevel::Missing) {
+    let warnings = count_noun(count(FindingVerdict::Warning), "warning");
+    match count(FindingVerdict::Missing) {
         0 => format!("\nnothing required is missing; {warnings}\n"),
         missing => format!(
             "\n{} missing; {warnings}\n",

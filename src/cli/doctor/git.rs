@@ -1,16 +1,16 @@
 //! Doctor checks of git, which pipelines need and with which the user can restore files.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::world::diagnostics::probe::ProgramReply;
 use crate::world::diagnostics::probe::git::GitProbe;
 
 /// Reports what git can be used for here. `breadth` is the reason why the current directory
 /// is more than a project, such as a home directory: its files should not be committed as a whole.
 pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
-    let finds = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
+    let finding = |verdict, message: String| DoctorArea::Git.finding(verdict, "git", message);
     match git {
-        GitProbe::Missing => finds(
-            FindingLevel::Warning,
+        GitProbe::Missing => finding(
+            FindingVerdict::Warning,
             "not found in `PATH`: runs work without it, but you cannot revert deliveries with git"
                 .to_owned(),
         )
@@ -19,8 +19,8 @@ pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
             program,
             version: ProgramReply::Failed(why),
             ..
-        } => finds(
-            FindingLevel::Warning,
+        } => finding(
+            FindingVerdict::Warning,
             format!("`{program}` does not work: {why}"),
         )
         .with_remedy("sudo apt-get install --reinstall git"),
@@ -28,7 +28,10 @@ pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
             version: ProgramReply::Succeeded(version),
             repository: ProgramReply::Succeeded(root),
             ..
-        } => finds(FindingLevel::Ok, format!("{version}; repository `{root}`")),
+        } => finding(
+            FindingVerdict::Ok,
+            format!("{version}; repository `{root}`"),
+        ),
         GitProbe::Found {
             version: ProgramReply::Succeeded(version),
             repository: ProgramReply::Failed(why),
@@ -36,11 +39,11 @@ pub(crate) fn check(git: &GitProbe, breadth: Option<&str>) -> DoctorFinding {
         } => {
             let why = why.trim_start_matches("fatal: ");
             match breadth {
-                None => finds(FindingLevel::Warning, format!("{version}; {why}")).with_remedy(
+                None => finding(FindingVerdict::Warning, format!("{version}; {why}")).with_remedy(
                     "git init && git add -A && git commit --allow-empty -m 'before massgen'",
                 ),
-                Some(breadth) => finds(
-                    FindingLevel::Warning,
+                Some(breadth) => finding(
+                    FindingVerdict::Warning,
                     format!("{version}; {why}; this directory is {breadth}"),
                 )
                 .with_remedy("start massgen in the directory of a project"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::backend::connect::{ConnectContext, connect};
 use crate::backend::remote::endpoint::KeyOrigin;
 use crate::backend::remote::model_list::model_list_request;
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::doctor::with_connect_context;
 use crate::cli::environment::LoadedEnvironment;
 use crate::config::external_agents::SIGN_IN_HINT;
@@ -19,15 +19,15 @@ use crate::world::exec::agent_launcher::find_program;
 /// Reports the keys that are set, whether or not the team needs them.
 pub(crate) fn configured_keys(loaded_environment: &LoadedEnvironment) -> Vec<DoctorFinding> {
     let variables = configured_variables(loaded_environment).into_iter();
-    let rows = variables.map(|(variable, vendors)| {
+    let key_findings = variables.map(|(variable, vendors)| {
         let source = variable_source(variable, loaded_environment);
         let message = format!("set {source}, for {}", list_names(&vendors, "and"));
-        DoctorArea::Keys.finding(FindingLevel::Ok, variable, message)
+        DoctorArea::Keys.finding(FindingVerdict::Ok, variable, message)
     });
-    let mut findings: Vec<DoctorFinding> = rows.collect();
+    let mut findings: Vec<DoctorFinding> = key_findings.collect();
     if findings.is_empty() {
         let message = "no API key is set, neither in the environment nor in a `.env` file";
-        findings.push(DoctorArea::Keys.finding(FindingLevel::Skipped, "none", message));
+        findings.push(DoctorArea::Keys.finding(FindingVerdict::Skipped, "none", message));
     }
     findings
 }
@@ -53,6 +53,7 @@ pub(crate) fn configured_variables(
     vendors_of_variables
 }
 
+/// Returns where a variable is set, as the end of a sentence.
 fn variable_source(variable: &str, loaded_environment: &LoadedEnvironment) -> String {
     let host = &loaded_environment.host;
     match host.dotenv.source(variable) {
@@ -71,7 +72,7 @@ pub(crate) fn team_keys(
         let id = agent.id.as_str();
         let finding = match backend_credentials(&agent.backend, loaded_environment) {
             Ok(credentials) => {
-                DoctorArea::Keys.finding(FindingLevel::Ok, id, credentials.join("; "))
+                DoctorArea::Keys.finding(FindingVerdict::Ok, id, credentials.join("; "))
             }
             Err(error) => DoctorArea::Keys.error_finding(id, &error),
         };
@@ -84,20 +85,20 @@ pub(crate) fn team_keys(
 fn merge_problems<'a>(
     findings: impl Iterator<Item = (&'a str, DoctorFinding)>,
 ) -> Vec<DoctorFinding> {
-    let mut merged: Vec<(Vec<&str>, DoctorFinding)> = Vec::new();
+    let mut merged_findings: Vec<(Vec<&str>, DoctorFinding)> = Vec::new();
     for (agent, finding) in findings {
-        let is_problem = finding.verdict() != FindingLevel::Ok;
-        let mut earlier = merged.iter_mut();
-        match earlier.find(|(_, shared)| is_problem && shared.says_the_same(&finding)) {
+        let is_problem = finding.verdict() != FindingVerdict::Ok;
+        let mut earlier_findings = merged_findings.iter_mut();
+        match earlier_findings.find(|(_, shared)| is_problem && shared.says_the_same(&finding)) {
             Some((agents, _)) => agents.push(agent),
-            None => merged.push((vec![agent], finding)),
+            None => merged_findings.push((vec![agent], finding)),
         }
     }
-    let merged = merged.into_iter().map(|(agents, finding)| {
+    let findings = merged_findings.into_iter().map(|(agents, finding)| {
         let noun = if agents.len() == 1 { "agent" } else { "agents" };
         finding.with_subject(format!("{noun} {}", agents.join(", ")))
     });
-    merged.collect()
+    findings.collect()
 }
 
 /// Reports the agents whose programs have nothing to sign in with.
@@ -108,7 +109,7 @@ fn signed_out_programs(config: &Config) -> impl Iterator<Item = (&str, DoctorFin
         (!program.may_sign_in()).then(|| {
             let id = agent.id.as_str();
             let message = format!("`{}` has no API key and no token", program.vendor);
-            let finding = DoctorArea::Keys.finding(FindingLevel::Warning, id, message);
+            let finding = DoctorArea::Keys.finding(FindingVerdict::Warning, id, message);
             (id, finding.with_remedy(SIGN_IN_HINT))
         })
     })
@@ -144,6 +145,7 @@ fn external_agent_program(
     Ok(format!("the program `{program}`"))
 }
 
+/// Returns a model with its credentials, in words.
 fn model_credentials(
     model: &BackendConfig,
     loaded_environment: &LoadedEnvironment,

@@ -88,7 +88,7 @@ async fn inspect(
     let state = host.state_parent.join(STATE_DIR);
     findings.extend(disk::check(&state, probe::disk::probe_disk(&state)));
     findings.extend(disk::config_directories(host));
-    let choices = sandbox::requested_levels(team.config.as_ref());
+    let choices = sandbox::requested_choices(team.config.as_ref());
     let trees: Vec<AbsPath> = team
         .config
         .iter()
@@ -115,11 +115,11 @@ async fn inspect(
     Ok(findings)
 }
 
-/// Calls `with` with what connecting a backend needs. Opens no connection.
-fn with_connect_context<T>(host: &Host, with: impl FnOnce(ConnectContext<'_>) -> T) -> T {
+/// Calls `connect` with what connecting a backend needs.
+fn with_connect_context<T>(host: &Host, connect: impl FnOnce(ConnectContext<'_>) -> T) -> T {
     let variables = host.config_variables();
     let env = |name: &str| variables.get_non_empty(name).map(str::to_owned);
-    with(ConnectContext {
+    connect(ConnectContext {
         env: &env,
         http: &HttpClient::new(),
         cwd: &host.cwd,

@@ -4,7 +4,7 @@
 use tokio::task::spawn_blocking;
 
 use crate::cli::call_environment::CallEnvironment;
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::doctor::team::ModelRequirement;
 use crate::code_mode::ProgramLanguage;
 use crate::code_mode::language::{ProgramDialect, PythonLibraries};
@@ -52,7 +52,7 @@ pub(crate) async fn inspect(
             } => match run_test_program(dialect, host.clone()).await {
                 Ok(()) => {
                     let message = format!("{version}; a program runs in the sandbox");
-                    DoctorArea::Programs.finding(FindingLevel::Ok, language.name(), message)
+                    DoctorArea::Programs.finding(FindingVerdict::Ok, language.name(), message)
                 }
                 Err(why) => missing_toolchain(dialect, format!("{version}; {why}")),
             },
@@ -77,13 +77,13 @@ fn most_capable(dialects: &[ProgramDialect]) -> Option<ProgramDialect> {
 
 fn missing_toolchain(dialect: ProgramDialect, message: String) -> DoctorFinding {
     let language = dialect.language();
-    let finding = DoctorArea::Programs.finding(FindingLevel::Missing, language.name(), message);
+    let finding = DoctorArea::Programs.finding(FindingVerdict::Missing, language.name(), message);
     finding.with_remedy(dialect.remedy())
 }
 
 /// Runs a program that does nothing, and removes its directories afterwards.
 async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), String> {
-    let trying = spawn_blocking(move || {
+    let test = spawn_blocking(move || {
         let shell =
             CallEnvironment::open_without_grants(&host).map_err(|error| format!("{error:#}"))?;
         let programs =
@@ -91,6 +91,6 @@ async fn run_test_program(dialect: ProgramDialect, host: Host) -> Result<(), Str
         check_language(&programs)
             .map_err(|why| format!("programs do not run in the sandbox: {why}"))
     });
-    let interrupted = |_| Err(Error::bug("the test was interrupted").to_string());
-    trying.await.unwrap_or_else(interrupted)
+    let interruption_error = |_| Err(Error::bug("the test was interrupted").to_string());
+    test.await.unwrap_or_else(interruption_error)
 }

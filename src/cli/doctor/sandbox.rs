@@ -1,7 +1,7 @@
 //! Doctor checks of the sandbox: the level for commands, what it does not promise,
 //! and why no stronger one is available.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::Config;
 use crate::error::Result;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
@@ -10,13 +10,13 @@ use crate::world::diagnostics::probe::sandbox::{
 };
 
 /// Levels that also work without Landlock.
-const STANDS_ALONE: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
+const LEVELS_WITHOUT_LANDLOCK: &[SandboxLevel] = &[SandboxLevel::Overlay, SandboxLevel::Namespaces];
 
 /// Returns the sandboxes that the local commands of a team ask for, each once; without any, the one
 /// that a team gets by default.
-pub(crate) fn requested_levels(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
+pub(crate) fn requested_choices(config: Option<&Config>) -> Vec<SandboxLevelChoice> {
     let mut choices = Vec::new();
-    for choice in config.map(config_levels).unwrap_or_default() {
+    for choice in config.map(config_choices).unwrap_or_default() {
         if !choices.contains(&choice) {
             choices.push(choice);
         }
@@ -27,7 +27,7 @@ pub(crate) fn requested_levels(config: Option<&Config>) -> Vec<SandboxLevelChoic
     choices
 }
 
-fn config_levels(config: &Config) -> Vec<SandboxLevelChoice> {
+fn config_choices(config: &Config) -> Vec<SandboxLevelChoice> {
     let commands = config
         .agents
         .iter()
@@ -42,32 +42,34 @@ pub(crate) fn check(
     capabilities: &SandboxCapabilities,
     config: Option<&Config>,
 ) -> Vec<DoctorFinding> {
-    let needs = config.map(config_levels).unwrap_or_default();
+    let needed_choices = config.map(config_choices).unwrap_or_default();
     let mut findings = vec![check_gate(capabilities.gate.as_deref())];
-    for (choice, trial) in &capabilities.levels {
-        let level_finding = check_commands(*choice, trial);
+    for (choice, selection_result) in &capabilities.levels {
+        let level_finding = check_commands(*choice, selection_result);
         let finding = match level_finding.verdict() {
-            FindingLevel::Missing if !needs.contains(choice) => level_finding.warning_if_missing(),
-            FindingLevel::Missing
-            | FindingLevel::Warning
-            | FindingLevel::Skipped
-            | FindingLevel::Ok => level_finding,
+            FindingVerdict::Missing if !needed_choices.contains(choice) => {
+                level_finding.warning_if_missing()
+            }
+            FindingVerdict::Missing
+            | FindingVerdict::Warning
+            | FindingVerdict::Skipped
+            | FindingVerdict::Ok => level_finding,
         };
         findings.push(finding);
         findings.extend(
-            trial
+            selection_result
                 .iter()
-                .flat_map(|selection| stronger_levels(selection, capabilities)),
+                .filter_map(|selection| weak_level_finding(selection, capabilities)),
         );
     }
     let selections = capabilities
         .levels
         .iter()
-        .filter_map(|(_, trial)| trial.as_ref().ok());
+        .filter_map(|(_, selection_result)| selection_result.as_ref().ok());
     if capabilities.landlock == LandlockSupport::Missing
         && let Some(level) = selections
             .map(|selection| selection.level)
-            .find(|level| STANDS_ALONE.contains(level))
+            .find(|level| LEVELS_WITHOUT_LANDLOCK.contains(level))
     {
         findings.push(missing_landlock(level, capabilities));
     }
@@ -78,12 +80,12 @@ pub(crate) fn check(
 fn check_gate(fault: Option<&str>) -> DoctorFinding {
     match fault {
         None => DoctorArea::Sandbox.finding(
-            FindingLevel::Ok,
+            FindingVerdict::Ok,
             "gate",
             "files are opened beneath directory handles without following symlinks (openat2)",
         ),
         Some(why) => DoctorArea::Sandbox.finding(
-                FindingLevel::Missing,
+                FindingVerdict::Missing,
                 "gate",
                 format!("the kernel lacks what it needs: {why}"),
             )
@@ -91,66 +93,68 @@ fn check_gate(fault: Option<&str>) -> DoctorFinding {
     }
 }
 
-/// Reports the level for commands.
-fn check_commands(choice: SandboxLevelChoice, trial: &Result<SandboxSelection>) -> DoctorFinding {
+/// Reports the level for commands, and what it does not promise.
+fn check_commands(
+    choice: SandboxLevelChoice,
+    selection_result: &Result<SandboxSelection>,
+) -> DoctorFinding {
     let subject = match choice {
         SandboxLevelChoice::Auto => "commands".to_owned(),
         SandboxLevelChoice::Only(level) => format!("commands with `command_line_sandbox: {level}`"),
     };
-    let level = match trial {
+    let level = match selection_result {
         Ok(selection) => selection.level,
         Err(error) => return DoctorArea::Sandbox.error_finding(subject, error),
     };
-    let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
+    let finding = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, &subject, message);
     match level {
-        SandboxLevel::Overlay => finds(
-            FindingLevel::Ok,
+        SandboxLevel::Overlay => finding(
+            FindingVerdict::Ok,
             "level `overlay`: a command cannot access anything outside its directories; your own paths change \
              only after it exits, without protected names. Your edits in the meantime are kept, not merged",
         ),
-        SandboxLevel::Namespaces => finds(
-            FindingLevel::Ok,
+        SandboxLevel::Namespaces => finding(
+            FindingVerdict::Ok,
             "level `namespaces`: a command cannot access anything outside its directories. A protected name that a \
              command creates in a write path exists until the command exits",
         ),
-        SandboxLevel::Landlock => finds(
-            FindingLevel::Warning,
+        SandboxLevel::Landlock => finding(
+            FindingVerdict::Warning,
             "level `landlock`: a command cannot write outside its workspace, nor read what is not granted. It can \
              see that other files and processes exist; your own paths are read-only for it, and programs \
              fail that need Unix sockets, a server on this machine or `/tmp`",
         )
         .with_remedy("see below why no stronger level is available"),
-        SandboxLevel::Unavailable => finds(
-            FindingLevel::Missing,
+        SandboxLevel::Unavailable => finding(
+            FindingVerdict::Missing,
             "no sandbox level works on this machine, so all commands are refused; the file tools still work",
         )
         .with_remedy("see below why no level is available, or run commands in a container: `command_line_execution_mode: docker`"),
-        SandboxLevel::Off => finds(
-            FindingLevel::Warning,
+        SandboxLevel::Off => finding(
+            FindingVerdict::Warning,
             "the sandbox is off: commands run with your own rights",
         )
         .with_remedy("remove `command_line_sandbox`, or set it to `auto`"),
     }
 }
 
-/// Reports why no stronger level is available.
-fn stronger_levels(
+/// Reports why no stronger level is available; `None` if the level is the strongest one.
+fn weak_level_finding(
     selection: &SandboxSelection,
     capabilities: &SandboxCapabilities,
-) -> Vec<DoctorFinding> {
+) -> Option<DoctorFinding> {
     if selection.reasons.is_empty() {
-        return Vec::new();
+        return None;
     }
     let message = selection.reasons.join("; ");
-    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "stronger levels", message);
-    let finding = match capabilities.obstacles.as_slice() {
+    let finding = DoctorArea::Sandbox.finding(FindingVerdict::Warning, "stronger levels", message);
+    Some(match capabilities.obstacles.as_slice() {
         [] => finding.with_remedy("use Linux 6.7 or later with namespaces and Landlock; in a container, this depends on its host: see `--security-opt` of Docker"),
         obstacles => {
             let remedies = obstacles.iter().map(|obstacle| obstacle.remedy.clone());
             remedies.fold(finding, DoctorFinding::with_remedy)
         }
-    };
-    vec![finding]
+    })
 }
 
 /// Reports that a level has only one layer of isolation instead of two.
@@ -159,7 +163,7 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
         "not available in this kernel: level `{level}` relies on namespaces and seccomp alone. Landlock \
          would add a second layer behind the mounts and between processes"
     );
-    let finding = DoctorArea::Sandbox.finding(FindingLevel::Warning, "Landlock", message);
+    let finding = DoctorArea::Sandbox.finding(FindingVerdict::Warning, "Landlock", message);
     let landlock_obstacles = capabilities
         .obstacles
         .iter()
@@ -178,14 +182,14 @@ fn missing_landlock(level: SandboxLevel, capabilities: &SandboxCapabilities) -> 
 
 /// Reports whether resource limits apply to a whole command.
 fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
-    let finds = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
-    let loose = match (
+    let finding = |verdict, message: &str| DoctorArea::Sandbox.finding(verdict, "cgroups", message);
+    let loose_limits = match (
         capabilities.shared_limits.memory,
         capabilities.shared_limits.processes,
     ) {
         (true, true) => {
             let message = "memory and processes are limited for each command as a whole";
-            return finds(FindingLevel::Ok, message);
+            return finding(FindingVerdict::Ok, message);
         }
         (false, true) => "memory is limited only per process, not for the whole command",
         (true, false) => "processes are limited only per user, and not at all for root",
@@ -205,7 +209,11 @@ fn check_cgroups(capabilities: &SandboxCapabilities) -> DoctorFinding {
         CgroupAccess::NoControllers => ("cgroup v2 has no controllers for them here", boot),
         CgroupAccess::Absent => ("cgroup v2 is not mounted", boot),
     };
-    finds(FindingLevel::Warning, &format!("{loose}, because {why}")).with_remedy(remedy)
+    finding(
+        FindingVerdict::Warning,
+        &format!("{loose_limits}, because {why}"),
+    )
+    .with_remedy(remedy)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::missing_files::{missing_file, subject};
 use crate::config::Config;
 use crate::config::custom_tools::ProgramInterface;
@@ -53,18 +53,18 @@ fn check(
     match &server.link {
         ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
             let message = "not tested: its program runs in a container".to_owned();
-            DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
+            DoctorArea::Servers.finding(FindingVerdict::Skipped, subject, message)
         }
-        // Its first word is a file that exists.
-        ServerTransport::Program(program) if names_program(program) => {
+        // The first word of its command is a file, and `missing_file` has found it.
+        ServerTransport::Program(program) if is_named_by_path(program) => {
             let message = "its program exists, and a call starts it".to_owned();
-            DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
+            DoctorArea::Servers.finding(FindingVerdict::Ok, subject, message)
         }
         ServerTransport::Program(program) => match find_program(&program.command, path, None) {
             Ok(words) => {
                 let program = words.first().map(String::as_str).unwrap_or_default();
                 let message = format!("program `{program}`, which a run starts");
-                DoctorArea::Servers.finding(FindingLevel::Ok, subject, message)
+                DoctorArea::Servers.finding(FindingVerdict::Ok, subject, message)
             }
             Err(error) => DoctorArea::Servers.error_finding(subject, &error),
         },
@@ -73,13 +73,13 @@ fn check(
                 "not tested: `{}` is a remote server",
                 display_url(&remote.url)
             );
-            DoctorArea::Servers.finding(FindingLevel::Skipped, subject, message)
+            DoctorArea::Servers.finding(FindingVerdict::Skipped, subject, message)
         }
     }
 }
 
 /// Returns whether the program of a tool is named by its path.
-fn names_program(program: &ServerProgram) -> bool {
+fn is_named_by_path(program: &ServerProgram) -> bool {
     match &program.interface {
         ProgramInterface::SingleTool(tool) => tool.files.iter().any(|(index, _)| *index == 0),
         ProgramInterface::Mcp | ProgramInterface::PythonFunctions(_) => false,
@@ -97,17 +97,17 @@ fn inspect_package(
     match packages.program(&request.package) {
         Ok(Some(package)) => {
             let message = format!("package in `{}`, which a run starts", package.directory);
-            Some(DoctorArea::Servers.finding(FindingLevel::Ok, subject, message))
+            Some(DoctorArea::Servers.finding(FindingVerdict::Ok, subject, message))
         }
         Ok(None) if program.network != NetworkPolicy::Off => None,
         Ok(None) => {
             let message = format!("package `{}` is not installed", request.package.describe());
-            let finding = DoctorArea::Servers.finding(FindingLevel::Missing, subject, message);
+            let finding = DoctorArea::Servers.finding(FindingVerdict::Missing, subject, message);
             Some(finding.with_remedy(remedy))
         }
         Err(error) => {
             let finding =
-                DoctorArea::Servers.finding(FindingLevel::Missing, subject, error.to_string());
+                DoctorArea::Servers.finding(FindingVerdict::Missing, subject, error.to_string());
             Some(finding.with_remedy(remedy))
         }
     }

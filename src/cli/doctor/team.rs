@@ -1,6 +1,6 @@
 //! Finds the team that doctor checks: the one that a run with the same arguments would have.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::doctor::keys::configured_variables;
 use crate::cli::environment::LoadedEnvironment;
 use crate::cli::output::CliOutput;
@@ -66,7 +66,7 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
             let errors = diagnostics.filter(|diagnostic| diagnostic.severity == Severity::Error);
             let error_count = count_noun(errors.count(), "error");
             let message = format!("{error_count}: it cannot be run");
-            let finding = DoctorArea::Config.finding(FindingLevel::Missing, file.name(), message);
+            let finding = DoctorArea::Config.finding(FindingVerdict::Missing, file.name(), message);
             (None, finding.with_remedy(check_command(file)))
         }
     };
@@ -80,13 +80,13 @@ fn team_from_file(file: &TeamFile, host: &Host) -> DoctorTeam {
 fn usable_config(file: &TeamFile, loaded_config: &LoadedConfig) -> DoctorFinding {
     let agents = count_noun(loaded_config.config.agents.len(), "agent");
     if loaded_config.warnings.is_empty() {
-        return DoctorArea::Config.finding(FindingLevel::Ok, file.name(), agents);
+        return DoctorArea::Config.finding(FindingVerdict::Ok, file.name(), agents);
     }
     let message = format!(
         "{agents}; {}",
         count_noun(loaded_config.warnings.len(), "warning")
     );
-    let finding = DoctorArea::Config.finding(FindingLevel::Warning, file.name(), message);
+    let finding = DoctorArea::Config.finding(FindingVerdict::Warning, file.name(), message);
     finding.with_remedy(check_command(file))
 }
 
@@ -103,12 +103,12 @@ async fn detect_team(loaded_environment: &LoadedEnvironment) -> DoctorTeam {
     let (config, finding) = match (team, vendor) {
         (Ok(team), _) => {
             let message = format!("no config given or found; {}", team.summary);
-            let finding = DoctorArea::Config.finding(FindingLevel::Ok, "team", message);
+            let finding = DoctorArea::Config.finding(FindingVerdict::Ok, "team", message);
             (Some(team.config), finding)
         }
         (Err(_), Some(vendor)) => {
             let message = format!("no config found, and `{vendor}` has no default model");
-            let finding = DoctorArea::Config.finding(FindingLevel::Warning, "team", message);
+            let finding = DoctorArea::Config.finding(FindingVerdict::Warning, "team", message);
             let remedy = format!("massgen --backend {vendor} --model NAME \"…\"");
             (None, finding.with_remedy(remedy))
         }

@@ -1,6 +1,6 @@
 //! Doctor checks of the terminal. A run does not need one.
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::cli::output::ColourChoice;
 use crate::host::{Host, StreamTarget};
 use crate::world::diagnostics::probe::terminal::TerminalSize;
@@ -11,7 +11,7 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
         ColourChoice::Terminals => "colours",
         ColourChoice::Never => "no colours (`NO_COLOR` or `TERM`)",
     };
-    let stream = |name: &str, stream| {
+    let stream_finding = |name: &str, stream| {
         let message = match (stream, size) {
             (StreamTarget::Plain, _) => "a file or a pipe: plain text".to_owned(),
             (StreamTarget::Terminal, None) => format!("a terminal of unknown size, {colours}"),
@@ -19,11 +19,11 @@ pub(crate) fn check(host: &Host, size: Option<TerminalSize>) -> Vec<DoctorFindin
                 format!("a terminal of {columns} by {rows} characters, {colours}")
             }
         };
-        DoctorArea::Terminal.finding(FindingLevel::Ok, name, message)
+        DoctorArea::Terminal.finding(FindingVerdict::Ok, name, message)
     };
     vec![
-        stream("standard output", host.stdout),
-        stream("standard error", host.stderr),
+        stream_finding("standard output", host.stdout),
+        stream_finding("standard error", host.stderr),
         check_encoding(host),
     ]
 }
@@ -41,7 +41,7 @@ fn check_encoding(host: &Host) -> DoctorFinding {
     match variable {
         Some((name, value)) if is_utf8(value) => {
             let message = format!("UTF-8 (`{name}={value}`)");
-            DoctorArea::Terminal.finding(FindingLevel::Ok, "letters", message)
+            DoctorArea::Terminal.finding(FindingVerdict::Ok, "letters", message)
         }
         Some((name, value)) => unknown_encoding(&format!("`{name}={value}` is not UTF-8")),
         None => unknown_encoding("neither `LC_ALL`, `LC_CTYPE` nor `LANG` is set"),
@@ -51,6 +51,6 @@ fn check_encoding(host: &Host) -> DoctorFinding {
 fn unknown_encoding(why: &str) -> DoctorFinding {
     let message = format!("{why}; massgen writes UTF-8 anyway");
     DoctorArea::Terminal
-        .finding(FindingLevel::Warning, "letters", message)
+        .finding(FindingVerdict::Warning, "letters", message)
         .with_remedy("export LANG=C.UTF-8")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingLevel};
+use crate::cli::doctor::finding::{DoctorArea, DoctorFinding, FindingVerdict};
 use crate::config::Config;
 use crate::config::custom_tools::{ProgramInterface, PythonFunction};
 use crate::path::AbsPath;
@@ -30,7 +30,7 @@ pub(crate) async fn inspect(
         return None;
     }
     let missing_finding = |message: String| {
-        let finding = DoctorArea::Servers.finding(FindingLevel::Warning, SUBJECT, message);
+        let finding = DoctorArea::Servers.finding(FindingVerdict::Warning, SUBJECT, message);
         finding.with_remedy("run `pip install massgen`, or remove its tools from `custom_tools`")
     };
     match probe_python_package(PACKAGE, context).await {
@@ -45,7 +45,7 @@ pub(crate) async fn inspect(
             let message = format!(
                 "in `{directory}`, which the sandbox of a run does not open: a run does without"
             );
-            let finding = DoctorArea::Servers.finding(FindingLevel::Warning, SUBJECT, message);
+            let finding = DoctorArea::Servers.finding(FindingVerdict::Warning, SUBJECT, message);
             Some(finding.with_remedy(
                 "activate its virtual environment, so that `VIRTUAL_ENV` names it, or for \
                  `pip install --user` put `~/.local/bin` into `PATH`",
@@ -53,7 +53,7 @@ pub(crate) async fn inspect(
         }
         PythonPackageProbe::Found(directory) => {
             let message = format!("in `{directory}`");
-            Some(DoctorArea::Servers.finding(FindingLevel::Ok, SUBJECT, message))
+            Some(DoctorArea::Servers.finding(FindingVerdict::Ok, SUBJECT, message))
         }
     }
 }
@@ -68,14 +68,14 @@ fn needs_package(interface: &ProgramInterface) -> bool {
     match interface {
         ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => false,
         ProgramInterface::PythonFunctions(python) => {
-            python.discovered_without.is_some() || python.functions.iter().any(is_of_package)
+            python.discovered_without.is_some() || python.functions.iter().any(is_in_package)
         }
     }
 }
 
 /// Returns whether a function is looked up in the package: by its name alone, or because its file
 /// is only there.
-fn is_of_package(function: &PythonFunction) -> bool {
+fn is_in_package(function: &PythonFunction) -> bool {
     let Some(file) = &function.file else {
         return true;
     };
