@@ -2,7 +2,7 @@
 //! and installed agent programs.
 
 use crate::cli::args::init::InitArguments;
-use crate::cli::init::found::{FoundLogin, describe_program};
+use crate::cli::init::discovery::{FoundLogin, describe_program};
 use crate::cli::model_prices::model_list;
 use crate::cli::output::CliOutput;
 use crate::cli::run::single_thread_runtime;
@@ -52,8 +52,8 @@ pub(super) fn agents_from_flags(
         system_message: None,
     };
     let env = host.config_variables();
-    let known = model_list(host, None, output)?;
-    let team = team_from_options(&options, &env, &known, WorkspaceMode::Given)?;
+    let models_with_prices = model_list(host, None, output)?;
+    let team = team_from_options(&options, &env, &models_with_prices, WorkspaceMode::Given)?;
     let agents = team.agents.iter();
     Ok(agents
         .map(|agent| TeamCandidate::from_agent(agent, &env))
@@ -97,7 +97,7 @@ pub(super) fn find_candidates(host: &Host, logins: &[FoundLogin]) -> Result<Vec<
 
 /// Returns the indexes of the candidates that take part unless the user chooses others: models, and
 /// a program only if there is nothing else.
-pub(super) fn default_choice(candidates: &[TeamCandidate]) -> Vec<usize> {
+pub(super) fn default_indexes(candidates: &[TeamCandidate]) -> Vec<usize> {
     let is_model = |(_, candidate): &(usize, &TeamCandidate)| !candidate.is_program();
     let models: Vec<usize> = candidates
         .iter()
@@ -111,7 +111,7 @@ pub(super) fn default_choice(candidates: &[TeamCandidate]) -> Vec<usize> {
 
 /// Returns the candidates that take part if the user is not asked. A program works with the user's
 /// own login, so it is not among them.
-pub(super) fn unasked_choice(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamCandidate>> {
+pub(super) fn choose_default_agents(candidates: Vec<TeamCandidate>) -> Result<Vec<TeamCandidate>> {
     let program = candidates
         .iter()
         .find(|candidate| candidate.is_program())
@@ -151,6 +151,7 @@ pub(super) fn second_agent_hint(agents: &[TeamCandidate]) -> Option<String> {
     ))
 }
 
+/// Returns the error that nothing can take part.
 fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
     let key_hints = hints_for_unused_keys(env, "massgen init --yes");
     let keys = if key_hints.is_empty() {
@@ -163,10 +164,10 @@ fn nothing_found_error(env: &ConfigVariables, logins: &[FoundLogin]) -> Error {
          `gemini` is installed"
     );
     let mut error = Error::new(ErrorKind::Environment, message);
-    let unusable = logins
+    let login_hints = logins
         .iter()
         .map(|login| format!("{} is not used: {SIGN_IN_HINT}", login.describe()));
-    for hint in key_hints.into_iter().chain(unusable) {
+    for hint in key_hints.into_iter().chain(login_hints) {
         error = error.with_hint(hint);
     }
     error.with_hint(key_hint()).with_hint(DEMO_HINT)

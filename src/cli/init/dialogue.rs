@@ -1,8 +1,8 @@
 //! The questions of `massgen init` on a terminal. Enter takes the default of each.
 
-use crate::cli::init::candidates::default_choice;
+use crate::cli::init::candidates::default_indexes;
 use crate::cli::init::directory::{DirectoryChoice, default_directory, parse_directory};
-use crate::cli::init::found::{FoundLogin, found_lines};
+use crate::cli::init::discovery::{FoundLogin, found_lines};
 use crate::cli::output::CliOutput;
 use crate::config::draft::DRAFT_ENTRIES_MAX;
 use crate::config::draft::first_team::TeamCandidate;
@@ -17,10 +17,10 @@ const ONE_MODEL_NOTE: &str = "Only one model was found: a team of one agent, wit
 const REPEATED_NUMBER_NOTE: &str =
     "A number may be repeated: `1 1` makes two agents of the first kind.";
 
-/// Asks on a terminal. `next` returns the lines that the user types.
+/// Asks on a terminal. `next_line` returns the lines that the user types.
 pub(super) struct InitDialogue<'d, 'w> {
     pub(super) output: &'d mut CliOutput<'w>,
-    pub(super) next: &'d mut dyn FnMut() -> Option<String>,
+    pub(super) next_line: &'d mut dyn FnMut() -> Option<String>,
 }
 
 impl InitDialogue<'_, '_> {
@@ -37,13 +37,14 @@ impl InitDialogue<'_, '_> {
         let has_program = candidates.iter().any(TeamCandidate::is_program);
         if let ([only], false) = (candidates, has_program) {
             self.output.note(ONE_MODEL_NOTE);
-            let is_pair = self.ask_yes_or_no("Make a team of two agents of this model?", false)?;
-            let count = if is_pair { 2 } else { 1 };
+            let wants_pair =
+                self.ask_yes_or_no("Make a team of two agents of this model?", false)?;
+            let count = if wants_pair { 2 } else { 1 };
             return Ok(vec![only.clone(); count]);
         }
         self.output.note(REPEATED_NUMBER_NOTE);
-        let default = default_choice(candidates);
-        let numbers: Vec<String> = default
+        let default_indexes = default_indexes(candidates);
+        let numbers: Vec<String> = default_indexes
             .iter()
             .map(|index| index.saturating_add(1).to_string())
             .collect();
@@ -51,8 +52,10 @@ impl InitDialogue<'_, '_> {
         loop {
             let answer = self.ask(&question)?;
             if answer.is_empty() {
-                let defaults = default.iter().filter_map(|index| candidates.get(*index));
-                return Ok(defaults.cloned().collect());
+                let agents = default_indexes
+                    .iter()
+                    .filter_map(|index| candidates.get(*index));
+                return Ok(agents.cloned().collect());
             }
             if let Some(agents) = parse_numbers(&answer, candidates) {
                 return Ok(agents);
@@ -75,7 +78,7 @@ impl InitDialogue<'_, '_> {
             match answer.as_str() {
                 "" => return Ok(default),
                 "none" => return Ok(None),
-                typed => match parse_directory(typed, host) {
+                path_text => match parse_directory(path_text, host) {
                     Ok(path) => return Ok(Some(path)),
                     Err(error) => self.output.note(&error.to_string()),
                 },
@@ -113,7 +116,7 @@ impl InitDialogue<'_, '_> {
     /// Returns the user's answer without the spaces around it.
     fn ask(&mut self, question: &str) -> Result<String> {
         self.output.ask(question);
-        let Some(line) = (self.next)() else {
+        let Some(line) = (self.next_line)() else {
             self.output.note("");
             let message = "the input ended before the last answer: nothing was written";
             return Err(Error::new(ErrorKind::Interrupted, message)

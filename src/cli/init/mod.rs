@@ -8,11 +8,11 @@ use crate::cli::command_line::usage_error;
 use crate::cli::deliveries::interactive_review::TerminalLines;
 use crate::cli::environment::{self, LoadedEnvironment};
 use crate::cli::init::candidates::{
-    agents_from_flags, find_candidates, second_agent_hint, unasked_choice,
+    agents_from_flags, choose_default_agents, find_candidates, second_agent_hint,
 };
 use crate::cli::init::dialogue::InitDialogue;
 use crate::cli::init::directory::{default_directory, parse_directory};
-use crate::cli::init::found::{find_logins, found_lines};
+use crate::cli::init::discovery::{find_logins, found_lines};
 use crate::cli::init::new_config::{NewConfig, ReplaceConsent};
 use crate::cli::output::CliOutput;
 use crate::config::draft::first_team::{FirstDirectory, FirstTeam, TeamCandidate};
@@ -23,7 +23,7 @@ use crate::permissions::grant::Permission;
 mod candidates;
 mod dialogue;
 mod directory;
-mod found;
+mod discovery;
 mod new_config;
 
 /// Runs `massgen init`.
@@ -32,9 +32,9 @@ pub(crate) fn run(
     arguments: &InitArguments,
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
-    let asks = !arguments.yes && !arguments.print;
+    let is_interactive = !arguments.yes && !arguments.print;
     let is_terminal = host.stdin == StreamTarget::Terminal && host.stderr == StreamTarget::Terminal;
-    if asks && !is_terminal {
+    if is_interactive && !is_terminal {
         return Err(
             usage_error("`massgen init` asks on a terminal, and there is none")
                 .with_hint("take what is found: massgen init --yes")
@@ -46,7 +46,7 @@ pub(crate) fn run(
     for warning in &warnings {
         output.warning(warning);
     }
-    if !asks {
+    if !is_interactive {
         let team = team_from_flags(arguments, &host, output)?;
         let config = NewConfig::new(&team, arguments, &host)?;
         config.show_warnings(output);
@@ -60,7 +60,7 @@ pub(crate) fn run(
     let mut lines = TerminalLines::new(CancellationToken::new());
     let mut dialogue = InitDialogue {
         output,
-        next: &mut || lines.next(),
+        next_line: &mut || lines.next(),
     };
     let team = ask_team(arguments, &host, &mut dialogue)?;
     let config = NewConfig::new(&team, arguments, &host)?;
@@ -94,7 +94,7 @@ fn team_from_flags(
         for line in found_lines(&candidates, &logins) {
             output.note(&line);
         }
-        let default_agents = unasked_choice(candidates)?;
+        let default_agents = choose_default_agents(candidates)?;
         if let Some(hint) = second_agent_hint(&default_agents) {
             output.note(&hint);
         }
@@ -149,9 +149,9 @@ fn ask_team(
         }),
     };
     // A program runs its own commands, whatever the config says.
-    let is_settled =
+    let is_decided =
         arguments.commands || arguments.no_commands || agents.iter().all(TeamCandidate::is_program);
-    let runs_commands = if is_settled {
+    let runs_commands = if is_decided {
         !arguments.no_commands
     } else {
         dialogue.ask_yes_or_no("May the agents run commands, in a sandbox?", true)?

@@ -53,7 +53,7 @@ pub(super) struct NewConfig {
     destination: ConfigDestination,
     yaml: String,
     warnings: Vec<String>,
-    /// Whether the user has to name it because of what it contains.
+    /// Whether runs use it only if the user names it, because of what it contains.
     must_be_named: bool,
 }
 
@@ -82,16 +82,16 @@ impl NewConfig {
         };
         let mut uses = loaded_config.restricted_uses;
         uses.extend(team.restricted_uses());
-        let is_restricted = || reject_outside_reach(&uses, FOUND_CONFIG, &host.cwd);
+        let reject_restricted_uses = || reject_outside_reach(&uses, FOUND_CONFIG, &host.cwd);
         let (destination, must_be_named) = match named_destination {
             Some(named_destination) if named_destination.is_found_config() => {
-                is_restricted().map_err(|error| {
+                reject_restricted_uses().map_err(|error| {
                     error.with_hint("write another file: massgen init --output team.yaml")
                 })?;
                 (named_destination, false)
             }
             Some(named_destination) => (named_destination, false),
-            None => match is_restricted() {
+            None => match reject_restricted_uses() {
                 Ok(()) => (found_config, false),
                 Err(error) if error.kind() == ErrorKind::Config => {
                     (ConfigDestination::parse(NAMED_CONFIG)?, true)
@@ -183,11 +183,11 @@ impl NewConfig {
 fn signed_out_warning(config: &Config) -> Option<String> {
     let agents = config.agents.iter();
     let programs = agents.filter_map(|agent| agent.backend.external_agent.as_ref());
-    let signed_out: BTreeSet<&str> = programs
+    let vendors: BTreeSet<&str> = programs
         .filter(|program| !program.may_sign_in())
         .map(|program| program.vendor)
         .collect();
-    let names: Vec<&str> = signed_out.into_iter().collect();
+    let names: Vec<&str> = vendors.into_iter().collect();
     (!names.is_empty()).then(|| {
         let names = list_names(&names, "and");
         format!("no API key and no token for {names}: {SIGN_IN_HINT}")
@@ -201,7 +201,8 @@ fn finding_line(finding: &DraftFinding) -> String {
     }
 }
 
-/// Returns the first error of the check as one of the command line, from which the team comes.
+/// Returns the first error of the check as a usage error: the flags or the answers describe the
+/// team.
 fn invalid_team_error(findings: &[DraftFinding]) -> Error {
     let is_error = |finding: &&DraftFinding| finding.severity == FindingSeverity::Error;
     let Some(finding) = findings.iter().find(is_error) else {
