@@ -56,8 +56,8 @@ fn check(level: SandboxLevel, only: &str, tried_min: usize) {
     check_report(&output, dir.path(), tried_min);
 }
 
-/// Runs all cases in the long suite, and those of the kernel's rules in the short one: the others are
-/// the same at each level.
+/// Runs all cases in the long suite, and those of the kernel's rules in the short one: the others
+/// are the same at each level.
 #[track_caller]
 fn check_weaker(level: SandboxLevel) {
     if is_long() {
@@ -144,7 +144,7 @@ async fn every_attack_does_harm_where_nothing_holds_it() {
             reasons: Vec::new(),
         },
         env: BTreeMap::new(),
-        missing: BTreeSet::new(),
+        missing_programs: BTreeSet::new(),
         parent: AbsPath::new(dir.path()).unwrap(),
     };
     let cases = case::all_cases().unwrap();

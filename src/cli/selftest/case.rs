@@ -14,7 +14,7 @@ use crate::sandbox_policy::sandbox_level::SandboxLevel;
 use crate::world::sandbox::ENFORCING_LEVELS;
 
 /// The lists of cases, each about one subject.
-const LISTS: &[EmbeddedFile] = &[
+const CASE_LISTS: &[EmbeddedFile] = &[
     embedded_file!("cli/selftest/cases/files.yaml"),
     embedded_file!("cli/selftest/cases/commands.yaml"),
     embedded_file!("cli/selftest/cases/outside.yaml"),
@@ -33,9 +33,9 @@ const LISTS: &[EmbeddedFile] = &[
 ];
 
 /// The tool that runs commands.
-const COMMAND: &str = "execute_command";
+const COMMAND_TOOL: &str = "execute_command";
 /// Default timeout of a call, in seconds. Machines are slow and busy.
-const SECONDS_MAX: u64 = 60;
+const SECONDS_DEFAULT: u64 = 60;
 
 /// Expected outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -101,6 +101,7 @@ pub struct SelftestCase {
     pub control: ControlUser,
 }
 
+/// A file of cases of one class.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseList {
@@ -111,6 +112,7 @@ struct CaseList {
     cases: Vec<CaseEntry>,
 }
 
+/// A case as its file has it; what it leaves out is that of its list, or a default.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseEntry {
@@ -147,11 +149,11 @@ struct CaseEntry {
 /// The lists are damaged, which is a bug.
 pub fn all_cases() -> Result<Vec<SelftestCase>> {
     let mut cases = Vec::new();
-    for file in LISTS {
+    for file in CASE_LISTS {
         let list: CaseList = read_typed(&file.text()?)
             .map_err(|error| Error::bug("invalid list of cases").with_source(error))?;
         let (class, expect, phase) = (&list.class, list.expect, list.phase);
-        let case = |listed: CaseEntry| listed.into_case(class, expect, phase);
+        let case = |entry: CaseEntry| entry.into_case(class, expect, phase);
         cases.extend(list.cases.into_iter().map(case));
     }
     Ok(cases)
@@ -177,7 +179,7 @@ impl CaseEntry {
     fn into_case(self, class: &str, expect: ExpectedOutcome, phase: Option<Phase>) -> SelftestCase {
         let phase = self.phase.or(phase).unwrap_or(Phase::Coordination);
         let expect = self.expect.unwrap_or(expect);
-        let mut seconds = self.seconds.unwrap_or(SECONDS_MAX);
+        let mut seconds = self.seconds.unwrap_or(SECONDS_DEFAULT);
         let (tool, args) = match self.command {
             None => (self.tool.unwrap_or_default(), self.args.unwrap_or_default()),
             Some(command) => {
@@ -193,7 +195,7 @@ impl CaseEntry {
                             .map(|value| ("work_dir".to_owned(), value.into())),
                     );
                 }
-                (COMMAND.to_owned(), args)
+                (COMMAND_TOOL.to_owned(), args)
             }
         };
         let unchanged = self.unchanged.unwrap_or_else(|| match expect {

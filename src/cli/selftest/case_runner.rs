@@ -18,7 +18,7 @@ use crate::world::diagnostics::script_runner::{ScriptOutcome, ScriptRunner, find
 /// Directories in which programs are looked up: those of the system, the same on every machine.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Environment of massgen during each call; none of the canaries may leak.
-const ENV: &[(&str, &str)] = &[
+const MASSGEN_ENV: &[(&str, &str)] = &[
     ("PATH", PATH),
     ("LANG", "C.UTF-8"),
     ("TERM", "dumb"),
@@ -29,24 +29,25 @@ const ENV: &[(&str, &str)] = &[
     ("GITHUB_TOKEN", "CANARY-TOKEN"),
 ];
 /// Prefix of the directories of cases.
-const PREFIX: &str = "massgen-selftest-";
+const DIRECTORY_PREFIX: &str = "massgen-selftest-";
 /// Timeout of the setup script and of the check script.
 const SCRIPT_TIME_MAX: Duration = Duration::from_mins(1);
 /// How much longer a call may take in a pod, which is created for it and removed after it.
 const POD_TIME_MAX: Duration = Duration::from_mins(5);
-/// Maximum size of a call's answer, in bytes.
-const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum size of a call's reply, in bytes.
+const REPLY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum length of output that is quoted in a failure, in characters.
 const QUOTED_CHARS_MAX: usize = 300;
 
-/// Shell functions for the setup and the check.
-const FUNCTIONS: &str = include_str!("state.sh");
-const SETUP: &str = include_str!("setup.sh");
+/// The shell function `state`, for the setup and the check.
+const STATE_FUNCTION: &str = include_str!("state.sh");
+/// The setup that all cases have.
+const SETUP_SCRIPT: &str = include_str!("setup.sh");
 /// Opens files before massgen starts: a command must not inherit them.
-const CALL: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
+const CALL_SCRIPT: &str = r#"exec 7< outside 8>> outside/victim.txt 9< outside/secret.txt
 cd ws && exec "$0" "$@" < ../.call > ../.answer 2> ../.errors"#;
 /// Fails if the agent received a secret, or a sign that a forbidden action worked.
-const NO_LEAK: &str =
+const LEAK_CHECK: &str =
     r#"if grep -aqE 'CANARY-|ESCAPED' "$RESULT"; then echo leaked: "$(cat "$RESULT")"; exit 1; fi"#;
 
 /// Verdict about a case.
@@ -72,7 +73,7 @@ pub struct CaseRunner {
     /// Environment of massgen that does not depend on the case; it takes precedence.
     pub env: BTreeMap<String, String>,
     /// Programs that commands do not find although they are on this machine.
-    pub missing: BTreeSet<String>,
+    pub missing_programs: BTreeSet<String>,
     /// Parent of the cases' directories.
     pub parent: AbsPath,
 }
@@ -96,19 +97,20 @@ impl CaseRunner {
         if stop.is_cancelled() {
             return Ok(CaseVerdict::Skipped("it was interrupted".to_owned()));
         }
-        let is_missing =
-            |name: &&String| self.missing.contains(*name) || find_program(name, PATH).is_none();
+        let is_missing = |name: &&String| {
+            self.missing_programs.contains(*name) || find_program(name, PATH).is_none()
+        };
         if let Some(missing_name) = case.needs.iter().find(is_missing) {
             return Ok(CaseVerdict::Skipped(format!(
                 "`{missing_name}` is not installed"
             )));
         }
-        let env = ENV
+        let env = MASSGEN_ENV
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let runner = ScriptRunner::new(&self.parent, PREFIX, &env.collect())?;
+        let runner = ScriptRunner::new(&self.parent, DIRECTORY_PREFIX, &env.collect())?;
         let verdict = tokio::select! {
-            verdict = self.run_in(&runner, case) => verdict,
+            verdict = self.run_in_directory(&runner, case) => verdict,
             () = stop.cancelled() => Ok(CaseVerdict::Skipped("it was interrupted".to_owned())),
         };
         runner.clear().await?;
@@ -125,19 +127,23 @@ impl CaseRunner {
                 Some("a container does not promise it".to_owned())
             }
             None => {
-                let elsewhere = case
+                let ssh_reason = case
                     .not_over_ssh
                     .as_ref()
                     .filter(|_| self.isolation.is_elsewhere());
-                case.not_in_containers.as_ref().or(elsewhere).cloned()
+                case.not_in_containers.as_ref().or(ssh_reason).cloned()
             }
         }
     }
 
-    async fn run_in(&self, runner: &ScriptRunner, case: &SelftestCase) -> Result<CaseVerdict> {
+    async fn run_in_directory(
+        &self,
+        runner: &ScriptRunner,
+        case: &SelftestCase,
+    ) -> Result<CaseVerdict> {
         let unchanged = case.unchanged.join(" ");
         let setup_script = format!(
-            "exec > .report 2>&1\n{FUNCTIONS}\nset -e\n{SETUP}\n{}\nstate {unchanged} > .before",
+            "exec > .report 2>&1\n{STATE_FUNCTION}\nset -e\n{SETUP_SCRIPT}\n{}\nstate {unchanged} > .before",
             case.setup
         );
         if runner
@@ -145,35 +151,35 @@ impl CaseRunner {
             .await?
             != ScriptOutcome::Succeeded
         {
-            let output = runner.read_file(".report", ANSWER_BYTES_MAX)?;
+            let output = runner.read_file(".report", REPLY_BYTES_MAX)?;
             return Ok(CaseVerdict::Skipped(format!(
                 "the setup failed: {}",
-                one_line_text(&output)
+                quoted_text(&output)
             )));
         }
-        let (end, answer) = self.run_tool(runner, case).await?;
+        let (call_outcome, reply) = self.run_tool(runner, case).await?;
         let failed_verdict = |why: &str, output: &str| {
             Ok(CaseVerdict::Failed(format!(
                 "{why}: {}",
-                one_line_text(output)
+                quoted_text(output)
             )))
         };
-        let Some(answer) = answer else {
-            let errors = runner.read_file(".errors", ANSWER_BYTES_MAX)?;
-            return match end {
+        let Some(reply) = reply else {
+            let errors = runner.read_file(".errors", REPLY_BYTES_MAX)?;
+            return match call_outcome {
                 ScriptOutcome::TimedOut => failed_verdict("it took too long", &errors),
                 ScriptOutcome::Succeeded | ScriptOutcome::Failed => {
                     failed_verdict("the call was interrupted", &errors)
                 }
             };
         };
-        runner.write_file(".result", &describe_result(&answer.output))?;
+        runner.write_file(".result", &result_text(&reply.output))?;
         let leak_check = match case.expect {
-            ExpectedOutcome::Held => NO_LEAK,
+            ExpectedOutcome::Held => LEAK_CHECK,
             ExpectedOutcome::Works => "",
         };
         let check_script = format!(
-            "exec > .report 2>&1\n{FUNCTIONS}\n{leak_check}\n\
+            "exec > .report 2>&1\n{STATE_FUNCTION}\n{leak_check}\n\
              state {unchanged} | diff .before - || exit 1\n{}\n",
             case.holds
         );
@@ -185,25 +191,25 @@ impl CaseRunner {
         let outcome = runner
             .run(&check_script, &["check"], &variables, SCRIPT_TIME_MAX)
             .await?;
-        let report = runner.read_file(".report", ANSWER_BYTES_MAX)?;
+        let report = runner.read_file(".report", REPLY_BYTES_MAX)?;
         match (case.expect, outcome) {
-            (ExpectedOutcome::Works, _) if !answer.ok => {
-                failed_verdict("it was refused or failed", &answer.output)
+            (ExpectedOutcome::Works, _) if !reply.ok => {
+                failed_verdict("it was refused or failed", &reply.output)
             }
             (_, ScriptOutcome::Succeeded) => Ok(match case.expect {
                 ExpectedOutcome::Held => CaseVerdict::Held,
                 ExpectedOutcome::Works => CaseVerdict::Worked,
             }),
             (ExpectedOutcome::Held, _) => {
-                failed_verdict("it did harm", &format!("{report} {}", answer.output))
+                failed_verdict("it did harm", &format!("{report} {}", reply.output))
             }
             (ExpectedOutcome::Works, _) => {
-                failed_verdict("it had no effect", &format!("{report} {}", answer.output))
+                failed_verdict("it had no effect", &format!("{report} {}", reply.output))
             }
         }
     }
 
-    /// Calls massgen with open files and canaries, and reads its answer.
+    /// Calls massgen with open files and canaries, and reads its reply.
     async fn run_tool(
         &self,
         runner: &ScriptRunner,
@@ -241,9 +247,9 @@ impl CaseRunner {
             ExecutionIsolation::Pod { .. } => POD_TIME_MAX,
         };
         let time_max = Duration::from_secs(case.seconds).saturating_add(pod_time);
-        let end = runner.run(CALL, &words, &env, time_max).await?;
-        let answer = runner.read_file(".answer", ANSWER_BYTES_MAX)?;
-        Ok((end, serde_json::from_str(&answer).ok()))
+        let outcome = runner.run(CALL_SCRIPT, &words, &env, time_max).await?;
+        let reply = runner.read_file(".answer", REPLY_BYTES_MAX)?;
+        Ok((outcome, serde_json::from_str(&reply).ok()))
     }
 }
 
@@ -260,11 +266,11 @@ fn grants_json(runner: &ScriptRunner) -> String {
 }
 
 /// Returns the output of a call without the command line that the agent wrote.
-fn describe_result(output: &str) -> String {
+fn result_text(output: &str) -> String {
     match serde_json::from_str::<Value>(output) {
-        Ok(Value::Object(mut answer)) if answer.contains_key("stdout") => {
-            answer.shift_remove("command");
-            let texts = answer.values().map(|value| match value.as_str() {
+        Ok(Value::Object(mut reply)) if reply.contains_key("stdout") => {
+            reply.shift_remove("command");
+            let texts = reply.values().map(|value| match value.as_str() {
                 Some(text) => text.to_owned(),
                 None => value.to_string(),
             });
@@ -274,6 +280,6 @@ fn describe_result(output: &str) -> String {
     }
 }
 
-fn one_line_text(text: &str) -> String {
+fn quoted_text(text: &str) -> String {
     single_line(text, QUOTED_CHARS_MAX)
 }

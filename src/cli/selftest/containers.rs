@@ -19,21 +19,21 @@ use crate::world::sandbox::reachable_paths::ReachablePaths;
 use crate::world::sandbox::{CommandWaitLimits, ExitReason};
 
 /// Environment variable with the address of the engine.
-const ENGINE: &str = "DOCKER_HOST";
+const ENGINE_VARIABLE: &str = "DOCKER_HOST";
 /// Environment variable with the socket of the user's SSH agent.
-const SSH_AGENT: &str = "SSH_AUTH_SOCK";
+const SSH_AGENT_VARIABLE: &str = "SSH_AUTH_SOCK";
 /// Environment variable with the paths of the settings of `kubectl`.
-const KUBECONFIG: &str = "KUBECONFIG";
+const KUBECONFIG_VARIABLE: &str = "KUBECONFIG";
 /// The same below the home directory.
 const KUBECONFIG_DEFAULT: &str = ".kube/config";
 /// The cache of `kubectl` below the home directory.
 const KUBE_CACHE_DEFAULT: &str = ".kube/cache";
 /// Environment variable with the directories in which the user's `ssh` or `kubectl` is.
-const PATH: &str = "PATH";
+const PATH_VARIABLE: &str = "PATH";
 /// Caller name of the container that inspects the image.
-const CALLER: &str = "selftest";
+const CALLER_NAME: &str = "selftest";
 /// Working directory of the inspection: every container has it.
-const ROOT: &str = "/";
+const ROOT_DIRECTORY: &str = "/";
 /// Timeout of the inspection. The image of a pod may have to be pulled first.
 const INSPECTION_TIME_MAX: Duration = Duration::from_mins(10);
 /// Shell command that prints the programs that are not found.
@@ -46,13 +46,13 @@ pub(super) fn missing_programs(
     isolation: &ExecutionIsolation,
     programs: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>> {
-    let root = AbsPath::new(ROOT).ok_or_else(|| Error::bug("no root directory"))?;
+    let root = AbsPath::new(ROOT_DIRECTORY).ok_or_else(|| Error::bug("no root directory"))?;
     let access = CallerAccess {
-        caller: CALLER,
+        caller: CALLER_NAME,
         grants: &[],
         workspace: &root,
     };
-    let machine = host_environment(host);
+    let host_environment = host_environment(host);
     let run_error = |error| Error::io("cannot run a command in a container", error);
     let interrupt = CommandInterrupt::new().map_err(run_error)?;
     let wait = CommandWaitLimits {
@@ -67,11 +67,12 @@ pub(super) fn missing_programs(
     let image = isolation.image().unwrap_or_default();
     let run_result = match isolation {
         ExecutionIsolation::Pod { .. } => {
-            let pod = build_call_pod(image, access, &host.cwd, &machine)?;
+            let pod = build_call_pod(image, access, &host.cwd, &host_environment)?;
             pod.run_with_paths(&command, &root, &ReachablePaths::default(), wait)
         }
         ExecutionIsolation::Container { .. } | ExecutionIsolation::Sandbox { .. } => {
-            build_call_container(image, access, &host.cwd, &machine)?.run(&command, &root, wait)
+            build_call_container(image, access, &host.cwd, &host_environment)?
+                .run(&command, &root, wait)
         }
     };
     let output = run_result.map_err(run_error)?;
@@ -94,15 +95,19 @@ pub(super) fn container_env(
     if let ExecutionIsolation::Pod { .. } = isolation {
         return cluster_env(host);
     }
-    let engine = isolation.image().and_then(|_| host.env(ENGINE));
+    let engine = isolation.image().and_then(|_| host.env(ENGINE_VARIABLE));
     // An engine on another machine is reached with the user's `ssh` and its agent.
-    let agent = engine.and_then(|_| host.env(SSH_AGENT));
-    let elsewhere = engine.and_then(|_| ssh_engine(host));
-    let path = elsewhere.and_then(|_| host.env(PATH));
-    [(ENGINE, engine), (SSH_AGENT, agent), (PATH, path)]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-        .collect()
+    let agent = engine.and_then(|_| host.env(SSH_AGENT_VARIABLE));
+    let ssh_engine = engine.and_then(|_| ssh_engine(host));
+    let path = ssh_engine.and_then(|_| host.env(PATH_VARIABLE));
+    [
+        (ENGINE_VARIABLE, engine),
+        (SSH_AGENT_VARIABLE, agent),
+        (PATH_VARIABLE, path),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+    .collect()
 }
 
 /// Returns the environment in which the user's `kubectl` finds its settings, and writes nothing to
@@ -110,7 +115,7 @@ pub(super) fn container_env(
 fn cluster_env(host: &Host) -> BTreeMap<String, String> {
     let value = |name| host.env(name).map(str::to_owned);
     let in_home = |name| Some(host.home.as_ref()?.join(name).to_string());
-    let settings = value(KUBECONFIG).map(|paths| {
+    let settings = value(KUBECONFIG_VARIABLE).map(|paths| {
         let paths = paths
             .split(':')
             .filter(|path| !path.is_empty())
@@ -118,12 +123,15 @@ fn cluster_env(host: &Host) -> BTreeMap<String, String> {
         paths.collect::<Vec<String>>().join(":")
     });
     let variables = [
-        (KUBECONFIG, settings.or_else(|| in_home(KUBECONFIG_DEFAULT))),
+        (
+            KUBECONFIG_VARIABLE,
+            settings.or_else(|| in_home(KUBECONFIG_DEFAULT)),
+        ),
         (
             KUBE_CACHE,
             value(KUBE_CACHE).or_else(|| in_home(KUBE_CACHE_DEFAULT)),
         ),
-        (PATH, value(PATH)),
+        (PATH_VARIABLE, value(PATH_VARIABLE)),
     ];
     variables
         .into_iter()
@@ -133,6 +141,6 @@ fn cluster_env(host: &Host) -> BTreeMap<String, String> {
 
 /// Returns the address of the user's engine, if it is on another machine.
 pub(super) fn ssh_engine(host: &Host) -> Option<&str> {
-    let engine = host.env(ENGINE);
+    let engine = host.env(ENGINE_VARIABLE);
     engine.filter(|engine| engine.starts_with(SSH_SCHEME))
 }

@@ -33,7 +33,7 @@ use crate::world::sandbox::{ENFORCING_LEVELS, Sandbox};
 
 /// Parent of the cases' directories unless `TMPDIR` is set: on a disk, and not in a directory that
 /// a sandbox replaces by its own.
-const PLACE: &str = "/var/tmp";
+const PARENT_DEFAULT: &str = "/var/tmp";
 
 /// How long a case takes on an ordinary machine, while others run on the other processors.
 const CASE_DURATION: Duration = Duration::from_millis(250);
@@ -49,7 +49,7 @@ pub(crate) fn run(
     output: &mut CliOutput<'_>,
 ) -> Result<ExitStatus> {
     let cases = matching_cases(arguments.only.as_deref())?;
-    let parent = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PLACE));
+    let parent = AbsPath::resolve(&host.cwd, host.env("TMPDIR").unwrap_or(PARENT_DEFAULT));
     let mut missing_programs = BTreeSet::new();
     let (isolations, unavailable) = match tested_image(host, arguments) {
         Some(isolation) => {
@@ -69,7 +69,7 @@ pub(crate) fn run(
                 executable: executable()?,
                 env: containers::container_env(host, &isolation),
                 isolation,
-                missing: missing_programs.clone(),
+                missing_programs: missing_programs.clone(),
                 parent: parent.clone(),
             };
             output.note(&format!(
@@ -217,8 +217,8 @@ async fn run_all<'a>(
             case.id
         );
         output.transient(&progress);
-        let is_step = done_count % case_count.div_ceil(PROGRESS_LINES).max(1) == 0;
-        if !output.has_terminal() && is_step && done_count < case_count {
+        let is_reported = done_count % case_count.div_ceil(PROGRESS_LINES).max(1) == 0;
+        if !output.has_terminal() && is_reported && done_count < case_count {
             output.note(&progress);
         }
     }
@@ -232,7 +232,7 @@ async fn run_all<'a>(
     })
 }
 
-/// Returns how long `cases` take, `jobs` at a time.
+/// Returns how long this many cases take, `jobs` at a time.
 fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) -> Duration {
     let rounds = cases.div_ceil(jobs.max(1));
     let case_duration = match isolation {
@@ -242,11 +242,11 @@ fn expected_duration(isolation: &ExecutionIsolation, cases: usize, jobs: usize) 
     case_duration.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
 }
 
-/// Returns how long the rest takes if `done` of `all` cases took `elapsed`.
+/// Returns how long the rest takes if `done_count` of `case_count` cases took `elapsed`.
 fn remaining_duration(elapsed: Duration, done_count: usize, case_count: usize) -> Duration {
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    let case_duration = elapsed.checked_div(count(done_count)).unwrap_or_default();
-    case_duration.saturating_mul(count(case_count.saturating_sub(done_count)))
+    let to_u32 = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let case_duration = elapsed.checked_div(to_u32(done_count)).unwrap_or_default();
+    case_duration.saturating_mul(to_u32(case_count.saturating_sub(done_count)))
 }
 
 /// Returns a duration in whole seconds or minutes, rounded up.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::cli::output::{CliOutput, TextStyle};
+use crate::cli::output::{CliOutput, StyledPiece, TextStyle};
 use crate::cli::selftest::case::SelftestCase;
 use crate::cli::selftest::case_runner::CaseVerdict;
 use crate::error::Result;
@@ -17,7 +17,7 @@ const SCHEMA_VERSION: u32 = 2;
 const COLUMNS: [&str; 5] = ["CASES", "HELD", "WORKED", "SKIPPED", "FAILED"];
 
 /// Printed if there is no failure.
-const CLEAN: &str = "no attack succeeded, and no ordinary work was refused";
+const NO_FAILURE_TEXT: &str = "no attack succeeded, and no ordinary work was refused";
 
 /// Verdicts of all cases at one level, or in containers.
 #[derive(Debug)]
@@ -99,27 +99,28 @@ impl SelftestOutcome<'_> {
         }
         let totals = VerdictCounts::from_verdicts(self.verdicts.iter().map(|(_, verdict)| verdict));
         output.result_line(&[(TextStyle::Strong, &totals.table_line(TOTAL, width))])?;
-        for (why, ids) in self.list_skipped() {
+        for (why, ids) in self.skipped_by_reason() {
             let line = format!("skipped because {why}: {}", ids.join(", "));
             output.result_line(&[(TextStyle::Faint, &line)])?;
         }
         for (case, why) in self.failures() {
             let head = format!("{} ({})", case.id, case.why);
-            let pieces = [
+            let pieces: [StyledPiece<'_>; 4] = [
                 (TextStyle::Bad, "failed "),
                 (TextStyle::Strong, &head),
                 (TextStyle::Plain, ": "),
+                (TextStyle::Plain, why),
             ];
-            let [failed, head, colon] = pieces;
-            output.result_line(&[failed, head, colon, (TextStyle::Plain, why)])?;
+            output.result_line(&pieces)?;
         }
         match self.failures().count() {
-            0 => output.result_line(&[(TextStyle::Good, CLEAN)]),
+            0 => output.result_line(&[(TextStyle::Good, NO_FAILURE_TEXT)]),
             count => output.result_line(&[(TextStyle::Bad, &count_noun(count, "failure"))]),
         }
     }
 
-    fn list_skipped(&self) -> BTreeMap<&str, Vec<&str>> {
+    /// Returns the ids of the skipped cases, by the reason.
+    fn skipped_by_reason(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut cases_by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (case, verdict) in &self.verdicts {
             if let CaseVerdict::Skipped(why) = verdict {
@@ -130,7 +131,7 @@ impl SelftestOutcome<'_> {
     }
 
     fn to_json(&self) -> Value {
-        let case = |(case, verdict): &(&SelftestCase, CaseVerdict)| {
+        let case_json = |(case, verdict): &(&SelftestCase, CaseVerdict)| {
             let (verdict, why) = match verdict {
                 CaseVerdict::Held => ("held", None),
                 CaseVerdict::Worked => ("worked", None),
@@ -142,12 +143,12 @@ impl SelftestOutcome<'_> {
                 "verdict": verdict, "reason": why,
             })
         };
-        let cases: Vec<Value> = self.verdicts.iter().map(case).collect();
-        let (key, by) = match self.isolation.level() {
+        let cases: Vec<Value> = self.verdicts.iter().map(case_json).collect();
+        let (key, value) = match self.isolation.level() {
             Some(level) => ("level", json!(level)),
             None => ("image", json!(self.isolation.image())),
         };
-        json!({ key: by, "clean": self.is_clean(), "cases": cases })
+        json!({ key: value, "clean": self.is_clean(), "cases": cases })
     }
 }
 
@@ -157,14 +158,14 @@ const TOTAL: &str = "all";
 /// Formats all outcomes, and the levels that could not be tested with the reasons, as one line.
 pub(super) fn to_json(
     outcomes: &[SelftestOutcome<'_>],
-    without: &BTreeMap<SandboxLevel, String>,
+    untested_levels: &BTreeMap<SandboxLevel, String>,
 ) -> String {
-    let without: Vec<Value> = without
+    let untested_levels: Vec<Value> = untested_levels
         .iter()
         .map(|(level, why)| json!({ "level": level, "reason": why }))
         .collect();
     let levels: Vec<Value> = outcomes.iter().map(SelftestOutcome::to_json).collect();
     let report =
-        json!({ "schema_version": SCHEMA_VERSION, "levels": levels, "not_tried": without });
+        json!({ "schema_version": SCHEMA_VERSION, "levels": levels, "not_tried": untested_levels });
     format!("{report}\n")
 }
