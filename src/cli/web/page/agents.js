@@ -13,8 +13,8 @@ import { batchOf, go, runHref } from './router.js';
 /** Length of the end of a reply that a column shows, and that the view of one agent does, in characters. */
 const COLUMN_CHARS = 4000;
 const VIEW_CHARS = 64 * 1024;
-const narrow = window.matchMedia('(max-width: 700px)');
-narrow.addEventListener('change', redraw);
+const narrowScreen = window.matchMedia('(max-width: 700px)');
+narrowScreen.addEventListener('change', redraw);
 /** The agent whose tab is chosen where there is no room for columns. */
 let chosenTab = 0;
 
@@ -45,10 +45,10 @@ function callRow(call, now, agent) {
 }
 
 /** The end of a reply in paragraphs, so that the browser lays out only those in sight.
- * @param {Speech | undefined} speech @param {number} most the number of characters */
-function speechText(speech, most) {
+ * @param {Speech | undefined} speech @param {number} charsMax */
+function speechText(speech, charsMax) {
   if (!speech?.text) return html`<p class="muted">Nothing said yet.</p>`;
-  const start = speech.text.length > most ? speech.text.indexOf('\n\n', speech.text.length - most) + 1 || speech.text.length - most : 0;
+  const start = speech.text.length > charsMax ? speech.text.indexOf('\n\n', speech.text.length - charsMax) + 1 || speech.text.length - charsMax : 0;
   const paragraphs = speech.text.slice(start).trimStart().split(/\n{2,}/);
   const text = html`<div class="reply">${paragraphs.map((text) => html`<p>${text}</p>`)}</div>`;
   return speech.kind === 'reasoning'
@@ -68,7 +68,7 @@ function facts(agent, stream) {
 }
 
 /** @param {Agent} agent @param {RunStream} stream */
-function now(agent, stream) {
+function activityLine(agent, stream) {
   const isTimed = stream.isLive && agent.activity.state !== 'idle' && agent.activity.state !== 'dropped_out';
   return html`<div class="row now">${state(activityTone(agent), activityText(agent))}
     ${isTimed ? html`<span class="muted num">${duration(stream.now - agent.since_ms)}</span>` : nothing}</div>`;
@@ -81,7 +81,7 @@ function column(agent, index, stream, role) {
     <header><h3 id="agent-${index}"><a href=${runHref(stream.id, ['agents', agent.id])}><bdi>${agent.id}</bdi></a>
         <kbd aria-hidden="true">${index + 1}</kbd></h3>
       <span class="muted model"><bdi>${agent.model ?? 'no model yet'}</bdi></span></header>
-    ${now(agent, stream)}${facts(agent, stream)}${planList(agent.plan, agent.id)}
+    ${activityLine(agent, stream)}${facts(agent, stream)}${planList(agent.plan, agent.id)}
     <div class="tail" role="log" aria-live="off" tabindex="0" aria-label="Reply of ${agent.id}">
       <div>${speechText(stream.speech.get(agent.id), COLUMN_CHARS)}</div></div>
     ${calls.length ? html`<ul class="calls" aria-label="Last tool calls of ${agent.id}">${calls
@@ -102,7 +102,7 @@ function tabKey(event, count) {
 export function agentColumns(stream) {
   const { agents } = stream;
   if (!agents.length) return stream.isLive ? loading('No agent works yet …') : html`<p class="muted">No agent worked in this run.</p>`;
-  if (!narrow.matches) {
+  if (!narrowScreen.matches) {
     return html`<div class="columns" data-count=${agents.length}>${agents
       .map((agent, index) => column(agent, index, stream, nothing))}</div>`;
   }
@@ -142,7 +142,7 @@ export function agentView(stream, id, transcript) {
   onKey('k', 'previous agent', () => step(-1));
   const answer = stream.ballot.answers.findLast((one) => one.agent === id);
   return html`<div class="agent-full"><header class="bar"><h2><bdi>${agent.id}</bdi></h2>
-      <span class="muted"><bdi>${agent.model ?? ''}</bdi></span>${now(agent, stream)}<span class="grow"></span>
+      <span class="muted"><bdi>${agent.model ?? ''}</bdi></span>${activityLine(agent, stream)}<span class="grow"></span>
       ${answer ? html`<a class="button small" href=${runHref(stream.id, ['answers'], { left: answer.label })}>Read ${answer.label}</a>
         ${batchOf(stream.id) ? nothing : html`<a class="button small" href=${runHref(stream.id, ['diff'], { answer: answer.label })}>Diff</a>`}` : nothing}</header>
     ${facts(agent, stream)}${planList(agent.plan, agent.id)}

@@ -4,19 +4,19 @@
 /** Wait before a sentence is said, so that several come together, in milliseconds. */
 const COLLECT_MS = 300;
 /** The sentences that are said next, by subject. @type {Map<string, string>} */
-const waiting = new Map();
+const sentences = new Map();
 let timer = 0;
 
 /** Says a sentence soon; a later one about the same subject replaces it.
  * @param {string} sentence @param {string} [subject] */
 export function announce(sentence, subject = sentence) {
-  waiting.delete(subject);
-  waiting.set(subject, sentence);
+  sentences.delete(subject);
+  sentences.set(subject, sentence);
   clearTimeout(timer);
   timer = window.setTimeout(() => {
     const region = document.getElementById('announcements');
-    if (region) region.textContent = [...waiting.values()].join(' ');
-    waiting.clear();
+    if (region) region.textContent = [...sentences.values()].join(' ');
+    sentences.clear();
   }, COLLECT_MS);
 }
 

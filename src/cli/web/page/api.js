@@ -36,11 +36,11 @@ async function handoverTime() {
 
 /** Asks the other tabs for their token. @returns {Promise<string | null>} */
 async function tokenOfOtherTab() {
-  const most = await handoverTime();
-  if (!most) return null;
+  const waitMs = await handoverTime();
+  if (!waitMs) return null;
   return new Promise((resolve) => {
     const wants = crypto.getRandomValues(new Uint32Array(4)).join('-');
-    const timer = setTimeout(() => resolve(null), most);
+    const timer = setTimeout(() => resolve(null), waitMs);
     tabs.addEventListener('message', ({ data }) => {
       if (data?.reply !== wants) return;
       clearTimeout(timer);
@@ -75,10 +75,10 @@ export async function openSession() {
   keepToken(token);
 }
 
-/** @param {Record<string, string>} [more] @returns {Record<string, string>} */
-export function headers(more = {}) {
+/** @param {Record<string, string>} [others] @returns {Record<string, string>} */
+export function headers(others = {}) {
   const token = sessionStorage.getItem(TOKEN_KEY);
-  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+  return token ? { ...others, Authorization: `Bearer ${token}` } : others;
 }
 
 /** The field of the request that the server refused, if it names one. @param {any} error @returns {string | null} */

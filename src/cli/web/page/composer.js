@@ -25,7 +25,7 @@ function setTask(task) {
 }
 
 /** Opens the picker after an `@` was typed where a mention may begin. @param {InputEvent} event */
-function typed(event) {
+function taskTyped(event) {
   const area = /** @type {HTMLTextAreaElement} */ (event.target);
   setTask(area.value);
   const at = area.selectionStart - 1;
@@ -51,8 +51,8 @@ const hasIterations = (team) => team?.max_iterations != null;
 /** Whether a review can be chosen: a pipeline is applied after its end anyway. @param {Team | undefined} team */
 const mayReview = (team) => Boolean(team && !team.stages && !team.review);
 
-/** @param {{dry_run?: boolean, opens?: string[]}} more @param {string | null} session @param {Team | undefined} team */
-async function send(more, session, team) {
+/** @param {{dry_run?: boolean, opens?: string[]}} options @param {string | null} session @param {Team | undefined} team */
+async function send(options, session, team) {
   composer.isSending = true;
   composer.error = null;
   composer.asks = null;
@@ -60,9 +60,9 @@ async function send(more, session, team) {
   try {
     const limits = givenLimits(composer.limits, hasIterations(team));
     const review = (composer.isReviewed && mayReview(team)) || undefined;
-    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, review, ...more };
+    const body = { task: composer.task, team: team?.id, continue: session ?? undefined, limits, review, ...options };
     const reply = await post('/api/runs', body);
-    if (more.dry_run) composer.preview = reply;
+    if (options.dry_run) composer.preview = reply;
     else {
       discardComments(composer.filledFrom);
       setTask('');
@@ -166,7 +166,7 @@ export function composerView({ info, route }) {
   return html`<div class="page narrow"><h1 tabindex="-1">${session ? 'Next turn' : 'New run'}</h1>
     ${session ? html`<p class="muted">It continues the session <code>${session}</code>: agents keep what they know and what was opened.</p>` : nothing}
     <div class="composer"><label for="task">Task</label>
-      <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${typed} @keydown=${key}></textarea>
+      <textarea id="task" class="input" rows="8" aria-describedby="task-help" placeholder="What should the agents do?" .value=${composer.task} @input=${taskTyped} @keydown=${key}></textarea>
       <p id="task-help" class="muted"><kbd>@</kbd> names a file or directory that the agents may read; <code>:w</code> after it opens it for writing. <kbd>Ctrl</kbd> <kbd>Enter</kbd> starts.</p>
       ${composer.picker?.view() ?? nothing}</div>
     <div class="row"><label for="team">Team</label><select id="team" class="input" @change=${choose}>${teams.map((one) => html`<option value=${one.id} ?selected=${one.id === id}>${one.name}</option>`)}</select></div>

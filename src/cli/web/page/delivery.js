@@ -242,32 +242,32 @@ function filesAgain(chosen, shown, offered) {
   return undone.map(({ path }) => ({ path, take: true }));
 }
 
-/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, offered: DiffFile[], directory: string}} may
+/** @param {DeliveryChoice} chosen @param {RunStream} stream @param {{parts: string[] | null, offered: DiffFile[], directory: string}} files
  * the parts that can be undone, `null` if none may be, and the files that can be applied */
 function outcome(chosen, stream, { parts, offered, directory }) {
   /** @type {DeliverySection} */
   const { rows, checks } = stream.sections.get('delivery') ?? { rows: null, checks: [] };
   const applied = chosen.reply?.applied ?? [];
   const recorded = chosen.answer ? null : rows;
-  const now = recorded && rowsNow(recorded, applied, directory);
-  const shown = chosen.rows ?? now ?? (parts?.length ? appliedRows(applied) : null);
-  const ran = chosen.answer ? [] : checks;
-  if (!shown && !ran.length) return nothing;
+  const current = recorded && rowsNow(recorded, applied, directory);
+  const shown = chosen.rows ?? current ?? (parts?.length ? appliedRows(applied) : null);
+  const shownChecks = chosen.answer ? [] : checks;
+  if (!shown && !shownChecks.length) return nothing;
   // The checks are of what was delivered when the run ended.
-  const isOutdated = chosen.reply ? now?.some((row, at) => row !== recorded?.[at]) : chosen.wasUndone;
-  const undone = filesAgain(chosen, shown ?? [], offered);
+  const isOutdated = chosen.reply ? current?.some((row, at) => row !== recorded?.[at]) : chosen.wasUndone;
+  const again = filesAgain(chosen, shown ?? [], offered);
   const isKept = chosen.wasUndone && shown?.some(({ outcome: word, reason }) => word === 'left' && reason === CHANGED_SINCE);
   return html`<section aria-labelledby="outcome"><div class="bar"><h3 id="outcome" tabindex="-1">${outcomeTitle(chosen, shown ?? [])}</h3>
       ${parts ? undoButton(chosen, parts) : nothing}
-      ${undone.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: undone })}>Apply it again</button>` : nothing}</div>
+      ${again.length ? html`<button class="button" id="again" ?disabled=${chosen.isSending} @click=${() => chosen.send('delivery', { files: again })}>Apply it again</button>` : nothing}</div>
     ${chosen.commit ? html`<p>${state('done', html`committed to <bdi>${chosen.commit.branch}</bdi>: <code>${chosen.commit.commit.slice(0, 10)}</code>`)}</p>` : nothing}
     ${shown?.length ? rowsTable(shown, directory, chosen.wasUndone) : html`<p class="muted">No file was delivered.</p>`}
     ${isKept ? html`<p>What you changed since stays. This reverts it too, and keeps your version with the delivery: <code>massgen undo ${chosen.undonePart ?? chosen.review.run} --force</code></p>` : nothing}
-    ${ran.length ? html`<h3>Checks after the delivery</h3>${isOutdated
-      ? html`<p>They checked the files as the run delivered them. Other files are in the project now.</p>` : nothing}${checkList(ran)}` : nothing}</section>`;
+    ${shownChecks.length ? html`<h3>Checks after the delivery</h3>${isOutdated
+      ? html`<p>They checked the files as the run delivered them. Other files are in the project now.</p>` : nothing}${checkList(shownChecks)}` : nothing}</section>`;
 }
 
-/** @param {RunStream} stream @param {{isReadOnly: boolean, directory: string, answer: string}} may */
+/** @param {RunStream} stream @param {{isReadOnly: boolean, directory: string, answer: string}} options */
 export function deliveryView(stream, { isReadOnly, directory, answer }) {
   if (choice?.review.run !== stream.id || choice.answer !== answer) choice = new DeliveryChoice(stream.id, answer);
   const chosen = choice;
@@ -293,7 +293,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
   const parts = reply?.parts ?? [];
   // What was just applied is the newest part, also before the server has said so.
   const mayUndo = !isReadOnly && !stream.isLive && (parts.length > 0 || (chosen.rows !== null && !chosen.wasUndone));
-  const rest = isDone && !answer && files.length ? html`<h3>Not delivered</h3>` : nothing;
+  const restHeading = isDone && !answer && files.length ? html`<h3>Not delivered</h3>` : nothing;
   return html`<div class="stack wide"><div class="bar"><h2>Delivery${answer ? html` of ${answer}` : nothing}</h2>
       ${delivery?.agent && !answer ? html`<span class="muted">by <bdi>${delivery.agent}</bdi></span>` : nothing}
       ${isPending ? state('ask', 'waits for your review') : nothing}${diffToggles()}</div>
@@ -303,7 +303,7 @@ export function deliveryView(stream, { isReadOnly, directory, answer }) {
     }) : nothing}
     ${outcome(chosen, stream, { parts: mayUndo ? parts : null, offered: isReviewable && !isPending ? files : [], directory })}
     ${delivery?.answer ? html`<details class="panel"><summary>Final answer</summary>${markdown(/** @type {any} */ (delivery).markdown, delivery.answer, 2)}</details>` : nothing}
-    ${whenDiff(loaded, () => html`${rest}${isReviewable ? applyBar(chosen, files) : nothing}
+    ${whenDiff(loaded, () => html`${restHeading}${isReviewable ? applyBar(chosen, files) : nothing}
       ${files.length ? reviewBody(chosen.review, files, isReviewable ? chosen : null)
         : applied.length ? html`<h3>Changes that were applied</h3>${reviewBody(chosen.review, applied, null)}` : empty('No file differs from the project.')}`, () => forget(chosen.review.key))}</div>`;
 }

@@ -65,18 +65,19 @@ export function differingPart(text, other) {
 }
 
 /** @param {Side} side @param {Side | null} other */
-function marked({ text }, other) {
+function markedText({ text }, other) {
   const part = other && differingPart(text, other.text);
   if (!part || part[0] >= part[1]) return text;
   return html`${text.slice(0, part[0])}<mark>${text.slice(part[0], part[1])}</mark>${text.slice(part[1])}`;
 }
 
 const SIGNS = { context: ' ', added: '+', removed: '−', space: '~' };
-const SAID = { context: '', added: 'added', removed: 'removed', space: 'white space' };
+/** The signs as a screen reader says them. */
+const SIGN_WORDS = { context: '', added: 'added', removed: 'removed', space: 'white space' };
 
 /** @param {'context' | 'added' | 'removed' | 'space'} kind */
-const sign = (kind) => html`<td class="sign"><span aria-hidden="true">${SIGNS[kind]}</span>${kind === 'context' ? nothing
-  : html`<span class="hidden">${SAID[kind]}</span>`}</td>`;
+const signCell = (kind) => html`<td class="sign"><span aria-hidden="true">${SIGNS[kind]}</span>${kind === 'context' ? nothing
+  : html`<span class="hidden">${SIGN_WORDS[kind]}</span>`}</td>`;
 
 /** @typedef {{cursor: number | null, after: (at: number) => any}} HunkMarks
  *   the line of the cursor, and what follows a line */
@@ -87,7 +88,7 @@ function unified(rows, { cursor, after }) {
   const out = [];
   const line = (/** @type {any} */ kind, /** @type {Side | null} */ old, /** @type {Side | null} */ fresh, /** @type {Side} */ side, /** @type {Side | null} */ other) => {
     out.push(html`<tr class="${kind} ${side.at === cursor ? 'at' : ''}" data-at=${side.at}><td class="ln">${old?.number}</td>
-      <td class="ln">${fresh?.number}</td>${sign(kind)}<td class="src">${marked(side, other)}</td></tr>`, after(side.at));
+      <td class="ln">${fresh?.number}</td>${signCell(kind)}<td class="src">${markedText(side, other)}</td></tr>`, after(side.at));
   };
   for (let index = 0; index < rows.length; index += 1) {
     const row = rows[index];
@@ -107,22 +108,22 @@ function unified(rows, { cursor, after }) {
 /** @param {Row[]} rows @param {HunkMarks} marks */
 function split(rows, { cursor, after }) {
   const side = (/** @type {any} */ kind, /** @type {Side | null} */ own, /** @type {Side | null} */ other) => (own
-    ? html`<td class="ln ${kind}">${own.number}</td>${sign(kind)}<td class="src ${kind}">${marked(own, other)}</td>`
+    ? html`<td class="ln ${kind}">${own.number}</td>${signCell(kind)}<td class="src ${kind}">${markedText(own, other)}</td>`
     : html`<td class="ln none"></td><td class="sign none"></td><td class="src none"></td>`);
   return rows.map(({ kind, old, fresh }) => {
     const at = (fresh ?? old)?.at ?? -1;
     const isAt = cursor !== null && (old?.at === cursor || fresh?.at === cursor);
     const kinds = kind === 'change' ? ['removed', 'added'] : [kind, kind];
-    const other = kind === 'change';
-    return [html`<tr class="${isAt ? 'at' : ''}" data-at=${at}>${side(kinds[0], old, other ? fresh : null)}${side(kinds[1], fresh, other ? old : null)}</tr>`,
+    const isChange = kind === 'change';
+    return [html`<tr class="${isAt ? 'at' : ''}" data-at=${at}>${side(kinds[0], old, isChange ? fresh : null)}${side(kinds[1], fresh, isChange ? old : null)}</tr>`,
       old && old.at !== at ? after(old.at) : nothing, after(at)];
   });
 }
 
 /** One hunk as a table. @param {Hunk} hunk @param {string} label @param {DiffStyle} style @param {HunkMarks} marks
- * @param {number} most the number of its lines that are shown */
-export function hunkTable(hunk, label, style, marks, most) {
-  const shown = hunk.lines.length > most ? { ...hunk, lines: hunk.lines.slice(0, most) } : hunk;
+ * @param {number} linesMax the number of its lines that are shown */
+export function hunkTable(hunk, label, style, marks, linesMax) {
+  const shown = hunk.lines.length > linesMax ? { ...hunk, lines: hunk.lines.slice(0, linesMax) } : hunk;
   const rows = pairedRows(shown, style.hidesSpace);
   return html`<table class="diff ${style.isSplit ? 'split' : 'unified'}" aria-label=${label}><tbody>${style.isSplit
     ? split(rows, marks) : unified(rows, marks)}</tbody></table>`;
@@ -131,8 +132,8 @@ export function hunkTable(hunk, label, style, marks, most) {
 /** @param {Hunk} hunk */
 export function hunkHeader(hunk) {
   if (hunk.header) return hunk.header;
-  const of = (/** @type {string} */ kind) => hunk.lines.filter((line) => line.kind !== kind).length;
-  return `@@ -${hunk.old_start},${of('added')} +${hunk.new_start},${of('removed')} @@`;
+  const linesExcept = (/** @type {string} */ kind) => hunk.lines.filter((line) => line.kind !== kind).length;
+  return `@@ -${hunk.old_start},${linesExcept('added')} +${hunk.new_start},${linesExcept('removed')} @@`;
 }
 
 /** @param {Hunk[]} hunks */

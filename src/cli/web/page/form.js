@@ -55,8 +55,8 @@ async function check() {
     const before = form.check;
     form.check = /** @type {Check} */ (await post('/api/config/check', { draft: form.draft }, signal));
     form.error = null;
-    const [now, then] = [errorsOf(form.check), before && errorsOf(before)];
-    if (then != null && now !== then) announce(now ? `${counted(now, 'error')} in the config.` : 'The config has no errors.');
+    const [errors, errorsBefore] = [errorsOf(form.check), before && errorsOf(before)];
+    if (errorsBefore != null && errors !== errorsBefore) announce(errors ? `${counted(errors, 'error')} in the config.` : 'The config has no errors.');
   } catch (error) {
     if (signal.aborted) return;
     form.error = error;
@@ -64,8 +64,8 @@ async function check() {
   redraw();
 }
 
-/** @param {Check} found */
-const errorsOf = (found) => found.findings.filter(({ severity }) => severity === 'error').length;
+/** @param {Check} result */
+const errorsOf = (result) => result.findings.filter(({ severity }) => severity === 'error').length;
 
 /** @param {Draft} draft @param {string} group @param {number} entry @param {string} name @param {string} answer */
 function setAnswer(draft, group, entry, name, answer) {
@@ -163,7 +163,7 @@ function occupiedDialog() {
 
 /** The control of a question. @param {FormQuestion} question @param {any} common @param {Vendor | undefined} vendor @param {Vendor[]} vendors */
 function control(question, common, vendor, vendors) {
-  const { id, value, typed, left, described, isInvalid } = common;
+  const { id, value, onInput, onLeave, describedBy, isInvalid } = common;
   const placeholder = question.default ?? '';
   if (question.kind === 'flag' || question.kind === 'choice') {
     const choices = question.kind === 'flag' ? ['true', 'false'] : question.choices;
@@ -171,18 +171,18 @@ function control(question, common, vendor, vendors) {
       const known = question.name === 'type' && vendors.find(({ name }) => name === choice);
       return known && known.needs_key ? `${choice} (${known.variables.some(({ is_set }) => is_set) ? 'key set' : 'no key'})` : choice;
     };
-    return html`<select id=${id} class="input" aria-describedby=${described} aria-invalid=${isInvalid} @change=${typed} @blur=${left}>
+    return html`<select id=${id} class="input" aria-describedby=${describedBy} aria-invalid=${isInvalid} @change=${onInput} @blur=${onLeave}>
       ${question.is_required && value ? nothing : html`<option value="" ?selected=${!value}>${question.default ? `${question.default} (default)` : '-'}</option>`}
       ${choices.map((choice) => html`<option value=${choice} ?selected=${choice === value}>${labelOf(choice)}</option>`)}</select>`;
   }
   if (question.kind === 'paragraph' || question.kind === 'list' || question.kind === 'choice_or_list') {
-    return html`<textarea id=${id} class="input" rows=${question.kind === 'paragraph' ? 4 : 2} placeholder=${placeholder} aria-describedby=${described}
-      aria-invalid=${isInvalid} .value=${value} @input=${typed} @blur=${left}></textarea>`;
+    return html`<textarea id=${id} class="input" rows=${question.kind === 'paragraph' ? 4 : 2} placeholder=${placeholder} aria-describedby=${describedBy}
+      aria-invalid=${isInvalid} .value=${value} @input=${onInput} @blur=${onLeave}></textarea>`;
   }
   const models = question.kind === 'model' ? vendor?.models ?? [] : [];
   return html`<input id=${id} class="input" type="text" autocomplete="off" spellcheck="false" inputmode=${question.kind === 'number' ? 'decimal' : 'text'}
       list=${models.length ? `${id}-models` : nothing} placeholder=${question.kind === 'model' ? vendor?.default_model ?? '' : placeholder}
-      aria-describedby=${described} aria-invalid=${isInvalid} aria-required=${question.is_required} .value=${value} @input=${typed} @blur=${left}>
+      aria-describedby=${describedBy} aria-invalid=${isInvalid} aria-required=${question.is_required} .value=${value} @input=${onInput} @blur=${onLeave}>
     ${models.length ? html`<datalist id="${id}-models">${models.map((model) => html`<option value=${model}></option>`)}</datalist>` : nothing}`;
 }
 
@@ -193,17 +193,17 @@ function answer(question, group, entry, draft, keys) {
   const isShown = form.isAllShown || form.visited.has(id);
   const findings = (form.check?.findings ?? []).filter((finding) => finding.group === group.id && finding.entry === entry
     && finding.name === question.name && (isShown || finding.severity !== 'error'));
-  const described = [`${id}-doc`, ...findings.map((_, at) => `${id}-${at}`)].join(' ');
+  const describedBy = [`${id}-doc`, ...findings.map((_, at) => `${id}-${at}`)].join(' ');
   const common = {
     id,
     value: answers[question.name] ?? '',
-    described,
+    describedBy,
     isInvalid: String(findings.some(({ severity }) => severity === 'error')),
-    typed: (/** @type {Event} */ event) => {
+    onInput: (/** @type {Event} */ event) => {
       form.visited.add(id);
       setAnswer(draft, group.id, entry, question.name, valueOf(event));
     },
-    left: () => {
+    onLeave: () => {
       form.visited.add(id);
       redraw();
     },
@@ -235,37 +235,37 @@ function groupView(group, draft, keys) {
     ${entries.length < keys.entries_max ? html`<div class="row"><button class="button" id="add-${group.id}" @click=${() => addEntry(draft, group)}>Add ${noun}</button></div>` : nothing}</section>`;
 }
 
-/** Whether the config can be run: a note names what a run needs that is not part of it. @param {Check} found */
-function wholeVerdict(found) {
-  const errors = errorsOf(found);
+/** Whether the config can be run: a note names what a run needs that is not part of it. @param {Check} result */
+function wholeVerdict(result) {
+  const errors = errorsOf(result);
   const [tone, sign, words] = errors ? ['bad', 'bad', counted(errors, 'error')]
-    : found.findings.some(({ severity }) => severity === 'note') ? ['wait', 'warn', 'No errors. A run also needs what the notes beside the fields say.']
+    : result.findings.some(({ severity }) => severity === 'note') ? ['wait', 'warn', 'No errors. A run also needs what the notes beside the fields say.']
       : ['done', 'done', 'It can be run.'];
   return html`<p class="tone-${tone}" id="verdict">${icon(sign)} ${words}</p>`;
 }
 
 /** What the check says as a whole, and where the file goes. */
 function savePanel() {
-  const { check: found, saved } = form;
-  const whole = (found?.findings ?? []).filter(({ group }) => !group);
-  const key = (/** @type {KeyboardEvent} */ event) => {
+  const { check: result, saved } = form;
+  const whole = (result?.findings ?? []).filter(({ group }) => !group);
+  const saveOnEnter = (/** @type {KeyboardEvent} */ event) => {
     if (event.key !== 'Enter' || event.isComposing) return;
     event.preventDefault();
     save();
   };
-  const typed = (/** @type {Event} */ event) => {
+  const setPath = (/** @type {Event} */ event) => {
     form.path = valueOf(event);
     form.error = null;
     form.saved = null;
     redraw();
   };
   return html`<section class="preview" aria-labelledby="preview-title"><h2 id="preview-title">Preview</h2>
-    <pre class="output tall" role="region" tabindex="0" aria-label="YAML of the config">${found?.yaml ?? ''}</pre>
-    ${found ? wholeVerdict(found) : html`<p id="verdict"></p>`}
+    <pre class="output tall" role="region" tabindex="0" aria-label="YAML of the config">${result?.yaml ?? ''}</pre>
+    ${result ? wholeVerdict(result) : html`<p id="verdict"></p>`}
     ${whole.map((finding, at) => note(finding, `whole-${at}`))}
     ${form.error ? failure(form.error) : nothing}
     <div class="answer-field"><label for="config-path">Save as</label>
-      <input id="config-path" class="input" type="text" autocomplete="off" spellcheck="false" aria-describedby="config-path-doc" .value=${form.path} @input=${typed} @keydown=${key}>
+      <input id="config-path" class="input" type="text" autocomplete="off" spellcheck="false" aria-describedby="config-path-doc" .value=${form.path} @input=${setPath} @keydown=${saveOnEnter}>
       <p id="config-path-doc" class="muted">A name below the directory of the server that ends in <code>.yaml</code>. Runs use <code>.massgen/config.yaml</code> without being told.</p></div>
     <div class="row"><button class="button primary" ?disabled=${form.isSaving} @click=${() => save()}>Save</button></div>
     ${saved ? html`<div class="panel stack" id="saved" tabindex="-1"><p>${icon('done')} Saved as <bdi>${saved.path}</bdi>. This page keeps the teams that it was started with. To use the new one, start:</p>

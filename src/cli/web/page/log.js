@@ -41,8 +41,8 @@ class LogWindow {
     return events.map((/** @type {LogEvent} */ event, /** @type {number} */ index) => ({ seq: after + index + 1, ...event }));
   }
 
-  /** @param {() => Promise<void>} loadSome */
-  async guard(loadSome) {
+  /** Loads a part of the log, unless another one is being loaded. @param {() => Promise<void>} loadSome */
+  async loadAlone(loadSome) {
     if (this.isLoading) return;
     this.isLoading = true;
     try {
@@ -63,7 +63,7 @@ class LogWindow {
       this.timer = 0;
       redraw();
     }, FOLLOW_MS);
-    this.guard(async () => {
+    this.loadAlone(async () => {
       if (this.before === null) {
         this.before = this.last = Math.max(0, known - PAGE_EVENTS);
         if (this.before > 0) [this.began] = (await this.read(0, 1)).map((event) => Date.parse(event.time));
@@ -81,8 +81,8 @@ class LogWindow {
   }
 
   /** Loads events before the window, in place of the newest if there are too many. */
-  older() {
-    this.guard(async () => {
+  loadOlder() {
+    this.loadAlone(async () => {
       const { before } = this;
       if (before === null || before === 0) return;
       const from = Math.max(0, before - PAGE_EVENTS);
@@ -106,13 +106,13 @@ class LogWindow {
 }
 
 /** @type {LogWindow | null} */
-let kept = null;
+let shownWindow = null;
 
 /** The window of the log in view. Lines that are known may be replaced when the run is resumed. @param {RunStream} stream */
 function windowOf(stream) {
-  if (kept?.stream !== stream || kept.reading !== stream.reading) kept = new LogWindow(stream);
-  kept.follow();
-  return kept;
+  if (shownWindow?.stream !== stream || shownWindow.reading !== stream.reading) shownWindow = new LogWindow(stream);
+  shownWindow.follow();
+  return shownWindow;
 }
 
 /** What an event says, in a line. @param {LogEvent} event @returns {any} */
@@ -151,7 +151,7 @@ let filter = '';
 /** @param {LogWindow} log */
 function olderButton(log) {
   if (!log.before) return nothing;
-  return html`<button class="button small" ?disabled=${log.isLoading} @click=${() => log.older()}>Load ${Math.min(log.before, PAGE_EVENTS)} older events</button>`;
+  return html`<button class="button small" ?disabled=${log.isLoading} @click=${() => log.loadOlder()}>Load ${Math.min(log.before, PAGE_EVENTS)} older events</button>`;
 }
 
 /** The log. @param {RunStream} stream */
@@ -160,7 +160,7 @@ export function logView(stream) {
   onKey('/', 'filter the log', () => document.getElementById('log-filter')?.focus());
   onKey('j', 'next event', () => moveFocus('.log-row summary', 1));
   onKey('k', 'previous event', () => moveFocus('.log-row summary', -1));
-  const typed = (/** @type {Event} */ event) => {
+  const setFilter = (/** @type {Event} */ event) => {
     filter = valueOf(event);
     redraw();
   };
@@ -171,7 +171,7 @@ export function logView(stream) {
     <bdi class="who">${event.agent ?? ''}</bdi><span class="args">${String(summary(event)).slice(0, 300)}</span></summary>
     <pre class="output" tabindex="0" aria-label="Event ${event.seq}">${JSON.stringify(event, null, 2).slice(0, 100_000)}</pre></details></li>`;
   return html`<div class="stack"><div class="bar"><h2>Log</h2><input id="log-filter" class="input grow" type="search" placeholder="Filter"
-      aria-label="Filter the log" .value=${filter} @input=${typed} @keydown=${leaveOnEscape}>${olderButton(log)}</div>
+      aria-label="Filter the log" .value=${filter} @input=${setFilter} @keydown=${leaveOnEscape}>${olderButton(log)}</div>
     ${log.error ? failure(log.error, () => { log.error = null; redraw(); }) : nothing}
     ${shown.length ? html`<ol class="log-list">${shown.map(row)}</ol>`
       : log.isLoading ? loading('Loading the log …') : empty(filter ? 'No event matches the filter.' : 'The log is empty.')}</div>`;
@@ -183,6 +183,7 @@ const ENTRIES = { text: ['comment', 'says'], reasoning: ['idle', 'reasons'], ans
   retrying: ['wait', 'retries'], rate_limited: ['wait', 'rate limited'], answers_shown: ['file', 'sees'], checked: ['work', 'is checked'],
   subagent_started: ['work', 'starts subagent'], subagent_model: ['comment', 'subagent'], subagent_tool: ['work', 'subagent'], subagent_finished: ['done', 'subagent'],
   hook_ran: ['work', 'hook'], winner_selected: ['trophy', 'wins'], final_answer: ['done', 'final answer'], native_tool_call: ['work', 'native tool'] };
+/** Events that a transcript leaves out. */
 const HIDDEN = new Set(['model_request_started', 'replied', 'tool_finished', 'checking', 'final_started']);
 /** Of a subagent, whose replies are not streamed, and whose calls follow them. */
 const HIDDEN_OF_SUBAGENTS = new Set(['model_request_started', 'model_request_finished', 'tool_finished']);
@@ -212,12 +213,12 @@ export function transcript(stream, id) {
         ${result ? html`<dt>result</dt><dd class="mono">${result.content ?? result.summary}</dd>` : nothing}</dl></details>`;
     }
     if (event.type === 'model_request_finished') return html`<p class="muted num wide">${summary(event)}</p>`;
-    const [usual, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
-    const name = event.event?.denied ? 'ask' : event.type === 'subagent_finished' && event.status !== 'completed' ? 'bad' : usual;
+    const [usualIcon, words] = ENTRIES[event.type] ?? ['idle', event.type?.replaceAll('_', ' ')];
+    const iconName = event.event?.denied ? 'ask' : event.type === 'subagent_finished' && event.status !== 'completed' ? 'bad' : usualIcon;
     const text = summary(event);
-    const long = html`<p class="reply-text">${text}</p>`;
-    return event.type === 'reasoning' ? html`<details class="reasoning"><summary>${icon(name)} reasons</summary>${long}</details>`
-      : html`<span class="entry-head">${icon(name)} ${words}</span>${long}`;
+    const paragraph = html`<p class="reply-text">${text}</p>`;
+    return event.type === 'reasoning' ? html`<details class="reasoning"><summary>${icon(iconName)} reasons</summary>${paragraph}</details>`
+      : html`<span class="entry-head">${icon(iconName)} ${words}</span>${paragraph}`;
   };
   const shown = own.filter((event) => !isHidden(event)).slice(-EVENTS_MAX);
   return html`<section aria-labelledby="agent-log"><div class="bar"><h3 id="agent-log">What it said and did</h3>${olderButton(log)}</div>

@@ -57,7 +57,7 @@ function list({ start, items = [] }) {
   const item = (/** @type {NonNullable<Block['items']>[number]} */ { checked, blocks }) => html`<li
     class=${checked == null ? '' : 'task'}>${checked == null ? nothing
       : html`<span class="box" role="img" aria-label=${checked ? 'done' : 'open'}>${checked ? '☑' : '☐'}</span> `}${blocks
-        .length === 1 && blocks[0].kind === 'paragraph' ? inlines(blocks[0].spans) : blocks.map(one)}</li>`;
+        .length === 1 && blocks[0].kind === 'paragraph' ? inlines(blocks[0].spans) : blocks.map(blockView)}</li>`;
   return start == null ? html`<ul>${items.map(item)}</ul>` : html`<ol start=${start}>${items.map(item)}</ol>`;
 }
 
@@ -71,24 +71,24 @@ function table({ alignments = [], head = [], rows = [] }) {
 }
 
 /** @param {Block} block @returns {any} */
-function one(block) {
+function blockView(block) {
   switch (block.kind) {
     case 'heading': return heading(block);
     case 'list': return list(block);
     case 'code': return html`<pre class="code" tabindex="0" aria-label=${block.language ? `Code, ${block.language}` : 'Code'}><code>${block.text}</code></pre>`;
     case 'table': return table(block);
-    case 'quote': return html`<blockquote>${(block.blocks ?? []).map(one)}</blockquote>`;
+    case 'quote': return html`<blockquote>${(block.blocks ?? []).map(blockView)}</blockquote>`;
     case 'rule': return html`<hr>`;
     default: return html`<p>${block.spans ? inlines(block.spans) : block.text}</p>`;
   }
 }
 
 /** @param {Block[] | null | undefined} blocks @param {string} [content] the text, if it is not parsed
- * @param {number} [above] the level of the heading above it */
-export function markdown(blocks, content = '', above = 3) {
-  lastLevel = above;
+ * @param {number} [levelAbove] the level of the heading above it */
+export function markdown(blocks, content = '', levelAbove = 3) {
+  lastLevel = levelAbove;
   if (!blocks) return html`<div class="prose"><p class="plain">${content}</p></div>`;
   const rest = blocks.length - BLOCKS_MAX;
-  return html`<div class="prose">${blocks.slice(0, BLOCKS_MAX).map(one)}
+  return html`<div class="prose">${blocks.slice(0, BLOCKS_MAX).map(blockView)}
     ${rest > 0 ? html`<p class="muted">${rest} more blocks are not shown.</p>` : nothing}</div>`;
 }

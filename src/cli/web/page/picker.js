@@ -49,32 +49,33 @@ export class FilePicker {
     this.isOpen = true;
     this.timer = 0;
     this.controller = new AbortController();
-    this.look();
+    this.lookUp();
   }
 
   /** The text from the `@` to the end of what was typed. @param {string} text */
   replace(text) {
-    const end = this.start + 1 + this.shown().length;
+    const end = this.start + 1 + this.shownText().length;
     this.area.setRangeText(text, this.start, end, 'end');
     this.area.dispatchEvent(new Event('input', { bubbles: true }));
   }
 
   /** What the task shows of the mention so far. */
-  shown() {
+  shownText() {
     return this.typed + (this.isWrite ? ':w' : '');
   }
 
   /** @param {string} typed @param {boolean} isWrite */
   update(typed, isWrite) {
-    const end = this.start + 1 + this.shown().length;
+    const end = this.start + 1 + this.shownText().length;
     this.typed = typed;
     this.isWrite = isWrite;
-    this.area.setRangeText(this.shown(), this.start + 1, end, 'end');
+    this.area.setRangeText(this.shownText(), this.start + 1, end, 'end');
     this.area.dispatchEvent(new Event('input', { bubbles: true }));
     redraw();
   }
 
-  look() {
+  /** Looks up what was typed, once no more keys come. */
+  lookUp() {
     clearTimeout(this.timer);
     this.controller.abort();
     this.controller = new AbortController();
@@ -91,20 +92,20 @@ export class FilePicker {
         this.active = 0;
       }
       this.isLoading = false;
-      this.say();
+      this.announceResult();
       redraw();
     }, TYPING_MS);
   }
 
-  /** What was found. */
-  found() {
+  /** What was found, or why nothing was, in words. */
+  resultText() {
     if (this.error) return this.error.message;
     if (!this.entries.length) return 'no matches';
     return `${this.hasMore ? 'the first ' : ''}${counted(this.entries.length, 'match', 'matches')}`;
   }
 
-  say() {
-    announce(this.found().replace(/\.?$/, '.'), 'picker');
+  announceResult() {
+    announce(this.resultText().replace(/\.?$/, '.'), 'picker');
   }
 
   /** Asks for the entries until the whole tree has been searched. @param {AbortSignal} signal */
@@ -129,18 +130,18 @@ export class FilePicker {
   }
 
   /** Chooses an entry: a directory is opened by Tab, everything else ends the picker.
-   * @param {BrowseEntry | undefined} entry @param {boolean} goesOn */
-  choose(entry, goesOn) {
+   * @param {BrowseEntry | undefined} entry @param {boolean} opensDirectory */
+  choose(entry, opensDirectory) {
     if (!entry) return this.close();
     const name = this.path + entry.name;
-    if (goesOn && entry.type === 'directory') {
+    if (opensDirectory && entry.type === 'directory') {
       this.update(name.endsWith('/') ? name : `${name}/`, this.isWrite);
-      return this.look();
+      return this.lookUp();
     }
     const mention = mentionOf(name, this.isWrite);
     if (mention === null) {
       this.error = new Error('No mention can name this file: its name has a quote or a control character.');
-      this.say();
+      this.announceResult();
       return redraw();
     }
     this.replace(`${mention} `);
@@ -178,7 +179,7 @@ export class FilePicker {
       this.replace('');
       this.close();
     } else if (event.key === ' ' && !this.typed.startsWith('"')) {
-      this.replace(`@${this.shown()} `);
+      this.replace(`@${this.shownText()} `);
       this.close();
     } else return;
     event.preventDefault();
@@ -191,7 +192,7 @@ export class FilePicker {
     let { isWrite } = this;
     if (typed.endsWith(':w')) [typed, isWrite] = [typed.slice(0, -2), true];
     this.update(typed, isWrite);
-    this.look();
+    this.lookUp();
   }
 
   view() {
@@ -206,7 +207,7 @@ export class FilePicker {
         @keydown=${(/** @type {KeyboardEvent} */ event) => this.key(event)}>
       <label class="check"><input type="checkbox" .checked=${this.isWrite} @change=${() => this.update(this.typed, !this.isWrite)}> open for writing <kbd>Ctrl</kbd>/<kbd>Alt</kbd> <kbd>W</kbd></label></div>
       <ul id="picker-list" role="listbox" aria-label="Files">${this.entries.map((entry, index) => this.option(entry, index))}</ul>
-      <p class="muted picker-foot">${this.isLoading && !this.error ? 'searching' : this.found()}</p>
+      <p class="muted picker-foot">${this.isLoading && !this.error ? 'searching' : this.resultText()}</p>
       <p class="muted picker-foot"><kbd>↑</kbd> <kbd>↓</kbd> choose · <kbd>Enter</kbd> insert · <kbd>Tab</kbd> open a directory · <kbd>Esc</kbd> close</p></div>`;
   }
 
@@ -216,13 +217,13 @@ export class FilePicker {
     const permission = entry.permission ?? (this.isWrite ? 'write' : 'read');
     return html`<li id="file-option-${index}" role="option" aria-selected=${isActive} class=${isActive ? 'active' : ''}
       @mousedown=${(/** @type {Event} */ event) => event.preventDefault()} @click=${() => this.choose(entry, false)}>${icon(entry.type === 'directory' ? 'folder' : 'file')}
-      <span class="name"><span class="muted">${this.path}</span>${matched(entry)}</span>
+      <span class="name"><span class="muted">${this.path}</span>${nameWithMatches(entry)}</span>
       ${entry.language ? html`<span class="muted">${entry.language}</span>` : nothing}<span class="permission">${permission}</span></li>`;
   }
 }
 
 /** The name with the parts that match what was typed. @param {BrowseEntry} entry */
-function matched({ name, match }) {
+function nameWithMatches({ name, match }) {
   if (!match?.length) return html`<bdi>${name}</bdi>`;
   const chars = [...name];
   let at = 0;

@@ -52,11 +52,11 @@ export function pipelineView(stream) {
   const iterations = [...new Set(stages.map((stage) => stage.iteration))];
   const review = stream.run?.status === 'delivered' ? html`<p><a class="button primary" href=${runHref(stream.id, ['delivery'])}>Review the delivery</a></p>` : nothing;
   return html`<div class="stack">${review}${iterations.map((iteration) => {
-    const own = stages.filter((stage) => stage.iteration === iteration);
-    const merged = own.filter((stage) => stage.state === 'merged').length;
+    const shown = stages.filter((stage) => stage.iteration === iteration);
+    const merged = shown.filter((stage) => stage.state === 'merged').length;
     // The first role may work in the first iteration alone.
-    const all = Math.max(count - own[0].stage + 1, own.length);
+    const all = Math.max(count - shown[0].stage + 1, shown.length);
     return html`<section aria-labelledby="iteration-${iteration}"><h3 id="iteration-${iteration}">Iteration ${iteration}
-      <span class="muted num">${merged} of ${all} merged</span></h3><ol class="board">${own.map((stage) => card(stage, stream.isLive))}</ol></section>`;
+      <span class="muted num">${merged} of ${all} merged</span></h3><ol class="board">${shown.map((stage) => card(stage, stream.isLive))}</ol></section>`;
   })}</div>`;
 }

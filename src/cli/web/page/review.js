@@ -21,8 +21,8 @@ const LINES_SHOWN = 600;
 const FILES_SHOWN = 200;
 const CHANGES = /** @type {Record<string, string>} */ ({ created: 'new', deleted: 'removed', changed: '', refused: '' });
 
-const narrow = window.matchMedia('(max-width: 900px)');
-const style = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
+const narrowScreen = window.matchMedia('(max-width: 900px)');
+const diffStyle = { isSplit: localStorage.getItem('massgen-split') === 'yes', hidesSpace: false };
 
 /** @param {DiffFile} file */
 export const isTakeable = (file) => !file.refused && !file.conflict;
@@ -67,7 +67,7 @@ export class Review {
   }
 
   /** All hunks that are in sight, in order. */
-  steps() {
+  visibleHunks() {
     return this.files.slice(0, this.filesShown).flatMap((file) => (this.isFolded(file) ? [] : file.hunks.map((hunk) => ({ file, hunk }))));
   }
 
@@ -90,7 +90,7 @@ export class Review {
 
   /** @param {number} by */
   stepHunk(by) {
-    const all = this.steps();
+    const all = this.visibleHunks();
     if (!all.length) return;
     const at = all.findIndex(({ file, hunk }) => file.path === this.cursor.path && file.hunks.indexOf(hunk) === this.cursor.hunk);
     const next = all[at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + by))];
@@ -191,13 +191,13 @@ function nameKeys(review, choices) {
 }
 
 function toggleSplit() {
-  style.isSplit = !style.isSplit;
-  localStorage.setItem('massgen-split', style.isSplit ? 'yes' : 'no');
+  diffStyle.isSplit = !diffStyle.isSplit;
+  localStorage.setItem('massgen-split', diffStyle.isSplit ? 'yes' : 'no');
   redraw();
 }
 
 function toggleSpace() {
-  style.hidesSpace = !style.hidesSpace;
+  diffStyle.hidesSpace = !diffStyle.hidesSpace;
   redraw();
 }
 
@@ -227,7 +227,7 @@ function fileNote(file) {
 function hunkSection(review, file, hunk, index, choices) {
   const isCurrent = review.cursor.path === file.path && review.cursor.hunk === index && review.cursor.at >= 0;
   const comments = commentsOf(review.run).filter((one) => one.path === file.path && one.hunk === index);
-  const columns = style.isSplit && !narrow.matches ? 6 : 4;
+  const columns = diffStyle.isSplit && !narrowScreen.matches ? 6 : 4;
   const after = (/** @type {number} */ at) => {
     const isHere = isCurrent && review.cursor.at === at;
     const comment = comments.find((one) => one.at === at);
@@ -255,7 +255,7 @@ function hunkSection(review, file, hunk, index, choices) {
       ${choices ? html`<label class="check"><input type="checkbox" class="hunk-choice" .checked=${isTaken} ?disabled=${!choices.isOpen || !isTakeable(file)}
         @change=${(/** @type {Event} */ event) => choices.setHunk(file, hunk, /** @type {HTMLInputElement} */ (event.target).checked)}>
         ${isTaken ? 'take' : 'leave'}<span class="hidden"> hunk ${index + 1} of ${file.path}</span></label>` : nothing}</header>
-    <div class="hunk-body" @click=${click}>${hunkTable(hunk, label, { ...style, isSplit: style.isSplit && !narrow.matches },
+    <div class="hunk-body" @click=${click}>${hunkTable(hunk, label, { ...diffStyle, isSplit: diffStyle.isSplit && !narrowScreen.matches },
       { cursor: isCurrent ? review.cursor.at : null, after }, review.shownLines(hunk))}</div>
     ${hunk.lines.length > review.shownLines(hunk) ? html`<p class="pad"><button class="button small" @click=${() => review.showMore(hunk)}>Show more of ${hunk.lines.length} lines</button></p>`
       : nothing}</section>`;
@@ -312,8 +312,8 @@ export function whenDiff(loaded, shown, again) {
 }
 
 /** The choice between unified and split, and of white space. */
-export const diffToggles = () => html`<label class="check"><input type="checkbox" .checked=${style.isSplit} @change=${toggleSplit}> Split</label>
-  <label class="check"><input type="checkbox" .checked=${style.hidesSpace} @change=${toggleSpace}> Hide white space</label>`;
+export const diffToggles = () => html`<label class="check"><input type="checkbox" .checked=${diffStyle.isSplit} @change=${toggleSplit}> Split</label>
+  <label class="check"><input type="checkbox" .checked=${diffStyle.hidesSpace} @change=${toggleSpace}> Hide white space</label>`;
 
 /** @param {Review} review @param {DiffFile[]} files @param {Choices | null} choices */
 export function reviewBody(review, files, choices) {

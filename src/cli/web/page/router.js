@@ -4,7 +4,7 @@
 /** @typedef {{path: string, parts: string[], params: URLSearchParams}} Route */
 
 /** @param {string} text */
-function decoded(text) {
+function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -15,7 +15,7 @@ function decoded(text) {
 /** @param {string} hash @returns {Route} */
 export function parseRoute(hash) {
   const [path = '/', search = ''] = hash.replace(/^#/, '').split('?', 2);
-  const parts = path.split('/').filter(Boolean).map(decoded);
+  const parts = path.split('/').filter(Boolean).map(decode);
   return { path, parts, params: new URLSearchParams(search) };
 }
 

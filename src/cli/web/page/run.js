@@ -71,29 +71,29 @@ const limitNumbers = (limits) => ({ cost: Number(limits.max_cost_usd ?? 0), toke
  * unless several have them with other limits. @param {Context} context */
 function limitsOf({ stream, info }) {
   if (!stream.isLive) return limitNumbers({});
-  const own = stream.run?.limits;
-  if (own) return limitNumbers(own);
+  const known = stream.run?.limits;
+  if (known) return limitNumbers(known);
   const names = [...(stream.run?.agents ?? [])].sort().join(' ');
-  const teams = info.teams.filter((one) => one.agents.map(({ id }) => id).sort().join(' ') === names);
+  const teams = info.teams.filter((team) => team.agents.map(({ id }) => id).sort().join(' ') === names);
   const all = teams.map(limitNumbers);
-  const isOne = new Set(all.map((limits) => JSON.stringify(limits))).size === 1;
-  return isOne ? all[0] : limitNumbers({});
+  const areSame = new Set(all.map((limits) => JSON.stringify(limits))).size === 1;
+  return areSame ? all[0] : limitNumbers({});
 }
 
 /** What is used, and how much of its limit, if there is one. @param {string} name @param {string} text
- * @param {number} used @param {number} most the limit; 0 if there is none */
-const usageMeter = (name, text, used, most) => html`<span class="num" title=${name}>${text}</span>${most
-  ? html`<meter min="0" max=${most} high=${most * 0.8} .value=${used} aria-label="${name} against the limit"></meter>` : nothing}`;
+ * @param {number} used @param {number} limit 0 if there is none */
+const usageMeter = (name, text, used, limit) => html`<span class="num" title=${name}>${text}</span>${limit
+  ? html`<meter min="0" max=${limit} high=${limit * 0.8} .value=${used} aria-label="${name} against the limit"></meter>` : nothing}`;
 
 /** The usage of a run. @param {Context} context */
 function usageMeters(context) {
   const { usage, tool_calls: calls } = /** @type {RunSection} */ (context.stream.run);
-  const most = limitsOf(context);
+  const limits = limitsOf(context);
   const { input_tokens: input, output_tokens: output } = usage;
-  const used = { tokens: `tokens: ${tokens(input)} in · ${tokens(output)} out`, cost: money(usage.cost_usd, usage.cost_is_complete) };
-  return html`${usageMeter('Tokens', most.tokens ? `${used.tokens}, at most ${tokens(most.tokens)}` : used.tokens, input + output, most.tokens)}
-    ${usageMeter('Cost', most.cost ? `${used.cost} of $${most.cost}` : used.cost, usage.cost_usd ?? 0, most.cost)}
-    ${isPipeline(context.stream.id) ? nothing : usageMeter('Tool calls', most.calls ? `${calls} of ${counted(most.calls, 'tool call')}` : counted(calls, 'tool call'), calls, most.calls)}`;
+  const texts = { tokens: `tokens: ${tokens(input)} in · ${tokens(output)} out`, cost: money(usage.cost_usd, usage.cost_is_complete) };
+  return html`${usageMeter('Tokens', limits.tokens ? `${texts.tokens}, at most ${tokens(limits.tokens)}` : texts.tokens, input + output, limits.tokens)}
+    ${usageMeter('Cost', limits.cost ? `${texts.cost} of $${limits.cost}` : texts.cost, usage.cost_usd ?? 0, limits.cost)}
+    ${isPipeline(context.stream.id) ? nothing : usageMeter('Tool calls', limits.calls ? `${calls} of ${counted(limits.calls, 'tool call')}` : counted(calls, 'tool call'), calls, limits.calls)}`;
 }
 
 /** @param {RunStream} stream */
@@ -125,7 +125,7 @@ function sessionLink(row) {
 
 /** The way to the pipeline of which a run is a stage, and whose limits it has. @param {Context} context @param {string} pipeline */
 function pipelineLink(context, pipeline) {
-  const isLimited = Object.values(limitsOf(context)).some((most) => most > 0);
+  const isLimited = Object.values(limitsOf(context)).some((limit) => limit > 0);
   return html`<a href=${runHref(pipeline)}>stage of a pipeline</a>${isLimited ? html` <span class="muted">limited to what the pipeline had left</span>` : nothing}`;
 }
 
@@ -156,8 +156,8 @@ function header(context, row) {
 
 /** @param {RunStream} stream @param {string} here */
 function tabs(stream, here) {
-  const own = isPipeline(stream.id) ? PIPELINE_VIEWS : batchOf(stream.id) ? CELL_VIEWS : null;
-  const shown = VIEWS.filter(([path]) => own?.includes(path) ?? true);
+  const paths = isPipeline(stream.id) ? PIPELINE_VIEWS : batchOf(stream.id) ? CELL_VIEWS : null;
+  const shown = VIEWS.filter(([path]) => paths?.includes(path) ?? true);
   for (const [path, name, key] of shown) onKey(`g ${key}`, name.toLowerCase(), () => go(runHref(stream.id, path ? [path] : [])), 'Run');
   const count = /** @type {Record<string, number>} */ ({ answers: stream.ballot.answers.length, votes: stream.ballot.votes.filter((vote) => !vote.is_void).length });
   return html`<nav class="run-tabs" aria-label="Views of the run">${shown.map(([path, name]) => html`<a href=${runHref(stream.id, path ? [path] : [])}
@@ -166,9 +166,9 @@ function tabs(stream, here) {
 
 /** @param {RunStream} stream */
 function overview(stream) {
-  const [one, links] = isPipeline(stream.id) ? ['stage', '.stage-link'] : ['agent', '.column h3 a'];
-  onKey('j', `next ${one}`, () => moveFocus(links, 1));
-  onKey('k', `previous ${one}`, () => moveFocus(links, -1));
+  const [noun, links] = isPipeline(stream.id) ? ['stage', '.stage-link'] : ['agent', '.column h3 a'];
+  onKey('j', `next ${noun}`, () => moveFocus(links, 1));
+  onKey('k', `previous ${noun}`, () => moveFocus(links, -1));
   const delivery = stream.sections.get('delivery');
   const answer = delivery?.answer ? html`<details class="panel final-answer" open><summary>Final answer of <bdi>${delivery.agent}</bdi></summary>
     ${lazily('markdown', () => import('./markdown.js'), (module) => module.markdown(delivery.markdown, delivery.answer, 2))}</details>` : nothing;
@@ -195,7 +195,7 @@ function body({ stream, info, route }, view) {
 
 const askRuns = () => get('/api/runs?limit=500');
 /** The run for which the list was read again, because it was not in it. */
-let missed = '';
+let missingRun = '';
 /** Waits before the list is read again, because the run has ended since: the first one, in milliseconds, and the
  * last one. Each is twice the one before. */
 const OUTDATED_MS = 300;
@@ -222,8 +222,8 @@ function rowOf(stream) {
   const { state: listed, value } = load('runs', askRuns);
   if (noteReading(stream) && listed !== 'loading') refresh('runs', askRuns);
   const row = value?.runs.find((/** @type {RunRow} */ run) => run.id === id);
-  if (value && !row && missed !== id) {
-    missed = id;
+  if (value && !row && missingRun !== id) {
+    missingRun = id;
     refresh('runs', askRuns);
   }
   if (row && progress === 'ended' && (row.live || row.state === 'running') && !outdated.timer) {

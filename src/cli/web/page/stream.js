@@ -12,10 +12,10 @@ const RETRY_MS = [250, 500, 1000, 2000, 5000];
 /** A hidden tab closes its connection after this time: browsers open only six to a server. */
 const HIDDEN_MS = 30_000;
 /** Number of streams that all tabs of a browser have open; a tab without one asks again after a wait. */
-const STREAMS = 3;
-const ASK_MS = 1000;
+const STREAMS_MAX = 3;
+const FREE_STREAM_MS = 1000;
 /** How often the server is asked whether an ended run was resumed, in milliseconds. */
-const RESUMED_MS = 3000;
+const RESUMPTION_MS = 3000;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -46,7 +46,7 @@ export function parseEvents(text, emit) {
 async function takeStream() {
   // Only pages of this machine, or over TLS, have locks.
   if (!navigator.locks) return () => {};
-  for (let number = 0; number < STREAMS; number += 1) {
+  for (let number = 0; number < STREAMS_MAX; number += 1) {
     /** @type {(() => void) | null} */
     const release = await new Promise((taken) => {
       navigator.locks.request(`massgen-stream-${number}`, { ifAvailable: true }, (lock) => {
@@ -113,10 +113,10 @@ export class RunStream {
     this.controller.abort();
   }
 
-  /** Closes the connection of a hidden tab, and opens it again. @param {boolean} is */
-  follow(is) {
+  /** Closes the connection of a hidden tab, and opens it again. @param {boolean} isVisible */
+  follow(isVisible) {
     clearTimeout(this.hiddenTimer);
-    if (!is) {
+    if (!isVisible) {
       this.hiddenTimer = window.setTimeout(() => {
         if (this.state === 'ended' || this.state === 'failed') return;
         this.state = 'paused';
@@ -134,7 +134,7 @@ export class RunStream {
     const { signal } = this.controller;
     await this.readToEnd(signal);
     while (this.state === 'ended' && this.logBytes !== null && !signal.aborted) {
-      await new Promise((resolve) => setTimeout(resolve, RESUMED_MS));
+      await new Promise((resolve) => setTimeout(resolve, RESUMPTION_MS));
       if (signal.aborted || document.visibilityState !== 'visible') continue;
       if (await this.isResumed(signal)) this.restart();
     }
@@ -179,7 +179,7 @@ export class RunStream {
         this.state = 'broken';
         this.changed();
       }
-      const wait = isAsked ? ASK_MS : RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+      const wait = isAsked ? FREE_STREAM_MS : RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
       await new Promise((resolve) => setTimeout(resolve, wait));
     }
   }
@@ -187,20 +187,20 @@ export class RunStream {
   /** Reads one connection to its end; returns whether it brought anything. @param {AbortSignal} signal
    * @param {boolean} follows whether it stays open until the run ends */
   async readOnce(signal, follows) {
-    const more = { Accept: 'text/event-stream', ...(this.lastId && { 'Last-Event-ID': this.lastId }) };
+    const accepted = { Accept: 'text/event-stream', ...(this.lastId && { 'Last-Event-ID': this.lastId }) };
     const address = runPath(this.id, 'stream') + query(follows ? {} : { follow: false });
-    const response = await fetch(address, { signal, headers: headers(more), cache: 'no-store' });
+    const response = await fetch(address, { signal, headers: headers(accepted), cache: 'no-store' });
     if (!response.ok || !response.body) throw await errorOf(response);
     this.state = 'live';
     this.changed();
     let rest = '';
-    let brought = false;
+    let hasEvents = false;
     const pieces = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (;;) {
       const { done, value } = await pieces.read();
-      if (done) return brought;
+      if (done) return hasEvents;
       rest = parseEvents(rest + value, (event) => {
-        brought = true;
+        hasEvents = true;
         this.apply(event);
       });
     }
@@ -258,12 +258,12 @@ export class RunStream {
 
   /** @returns {AgentSection[]} */
   get agents() {
-    const found = [];
+    const agents = [];
     for (let index = 0; this.sections.has(`agents/${index}`); index += 1) {
-      found.push(this.sections.get(`agents/${index}`));
+      agents.push(this.sections.get(`agents/${index}`));
     }
     const count = this.run?.agents.length;
-    return (count ? found.slice(0, count) : found).map((agent) => this.withSpeech(agent));
+    return (count ? agents.slice(0, count) : agents).map((agent) => this.withSpeech(agent));
   }
 
   /** Returns the agent as it is while pieces arrive: they come before the section that contains them.

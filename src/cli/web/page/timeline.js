@@ -14,16 +14,17 @@ const WIDTH = 1000;
 const SPANS_MAX = 400;
 /** Distances between marks of the axis, in milliseconds. */
 const STEPS_MS = [100, 500, 1000, 5000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000];
-const WORDS = /** @type {Record<string, string>} */ ({ model: 'request', tool: 'tool call', denied: 'denied call', wait: 'wait to try again',
+/** What the legend calls each kind of span. */
+const KIND_WORDS = /** @type {Record<string, string>} */ ({ model: 'request', tool: 'tool call', denied: 'denied call', wait: 'wait to try again',
   others: 'wait for others', turn: 'wait for its turn', approval: 'wait for approval', check: 'check', answer: 'answer', vote: 'vote' });
 /** Where the bar of a kind begins in its lane, and its height. */
 const BARS = /** @type {Record<string, [number, number]>} */ ({ model: [8, 18], approval: [5, 24], others: [16, 2], turn: [15, 4] });
 /** Kinds whose bars have others on top of them: a request has the retries, a tool call its approval. */
-const BELOW = ['model', 'tool'];
+const KINDS_BELOW = ['model', 'tool'];
 
 /** @param {Span} span @param {(ms: number) => number} x @param {number} top @param {() => void} open */
-function drawn(span, x, top, open) {
-  const title = svg`<title>${WORDS[span.kind] ?? span.kind} ${span.label}, ${clock(span.from_ms)}, ${duration(span.to_ms - span.from_ms)}</title>`;
+function spanShape(span, x, top, open) {
+  const title = svg`<title>${KIND_WORDS[span.kind] ?? span.kind} ${span.label}, ${clock(span.from_ms)}, ${duration(span.to_ms - span.from_ms)}</title>`;
   const middle = top + LANE_HEIGHT / 2;
   const from = x(span.from_ms);
   if (span.kind === 'answer') return svg`<path class="span-answer" d="M${from} ${middle - 9}l7 9l-7 9l-7-9Z" @click=${open}>${title}</path>`;
@@ -58,10 +59,10 @@ export function timelineView(stream) {
     return svg`<rect class="lane ${index % 2 ? 'odd' : ''}" x="0" y=${top} width=${WIDTH} height=${LANE_HEIGHT}></rect>
       <text class="lane-name" x="8" y=${top + LANE_HEIGHT / 2 + 4}>${agent.length > 14 ? `${agent.slice(0, 13)}…` : agent}</text>`;
   };
-  const legend = Object.keys(WORDS);
+  const legend = Object.keys(KIND_WORDS);
   const layers = (/** @type {Span[]} */ spans) => {
     const shown = spans.slice(-SPANS_MAX);
-    return [...shown.filter(({ kind }) => BELOW.includes(kind)), ...shown.filter(({ kind }) => !BELOW.includes(kind))];
+    return [...shown.filter(({ kind }) => KINDS_BELOW.includes(kind)), ...shown.filter(({ kind }) => !KINDS_BELOW.includes(kind))];
   };
   return html`<div class="stack"><h2>Timeline</h2>
     <div class="scroll timeline" role="region" tabindex="0" aria-label="Timeline, drawn"><svg viewBox="0 0 ${WIDTH} ${height}" role="img"
@@ -69,14 +70,14 @@ export function timelineView(stream) {
       ${lanes.map(lane)}
       ${marks.map((ms) => svg`<line class="tick" x1=${x(ms)} x2=${x(ms)} y1=${AXIS_HEIGHT} y2=${height}></line>
         <text class="tick-text" x=${x(ms)} y="14" text-anchor=${!ms ? 'start' : x(ms) > WIDTH - 30 ? 'end' : 'middle'}>${step < 1000 ? duration(ms) : clock(ms)}</text>`)}
-      ${lanes.map(({ agent, spans }, index) => layers(spans).map((span) => drawn(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
-    <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${drawn(
+      ${lanes.map(({ agent, spans }, index) => layers(spans).map((span) => spanShape(span, x, AXIS_HEIGHT + index * LANE_HEIGHT, () => open(span, agent))))}</svg></div>
+    <ul class="legend" aria-label="Legend">${legend.map((kind) => html`<li><svg viewBox="0 0 16 16" class="swatch" aria-hidden="true">${spanShape(
       { kind, from_ms: ['answer', 'vote', 'denied'].includes(kind) ? 8 : 1, to_ms: 15, label: '' },
-      (ms) => ms, -9, () => {})}</svg>${WORDS[kind]}</li>`)}</ul>
+      (ms) => ms, -9, () => {})}</svg>${KIND_WORDS[kind]}</li>`)}</ul>
     ${lanes.map(({ agent, spans, dropped }) => html`<details class="panel"><summary><bdi>${agent}</bdi>: ${counted(spans.length, 'step')}</summary>
       <div class="scroll" role="region" tabindex="0" aria-label="Steps of ${agent}"><table><thead><tr><th scope="col">From</th><th scope="col">What</th>
         <th scope="col">Name</th><th scope="col" class="num">Time</th></tr></thead><tbody>${spans.slice(-SPANS_MAX).map((span) => html`<tr>
-        <td class="num">${clock(span.from_ms)}</td><td>${WORDS[span.kind] ?? span.kind}</td><td><bdi>${span.label}</bdi></td>
+        <td class="num">${clock(span.from_ms)}</td><td>${KIND_WORDS[span.kind] ?? span.kind}</td><td><bdi>${span.label}</bdi></td>
         <td class="num">${duration(span.to_ms - span.from_ms)}</td></tr>`)}</tbody></table></div>
       ${dropped ? html`<p class="muted">${counted(dropped, 'older step')} not kept.</p>` : nothing}</details>`)}</div>`;
 }
