@@ -113,7 +113,7 @@ fn vendor_tool_clients(
 
 fn backend(config: &BackendConfig, context: ConnectContext<'_>) -> Result<Arc<dyn Backend>> {
     match config.vendor.connection {
-        VendorConnection::Remote(format) => {
+        VendorConnection::Http(format) => {
             Ok(Arc::new(RemoteBackend::connect(config, format, context)?))
         }
         VendorConnection::Scripted => {

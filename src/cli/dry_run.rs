@@ -175,11 +175,11 @@ fn describe_server(server: &ServerConfig) -> String {
             .map(|tool| format!("  tool: {tool}, {permission}"));
         return lines.collect::<Vec<_>>().join("\n");
     }
-    let endpoint = match &server.link {
+    let endpoint = match &server.transport {
         ServerTransport::Program(program) => program.command.first().map_or("", String::as_str),
         ServerTransport::Remote(remote) => remote.url.host_str().unwrap_or_default(),
     };
-    let location = match &server.link {
+    let location = match &server.transport {
         ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
             ", in a container"
         }

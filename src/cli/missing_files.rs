@@ -76,7 +76,7 @@ pub(crate) fn missing_files(config: &Config, path: &str) -> Vec<MissingFile> {
 /// of packages that massgen installs, and those in directories that a run determines are not looked
 /// up.
 fn missing_program(server: &ServerConfig, path: &str) -> Option<MissingFile> {
-    let ServerTransport::Program(program) = &server.link else {
+    let ServerTransport::Program(program) = &server.transport else {
         return None;
     };
     let name = program.command.first()?;
@@ -96,7 +96,7 @@ fn missing_program(server: &ServerConfig, path: &str) -> Option<MissingFile> {
 
 /// Returns the first file of a server of `config`, or of the user's own tools, that does not exist.
 pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<MissingFile> {
-    let ServerTransport::Program(program) = &server.link else {
+    let ServerTransport::Program(program) = &server.transport else {
         return None;
     };
     let (file, hint) = match &program.interface {

@@ -364,7 +364,7 @@ async fn choose_resumed_team(
     let workspaces = if manifest.workspaces.is_empty() {
         WorkspaceMode::None
     } else {
-        WorkspaceMode::Given
+        WorkspaceMode::PerAgent
     };
     match (&interrupted_run.metadata.config_path, &arguments.config) {
         (Some(path), None) => {

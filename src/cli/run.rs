@@ -324,7 +324,7 @@ async fn prepare(
     let mode = if opens_nothing {
         WorkspaceMode::None
     } else {
-        WorkspaceMode::Given
+        WorkspaceMode::PerAgent
     };
     let models = model_list(&host, arguments.models.as_deref(), output)?;
     let team = choose_team(&host, arguments, session_file, mode, &models, output).await?;

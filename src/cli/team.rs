@@ -14,7 +14,7 @@ use crate::config::team::{
     LocalServer, TeamOptions, WorkspaceMode, detected_backends, team_from_environment,
     team_from_options,
 };
-use crate::config::vendors::{KeyRequirement, VENDORS, Vendor, VendorConnection};
+use crate::config::vendors::{KeyRequirement, VENDORS, Vendor};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
@@ -214,8 +214,7 @@ pub(crate) async fn local_servers(variables: &ConfigVariables) -> Vec<LocalServe
 }
 
 fn is_local(vendor: &Vendor) -> bool {
-    matches!(vendor.connection, VendorConnection::Remote(_))
-        && vendor.key_requirement == KeyRequirement::Optional
+    vendor.is_http() && vendor.key_requirement == KeyRequirement::Optional
 }
 
 async fn probe_server(

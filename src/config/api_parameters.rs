@@ -198,7 +198,7 @@ fn separate_tool(key: &str, vendor: &Vendor, model: &str) -> Option<VendorTool> 
     let tool = VendorTool::ALL.into_iter().find(|tool| tool.key() == key)?;
     let name = model.rsplit('/').next().unwrap_or(model);
     let is_separate = match tool {
-        _ if vendor.connection == VendorConnection::Remote(WireFormat::GenerateContent) => {
+        _ if vendor.connection == VendorConnection::Http(WireFormat::GenerateContent) => {
             name.starts_with("gemini-2")
         }
         VendorTool::WebSearch => {
@@ -223,8 +223,8 @@ pub fn separate_tools(config: &BackendConfig) -> Vec<VendorTool> {
 /// over HTTP.
 pub fn separate_format(vendor: &Vendor) -> Option<WireFormat> {
     match vendor.connection {
-        VendorConnection::Remote(_) if vendor.name == GROK => Some(WireFormat::Responses),
-        VendorConnection::Remote(format) => Some(format),
+        VendorConnection::Http(_) if vendor.name == GROK => Some(WireFormat::Responses),
+        VendorConnection::Http(format) => Some(format),
         VendorConnection::Scripted
         | VendorConnection::ExternalAgent(_)
         | VendorConnection::Unsupported => None,
@@ -245,17 +245,13 @@ impl ModelApi {
     /// Returns the API of a vendor; a scripted backend has none.
     pub fn from_vendor(vendor: &Vendor) -> Option<Self> {
         match vendor.connection {
-            VendorConnection::Remote(WireFormat::ChatCompletions)
-                if vendor.name == "openrouter" =>
-            {
+            VendorConnection::Http(WireFormat::ChatCompletions) if vendor.name == "openrouter" => {
                 Some(ModelApi::OpenRouter)
             }
-            VendorConnection::Remote(WireFormat::ChatCompletions) => Some(ModelApi::Chat),
-            VendorConnection::Remote(WireFormat::Responses) => Some(ModelApi::Responses),
-            VendorConnection::Remote(WireFormat::Messages) => Some(ModelApi::Messages),
-            VendorConnection::Remote(WireFormat::GenerateContent) => {
-                Some(ModelApi::GenerateContent)
-            }
+            VendorConnection::Http(WireFormat::ChatCompletions) => Some(ModelApi::Chat),
+            VendorConnection::Http(WireFormat::Responses) => Some(ModelApi::Responses),
+            VendorConnection::Http(WireFormat::Messages) => Some(ModelApi::Messages),
+            VendorConnection::Http(WireFormat::GenerateContent) => Some(ModelApi::GenerateContent),
             VendorConnection::Scripted
             | VendorConnection::ExternalAgent(_)
             | VendorConnection::Unsupported => None,

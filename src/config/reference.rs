@@ -207,8 +207,11 @@ fn vendor_reference(out: &mut String) {
     );
     table(out, &["`type`", "What to do"]);
     for vendor in other_vendors {
-        let instead = vendor.instead.unwrap_or_default();
-        push(out, format_args!("| {} | {instead} |\n", code(vendor.name)));
+        let alternative = vendor.alternative.unwrap_or_default();
+        push(
+            out,
+            format_args!("| {} | {alternative} |\n", code(vendor.name)),
+        );
     }
 }
 

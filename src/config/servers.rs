@@ -1,4 +1,4 @@
-//! The MCP servers of a config (`mcp_servers`). The defaults are the closed ones.
+//! The MCP servers of a config (`mcp_servers`). The defaults are the strictest settings.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::call_rules::{CallMatcher, CallRule, CallRules};
 use crate::config::command_line::{EnvVariable, variable_secrets};
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::server_package::ServerPackage;
-use crate::config::vendors::is_this_machine;
+use crate::config::vendors::{is_local_name, is_this_machine};
 use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
@@ -23,13 +23,13 @@ use crate::tools::served::{ServerName, ServerRules};
 /// The default timeout of a call, in seconds.
 pub const CALL_SECONDS_DEFAULT: u64 = 120;
 
-/// A server.
+/// An MCP server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
     /// The user's rules for its tools, including its name.
     pub rules: ServerRules,
     /// Its transport.
-    pub link: ServerTransport,
+    pub transport: ServerTransport,
     /// The timeout of a call, in seconds (`timeout_seconds`).
     pub call_seconds: u64,
     /// Whether agents can work without it.
@@ -39,7 +39,7 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// Returns whether all agents with this server share one connection.
     pub fn is_shared(&self) -> bool {
-        match &self.link {
+        match &self.transport {
             ServerTransport::Remote(_) => true,
             ServerTransport::Program(program) => program.instances == InstanceSharing::One,
         }
@@ -48,9 +48,9 @@ impl ServerConfig {
     /// Returns the config's settings for single tools (`tools`) as rules.
     pub fn call_rules(&self) -> CallRules {
         let server = self.name();
-        let rule = |(tool, ruling): (&String, &RuleAction)| {
+        let rule = |(tool, action): (&String, &RuleAction)| {
             Some(CallRule {
-                action: *ruling,
+                action: *action,
                 matcher: CallMatcher::Tool(self.rules.full_name_of(tool)?),
                 written: format!("mcp({server}/{tool})"),
             })
@@ -60,7 +60,7 @@ impl ServerConfig {
 
     /// Returns how massgen uses it, if it is a program.
     pub fn program_interface(&self) -> Option<&ProgramInterface> {
-        match &self.link {
+        match &self.transport {
             ServerTransport::Remote(_) => None,
             ServerTransport::Program(program) => Some(&program.interface),
         }
@@ -68,7 +68,7 @@ impl ServerConfig {
 
     /// Returns the image that the config names for its container.
     pub fn container_image(&self) -> Option<&str> {
-        match &self.link {
+        match &self.transport {
             ServerTransport::Program(program) => match &program.run_in {
                 ProgramPlace::Container { image } => image.as_deref(),
                 ProgramPlace::Sandbox => None,
@@ -92,14 +92,11 @@ impl ServerConfig {
     /// those whose names indicate a secret. Inherited values are looked up in `variables`.
     pub fn secrets(&self, variables: &ConfigVariables) -> Vec<SecretString> {
         let copy = |secret: &SecretString| SecretString::from(secret.expose_secret());
-        match &self.link {
+        match &self.transport {
             ServerTransport::Remote(remote) => {
-                let of_client = remote.oauth.secret().map(copy);
-                remote
-                    .header_values()
-                    .into_iter()
-                    .chain(of_client)
-                    .collect()
+                let client_secret = remote.oauth.secret().map(copy);
+                let header_values = remote.header_values().into_iter();
+                header_values.chain(client_secret).collect()
             }
             ServerTransport::Program(program) => {
                 variable_secrets(&program.env, variables).collect()
@@ -183,7 +180,7 @@ pub enum ServerDirectory {
     Named(AbsPath),
 }
 
-/// The number of instances of a program.
+/// Which agents share an instance of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InstanceSharing {
     /// Each agent has its own.
@@ -195,7 +192,7 @@ pub enum InstanceSharing {
 }
 
 /// The placeholder for the working directory in the arguments of a program.
-pub const CWD_OF_SERVER: &str = "${cwd}";
+pub const CWD_PLACEHOLDER: &str = "${cwd}";
 
 /// A server on the network.
 #[derive(Clone, Debug)]
@@ -212,8 +209,8 @@ pub struct RemoteServer {
     pub oauth: OauthConfig,
 }
 
-/// Parts of the names of headers that identify the client.
-const NAMES_OF_CREDENTIALS: &[&str] = &[
+/// Parts of the names of headers that hold the client's credentials.
+const CREDENTIAL_HEADER_PARTS: &[&str] = &[
     "auth",
     "cookie",
     "credential",
@@ -227,38 +224,47 @@ const NAMES_OF_CREDENTIALS: &[&str] = &[
 impl RemoteServer {
     /// Returns all values in `headers`, with and without their authentication scheme.
     pub fn header_values(&self) -> Vec<SecretString> {
-        self.headers.values().flat_map(spellings).collect()
+        self.headers.values().flat_map(header_secrets).collect()
     }
 
-    /// Returns the values of the headers that identify the client, judging by their names.
+    /// Returns the values of the headers that hold credentials, judging by their names.
     pub fn credentials(&self) -> Vec<SecretString> {
-        let tells = |name: &str| NAMES_OF_CREDENTIALS.iter().any(|part| name.contains(part));
+        let is_credential = |name: &str| {
+            let name = name.to_ascii_lowercase();
+            CREDENTIAL_HEADER_PARTS
+                .iter()
+                .any(|part| name.contains(part))
+        };
         let headers = self.headers.iter();
-        let telling = headers.filter(|(name, _)| tells(&name.to_ascii_lowercase()));
-        telling.flat_map(|(_, value)| spellings(value)).collect()
+        let credential_headers = headers.filter(|(name, _)| is_credential(name));
+        credential_headers
+            .flat_map(|(_, value)| header_secrets(value))
+            .collect()
     }
 }
 
 /// Returns the value of a header, the credentials after an authentication scheme such as `Bearer
 /// …`, and the decoded `Basic …` pair and its password.
-fn spellings(value: &SecretString) -> Vec<SecretString> {
+fn header_secrets(value: &SecretString) -> Vec<SecretString> {
     let value = value.expose_secret();
-    let mut header_secrets = vec![SecretString::from(value)];
+    let mut secrets = vec![SecretString::from(value)];
     let Some((scheme, credentials)) = value.trim().split_once(char::is_whitespace) else {
-        return header_secrets;
+        return secrets;
     };
-    header_secrets.push(SecretString::from(credentials));
+    secrets.push(SecretString::from(credentials));
     let is_basic = scheme.eq_ignore_ascii_case("basic");
     let decoded_credentials = is_basic.then(|| BASE64.decode(credentials.trim()).ok());
-    let pair = decoded_credentials
+    let user_and_password = decoded_credentials
         .flatten()
         .and_then(|bytes| String::from_utf8(bytes).ok());
-    if let Some(pair) = pair {
-        let password = pair.split_once(':').map(|(_, password)| password);
-        header_secrets.extend(password.map(SecretString::from));
-        header_secrets.push(SecretString::from(pair));
+    if let Some(user_and_password) = user_and_password {
+        let password = user_and_password
+            .split_once(':')
+            .map(|(_, password)| password);
+        secrets.extend(password.map(SecretString::from));
+        secrets.push(SecretString::from(user_and_password));
     }
-    header_secrets
+    secrets
 }
 
 /// The protocols of remote servers.
@@ -352,7 +358,7 @@ impl ClientAuthentication {
     }
 
     /// Returns the id of the client and the file with its assertion, if it has them.
-    fn names(&self) -> (Option<&str>, Option<&AbsPath>) {
+    fn id_and_assertion_file(&self) -> (Option<&str>, Option<&AbsPath>) {
         match self {
             Self::Secret { id, .. } | Self::PrivateKey { id, .. } => (Some(id.as_str()), None),
             Self::Workload { id, assertion } => match assertion {
@@ -367,7 +373,7 @@ impl PartialEq for ClientAuthentication {
     fn eq(&self, other: &Self) -> bool {
         let secret = |one: &Self| one.secret().map(|text| text.expose_secret().to_owned());
         core::mem::discriminant(self) == core::mem::discriminant(other)
-            && self.names() == other.names()
+            && self.id_and_assertion_file() == other.id_and_assertion_file()
             && secret(self) == secret(other)
     }
 }
@@ -408,10 +414,10 @@ impl PartialEq for OauthClient {
     }
 }
 
-/// The fault of a URL that leads to this machine.
-pub const TO_THIS_MACHINE: &str = "`url` points to this machine";
-/// The fault of a URL that leads into a private network.
-pub const INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
+/// The fault of a URL that points to this machine.
+pub const URL_TO_THIS_MACHINE: &str = "`url` points to this machine";
+/// The fault of a URL that points into a private network.
+pub const URL_INTO_PRIVATE_NETWORK: &str = "`url` points into a private network";
 
 /// Which non-public addresses a remote server may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -442,9 +448,9 @@ impl AddressPolicy {
         let is_this_machine = address.is_loopback() || address.is_unspecified();
         match (is_this_machine, self.this_machine, self.private) {
             (true, AddressAllowance::Yes, _) => None,
-            (true, AddressAllowance::No, _) => Some(TO_THIS_MACHINE),
+            (true, AddressAllowance::No, _) => Some(URL_TO_THIS_MACHINE),
             (false, _, AddressAllowance::Yes) if is_private(address) => None,
-            (false, _, _) => Some(INTO_PRIVATE_NETWORK),
+            (false, _, _) => Some(URL_INTO_PRIVATE_NETWORK),
         }
     }
 
@@ -454,10 +460,9 @@ impl AddressPolicy {
         match url.host() {
             None => Some("`url` has no host"),
             Some(Host::Domain(name)) => {
-                let name = name.trim_end_matches('.');
-                let is_local = name == "localhost" || name.ends_with(".localhost");
-                let is_closed = is_local && self.this_machine == AddressAllowance::No;
-                is_closed.then_some(TO_THIS_MACHINE)
+                let is_local = is_local_name(name.trim_end_matches('.'));
+                let is_refused = is_local && self.this_machine == AddressAllowance::No;
+                is_refused.then_some(URL_TO_THIS_MACHINE)
             }
             Some(Host::Ipv4(address)) => self.address_fault(IpAddr::V4(address)),
             Some(Host::Ipv6(address)) => self.address_fault(IpAddr::V6(address)),
@@ -497,10 +502,10 @@ fn is_private(address: IpAddr) -> bool {
             // The network may translate to IPv4 (NAT64), with the IPv4 address at the end. Oracle
             // Cloud has its metadata service at such an address.
             let [.., a, b, c, d] = address.octets();
-            let ends_in = Ipv4Addr::new(a, b, c, d);
+            let embedded_v4 = Ipv4Addr::new(a, b, c, d);
             let is_metadata = is_in(address, METADATA_V6)
-                || ends_in.is_link_local()
-                || METADATA_V4.contains(&ends_in);
+                || embedded_v4.is_link_local()
+                || METADATA_V4.contains(&embedded_v4);
             address.is_unique_local() && !is_metadata
         }
     }

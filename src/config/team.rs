@@ -13,7 +13,7 @@ use crate::config::model_family::{FAMILIES, find_family, reject_model_lists, unk
 use crate::config::permissions::PermissionsConfig;
 use crate::config::retention::RetentionConfig;
 use crate::config::storage_path::StoragePath;
-use crate::config::vendors::{self, VENDORS, Vendor, VendorConnection};
+use crate::config::vendors::{self, VENDORS, Vendor};
 use crate::config::{
     AgentConfig, BackendConfig, Config, DashboardMode, DeliveryMode, KeyHosts, MediaModels,
     OrchestratorConfig, ReplyTimeouts, TimeoutConfig, ToolFilter,
@@ -31,8 +31,8 @@ use crate::text::list_names;
 
 /// The maximum number of agents in an automatic team: each of them costs the user money.
 pub const TEAM_AGENTS_MAX: usize = 3;
-/// The id of the only agent of a team.
-const QUICK_ID: &str = "agent1";
+/// The id of an agent that works alone.
+const SINGLE_AGENT_ID: &str = "agent1";
 
 /// The command line's settings for a team without a config: one agent for each model.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +62,7 @@ pub struct LocalServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkspaceMode {
     /// Each agent gets one.
-    Given,
+    PerAgent,
     /// The agents only talk.
     None,
 }
@@ -77,33 +77,28 @@ pub struct DetectedTeam {
 }
 
 /// Returns the team that the command line describes. Without `--backend`, the name of a model
-/// determines its vendor; `known` are the models that the error about another name suggests.
+/// determines its vendor; the error about an unknown name suggests `known_models`.
 pub fn team_from_options(
     options: &TeamOptions<'_>,
     env: &ConfigVariables,
-    known: &ModelList,
+    known_models: &ModelList,
     workspaces: WorkspaceMode,
 ) -> Result<Config> {
     reject_model_lists(options.models)?;
     let mut agents = Vec::new();
     match options.models {
-        [] => agents.push(agent(
-            QUICK_ID,
-            quick_backend(options, env, known, None)?,
-            1,
-            workspaces,
-        )?),
-        [model] => {
-            let backend = quick_backend(options, env, known, Some(model))?;
-            agents.push(agent(QUICK_ID, backend, 1, workspaces)?);
+        [] | [_] => {
+            let model = options.models.first().map(String::as_str);
+            let backend = backend_from_options(options, env, known_models, model)?;
+            agents.push(agent_config(SINGLE_AGENT_ID, backend, 1, workspaces)?);
         }
         models => {
             let mut names: Vec<String> = Vec::new();
             for (number, model) in (1..).zip(models) {
-                let backend = quick_backend(options, env, known, Some(model))?;
+                let backend = backend_from_options(options, env, known_models, Some(model))?;
                 let maker = find_family(model).map_or(backend.vendor.name, |family| family.maker);
                 let name = unused_name(maker, &names);
-                agents.push(agent(&name, backend, number, workspaces)?);
+                agents.push(agent_config(&name, backend, number, workspaces)?);
                 names.push(name);
             }
         }
@@ -111,7 +106,7 @@ pub fn team_from_options(
     for agent in &mut agents {
         agent.system_message = options.system_message.map(str::to_owned);
     }
-    Ok(config(agents))
+    Ok(team_config(agents))
 }
 
 /// Returns `name`, or with the first number that makes it differ from `names`.
@@ -123,51 +118,51 @@ pub(super) fn unused_name(name: &str, names: &[String]) -> String {
 }
 
 /// Returns the backend of one agent that the command line describes.
-fn quick_backend(
-    quick: &TeamOptions<'_>,
+fn backend_from_options(
+    options: &TeamOptions<'_>,
     env: &ConfigVariables,
-    known: &ModelList,
+    known_models: &ModelList,
     model: Option<&str>,
 ) -> Result<BackendConfig> {
     let family = model.and_then(find_family);
-    let vendor = match (quick.backend, quick.base_url, family) {
+    let vendor = match (options.backend, options.base_url, family) {
         (Some(name), _, _) => supported_vendor(name)?,
         (None, Some(_), _) => supported_vendor("chatcompletion")?,
         (None, None, Some(family)) => supported_vendor(family.backend_type(env))?,
-        (None, None, None) => return Err(unknown_model_error(model, known)),
+        (None, None, None) => return Err(unknown_model_error(model, known_models)),
     };
     let model = model.or(vendor.default_model).ok_or_else(|| {
         let message = format!("`{}` has no default model", vendor.name);
         Error::new(ErrorKind::Usage, message).with_hint("add `--model NAME`")
     })?;
-    Ok(backend(vendor, model, quick.base_url))
+    Ok(backend_config(vendor, model, options.base_url))
 }
 
 /// Returns a team with one agent for each key that is set and each local server that responded, at
-/// most three.
+/// most `TEAM_AGENTS_MAX`.
 pub fn team_from_environment(
     env: &ConfigVariables,
     servers: &[LocalServer],
     workspaces: WorkspaceMode,
 ) -> Result<DetectedTeam> {
     let mut agents = Vec::new();
-    let mut parts = Vec::new();
-    let members = detected_backends(env, servers).into_iter();
-    for (index, detected) in members.take(TEAM_AGENTS_MAX).enumerate() {
+    let mut descriptions = Vec::new();
+    let backends = detected_backends(env, servers).into_iter();
+    for (number, detected) in (1..).zip(backends.take(TEAM_AGENTS_MAX)) {
         let DetectedBackend {
             name,
             backend,
             source,
         } = detected;
-        parts.push(format!("{name} ({}, {source})", backend.model));
-        agents.push(agent(name, backend, index.saturating_add(1), workspaces)?);
+        descriptions.push(format!("{name} ({}, {source})", backend.model));
+        agents.push(agent_config(name, backend, number, workspaces)?);
     }
     if agents.is_empty() {
         return Err(no_backend_error(env));
     }
     Ok(DetectedTeam {
-        config: config(agents),
-        summary: format!("team: {}", parts.join(", ")),
+        config: team_config(agents),
+        summary: format!("team: {}", descriptions.join(", ")),
     })
 }
 
@@ -188,90 +183,76 @@ pub fn detected_backends<'a>(
     env: &ConfigVariables,
     servers: &'a [LocalServer],
 ) -> Vec<DetectedBackend<'a>> {
-    let local = servers.iter().filter_map(|server| {
-        let backend = backend(
-            server.vendor,
-            server.models.first()?,
-            Some(&server.base_url),
-        );
+    let local_backends = servers.iter().filter_map(|server| {
+        let model = server.models.first()?;
         Some(DetectedBackend {
             name: server.vendor.name,
-            backend,
+            backend: backend_config(server.vendor, model, Some(&server.base_url)),
             source: &server.base_url,
         })
     });
-    keyed_backends(env).into_iter().chain(local).collect()
+    let with_keys = backends_with_keys(env, |vendor| set_key_variable(vendor, env));
+    with_keys.into_iter().chain(local_backends).collect()
 }
 
-/// Returns the makers and vendors whose key is set, makers first.
-fn keyed_backends(env: &ConfigVariables) -> Vec<DetectedBackend<'static>> {
-    backends_with_keys(env, |vendor| {
-        let is_set = |name: &&str| env.get_non_empty(name).is_some();
-        vendor.key_variables.iter().copied().find(is_set)
-    })
+/// Returns the variable that holds the key of a vendor, if one is set.
+fn set_key_variable(vendor: &Vendor, env: &ConfigVariables) -> Option<&'static str> {
+    let is_set = |name: &&str| env.get_non_empty(name).is_some();
+    vendor.key_variables.iter().copied().find(is_set)
 }
 
-/// Returns the makers and vendors that have a default model and for which `key_of` returns the
-/// variable with the key, makers first.
+/// Returns the makers and vendors that have a default model and for which `key_variable_of` returns
+/// the variable with the key, makers first.
 fn backends_with_keys(
     env: &ConfigVariables,
-    key_of: impl Fn(&Vendor) -> Option<&'static str>,
+    key_variable_of: impl Fn(&Vendor) -> Option<&'static str>,
 ) -> Vec<DetectedBackend<'static>> {
     let makers = FAMILIES.iter().filter_map(|family| {
         let maker = vendors::find_vendor(family.maker)?;
         let vendor = vendors::find_vendor(family.backend_type(env))?;
-        let backend = backend(vendor, maker.default_model?, None);
         Some(DetectedBackend {
             name: maker.name,
-            backend,
-            source: key_of(maker)?,
+            backend: backend_config(vendor, maker.default_model?, None),
+            source: key_variable_of(maker)?,
         })
     });
     let is_maker = |vendor: &Vendor| FAMILIES.iter().any(|family| family.maker == vendor.name);
     let other_vendors = VENDORS
         .iter()
-        .filter(|vendor| {
-            matches!(vendor.connection, VendorConnection::Remote(_)) && !is_maker(vendor)
-        })
+        .filter(|vendor| vendor.is_http() && !is_maker(vendor))
         .filter_map(|vendor| {
-            let backend = backend(vendor, vendor.default_model?, None);
             Some(DetectedBackend {
                 name: vendor.name,
-                backend,
-                source: key_of(vendor)?,
+                backend: backend_config(vendor, vendor.default_model?, None),
+                source: key_variable_of(vendor)?,
             })
         });
     makers.chain(other_vendors).collect()
 }
 
+/// Returns the vendor with this name, if the command line may name it without a config.
 fn supported_vendor(name: &str) -> Result<&'static Vendor> {
-    let usage = |message| Error::new(ErrorKind::Usage, message);
+    let usage_error = |message| Error::new(ErrorKind::Usage, message);
     match vendors::find_vendor(name) {
-        Some(vendor) if matches!(vendor.connection, VendorConnection::Remote(_)) => Ok(vendor),
+        Some(vendor) if vendor.is_http() => Ok(vendor),
         Some(vendor) => {
-            let error = usage(format!(
+            let mut error = usage_error(format!(
                 "the backend type `{name}` cannot be used with `--backend`"
             ));
-            let error = match program_hint(vendor) {
-                Some(hint) => error.with_hint(hint),
-                None => error,
-            };
-            Err(error.with_hint(
-                vendor
-                    .instead
-                    .unwrap_or("describe the agent in a config file"),
-            ))
+            if let Some(hint) = program_hint(vendor) {
+                error = error.with_hint(hint);
+            }
+            let alternative = vendor.alternative;
+            Err(error.with_hint(alternative.unwrap_or("describe the agent in a config file")))
         }
         None => {
-            let supported = VENDORS
-                .iter()
-                .filter(|vendor| matches!(vendor.connection, VendorConnection::Remote(_)));
+            let supported = VENDORS.iter().filter(|vendor| vendor.is_http());
             let names: Vec<&str> = supported.map(|vendor| vendor.name).collect();
-            let error = usage(format!("unknown backend type {}", quote(name)));
-            let near =
+            let error = usage_error(format!("unknown backend type {}", quote(name)));
+            let similar_name =
                 vendors::type_of_company(name).or_else(|| nearest(name, names.iter().copied()));
-            Err(match near {
-                Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+            Err(match similar_name {
+                Some(similar_name) => error.with_hint(format!("did you mean `{similar_name}`?")),
                 None => error.with_hint(format!("known types: {}", list_names(&names, "and"))),
             })
         }
@@ -295,8 +276,8 @@ pub fn key_hint() -> String {
     let backends = backends_with_keys(&ConfigVariables::default(), |vendor| {
         vendor.key_variables.first().copied()
     });
-    let vendor_names: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
-    let names = list_names(&vendor_names, "or");
+    let key_variables: Vec<&str> = backends.iter().map(|backend| backend.source).collect();
+    let names = list_names(&key_variables, "or");
     format!("set an API key in the environment or in `~/.massgen/.env`: {names}")
 }
 
@@ -307,12 +288,10 @@ pub const DEMO_HINT: &str =
 /// Returns how to use the keys that are set for vendors without a default model: with `command`
 /// and the name of a model.
 pub fn hints_for_unused_keys(env: &ConfigVariables, command: &str) -> Vec<String> {
-    let vendors = VENDORS.iter().filter(|vendor| {
-        matches!(vendor.connection, VendorConnection::Remote(_)) && vendor.default_model.is_none()
-    });
+    let lacks_default = |vendor: &&Vendor| vendor.is_http() && vendor.default_model.is_none();
+    let vendors = VENDORS.iter().filter(lacks_default);
     let hints = vendors.filter_map(|vendor| {
-        let is_set = |name: &&str| env.get_non_empty(name).is_some();
-        let key = vendor.key_variables.iter().copied().find(is_set)?;
+        let key = set_key_variable(vendor, env)?;
         let name = vendor.name;
         Some(format!(
             "`{key}` is set, and `{name}` has no default model: {command} --backend {name} --model MODEL"
@@ -342,7 +321,7 @@ fn no_backend_error(env: &ConfigVariables) -> Error {
         .with_hint(DEMO_HINT)
 }
 
-fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
+fn backend_config(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> BackendConfig {
     BackendConfig {
         vendor,
         model: model.to_owned(),
@@ -361,19 +340,20 @@ fn backend(vendor: &'static Vendor, model: &str, base_url: Option<&str>) -> Back
     }
 }
 
-fn agent(
+fn agent_config(
     name: &str,
     backend: BackendConfig,
     number: usize,
     workspaces: WorkspaceMode,
 ) -> Result<AgentConfig> {
     let id = AgentId::parse(name).map_err(|error| Error::bug(error.to_string()))?;
+    let has_workspace = workspaces == WorkspaceMode::PerAgent;
     let workspace = || StoragePath::relocated(&format!("workspace{number}"));
     Ok(AgentConfig {
         id,
         system_message: None,
         backend,
-        cwd: (workspaces == WorkspaceMode::Given).then(workspace),
+        cwd: has_workspace.then(workspace),
         context_paths: Vec::new(),
         uploaded_images: Vec::new(),
         uploaded_image_urls: Vec::new(),
@@ -381,7 +361,7 @@ fn agent(
         folder_guard: FolderGuard::Off,
         read_before_delete: ReadBeforeDelete::Enforced,
         tools: ToolFilter::default(),
-        commands: (workspaces == WorkspaceMode::Given).then(CommandLineConfig::default),
+        commands: has_workspace.then(CommandLineConfig::default),
         programs: None,
         debug_delay: None,
         merges_files: false,
@@ -395,7 +375,7 @@ fn agent(
     })
 }
 
-fn config(agents: Vec<AgentConfig>) -> Config {
+fn team_config(agents: Vec<AgentConfig>) -> Config {
     Config {
         agents,
         orchestrator: OrchestratorConfig::default(),
@@ -420,7 +400,7 @@ mod tests {
         ModelList::with_user_rows(Vec::new())
     }
 
-    fn quick_of(
+    fn describe_team(
         model: Option<&str>,
         backend: Option<&str>,
         base_url: Option<&str>,
@@ -446,7 +426,7 @@ mod tests {
 
     #[track_caller]
     fn check(options: (Option<&str>, Option<&str>, Option<&str>), expected: &str) {
-        match quick_of(options.0, options.1, options.2) {
+        match describe_team(options.0, options.1, options.2) {
             Ok(found) => assert_eq!(found, expected, "{options:?}"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Usage);
@@ -486,7 +466,7 @@ mod tests {
              openai2 openai gpt-5-mini --"
         );
         assert_eq!(
-            agents(WorkspaceMode::Given),
+            agents(WorkspaceMode::PerAgent),
             "openai openai gpt-5 ++, claude claude claude-sonnet-5-5 ++, \
              openai2 openai gpt-5-mini ++"
         );
@@ -550,7 +530,7 @@ mod tests {
     #[test]
     fn a_type_without_a_model_of_its_own_has_a_hint() {
         let hints = |backend| {
-            let error = quick_of(None, Some(backend), None).unwrap_err();
+            let error = describe_team(None, Some(backend), None).unwrap_err();
             error.hints().join("; ")
         };
         assert_eq!(hints("anthropic"), "did you mean `claude`?");
@@ -580,7 +560,7 @@ mod tests {
             .iter()
             .map(|name| ((*name).to_owned(), "k".to_owned()))
             .collect();
-        team_from_environment(&env, servers, WorkspaceMode::Given)
+        team_from_environment(&env, servers, WorkspaceMode::PerAgent)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
-use crate::config::servers::{CWD_OF_SERVER, ServerDirectory, ServerProgram, ServerTransport};
+use crate::config::servers::{CWD_PLACEHOLDER, ServerDirectory, ServerProgram, ServerTransport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::orchestrator::environments::{EnvironmentSpec, SubagentProgramSpec};
 use crate::orchestrator::grants::permission_manager;
@@ -30,7 +30,7 @@ const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
     for member in members {
         for server in &member.config.servers {
-            let ServerTransport::Program(program) = &server.link else {
+            let ServerTransport::Program(program) = &server.transport else {
                 continue;
             };
             if program.env.is_empty() && program.network == NetworkPolicy::Off {
@@ -127,7 +127,7 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
             let words: Vec<String> = program
                 .command
                 .iter()
-                .map(|word| word.replace(CWD_OF_SERVER, &shown_directory))
+                .map(|word| word.replace(CWD_PLACEHOLDER, &shown_directory))
                 .collect();
             command_files(&words, directory)
         }

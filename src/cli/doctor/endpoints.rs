@@ -33,7 +33,7 @@ pub(crate) fn endpoint_queries(config: &Config, context: ConnectContext<'_>) -> 
         models.map(move |model| (agent.id.as_str(), model))
     });
     let query = |(agent, model): (&str, &BackendConfig)| {
-        let VendorConnection::Remote(format) = model.vendor.connection else {
+        let VendorConnection::Http(format) = model.vendor.connection else {
             return None;
         };
         Some(EndpointQuery {

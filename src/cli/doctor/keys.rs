@@ -152,7 +152,7 @@ fn model_credentials(
     context: ConnectContext<'_>,
 ) -> Result<String> {
     let credentials = match model.vendor.connection {
-        VendorConnection::Remote(format) => match model_list_request(model, format, context)?.key {
+        VendorConnection::Http(format) => match model_list_request(model, format, context)?.key {
             Some(KeyOrigin::Config) => "the API key in the config".to_owned(),
             Some(KeyOrigin::Variable(name)) => {
                 format!(

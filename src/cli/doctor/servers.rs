@@ -44,13 +44,13 @@ fn check(
         let error = Error::new(ErrorKind::Environment, message).with_hint(missing_file.hint);
         return DoctorArea::Servers.error_finding(subject, &error);
     }
-    if let ServerTransport::Program(program) = &server.link
+    if let ServerTransport::Program(program) = &server.transport
         && let Some(packages) = packages
         && let Some(finding) = inspect_package(&subject, program, packages)
     {
         return finding;
     }
-    match &server.link {
+    match &server.transport {
         ServerTransport::Program(program) if program.run_in != ProgramPlace::Sandbox => {
             let message = "not tested: its program runs in a container".to_owned();
             DoctorArea::Servers.finding(FindingVerdict::Skipped, subject, message)

@@ -53,7 +53,7 @@ pub(super) fn agents_from_flags(
     };
     let env = host.config_variables();
     let models_with_prices = model_list(host, None, output)?;
-    let team = team_from_options(&options, &env, &models_with_prices, WorkspaceMode::Given)?;
+    let team = team_from_options(&options, &env, &models_with_prices, WorkspaceMode::PerAgent)?;
     let agents = team.agents.iter();
     Ok(agents
         .map(|agent| TeamCandidate::from_agent(agent, &env))

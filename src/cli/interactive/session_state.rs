@@ -137,7 +137,7 @@ impl SessionState {
             .map(|continued| continued.team_file(host))
             .transpose()?
             .flatten();
-        let mode = WorkspaceMode::Given;
+        let mode = WorkspaceMode::PerAgent;
         let models = &self.models;
         let mut team = configured_team(host, arguments, remembered_team, mode, models, output)?;
         if let Some(team) = &mut team {
@@ -424,7 +424,7 @@ impl SessionState {
             &self.host,
             &self.arguments,
             None,
-            WorkspaceMode::Given,
+            WorkspaceMode::PerAgent,
             &self.models,
             output,
         )

@@ -161,7 +161,7 @@ fn find_server(
     };
     let config = load_config(&file, host, output)?;
     let servers = config.agents.iter().flat_map(|agent| &agent.servers);
-    let remote_servers = servers.filter_map(|server| match &server.link {
+    let remote_servers = servers.filter_map(|server| match &server.transport {
         ServerTransport::Remote(remote) => Some((server.name().as_str(), remote)),
         ServerTransport::Program(_) => None,
     });

@@ -249,7 +249,7 @@ fn select_packages(config: &Config, names: &[String], file: &str) -> Result<Vec<
         let name = server.name().as_str();
         known_servers.insert(name);
         let is_selected = names.is_empty() || names.iter().any(|wanted| wanted == name);
-        let ServerTransport::Program(program) = &server.link else {
+        let ServerTransport::Program(program) = &server.transport else {
             continue;
         };
         let Some(request) = program.package.as_ref() else {

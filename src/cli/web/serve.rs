@@ -179,7 +179,7 @@ async fn default_team(
     models: &ModelList,
     output: &mut CliOutput<'_>,
 ) -> Result<Option<ChosenTeam>> {
-    let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::Given);
+    let (flags, workspaces) = (RunArguments::default(), WorkspaceMode::PerAgent);
     let team = configured_team(host, &flags, None, workspaces, models, output)?;
     if team.is_some() {
         return Ok(team);

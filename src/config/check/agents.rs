@@ -93,9 +93,9 @@ impl ConfigChecker<'_> {
             retention: retention(&root),
             session_id: root
                 .text(&root::SESSION_ID)
-                .map(|text| text.written.to_owned()),
+                .map(|text| text.value.to_owned()),
             limits,
-            delivery: match root.text(&root::DELIVERY).map(|text| text.written) {
+            delivery: match root.text(&root::DELIVERY).map(|text| text.value) {
                 Some("review") => DeliveryMode::Review,
                 _ => DeliveryMode::Auto,
             },
@@ -219,7 +219,7 @@ impl ConfigChecker<'_> {
             .text(&agents::SYSTEM_MESSAGE)
             .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
         let texts = [system_message, view.text(&agents::APPEND_SYSTEM_PROMPT)];
-        let parts: Vec<&str> = texts.iter().flatten().map(|text| text.written).collect();
+        let parts: Vec<&str> = texts.iter().flatten().map(|text| text.value).collect();
         let limits = self.limits(view);
         let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
         let permissions = permissions.merged_with(shared.permissions);
@@ -345,7 +345,7 @@ impl ConfigChecker<'_> {
     }
 
     fn agent_id(&mut self, text: &TextValue<'_>) -> Option<AgentId> {
-        AgentId::parse(text.written)
+        AgentId::parse(text.value)
             .map_err(|invalid| {
                 let error = Diagnostic::error(&text.path, invalid.to_string()).with_span(text.span);
                 self.findings.push(
@@ -432,13 +432,13 @@ impl ConfigChecker<'_> {
                 .any(|tool| tool == name)
         };
         for text in &texts {
-            let is_known = is_custom(text.written) || is_own_tool(text.written);
-            if is_known || is_own(text.written) || is_served_name(text.written) {
+            let is_known = is_custom(text.value) || is_own_tool(text.value);
+            if is_known || is_own(text.value) || is_served_name(text.value) {
                 continue;
             }
-            let message = format!("massgen has no file tool {}", quote(text.written));
+            let message = format!("massgen has no file tool {}", quote(text.value));
             let names = own_tools().map(|tool| tool.name);
-            let finding = match nearest(text.written, names) {
+            let finding = match nearest(text.value, names) {
                 Some(near) => Diagnostic::error(&text.path, message)
                     .with_suggestion(format!("did you mean `{near}`?")),
                 // It may be a tool of a server, whose tools are not known here.
@@ -447,7 +447,7 @@ impl ConfigChecker<'_> {
             };
             self.findings.push(finding.with_span(text.span));
         }
-        texts.iter().map(|text| text.written.to_owned()).collect()
+        texts.iter().map(|text| text.value.to_owned()).collect()
     }
 }
 
@@ -455,7 +455,7 @@ impl ConfigChecker<'_> {
 pub(super) fn is_external_agent(backend: &MappingView<'_>) -> bool {
     let vendor = backend
         .text(&backend::TYPE)
-        .and_then(|text| find_vendor(text.written));
+        .and_then(|text| find_vendor(text.value));
     vendor.is_some_and(|vendor| matches!(vendor.connection, VendorConnection::ExternalAgent(_)))
 }
 

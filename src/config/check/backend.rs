@@ -76,7 +76,7 @@ impl ConfigChecker<'_> {
             .into_iter()
             .map(|(path, node)| match scalar_text(node, path.clone()) {
                 Some(text) => Some(BackendConfig {
-                    model: text.written.trim().to_owned(),
+                    model: text.value.trim().to_owned(),
                     parameters: self.fallback_parameters(first, &text),
                     ..first.clone()
                 }),
@@ -113,7 +113,7 @@ impl ConfigChecker<'_> {
             first.image_input
         } else {
             let base_url = view.text(&backend::BASE_URL);
-            vendor.image_input_at(base_url.map(|text| text.written))
+            vendor.image_input_at(base_url.map(|text| text.value))
         };
         Some(BackendConfig {
             vendor,
@@ -149,7 +149,7 @@ impl ConfigChecker<'_> {
                         .and_then(|text| self.vendor(&text)),
                     model: view
                         .text(&rate_limits::MODEL)
-                        .map(|text| text.written.to_owned()),
+                        .map(|text| text.value.to_owned()),
                     requests_per_minute: view.integer(&rate_limits::REQUESTS_PER_MINUTE),
                     tokens_per_minute: view.integer(&rate_limits::TOKENS_PER_MINUTE),
                 }
@@ -158,21 +158,20 @@ impl ConfigChecker<'_> {
     }
 
     fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
-        let name = quote(text.written);
+        let name = quote(text.value);
         let names = VENDORS.iter().map(|vendor| vendor.name);
-        let near = || {
-            vendors::type_of_company(text.written).or_else(|| nearest(text.written, names.clone()))
-        };
-        let found_vendor = vendors::find_vendor(text.written);
-        let (message, hint) = match (found_vendor, near()) {
+        let similar_name =
+            vendors::type_of_company(text.value).or_else(|| nearest(text.value, names));
+        let found_vendor = vendors::find_vendor(text.value);
+        let (message, hint) = match (found_vendor, similar_name) {
             (Some(vendor), _) if vendor.is_supported() => return Some(vendor),
             (Some(vendor), _) => (
                 format!("backend type {name} is not supported yet"),
-                vendor.instead.unwrap_or_default().to_owned(),
+                vendor.alternative.unwrap_or_default().to_owned(),
             ),
-            (None, Some(near)) => (
+            (None, Some(similar_name)) => (
                 format!("unknown backend type {name}"),
-                format!("did you mean `{near}`?"),
+                format!("did you mean `{similar_name}`?"),
             ),
             (None, None) => {
                 let supported = VENDORS.iter().filter(|vendor| vendor.is_supported());
@@ -189,19 +188,19 @@ impl ConfigChecker<'_> {
     }
 
     fn api_key(&mut self, text: &TextValue<'_>) -> Option<SecretString> {
-        if text.written.trim().is_empty() {
+        if text.value.trim().is_empty() {
             let error = Diagnostic::error(&text.path, "`api_key` is empty").with_span(text.span);
             let hint = "remove it to use the vendor's environment variable";
             self.findings.push(error.with_suggestion(hint));
             return None;
         }
-        Some(SecretString::from(text.written))
+        Some(SecretString::from(text.value))
     }
 
     fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         let written_model = view
             .text(&backend::MODEL)
-            .map(|text| text.written.trim().to_owned())
+            .map(|text| text.value.trim().to_owned())
             .filter(|name| !name.is_empty());
         let model = written_model.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
@@ -234,16 +233,16 @@ impl ConfigChecker<'_> {
     /// own.
     fn base_url(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
         if let Some(text) = view.text(&backend::BASE_URL) {
-            if let Some(fault) = url_fault(text.written) {
+            if let Some(fault) = url_fault(text.value) {
                 let error = Diagnostic::error(&text.path, format!("`base_url` {fault}"));
                 let hint = "write it like `https://api.example.org/v1`";
                 self.findings
                     .push(error.with_span(text.span).with_suggestion(hint));
             }
-            return Some(text.written.to_owned());
+            return Some(text.value.to_owned());
         }
         let endpoint = vendor.endpoint(None, |name| self.context.env.get(name).map(str::to_owned));
-        if endpoint.is_none() && matches!(vendor.connection, VendorConnection::Remote(_)) {
+        if endpoint.is_none() && vendor.is_http() {
             let message = format!(
                 "`base_url` is missing, and `{}` has no default",
                 vendor.name
@@ -320,10 +319,10 @@ impl ConfigChecker<'_> {
     /// Resolves a file name; a relative one is resolved against the config's directory.
     pub(super) fn config_relative_path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
         let path = self.path(text)?;
-        let is_relative = !text.written.starts_with(['/', '~']);
+        let is_relative = !text.value.starts_with(['/', '~']);
         let config_dir = self.origin.directory.as_ref().filter(|_| is_relative);
         Some(match config_dir {
-            Some(directory) => AbsPath::resolve(directory, text.written),
+            Some(directory) => AbsPath::resolve(directory, text.value),
             None => path,
         })
     }
@@ -355,9 +354,9 @@ fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
             idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
             ..ReplyTimeouts::default()
         },
-        VendorConnection::Remote(_)
-        | VendorConnection::Scripted
-        | VendorConnection::Unsupported => ReplyTimeouts::default(),
+        VendorConnection::Http(_) | VendorConnection::Scripted | VendorConnection::Unsupported => {
+            ReplyTimeouts::default()
+        }
     };
     let seconds = |key: &TypedKey<Integer>, default| view.integer(key).unwrap_or(default);
     ReplyTimeouts {

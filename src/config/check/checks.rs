@@ -39,7 +39,7 @@ impl ConfigChecker<'_> {
             }
             list.push(check);
         }
-        let on_failure = match root.text(&root::ON_CHECK_FAILURE).map(|text| text.written) {
+        let on_failure = match root.text(&root::ON_CHECK_FAILURE).map(|text| text.value) {
             Some("keep") => FailedCheckPolicy::Keep,
             Some("ask") => FailedCheckPolicy::Ask,
             _ => FailedCheckPolicy::Undo,
@@ -62,15 +62,15 @@ impl ConfigChecker<'_> {
                 (view.text(&checks::COMMAND)?, view.text(&checks::NAME))
             }
         };
-        if command.written.trim().is_empty() || command.written.contains('\0') {
+        if command.value.trim().is_empty() || command.value.contains('\0') {
             let message = "a check must be a shell command";
             let error = Diagnostic::error(command.path, message).with_span(command.span);
             self.findings
                 .push(error.with_suggestion("write one, such as `cargo test -q`"));
             return None;
         }
-        let line = command.written.trim();
-        let name = name.map_or(line, |name| name.written.trim());
+        let line = command.value.trim();
+        let name = name.map_or(line, |name| name.value.trim());
         Some(CheckConfig {
             name: single_line(name, NAME_CHARS_MAX),
             command: line.to_owned(),

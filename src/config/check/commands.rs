@@ -90,7 +90,7 @@ impl ConfigChecker<'_> {
 
     /// Returns how an agent's programs are run, if it writes programs.
     pub(super) fn programs(&mut self, backend: &MappingView<'_>) -> Option<CodeModeConfig> {
-        let text_of = |key: &TypedKey<Text>| backend.text(key).map(|text| text.written);
+        let text_of = |key: &TypedKey<Text>| backend.text(key).map(|text| text.value);
         let language = text_of(&commands::CODE_LANGUAGE).and_then(ProgramLanguage::from_name);
         let libraries = text_of(&commands::CODE_LIBRARIES)
             .and_then(PythonLibraries::from_name)
@@ -180,7 +180,7 @@ impl ConfigChecker<'_> {
         let Some(text) = backend.text(&commands::MODE) else {
             return ExecutionMode::Local;
         };
-        match text.written {
+        match text.value {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
             "kubernetes" => match self.kubernetes(backend) {
                 Some(pod) => ExecutionMode::Kubernetes(Box::new(pod)),
@@ -222,12 +222,12 @@ impl ConfigChecker<'_> {
     }
 
     fn pattern(&mut self, text: &TextValue<'_>) -> Option<CommandRegex> {
-        let regex = CommandRegex::parse(text.written);
+        let regex = CommandRegex::parse(text.value);
         let why = match regex {
             Ok(pattern) => return Some(pattern),
             Err(why) => why,
         };
-        let message = format!("{} is not a regular expression: {why}", quote(text.written));
+        let message = format!("{} is not a regular expression: {why}", quote(text.value));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write `git push.*` for a command with any arguments"));
@@ -248,7 +248,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         key: &TypedKey<TextOrList>,
     ) -> NetworkPolicy {
-        match view.text(key).map(|text| text.written) {
+        match view.text(key).map(|text| text.value) {
             Some("on") => NetworkPolicy::On,
             Some(_) => NetworkPolicy::Off,
             None => self.domains(view, key),
@@ -262,11 +262,11 @@ impl ConfigChecker<'_> {
     ) -> NetworkPolicy {
         let mut domains = Vec::new();
         for text in self.bounded_texts(backend, key) {
-            if let Some(domain) = DomainPattern::parse(text.written) {
+            if let Some(domain) = DomainPattern::parse(text.value) {
                 domains.push(domain);
                 continue;
             }
-            let message = format!("{} is not a host name", quote(text.written));
+            let message = format!("{} is not a host name", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             let hint = "write `example.org` for one host, `.example.org` for all below it";
             self.findings.push(error.with_suggestion(hint));
@@ -316,7 +316,7 @@ impl ConfigChecker<'_> {
         for text in self.bounded_texts(view, key) {
             if self.is_variable_name(&text, HOW_TO_WRITE_ENV) {
                 self.warn_if_unset(&text);
-                variables.insert(text.written.to_owned(), EnvVariable::Inherited);
+                variables.insert(text.value.to_owned(), EnvVariable::Inherited);
             }
         }
         let pairs = view.section(key);
@@ -339,20 +339,24 @@ impl ConfigChecker<'_> {
             return EnvVariable::Inherited;
         };
         let raw = self.text.get(text.span.clone());
-        if raw.is_some_and(|raw| raw.contains(text.written)) {
-            EnvVariable::Literal(text.written.to_owned())
+        if raw.is_some_and(|raw| raw.contains(text.value)) {
+            EnvVariable::Literal(text.value.to_owned())
         } else {
-            EnvVariable::Expanded(SecretString::from(text.written))
+            EnvVariable::Expanded(SecretString::from(text.value))
         }
     }
 
     /// Warns if an inherited variable is not set.
     fn warn_if_unset(&mut self, name: &TextValue<'_>) {
-        let TextValue { written, path, .. } = name;
-        if self.context.env.get(written).is_none() {
-            let message = format!("variable `{written}` is not set: commands run without it");
+        let TextValue {
+            value: variable,
+            path,
+            ..
+        } = name;
+        if self.context.env.get(variable).is_none() {
+            let message = format!("variable `{variable}` is not set: commands run without it");
             let warning = Diagnostic::warning(path, message).with_span(name.span);
-            let hint = format!("export {written}, or write `env: {{{written}: value}}`");
+            let hint = format!("export {variable}, or write `env: {{{variable}: value}}`");
             self.findings.push(warning.with_suggestion(hint));
         }
     }
@@ -360,14 +364,14 @@ impl ConfigChecker<'_> {
     /// Returns whether a string is a valid name of a variable, and adds an error if not; `hint`
     /// shows how to write one.
     pub(super) fn is_variable_name(&mut self, name: &TextValue<'_>, hint: &str) -> bool {
-        let mut bytes = name.written.bytes();
+        let mut bytes = name.value.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         let starts = bytes
             .next()
             .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
         let is_name = starts && bytes.all(is_word);
         if !is_name {
-            let message = format!("{} is not a variable name", quote(name.written));
+            let message = format!("{} is not a variable name", quote(name.value));
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
             self.findings.push(error.with_suggestion(hint));
         }
@@ -381,10 +385,10 @@ impl ConfigChecker<'_> {
         let pair_names = pairs.map(|entry| pair_name(view, key, entry));
         let is_key = |name: &TextValue<'_>| {
             let mut key_variables = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
-            key_variables.any(|known| *known == name.written)
+            key_variables.any(|known| *known == name.value)
         };
         for name in view.texts(key).into_iter().chain(pair_names).filter(is_key) {
-            let message = format!("every command of the agent can read `{}`", name.written);
+            let message = format!("every command of the agent can read `{}`", name.value);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings
                 .push(warning.with_suggestion("remove it: only massgen needs the key"));
@@ -399,7 +403,7 @@ fn pair_name<'n>(
     entry: &'n YamlEntry,
 ) -> TextValue<'n> {
     TextValue {
-        written: &entry.key,
+        value: &entry.key,
         path: view.key_path(key),
         span: &entry.key_span,
     }
@@ -420,7 +424,7 @@ fn works_by_programs(backend: &MappingView<'_>) -> bool {
 }
 
 fn policy(backend: &MappingView<'_>) -> CommandPolicy {
-    match backend.text(&commands::POLICY).map(|text| text.written) {
+    match backend.text(&commands::POLICY).map(|text| text.value) {
         Some("strict") => CommandPolicy::Strict,
         _ => CommandPolicy::Standard,
     }
@@ -428,7 +432,7 @@ fn policy(backend: &MappingView<'_>) -> CommandPolicy {
 
 fn sandbox(backend: &MappingView<'_>) -> SandboxLevelChoice {
     let sandbox_text = backend.text(&commands::SANDBOX);
-    let choice = sandbox_text.and_then(|text| text.written.parse().ok());
+    let choice = sandbox_text.and_then(|text| text.value.parse().ok());
     choice.unwrap_or_default()
 }
 

@@ -55,7 +55,7 @@ impl ConfigChecker<'_> {
         let root = self.path(&text)?;
         let permission = match entry
             .text(&context_paths::PERMISSION)
-            .map(|text| text.written)
+            .map(|text| text.value)
         {
             Some("write") => Permission::Write,
             _ => Permission::Read,
@@ -95,7 +95,7 @@ impl ConfigChecker<'_> {
             let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
                 continue;
             };
-            let root = if is_remote(text.written) {
+            let root = if is_remote(text.value) {
                 None
             } else {
                 self.path(&text)
@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
                     images.push(root);
                 }
             } else {
-                let message = format!("{} is not shown", quote(text.written));
+                let message = format!("{} is not shown", quote(text.value));
                 let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
                 let hint = "name a PNG, JPEG, GIF or WebP file on this machine, or a URL in \
                             `image_url`";
@@ -156,7 +156,7 @@ impl ConfigChecker<'_> {
 
     /// Returns where the uploaded file is that `text` names.
     fn upload_source(&mut self, text: &TextValue<'_>) -> Option<UploadSource> {
-        if is_remote(text.written) {
+        if is_remote(text.value) {
             self.upload_url(text).map(UploadSource::Url)
         } else {
             self.path(text).map(UploadSource::Path)
@@ -165,12 +165,12 @@ impl ConfigChecker<'_> {
 
     /// Returns the URL that `text` names; adds a warning if massgen reads nothing from it.
     fn upload_url(&mut self, text: &TextValue<'_>) -> Option<PageUrl> {
-        let fault = match PageUrl::parse(text.written) {
+        let fault = match PageUrl::parse(text.value) {
             Ok(url) if url.as_url().scheme() == "https" => return Some(url),
             Ok(_) => "is not encrypted",
             Err(fault) => fault,
         };
-        let message = format!("{} is not shown: it {fault}", quote(text.written));
+        let message = format!("{} is not shown: it {fault}", quote(text.value));
         let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
         let hint = "name a file on this machine, or one on a public server: `https://HOST/…`";
         self.findings.push(warning.with_suggestion(hint));
@@ -193,10 +193,10 @@ impl ConfigChecker<'_> {
         self.check_count(entry, key, texts.len());
         let mut paths = Vec::new();
         for text in texts.into_iter().take(PATHS_MAX) {
-            let absolute_path = if text.written.starts_with(['/', '~']) {
+            let absolute_path = if text.value.starts_with(['/', '~']) {
                 self.path(&text)
             } else {
-                Some(root.join(text.written))
+                Some(root.join(text.value))
             };
             let Some(absolute_path) = absolute_path else {
                 continue;
@@ -204,7 +204,7 @@ impl ConfigChecker<'_> {
             if let Some(inside) = absolute_path.below(root) {
                 paths.push(inside);
             } else {
-                let message = format!("{} is not inside the context path", quote(text.written));
+                let message = format!("{} is not inside the context path", quote(text.value));
                 let error = Diagnostic::error(text.path, message).with_span(text.span);
                 self.findings
                     .push(error.with_suggestion("write it relative to `path`, without `..`"));
@@ -219,15 +219,15 @@ impl ConfigChecker<'_> {
         for text in entry.texts(&context_paths::UNPROTECTED) {
             let protected = PROTECTED
                 .iter()
-                .find(|name| name.eq_ignore_ascii_case(text.written));
+                .find(|name| name.eq_ignore_ascii_case(text.value));
             if let Some(name) = protected {
                 names.push((*name).to_owned());
                 continue;
             }
-            let message = format!("{} is not a protected name", quote(text.written));
+            let message = format!("{} is not a protected name", quote(text.value));
             let error = Diagnostic::error(text.path, message).with_span(text.span);
             self.findings
-                .push(match nearest(text.written, PROTECTED.iter().copied()) {
+                .push(match nearest(text.value, PROTECTED.iter().copied()) {
                     Some(near) => error.with_suggestion(format!("did you mean `{near}`?")),
                     None => error.with_suggestion("remove it: the name is open anyway"),
                 });
@@ -269,7 +269,7 @@ impl ConfigChecker<'_> {
             .and_then(|text| self.path(&text));
         let preset = guard
             .text(&folder_guard::PRESET)
-            .and_then(|text| GuardPreset::from_name(text.written));
+            .and_then(|text| GuardPreset::from_name(text.value));
         let (mut read, mut write) = (
             self.guard_directories(guard, &folder_guard::READ),
             self.guard_directories(guard, &folder_guard::WRITE),

@@ -89,7 +89,7 @@ impl ConfigChecker<'_> {
             let excluded = backend
                 .texts(&custom_tools::EXCLUDE)
                 .into_iter()
-                .map(|text| text.written.to_owned());
+                .map(|text| text.value.to_owned());
             let python = PythonFunctions {
                 functions: Vec::new(),
                 discovered_without: Some(excluded.collect()),
@@ -130,7 +130,7 @@ impl ConfigChecker<'_> {
     fn tool_server(&mut self, view: &MappingView<'_>, name: &str) -> Option<ServerConfig> {
         let server = ServerName::parse(name)?;
         let is = |key: &TypedKey<Text>, word: &str| {
-            view.text(key).is_some_and(|text| text.written == word)
+            view.text(key).is_some_and(|text| text.value == word)
         };
         let permission = if is(&custom_tools::PERMISSION, "write") {
             Permission::Write
@@ -156,7 +156,7 @@ impl ConfigChecker<'_> {
                 harmless: Vec::new(),
                 caller: ToolCaller::Programs,
             },
-            link: ServerTransport::Program(ServerProgram {
+            transport: ServerTransport::Program(ServerProgram {
                 package: None,
                 command: Vec::new(),
                 interface: ProgramInterface::Mcp,
@@ -200,10 +200,10 @@ impl ConfigChecker<'_> {
         let mut functions = Vec::new();
         for (index, function) in function_names.into_iter().enumerate() {
             let entry_at = |list: &[Option<String>]| list.get(index).cloned().flatten();
-            let name = entry_at(&tool_names).unwrap_or_else(|| function.written.to_owned());
+            let name = entry_at(&tool_names).unwrap_or_else(|| function.value.to_owned());
             let is_name = |c: char| c.is_alphanumeric() || c == '_';
-            if function.written.is_empty() || !function.written.chars().all(is_name) {
-                let message = format!("{} is not the name of a function", quote(function.written));
+            if function.value.is_empty() || !function.value.chars().all(is_name) {
+                let message = format!("{} is not the name of a function", quote(function.value));
                 let error = Diagnostic::error(&function.path, message).with_span(function.span);
                 self.findings.push(error);
             }
@@ -217,7 +217,7 @@ impl ConfigChecker<'_> {
             }
             functions.push(PythonFunction {
                 name,
-                function: function.written.to_owned(),
+                function: function.value.to_owned(),
                 file: file.clone(),
                 description: description.filter(|text| !text.trim().is_empty()),
                 preset_args: presets.get(index).cloned().unwrap_or_default(),
@@ -280,7 +280,7 @@ impl ConfigChecker<'_> {
             self.refuse_key(view, key, &message, hint);
             return Vec::new();
         };
-        let texts = texts.iter().map(|text| Some(text.written.to_owned()));
+        let texts = texts.iter().map(|text| Some(text.value.to_owned()));
         texts.cycle().take(count).collect()
     }
 
@@ -321,9 +321,9 @@ impl ConfigChecker<'_> {
         names: &mut CustomToolNames,
     ) -> Option<ServerConfig> {
         let name = view.text(&custom_tools::TOOL_NAME)?;
-        let name = self.tool_name(view, name.written, names)?;
+        let name = self.tool_name(view, name.value, names)?;
         let description = view.text(&custom_tools::TOOL_DESCRIPTION)?;
-        let chars = description.written.chars().count();
+        let chars = description.value.chars().count();
         if chars > DESCRIPTION_CHARS_MAX {
             self.refuse_long_description(view, &custom_tools::TOOL_DESCRIPTION, chars);
         }
@@ -331,19 +331,19 @@ impl ConfigChecker<'_> {
         let command = self.tool_command(view)?;
         let mut files = Vec::new();
         for (index, word) in command.iter().enumerate() {
-            if word.written.contains('/') {
+            if word.value.contains('/') {
                 files.extend(self.named_file(word).map(|file| (index, file)));
             }
         }
         let server = self.tool_server(view, &format!("tool_{name}"))?;
         let mut server = names.with_own_name(server);
         server.rules.content = content_arguments(view);
-        if let ServerTransport::Program(program) = &mut server.link {
-            program.command = command.iter().map(|word| word.written.to_owned()).collect();
+        if let ServerTransport::Program(program) = &mut server.transport {
+            program.command = command.iter().map(|word| word.value.to_owned()).collect();
             program.interface = ProgramInterface::SingleTool(Arc::new(ProgramTool {
                 name,
-                program: command.first().map_or("", |word| word.written).to_owned(),
-                description: description.written.to_owned(),
+                program: command.first().map_or("", |word| word.value).to_owned(),
+                description: description.value.to_owned(),
                 schema: schema?,
                 files,
             }));
@@ -372,9 +372,9 @@ impl ConfigChecker<'_> {
         let node = view.get(&custom_tools::COMMAND)?;
         let listed_words = text_list(view, &custom_tools::COMMAND).unwrap_or_default();
         let split = |text: TextValue<'n>| {
-            let words = text.written.split_whitespace();
-            let word = |written| TextValue {
-                written,
+            let words = text.value.split_whitespace();
+            let word = |word| TextValue {
+                value: word,
                 path: text.path.clone(),
                 span: text.span,
             };
@@ -386,13 +386,13 @@ impl ConfigChecker<'_> {
             let line = listed_words
                 .into_iter()
                 .next()
-                .filter(|line| !line.written.contains(METACHARACTERS));
+                .filter(|line| !line.value.contains(METACHARACTERS));
             line.map(split).unwrap_or_default()
         };
         let fits = |word: &TextValue<'_>| {
-            word.written.chars().count() <= WORD_CHARS_MAX && !word.written.contains('\0')
+            word.value.chars().count() <= WORD_CHARS_MAX && !word.value.contains('\0')
         };
-        let has_program = words.first().is_some_and(|word| !word.written.is_empty());
+        let has_program = words.first().is_some_and(|word| !word.value.is_empty());
         if has_program && words.len() <= WORDS_MAX && words.iter().all(fits) {
             return Some(words);
         }
@@ -409,13 +409,13 @@ impl ConfigChecker<'_> {
     /// Returns the file that a path names: next to the config, or in the current directory if the
     /// config is in it too.
     fn named_file(&self, text: &TextValue<'_>) -> Option<NamedFile> {
-        let from_base = resolve(text.written, self.context).ok()?;
-        let is_relative = !text.written.starts_with(['/', '~']);
+        let from_base = resolve(text.value, self.context).ok()?;
+        let is_relative = !text.value.starts_with(['/', '~']);
         let config_directory = self.origin.directory.as_ref().filter(|_| is_relative);
         let candidates = match config_directory {
             None => vec![from_base],
             Some(directory) => {
-                let next_to_config = AbsPath::resolve(directory, text.written);
+                let next_to_config = AbsPath::resolve(directory, text.value);
                 let base = self.context.base;
                 let is_inside = directory.is_within(base) && next_to_config != from_base;
                 let from_base = is_inside.then_some(from_base);
@@ -423,7 +423,7 @@ impl ConfigChecker<'_> {
             }
         };
         Some(NamedFile {
-            written: text.written.to_owned(),
+            written: text.value.to_owned(),
             candidates,
         })
     }
@@ -471,7 +471,7 @@ fn has_same_rights(server: &ServerConfig, wanted: &ServerConfig) -> bool {
         (rules.permission, rules.outside, server.call_seconds)
     };
     let (ServerTransport::Program(one), ServerTransport::Program(other)) =
-        (&server.link, &wanted.link)
+        (&server.transport, &wanted.transport)
     else {
         return false;
     };
@@ -479,7 +479,7 @@ fn has_same_rights(server: &ServerConfig, wanted: &ServerConfig) -> bool {
 }
 
 fn with_python(mut server: ServerConfig, python: PythonFunctions) -> ServerConfig {
-    if let ServerTransport::Program(program) = &mut server.link {
+    if let ServerTransport::Program(program) = &mut server.transport {
         program.command = vec![PYTHON.to_owned()];
         program.interface = ProgramInterface::PythonFunctions(Arc::new(python));
     }
@@ -534,5 +534,5 @@ fn text_list<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<Tex
 
 fn content_arguments(view: &MappingView<'_>) -> Vec<String> {
     let texts = view.texts(&custom_tools::CONTENT_ARGUMENTS).into_iter();
-    texts.map(|text| text.written.to_owned()).collect()
+    texts.map(|text| text.value.to_owned()).collect()
 }

@@ -30,8 +30,8 @@ impl ConfigChecker<'_> {
             Some(false) | None => RootAccess::Never,
         };
         let network = match backend.text(&docker::NETWORK) {
-            Some(text) if text.written == "bridge" => ContainerNetwork::Bridge,
-            Some(text) if text.written == "host" => ContainerNetwork::Host,
+            Some(text) if text.value == "bridge" => ContainerNetwork::Bridge,
+            Some(text) if text.value == "host" => ContainerNetwork::Host,
             Some(_) | None => ContainerNetwork::None,
         };
         let cpus = backend.decimal(&docker::CPUS);
@@ -49,12 +49,12 @@ impl ConfigChecker<'_> {
 
     fn engine_host(&mut self, backend: &MappingView<'_>) -> Option<SshEngineHost> {
         let text = backend.text(&docker::HOST)?;
-        match text.written.parse::<SshEngineHost>() {
+        match text.value.parse::<SshEngineHost>() {
             Ok(host) => Some(host),
             Err(why) => {
                 let message = format!(
                     "{} is not the address of a machine: {why}",
-                    quote(text.written)
+                    quote(text.value)
                 );
                 let error = Diagnostic::error(&text.path, message).with_span(text.span);
                 self.findings.push(error.with_suggestion(ADDRESS_HINT));
@@ -77,17 +77,14 @@ impl ConfigChecker<'_> {
     /// Returns the name of an image. Refuses what is none.
     pub(super) fn image_name(&mut self, text: &TextValue<'_>) -> String {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
-        let starts_well = text
-            .written
-            .starts_with(|c: char| c.is_ascii_alphanumeric());
-        if !starts_well || text.written.len() > NAME_BYTES_MAX || !text.written.bytes().all(is_part)
-        {
-            let message = format!("{} is not an image name", quote(text.written));
+        let starts_well = text.value.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if !starts_well || text.value.len() > NAME_BYTES_MAX || !text.value.bytes().all(is_part) {
+            let message = format!("{} is not an image name", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write it as `name:tag`, as `docker images` lists it"));
         }
-        text.written.to_owned()
+        text.value.to_owned()
     }
 
     fn credentials(&mut self, backend: &MappingView<'_>) -> CredentialsConfig {
@@ -98,7 +95,7 @@ impl ConfigChecker<'_> {
         let mut mount: Vec<HostCredential> = Vec::new();
         for text in view.texts(&docker_credentials::MOUNT) {
             mount.extend(
-                HostCredential::from_name(text.written).filter(|found| !mount.contains(found)),
+                HostCredential::from_name(text.value).filter(|found| !mount.contains(found)),
             );
         }
         let env_file = view
@@ -161,7 +158,7 @@ impl ConfigChecker<'_> {
         let mut mounts = BTreeMap::new();
         for entry in entries.iter().take(ENTRIES_MAX) {
             let text = TextValue {
-                written: &entry.key,
+                value: &entry.key,
                 path: join_key(&path, &entry.key),
                 span: &entry.key_span,
             };
@@ -204,7 +201,7 @@ impl ConfigChecker<'_> {
         }
         if let Some(mode) = mount
             .text(&docker_credentials::MODE)
-            .filter(|mode| mode.written != "ro")
+            .filter(|mode| mode.value != "ro")
         {
             let error = Diagnostic::error(&mode.path, "credentials are mounted read-only")
                 .with_span(mode.span);
@@ -221,14 +218,14 @@ impl ConfigChecker<'_> {
             );
             return None;
         };
-        let target = AbsPath::new(bind.written).filter(|target| {
+        let target = AbsPath::new(bind.value).filter(|target| {
             let is_kernels = KERNEL_DIRS
                 .iter()
                 .any(|dir| target.as_path().starts_with(dir));
             target.parent().is_some() && !is_kernels
         });
         if target.is_none() {
-            let message = format!("cannot mount at {}", quote(bind.written));
+            let message = format!("cannot mount at {}", quote(bind.value));
             let error = Diagnostic::error(&bind.path, message).with_span(bind.span);
             self.findings.push(error.with_suggestion(
                 "use an absolute path in the container, such as `/home/massgen/.config/app.json`",
@@ -242,7 +239,7 @@ impl ConfigChecker<'_> {
         let valid_names = texts
             .into_iter()
             .filter(|text| self.is_variable_name(text, "write `[NAME, OTHER]`"));
-        valid_names.map(|text| text.written.to_owned()).collect()
+        valid_names.map(|text| text.value.to_owned()).collect()
     }
 
     fn packages(
@@ -292,15 +289,15 @@ impl ConfigChecker<'_> {
     fn package_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
-            let is_name = !text.written.is_empty()
-                && text.written.len() <= NAME_BYTES_MAX
-                && !text.written.starts_with('-')
-                && !text.written.contains(char::is_control);
+            let is_name = !text.value.is_empty()
+                && text.value.len() <= NAME_BYTES_MAX
+                && !text.value.starts_with('-')
+                && !text.value.contains(char::is_control);
             if is_name {
-                names.push(text.written.to_owned());
+                names.push(text.value.to_owned());
                 continue;
             }
-            let message = format!("{} is not a package name", quote(text.written));
+            let message = format!("{} is not a package name", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(
                 error.with_suggestion("write a name, with a version if you like: `pytest>=8`"),

@@ -131,14 +131,14 @@ impl ConfigChecker<'_> {
         // A program given as a path is resolved; its arguments stay as they are.
         let program = texts.next().map(|text| {
             let path = text
-                .written
+                .value
                 .contains('/')
                 .then(|| self.path(&text))
                 .flatten()
                 .map(|path| path.to_string());
-            path.unwrap_or_else(|| text.written.to_owned())
+            path.unwrap_or_else(|| text.value.to_owned())
         });
-        let arguments = texts.map(|text| text.written.to_owned());
+        let arguments = texts.map(|text| text.value.to_owned());
         let words: Vec<String> = program.into_iter().chain(arguments).collect();
         let is_first_empty = words.first().map(|word| word.trim().is_empty());
         match (view.get(&backend::COMMAND), is_first_empty) {

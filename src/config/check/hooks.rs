@@ -61,13 +61,13 @@ impl ConfigChecker<'_> {
             return ToolMatcher::All;
         };
         let is_about_tools = matches!(event, HookEvent::PreToolUse | HookEvent::PostToolUse);
-        let matcher = ToolMatcher::parse(text.written);
+        let matcher = ToolMatcher::parse(text.value);
         let message = match &matcher {
             Ok(ToolMatcher::Named(_)) if !is_about_tools => {
                 format!("`{event}` does not concern a tool, so it takes no `matcher`")
             }
             Ok(_) => return matcher.unwrap_or(ToolMatcher::All),
-            Err(why) => format!("{} is not a regular expression: {why}", quote(text.written)),
+            Err(why) => format!("{} is not a regular expression: {why}", quote(text.value)),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
@@ -120,7 +120,7 @@ impl ConfigChecker<'_> {
     }
 
     fn hook_command(&mut self, text: &TextValue<'_>) -> Option<String> {
-        let command = text.written.trim();
+        let command = text.value.trim();
         let fault = if command.is_empty() || command.contains('\0') {
             "a hook must be a shell command".to_owned()
         } else if command.len() > COMMAND_BYTES_MAX {

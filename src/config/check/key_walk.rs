@@ -10,7 +10,7 @@ use crate::config::keys::{
     ABOUT_COMMANDS, ConfigKey, ForeignValue, IgnoredEffect, KeySection, KeyStatus, SECTIONS,
     ValueShape, backend, commands, nearest, root, servers,
 };
-use crate::config::servers::CWD_OF_SERVER;
+use crate::config::servers::CWD_PLACEHOLDER;
 use crate::config::size;
 use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValue};
@@ -77,7 +77,7 @@ impl ConfigChecker<'_> {
         self.report_repeated_keys(entries, section, path);
         for entry in entries.iter_mut().take(KEYS_MAX) {
             let cwd = match entry.key.as_str() {
-                key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_OF_SERVER,
+                key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_PLACEHOLDER,
                 CWD => cwd,
                 _ => &inner_cwd,
             };

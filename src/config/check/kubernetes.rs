@@ -30,7 +30,7 @@ impl ConfigChecker<'_> {
             return None;
         };
         let network = match view.text(&kubernetes::NETWORK) {
-            Some(text) if text.written == "cluster" => PodNetwork::Cluster,
+            Some(text) if text.value == "cluster" => PodNetwork::Cluster,
             Some(_) | None => PodNetwork::None,
         };
         let mut pull_secrets = Vec::new();
@@ -72,8 +72,8 @@ impl ConfigChecker<'_> {
     }
 
     fn object_name(&mut self, text: &TextValue<'_>) -> Option<String> {
-        if is_object_name(text.written) {
-            return Some(text.written.to_owned());
+        if is_object_name(text.value) {
+            return Some(text.value.to_owned());
         }
         self.refuse_kubernetes_name(text, "is not a valid name of a Kubernetes object");
         None
@@ -82,17 +82,17 @@ impl ConfigChecker<'_> {
     /// Returns a text that can only be meant as one word.
     fn word(&mut self, text: &TextValue<'_>) -> Option<String> {
         let has_space = text
-            .written
+            .value
             .contains(|c: char| c.is_whitespace() || c.is_control());
-        if !text.written.is_empty() && !has_space && text.written.len() <= NAME_BYTES_MAX {
-            return Some(text.written.to_owned());
+        if !text.value.is_empty() && !has_space && text.value.len() <= NAME_BYTES_MAX {
+            return Some(text.value.to_owned());
         }
         self.refuse_kubernetes_name(text, "is empty, too long or has a space");
         None
     }
 
     fn refuse_kubernetes_name(&mut self, text: &TextValue<'_>, why: &str) {
-        let message = format!("{} {why}", quote(text.written));
+        let message = format!("{} {why}", quote(text.value));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write it as `kubectl` shows it"));

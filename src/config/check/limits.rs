@@ -58,7 +58,7 @@ pub(super) fn dashboard_mode(root: &MappingView<'_>) -> DashboardMode {
     let Some(view) = root.section(&root::UI) else {
         return DashboardMode::default();
     };
-    let text_of = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
+    let text_of = |key: &TypedKey<Text>| view.text(key).map(|text| text.value);
     match (text_of(&ui::DASHBOARD), text_of(&ui::DISPLAY_TYPE)) {
         (Some("always"), _) => DashboardMode::Always,
         (Some("never"), _) | (None, Some("simple" | "terminal" | "silent" | "none")) => {

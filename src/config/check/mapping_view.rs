@@ -23,7 +23,7 @@ pub(super) struct MappingView<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct TextValue<'a> {
     /// The string.
-    pub(super) written: &'a str,
+    pub(super) value: &'a str,
     /// Its path in the YAML.
     pub(super) path: String,
     /// Its location in the text.
@@ -137,7 +137,7 @@ impl<'a> MappingView<'a> {
                 let named_entries = entries.iter().map(|entry| {
                     let path = format!("{}.{}", self.key_path(key), entry.key);
                     let name = TextValue {
-                        written: &entry.key,
+                        value: &entry.key,
                         path: path.clone(),
                         span: &entry.key_span,
                     };
@@ -181,7 +181,7 @@ impl<'a> MappingView<'a> {
 pub(super) fn scalar_text(node: &YamlNode, path: String) -> Option<TextValue<'_>> {
     match &node.value {
         YamlValue::Scalar(scalar) => Some(TextValue {
-            written: &scalar.text,
+            value: &scalar.text,
             path,
             span: &node.span,
         }),

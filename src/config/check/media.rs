@@ -119,7 +119,7 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         key: &TypedKey<Text>,
     ) -> Option<&'static Vendor> {
-        let name = view.text(key)?.written.trim();
+        let name = view.text(key)?.value.trim();
         let vendor = find_vendor(name).filter(|vendor| vendor.makes_media());
         let (why, suggestion) = match vendor {
             None => (
@@ -154,7 +154,7 @@ impl ConfigChecker<'_> {
 fn named_model(view: &MappingView<'_>, key: &TypedKey<Text>, default: &str) -> String {
     let name = view
         .text(key)
-        .map(|text| text.written.trim())
+        .map(|text| text.value.trim())
         .filter(|name| !name.is_empty());
     name.unwrap_or(default).to_owned()
 }

@@ -34,10 +34,8 @@ impl ConfigChecker<'_> {
             .collect();
         long_request_rates.sort_by_key(|(above, _)| *above);
         Some(KnownModel {
-            vendor: view
-                .text(&models::VENDOR)
-                .map(|text| text.written.to_owned()),
-            name: view.text(&models::NAME)?.written.to_owned(),
+            vendor: view.text(&models::VENDOR).map(|text| text.value.to_owned()),
+            name: view.text(&models::NAME)?.value.to_owned(),
             context_tokens: view.integer(&models::CONTEXT_TOKENS),
             output_tokens_max: view.integer(&models::OUTPUT_TOKENS_MAX),
             price: ModelPrice {

@@ -29,7 +29,7 @@ impl ConfigChecker<'_> {
         functions: &[PythonFunction],
         server: &ServerConfig,
     ) {
-        let ServerTransport::Program(program) = &server.link else {
+        let ServerTransport::Program(program) = &server.transport else {
             return;
         };
         let mut tools_seen: Vec<&NetworkTool> = Vec::new();

@@ -27,7 +27,7 @@ impl ConfigChecker<'_> {
         let scopes = self.scopes(&oauth);
         let grant = oauth
             .text(&oauth::GRANT_TYPE)
-            .map_or(oauth::AUTHORIZATION_CODE, |grant| grant.written);
+            .map_or(oauth::AUTHORIZATION_CODE, |grant| grant.value);
         self.refuse_keys_of_other_grants(&oauth, grant);
         let issuer = oauth
             .text(&oauth::ISSUER)
@@ -82,28 +82,28 @@ impl ConfigChecker<'_> {
         }
         id.map(|id| OauthClient {
             id,
-            secret: secret.map(|secret| SecretString::from(secret.written)),
+            secret: secret.map(|secret| SecretString::from(secret.value)),
         })
     }
 
     fn client_id(&mut self, oauth: &MappingView<'_>) -> Option<String> {
         let id = oauth.text(&oauth::CLIENT_ID)?;
         self.limit_chars(&id, "the name", VALUE_CHARS_MAX);
-        Some(id.written.to_owned())
+        Some(id.value.to_owned())
     }
 
     fn scopes(&mut self, oauth: &MappingView<'_>) -> Vec<String> {
         let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         let scopes = oauth.texts(&oauth::SCOPES);
         for scope in &scopes {
-            if scope.written.is_empty() || !is_word(scope.written) {
-                let message = format!("{} is not a scope", quote(scope.written));
+            if scope.value.is_empty() || !is_word(scope.value) {
+                let message = format!("{} is not a scope", quote(scope.value));
                 let error = Diagnostic::error(&scope.path, message).with_span(scope.span);
                 self.findings
                     .push(error.with_suggestion("list each scope separately"));
             }
         }
-        let scope_texts = scopes.iter().map(|scope| scope.written.to_owned());
+        let scope_texts = scopes.iter().map(|scope| scope.value.to_owned());
         scope_texts.collect()
     }
 
@@ -120,12 +120,12 @@ impl ConfigChecker<'_> {
         match (secret, key) {
             (Some(secret), None) => {
                 self.limit_chars(&secret, "the secret", SECRET_CHARS_MAX);
-                let secret = SecretString::from(secret.written);
+                let secret = SecretString::from(secret.value);
                 Some(ClientAuthentication::Secret { id: id?, secret })
             }
             (None, Some(key)) => {
                 self.check_private_key(oauth, &key);
-                let key = SecretString::from(key.written);
+                let key = SecretString::from(key.value);
                 Some(ClientAuthentication::PrivateKey { id: id?, key })
             }
             (Some(_), Some(_)) => {
@@ -150,7 +150,7 @@ impl ConfigChecker<'_> {
         let assertion = match (text, file) {
             (Some(text), None) => {
                 self.limit_chars(&text, "the assertion", SECRET_CHARS_MAX);
-                WorkloadAssertion::Text(SecretString::from(text.written))
+                WorkloadAssertion::Text(SecretString::from(text.value))
             }
             (None, Some(file)) => WorkloadAssertion::File(self.path(&file)?),
             (Some(_), Some(_)) => {
@@ -170,11 +170,7 @@ impl ConfigChecker<'_> {
 
     fn check_private_key(&mut self, oauth: &MappingView<'_>, key: &TextValue<'_>) {
         self.limit_chars(key, "the key", SECRET_CHARS_MAX);
-        if !key
-            .written
-            .trim_start()
-            .starts_with(oauth::PRIVATE_KEY_BEGIN)
-        {
+        if !key.value.trim_start().starts_with(oauth::PRIVATE_KEY_BEGIN) {
             let message = "`private_key` is not a private key as PKCS#8 in PEM";
             let hint = "convert it with `openssl pkcs8 -topk8 -nocrypt -in KEY`; it begins with \
                         `-----BEGIN PRIVATE KEY-----`";
@@ -184,7 +180,7 @@ impl ConfigChecker<'_> {
 
     fn issuer(&mut self, oauth: &MappingView<'_>, text: &TextValue<'_>) -> Option<Url> {
         self.limit_chars(text, "the address", VALUE_CHARS_MAX);
-        let url = Url::parse(text.written).ok().filter(is_issuer);
+        let url = Url::parse(text.value).ok().filter(is_issuer);
         if url.is_none() {
             let message = "`issuer` is not the URL of an authorization server";
             let hint = "write `https://host/path`, as its metadata names it";

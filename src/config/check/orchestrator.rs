@@ -44,7 +44,7 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return default;
         };
-        let degree = |key: &TypedKey<Text>| view.text(key).map(|text| text.written);
+        let degree = |key: &TypedKey<Text>| view.text(key).map(|text| text.value);
         OrchestratorConfig {
             context_paths: self.context_paths(&view),
             snapshot_storage: self.storage(
@@ -93,7 +93,7 @@ impl ConfigChecker<'_> {
             compaction_threshold: None,
             debug_final_answer: view
                 .text(&orchestrator::DEBUG_FINAL_ANSWER)
-                .map(|text| text.written.to_owned()),
+                .map(|text| text.value.to_owned()),
             compression_target_ratio: view
                 .section(&orchestrator::COORDINATION)
                 .and_then(|view| view.float(&coordination::COMPRESSION_TARGET_RATIO)),
@@ -176,7 +176,7 @@ impl ConfigChecker<'_> {
                     MappingView { node: item, path }.text(&criteria::TEXT)
                 }
             };
-            criteria.extend(text.map(|text| single_line(text.written, CRITERION_CHARS_MAX)));
+            criteria.extend(text.map(|text| single_line(text.value, CRITERION_CHARS_MAX)));
         }
         if criteria.is_empty() {
             criteria.extend(CRITERIA_DEFAULT.map(str::to_owned));
@@ -205,12 +205,12 @@ impl ConfigChecker<'_> {
     /// Returns the directory that a string names, below the state directory unless absolute. Adds
     /// an error if it is invalid.
     pub(super) fn parse_storage_path(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
-        if text.written.starts_with('~') {
+        if text.value.starts_with('~') {
             return self.path(text).map(StoragePath::Absolute);
         }
-        let storage = StoragePath::parse(text.written);
+        let storage = StoragePath::parse(text.value);
         if storage.is_none() {
-            let message = format!("{} is not a directory of massgen", quote(text.written));
+            let message = format!("{} is not a directory of massgen", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings.push(error.with_suggestion(
                 "use a name without `..`, which is then below `.massgen/`, or an absolute path",
@@ -252,7 +252,7 @@ fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
 fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
     let is_set = |key: &TypedKey<Flag>| view.flag(key) == Some(true);
     let sensitivity = view.text(&orchestrator::VOTING_SENSITIVITY);
-    let has_scores = sensitivity.is_some_and(|text| text.written == CHECKLIST);
+    let has_scores = sensitivity.is_some_and(|text| text.value == CHECKLIST);
     let is_before_scores = has_scores && is_set(&orchestrator::UPDATES_BEFORE_SCORES);
     let is_deferred = is_set(&orchestrator::DEFER_PEER_UPDATES) && !is_before_scores;
     if is_set(&orchestrator::DISABLE_INJECTION) || is_deferred {
@@ -272,7 +272,7 @@ fn planning_mode(view: &MappingView<'_>) -> PlanningMode {
     let instruction = view.text(&coordination::PLANNING_MODE_INSTRUCTION);
     match view.flag(&coordination::ENABLE_PLANNING_MODE) {
         Some(true) => PlanningMode::On {
-            instruction: instruction.map(|text| text.written.to_owned()),
+            instruction: instruction.map(|text| text.value.to_owned()),
         },
         _ => PlanningMode::Off,
     }
@@ -322,8 +322,8 @@ fn rounds(view: &MappingView<'_>) -> RoundGuidance {
             && is_set(&coordination::LOAD_PREVIOUS_SESSION_SKILLS),
         continues_documents: is_set(&coordination::SKIP_REDUNDANT_SCAFFOLDING),
         notes: match view.text(&coordination::LEARNING_CAPTURE_MODE) {
-            Some(mode) if mode.written == "final_only" => NotesTiming::Final,
-            Some(mode) if mode.written == "verification_and_final_only" => {
+            Some(mode) if mode.value == "final_only" => NotesTiming::Final,
+            Some(mode) if mode.value == "verification_and_final_only" => {
                 NotesTiming::VerificationsAndFinal
             }
             Some(_) | None => NotesTiming::EveryRound,

@@ -65,7 +65,7 @@ impl ConfigChecker<'_> {
         first: &BackendConfig,
         other: &TextValue<'_>,
     ) -> Map<String, Json> {
-        let (vendor, model) = (first.vendor, other.written.trim());
+        let (vendor, model) = (first.vendor, other.value.trim());
         let mut parameters = first.parameters.clone();
         parameters.retain(|key, value| {
             // A parameter that is sent although the API lacks it comes from `extra_body`.

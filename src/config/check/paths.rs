@@ -46,7 +46,7 @@ impl ConfigChecker<'_> {
     /// Resolves a path; relative ones start in the user's directory. Adds an error if it is
     /// invalid.
     pub(super) fn path(&mut self, text: &TextValue<'_>) -> Option<AbsPath> {
-        let path = resolve(text.written, self.context);
+        let path = resolve(text.value, self.context);
         path.map_err(|fault| {
             let error = Diagnostic::error(&text.path, fault.message).with_span(text.span);
             self.findings.push(error.with_suggestion(fault.suggestion));

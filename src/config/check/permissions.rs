@@ -159,10 +159,10 @@ impl ConfigChecker<'_> {
                         .push(error.with_suggestion("put it in quotes"));
                     continue;
                 };
-                match parse_rule(ruling, &end.spell(text.written), self.context.home) {
+                match parse_rule(ruling, &end.spell(text.value), self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {
-                        let message = format!("invalid rule {}: {why}", quote(text.written));
+                        let message = format!("invalid rule {}: {why}", quote(text.value));
                         self.findings
                             .push(Diagnostic::error(path, message).with_span(&item.span));
                     }
@@ -175,7 +175,7 @@ impl ConfigChecker<'_> {
     /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text(&permissions::ROLE);
-        let is_reader = role.is_some_and(|role| READERS.contains(&role.written));
+        let is_reader = role.is_some_and(|role| READERS.contains(&role.value));
         let denied_patterns = if is_reader { DENIED_TO_READERS } else { &[] };
         let rules = denied_patterns.iter();
         rules
@@ -187,13 +187,13 @@ impl ConfigChecker<'_> {
     /// risk. They apply to a section that is written as in MassGen.
     fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
         let default_text = section.text(&permissions::AUTOMATION_DEFAULT);
-        let forms = match default_text.as_ref().map(|text| text.written) {
+        let forms = match default_text.as_ref().map(|text| text.value) {
             None if section.get(&permissions::RULES).is_none() => &[],
             None | Some("risk-based") => DANGEROUS,
             Some("deny-all") => UNKNOWN_RISK,
             Some(_) => &[],
         };
-        if let Some(text) = default_text.filter(|text| text.written == "allow-all") {
+        if let Some(text) = default_text.filter(|text| text.value == "allow-all") {
             let message = "`automation_default: allow-all` approves nothing: calls that `ask` \
                            names need approval in any case";
             self.findings
@@ -210,7 +210,7 @@ impl ConfigChecker<'_> {
             let pair = match &item.value {
                 YamlValue::Mapping(entries) => match entries.as_slice() {
                     [entry] => scalar_text(&entry.value, path.clone())
-                        .map(|expected| (entry.key.as_str(), expected.written, &entry.key_span)),
+                        .map(|expected| (entry.key.as_str(), expected.value, &entry.key_span)),
                     _ => None,
                 },
                 YamlValue::Null | YamlValue::Scalar(_) | YamlValue::List(_) => None,

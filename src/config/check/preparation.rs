@@ -48,7 +48,7 @@ impl ConfigChecker<'_> {
         let strategy = view.text(&preparation::STRATEGY);
         Some(ParaphraseConfig {
             count: count.unwrap_or(PARAPHRASES_DEFAULT),
-            freedom: match strategy.map(|text| text.written) {
+            freedom: match strategy.map(|text| text.value) {
                 Some("conservative") => ParaphraseFreedom::Close,
                 Some("diverse") => ParaphraseFreedom::Free,
                 Some(_) | None => ParaphraseFreedom::Balanced,
@@ -60,10 +60,8 @@ impl ConfigChecker<'_> {
     /// Returns the agent with the model that `backend` names.
     fn author(&mut self, view: &MappingView<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
         let author_section = view.section(&preparation::AUTHOR)?;
-        let vendor = author_section.text(&backend::TYPE)?.written;
-        let model = author_section
-            .text(&backend::MODEL)
-            .map(|text| text.written);
+        let vendor = author_section.text(&backend::TYPE)?.value;
+        let model = author_section.text(&backend::MODEL).map(|text| text.value);
         let has_it = |agent: &&AgentConfig| {
             let own_backend = &agent.backend;
             own_backend.vendor.name == vendor
@@ -89,7 +87,7 @@ impl ConfigChecker<'_> {
             return None;
         }
         let sensitivity = orchestrator.text(&orchestrator::VOTING_SENSITIVITY);
-        if sensitivity.is_none_or(|text| text.written != "checklist_gated") {
+        if sensitivity.is_none_or(|text| text.value != "checklist_gated") {
             let key = &preparation::CRITERIA;
             let message = format!(
                 "`{}` has no effect: agents score answers only with `voting_sensitivity: \
@@ -125,15 +123,15 @@ fn personas(coordination: &MappingView<'_>) -> Option<PersonaConfig> {
     let diversity = view.text(&preparation::DIVERSITY_MODE);
     let after_first_answer = view.text(&preparation::AFTER_FIRST_ANSWER);
     Some(PersonaConfig {
-        diversity: match diversity.map(|text| text.written) {
+        diversity: match diversity.map(|text| text.value) {
             Some("implementation") => PersonaDiversity::Implementation,
             Some("methodology") => PersonaDiversity::Methodology,
             Some(_) | None => PersonaDiversity::Perspective,
         },
         guidelines: view
             .text(&preparation::GUIDELINES)
-            .map(|text| text.written.to_owned()),
-        lifetime: match after_first_answer.map(|text| text.written) {
+            .map(|text| text.value.to_owned()),
+        lifetime: match after_first_answer.map(|text| text.value) {
             Some("soften") => PersonaLifetime::Preference,
             Some("keep") => PersonaLifetime::AllAnswers,
             Some(_) | None => PersonaLifetime::FirstAnswer,

@@ -16,9 +16,9 @@ use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
 use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
-    AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_OF_SERVER, INTO_PRIVATE_NETWORK,
-    InstanceSharing, PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig,
-    ServerDirectory, ServerNeed, ServerProgram, ServerTransport, TO_THIS_MACHINE,
+    AddressAllowance, AddressPolicy, CALL_SECONDS_DEFAULT, CWD_PLACEHOLDER, InstanceSharing,
+    PackageRequest, ProgramPlace, RemoteProtocol, RemoteServer, ServerConfig, ServerDirectory,
+    ServerNeed, ServerProgram, ServerTransport, URL_INTO_PRIVATE_NETWORK, URL_TO_THIS_MACHINE,
 };
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
@@ -74,15 +74,15 @@ const PROGRAMS: &[&str] = &[
     "yarn",
     "zsh",
 ];
-/// Programs that download what they run.
-const FETCHING_PROGRAMS: &[&str] = &["bunx", "npx", "pipx", "uvx"];
+/// Programs that download the packages that they run.
+const PACKAGE_RUNNERS: &[&str] = &["bunx", "npx", "pipx", "uvx"];
 /// Additional programs of the level `moderate`.
 const MODERATE_PROGRAMS: &[&str] = &["git", "nodejs"];
 /// Additional programs of the level `permissive`.
 const PERMISSIVE_PROGRAMS: &[&str] = &["curl", "wget"];
 
-/// The hint where a list or mapping of servers is expected.
-const HOW_TO_WRITE: &str =
+/// The hint about the syntax of servers.
+const SYNTAX_HINT: &str =
     "write `mcp_servers: [{name: files, command: npx, args: [PACKAGE]}]`, or a mapping of names";
 
 impl ConfigChecker<'_> {
@@ -91,16 +91,16 @@ impl ConfigChecker<'_> {
     pub(super) fn agent_servers(
         &mut self,
         backend: &MappingView<'_>,
-        of_all: &[Arc<ServerConfig>],
+        team_servers: &[Arc<ServerConfig>],
     ) -> Vec<Arc<ServerConfig>> {
         let mut servers = self.servers(backend);
-        for server in of_all {
+        for server in team_servers {
             if !servers.iter().any(|own| own.name() == server.name()) {
                 servers.push(Arc::clone(server));
             }
         }
-        let custom = self.custom_tool_servers(backend, &servers);
-        servers.extend(custom.into_iter().map(Arc::new));
+        let custom_tool_servers = self.custom_tool_servers(backend, &servers);
+        servers.extend(custom_tool_servers.into_iter().map(Arc::new));
         self.mark_direct_servers(backend, &mut servers);
         if self.has_workspace(backend) {
             return servers;
@@ -108,7 +108,8 @@ impl ConfigChecker<'_> {
         servers.into_iter().map(with_private_directory).collect()
     }
 
-    /// Marks the servers whose tools the model calls itself although it works by programs.
+    /// Marks the servers whose tools the model calls directly, although it calls other tools from
+    /// programs.
     fn mark_direct_servers(
         &mut self,
         backend: &MappingView<'_>,
@@ -116,11 +117,10 @@ impl ConfigChecker<'_> {
     ) {
         for text in backend.texts(&servers::DIRECT) {
             let mut server_list = servers.iter_mut();
-            if let Some(server) = server_list.find(|server| server.name().as_str() == text.written)
-            {
+            if let Some(server) = server_list.find(|server| server.name().as_str() == text.value) {
                 Arc::make_mut(server).rules.caller = ToolCaller::Model;
             } else {
-                let message = format!("there is no server {}", quote(text.written));
+                let message = format!("there is no server {}", quote(text.value));
                 let warning = Diagnostic::warning(&text.path, message).with_span(text.span);
                 let hint = "name one of `mcp_servers`";
                 self.findings.push(warning.with_suggestion(hint));
@@ -166,12 +166,12 @@ impl ConfigChecker<'_> {
         entry: &MappingView<'_>,
     ) -> Option<ServerName> {
         let Some(text) = name else {
-            self.refuse_key(entry, &servers::NAME, "`name` is missing", HOW_TO_WRITE);
+            self.refuse_key(entry, &servers::NAME, "`name` is missing", SYNTAX_HINT);
             return None;
         };
-        let name = ServerName::parse(text.written);
+        let name = ServerName::parse(text.value);
         if name.is_none() {
-            let message = format!("{} is not a server name", quote(text.written));
+            let message = format!("{} is not a server name", quote(text.value));
             let hint =
                 format!("a name has letters, digits, `_` and `-`, at most {SERVER_NAME_BYTES_MAX}");
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
@@ -182,8 +182,8 @@ impl ConfigChecker<'_> {
 
     fn server(&mut self, name: ServerName, entry: &MappingView<'_>) -> Option<ServerConfig> {
         let type_text = entry.text(&servers::TYPE);
-        let link = match (
-            type_text.as_ref().map(|text| text.written),
+        let transport = match (
+            type_text.as_ref().map(|text| text.value),
             entry.get(&servers::URL),
         ) {
             (Some("stdio"), Some(_)) => {
@@ -200,13 +200,11 @@ impl ConfigChecker<'_> {
         };
         let texts = |key: &TypedKey<TextList>| {
             let texts = entry.texts(key).into_iter();
-            texts
-                .map(|text| text.written.to_owned())
-                .collect::<Vec<_>>()
+            texts.map(|text| text.value.to_owned()).collect::<Vec<_>>()
         };
-        let rulings_by_tool = self.rulings(&name, entry);
-        let is =
-            |key: &TypedKey<Text>, word| entry.text(key).is_some_and(|text| text.written == word);
+        let tool_actions = self.tool_actions(&name, entry);
+        let has_value =
+            |key: &TypedKey<Text>, value| entry.text(key).is_some_and(|text| text.value == value);
         Some(ServerConfig {
             rules: ServerRules {
                 naming: ToolNaming::OfServer,
@@ -215,14 +213,14 @@ impl ConfigChecker<'_> {
                     .get(&servers::ALLOWED_TOOLS)
                     .map(|_| texts(&servers::ALLOWED_TOOLS)),
                 excluded: texts(&servers::EXCLUDE_TOOLS),
-                ruled: rulings_by_tool,
-                permission: if is(&servers::PERMISSION, "write") {
+                ruled: tool_actions,
+                permission: if has_value(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {
                     Permission::Read
                 },
                 content: texts(&servers::CONTENT_ARGUMENTS),
-                outside: if is(&servers::SIDE_EFFECTS, "none") {
+                outside: if has_value(&servers::SIDE_EFFECTS, "none") {
                     OutsideEffects::None
                 } else {
                     OutsideEffects::Some
@@ -230,7 +228,7 @@ impl ConfigChecker<'_> {
                 harmless: texts(&servers::TOOLS_WITHOUT_SIDE_EFFECTS),
                 caller: ToolCaller::Programs,
             },
-            link: link?,
+            transport: transport?,
             call_seconds: entry
                 .integer(&servers::TIMEOUT_SECONDS)
                 .unwrap_or(CALL_SECONDS_DEFAULT),
@@ -242,31 +240,30 @@ impl ConfigChecker<'_> {
         })
     }
 
-    /// Returns the rules in `tools` about single tools.
-    fn rulings(
+    /// Returns the actions in `tools`, each for one tool.
+    fn tool_actions(
         &mut self,
         server: &ServerName,
         entry: &MappingView<'_>,
     ) -> BTreeMap<String, RuleAction> {
-        let mut rulings_by_tool = BTreeMap::new();
+        let mut tool_actions = BTreeMap::new();
         let Some(view) = entry.section(&servers::TOOLS) else {
             if entry.get(&servers::TOOLS).is_some() {
                 let hint = "write `tools: {delete_ticket: deny, create_ticket: ask}`";
                 self.refuse_key(entry, &servers::TOOLS, "`tools` is not a mapping", hint);
             }
-            return rulings_by_tool;
+            return tool_actions;
         };
         for tool in view.node.entries() {
             let path = join_key(&view.path, &tool.key);
-            let ruling_text = scalar_text(&tool.value, path.clone());
-            let rule_actions = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
-            let mut rulings = rule_actions.into_iter();
-            let ruling =
-                ruling_text.and_then(|text| rulings.find(|one| one.to_string() == text.written));
+            let text = scalar_text(&tool.value, path.clone());
+            let mut actions = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow].into_iter();
+            let action =
+                text.and_then(|text| actions.find(|action| action.to_string() == text.value));
             let is_name = !tool.key.is_empty() && !tool.key.contains('*');
-            match ruling {
-                Some(ruling) if is_name => {
-                    rulings_by_tool.insert(tool.key.clone(), ruling);
+            match action {
+                Some(action) if is_name => {
+                    tool_actions.insert(tool.key.clone(), action);
                 }
                 Some(_) => {
                     let message = format!("{} is not a tool name", quote(&tool.key));
@@ -282,7 +279,7 @@ impl ConfigChecker<'_> {
                 }
             }
         }
-        rulings_by_tool
+        tool_actions
     }
 
     fn program(&mut self, entry: &MappingView<'_>) -> Option<ServerProgram> {
@@ -296,7 +293,7 @@ impl ConfigChecker<'_> {
             self.refuse_key(entry, &servers::COMMAND, "`command` is missing", hint);
             return None;
         };
-        let mut command: Vec<String> = text.written.split_whitespace().map(str::to_owned).collect();
+        let mut command: Vec<String> = text.value.split_whitespace().map(str::to_owned).collect();
         self.check_command(entry, &text, command.first());
         let arguments = entry.texts(&servers::ARGS);
         if arguments.len() > ARGUMENTS_MAX {
@@ -314,12 +311,12 @@ impl ConfigChecker<'_> {
         for argument in &arguments {
             self.limit_chars(argument, "the argument", ARGUMENT_CHARS_MAX);
         }
-        command.extend(arguments.iter().map(|text| text.written.to_owned()));
+        command.extend(arguments.iter().map(|text| text.value.to_owned()));
         let env = self.variables(entry, &servers::ENV);
         self.limit_pairs(entry, &servers::ENV);
         let cwd = entry
             .text(&servers::CWD)
-            .filter(|text| text.written != CWD_OF_SERVER)
+            .filter(|text| text.value != CWD_PLACEHOLDER)
             .and_then(|text| {
                 self.limit_chars(&text, "the directory", CWD_CHARS_MAX);
                 self.path(&text)
@@ -334,7 +331,7 @@ impl ConfigChecker<'_> {
             install_command: self.install_command(),
         });
         if is_local {
-            self.warn_about_fetching(&text, &command, package.as_ref(), &network);
+            self.warn_about_download(&text, &command, package.as_ref(), &network);
             self.warn_about_closed_network(entry, package.as_ref(), &network);
         }
         Some(ServerProgram {
@@ -352,7 +349,7 @@ impl ConfigChecker<'_> {
     /// Returns where a program runs. Refuses the keys that have no effect there.
     fn place_of_program(&mut self, entry: &MappingView<'_>) -> ProgramPlace {
         let run_in = entry.text(&servers::RUN_IN);
-        if run_in.is_none_or(|text| text.written != "container") {
+        if run_in.is_none_or(|text| text.value != "container") {
             let why = "the program does not run in a container";
             self.refuse_keys(entry, &[&servers::IMAGE], why);
             return ProgramPlace::Sandbox;
@@ -375,15 +372,15 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses servers in containers of an agent whose commands run elsewhere: they name the
-    /// engine.
+    /// Refuses servers in containers if the agent's commands do not run in one: the settings of the
+    /// commands name the engine.
     pub(super) fn expect_engine_of_servers(
         &mut self,
         backend: &MappingView<'_>,
         servers: &[Arc<ServerConfig>],
         commands: Option<&CommandLineConfig>,
     ) {
-        let is_in_container = |server: &&Arc<ServerConfig>| match &server.link {
+        let is_in_container = |server: &&Arc<ServerConfig>| match &server.transport {
             ServerTransport::Program(program) => program.run_in != ProgramPlace::Sandbox,
             ServerTransport::Remote(_) => false,
         };
@@ -401,7 +398,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Warns if a program must download a package that is not installed, but has no network access.
-    fn warn_about_fetching(
+    fn warn_about_download(
         &mut self,
         text: &TextValue<'_>,
         command: &[String],
@@ -411,11 +408,11 @@ impl ConfigChecker<'_> {
         let program_name = command
             .first()
             .and_then(|program| program.rsplit('/').next());
-        let fetches =
-            request.is_some() || program_name.is_some_and(|name| FETCHING_PROGRAMS.contains(&name));
+        let needs_package =
+            request.is_some() || program_name.is_some_and(|name| PACKAGE_RUNNERS.contains(&name));
         let is_installed =
             request.is_some_and(|request| self.context.packages.contains(&request.package.key()));
-        if !fetches || is_installed || *network != NetworkPolicy::Off {
+        if !needs_package || is_installed || *network != NetworkPolicy::Off {
             return;
         }
         let program = quote(program_name.unwrap_or_default());
@@ -457,12 +454,13 @@ impl ConfigChecker<'_> {
         format!("massgen mcp install --config {name}")
     }
 
+    /// Returns which agents share an instance of a program. Refuses a shared one that may write.
     fn instances(&mut self, entry: &MappingView<'_>) -> InstanceSharing {
         if entry.flag(&servers::SHARED) != Some(true) {
             return InstanceSharing::PerAgent;
         }
         let permission = entry.text(&servers::PERMISSION);
-        if permission.is_some_and(|text| text.written == "write") {
+        if permission.is_some_and(|text| text.value == "write") {
             let message = "a shared program cannot write";
             let hint = "remove `shared`, so that each agent has its own instance, or remove \
                         `permission: write`";
@@ -471,6 +469,7 @@ impl ConfigChecker<'_> {
         InstanceSharing::One
     }
 
+    /// Refuses a command that needs a shell, or whose program the security level does not allow.
     fn check_command(
         &mut self,
         entry: &MappingView<'_>,
@@ -478,20 +477,20 @@ impl ConfigChecker<'_> {
         program: Option<&String>,
     ) {
         self.limit_chars(text, "the command", COMMAND_CHARS_MAX);
-        let raw = quote(self.text.get(text.span.clone()).unwrap_or_default());
-        if text.written.contains(METACHARACTERS) {
-            let message = format!("{raw} contains a shell metacharacter");
+        let source = quote(self.text.get(text.span.clone()).unwrap_or_default());
+        if text.value.contains(METACHARACTERS) {
+            let message = format!("{source} contains a shell metacharacter");
             let hint = "it is not run by a shell: write the program in `command` and each argument in \
                  `args`";
             return self.refuse_key(entry, &servers::COMMAND, &message, hint);
         }
         let level = entry
             .section(&servers::SECURITY)
-            .and_then(|view| view.text(&server_security::LEVEL).map(|text| text.written));
-        let is_known = |program: &String| {
+            .and_then(|view| view.text(&server_security::LEVEL).map(|text| text.value));
+        let is_allowed = |program: &String| {
             let name = program.rsplit('/').next().unwrap_or(program);
             let name = name.trim_end_matches(".exe");
-            let more: &[&[&str]] = match level {
+            let allowed_lists: &[&[&str]] = match level {
                 Some("permissive") => &[PROGRAMS, MODERATE_PROGRAMS, PERMISSIVE_PROGRAMS],
                 Some("moderate") => &[PROGRAMS, MODERATE_PROGRAMS],
                 Some(_) | None => &[PROGRAMS],
@@ -500,11 +499,12 @@ impl ConfigChecker<'_> {
                 let mut bytes = version.bytes();
                 bytes.all(|byte| byte.is_ascii_digit() || byte == b'.')
             });
-            let is_own = level == Some("permissive") && program.starts_with('/');
-            is_own || is_python || more.iter().any(|list| list.contains(&name))
+            let is_allowed_path = level == Some("permissive") && program.starts_with('/');
+            let is_listed = allowed_lists.iter().any(|list| list.contains(&name));
+            is_allowed_path || is_python || is_listed
         };
-        if !program.is_some_and(is_known) {
-            let message = format!("{raw} is not an allowed program for a server");
+        if !program.is_some_and(is_allowed) {
+            let message = format!("{source} is not an allowed program for a server");
             let hint = "use an interpreter or package runner (`npx`, `uvx`, `python3`, `node`, …); \
                         with `security: {level: permissive}` also the absolute path of any program";
             self.refuse_key(entry, &servers::COMMAND, &message, hint);
@@ -512,7 +512,7 @@ impl ConfigChecker<'_> {
     }
 
     fn remote(&mut self, entry: &MappingView<'_>) -> Option<RemoteServer> {
-        let keys: [&ConfigKey; 8] = [
+        let program_keys: [&ConfigKey; 8] = [
             &servers::COMMAND,
             &servers::ARGS,
             &servers::ENV,
@@ -522,7 +522,8 @@ impl ConfigChecker<'_> {
             &servers::NETWORK,
             &servers::SHARED,
         ];
-        self.refuse_keys(entry, &keys, "no program is started for a remote server");
+        let why = "no program is started for a remote server";
+        self.refuse_keys(entry, &program_keys, why);
         let Some(text) = entry.text(&servers::URL) else {
             let hint = "add `url: https://…`, or `command: npx` for a program";
             self.refuse_key(entry, &servers::URL, "`url` is missing", hint);
@@ -539,7 +540,7 @@ impl ConfigChecker<'_> {
             this_machine: allowance(&server_security::ALLOW_LOCALHOST),
             private: allowance(&server_security::ALLOW_PRIVATE_IPS),
         };
-        let url = Url::parse(text.written).ok();
+        let url = Url::parse(text.value).ok();
         let fault = match &url {
             None => Some("`url` is not a URL"),
             Some(url) if !matches!(url.scheme(), "http" | "https") => {
@@ -552,8 +553,8 @@ impl ConfigChecker<'_> {
         };
         if let Some(fault) = fault {
             let hint = match fault {
-                TO_THIS_MACHINE => "to allow it, add `security: {allow_localhost: true}`",
-                INTO_PRIVATE_NETWORK if addresses.private == AddressAllowance::No => {
+                URL_TO_THIS_MACHINE => "to allow it, add `security: {allow_localhost: true}`",
+                URL_INTO_PRIVATE_NETWORK if addresses.private == AddressAllowance::No => {
                     "to allow it, add `security: {allow_private_ips: true}`"
                 }
                 _ => "write `https://host/path`",
@@ -561,10 +562,10 @@ impl ConfigChecker<'_> {
             self.refuse_key(entry, &servers::URL, fault, hint);
         }
         let type_text = entry.text(&servers::TYPE);
-        let is_older = type_text.is_some_and(|text| text.written == "sse");
+        let is_sse = type_text.is_some_and(|text| text.value == "sse");
         Some(RemoteServer {
             url: url?,
-            protocol: if is_older {
+            protocol: if is_sse {
                 RemoteProtocol::Sse
             } else {
                 RemoteProtocol::Streamable
@@ -587,7 +588,7 @@ impl ConfigChecker<'_> {
         };
         for header in view.node.entries() {
             let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-            let value = scalar_text(&header.value, String::new()).map(|text| text.written);
+            let value = scalar_text(&header.value, String::new()).map(|text| text.value);
             let is_value = value.is_some_and(|value| !value.contains(char::is_control));
             if header.key.is_empty() || !header.key.bytes().all(is_name) || !is_value {
                 let message = format!("{} is not a header", quote(&header.key));
@@ -609,7 +610,7 @@ impl ConfigChecker<'_> {
 
     /// Refuses a string that is longer than `chars_max` characters.
     pub(super) fn limit_chars(&mut self, text: &TextValue<'_>, what: &str, chars_max: usize) {
-        let chars = text.written.chars().count();
+        let chars = text.value.chars().count();
         if chars > chars_max {
             let message = format!("{what} has {chars} characters: at most {chars_max}");
             self.findings
@@ -617,14 +618,14 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses names and values of a mapping that are too long.
+    /// Refuses names and values that are too long in the mapping of a key.
     fn limit_pairs(&mut self, entry: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let Some(view) = entry.section(key) else {
             return;
         };
         for pair in view.node.entries() {
             let name = TextValue {
-                written: &pair.key,
+                value: &pair.key,
                 path: view.path.clone(),
                 span: &pair.key_span,
             };
@@ -635,6 +636,7 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Adds an error about a key.
     pub(super) fn refuse_key(
         &mut self,
         entry: &MappingView<'_>,
@@ -647,25 +649,26 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Returns the server as an agent without a workspace has it.
+/// Returns the server for an agent without a workspace: a program that would start in the workspace
+/// starts in a private directory instead.
 fn with_private_directory(server: Arc<ServerConfig>) -> Arc<ServerConfig> {
     let starts_in_workspace = |program: &&ServerProgram| {
         program.directory == ServerDirectory::Workspace
             && program.instances == InstanceSharing::PerAgent
     };
-    let program = match &server.link {
+    let program = match &server.transport {
         ServerTransport::Program(program) => Some(program).filter(starts_in_workspace),
         ServerTransport::Remote(_) => None,
     };
     let Some(program) = program else {
         return server;
     };
-    let private = ServerProgram {
+    let program = ServerProgram {
         directory: ServerDirectory::Private,
         ..program.clone()
     };
     Arc::new(ServerConfig {
-        link: ServerTransport::Program(private),
+        transport: ServerTransport::Program(program),
         ..ServerConfig::clone(&server)
     })
 }

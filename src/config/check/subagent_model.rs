@@ -105,7 +105,7 @@ impl ConfigChecker<'_> {
     ) -> Option<String> {
         let id = entry.text(&subagent_model::ID);
         let unnamed = format!("{UNNAMED_PREFIX}{}", index.saturating_add(1));
-        let name = id.as_ref().map_or(unnamed.as_str(), |id| id.written);
+        let name = id.as_ref().map_or(unnamed.as_str(), |id| id.value);
         let problem = if earlier.iter().any(|model| model.name == name) {
             "is the name of an earlier one"
         } else if AgentId::parse(name).is_ok() {
@@ -159,7 +159,7 @@ impl ConfigChecker<'_> {
         let view = coordination.section(&subagent_model::KEY)?;
         view.get(&subagent_model::SHARED_TYPES)?;
         let shared_types = view.texts(&subagent_model::SHARED_TYPES);
-        if shared_types.iter().any(|text| text.written == ALL_TYPES) {
+        if shared_types.iter().any(|text| text.value == ALL_TYPES) {
             return None;
         }
         Some(self.type_names(shared_types))
@@ -169,9 +169,9 @@ impl ConfigChecker<'_> {
     fn type_names(&mut self, written: Vec<TextValue<'_>>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for text in written {
-            let name = text.written.to_lowercase();
+            let name = text.value.to_lowercase();
             if AgentId::parse(&name).is_err() {
-                self.refuse_name(text.written, &text.path, text.span, "is not a name");
+                self.refuse_name(text.value, &text.path, text.span, "is not a name");
             } else if !names.contains(&name) {
                 names.push(name);
             }

@@ -34,7 +34,7 @@ impl ConfigChecker<'_> {
                     let Some(text) = scalar_text(item, path.clone()) else {
                         continue;
                     };
-                    let unmatched = rule_target(text.written).and_then(|subject| match subject {
+                    let unmatched = rule_target(text.value).and_then(|subject| match subject {
                         // A rule in `allow` that is too narrow opens nothing.
                         RuleTarget::Command(word) if list.name() != permissions::ALLOW.name() => {
                             Some(without_arguments(word))

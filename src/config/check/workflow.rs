@@ -152,9 +152,9 @@ impl ConfigChecker<'_> {
     }
 
     fn role_name(&mut self, text: &TextValue<'_>) -> Option<RoleName> {
-        RoleName::parse(text.written)
+        RoleName::parse(text.value)
             .map_err(|why| {
-                let message = format!("{}: {why}", quote(text.written));
+                let message = format!("{}: {why}", quote(text.value));
                 self.findings
                     .push(Diagnostic::error(&text.path, message).with_span(text.span));
             })
@@ -163,8 +163,7 @@ impl ConfigChecker<'_> {
 
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
         let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
-        let text =
-            |key: &TypedKey<Text>| entry.text(key).map(|text| text.written.trim().to_owned());
+        let text = |key: &TypedKey<Text>| entry.text(key).map(|text| text.value.trim().to_owned());
         if let Some(purpose) = text(&roles::PURPOSE) {
             role.purpose = purpose;
         }
@@ -173,7 +172,7 @@ impl ConfigChecker<'_> {
             let right_names = entry.texts(&roles::RIGHTS);
             let rights = right_names
                 .iter()
-                .filter_map(|text| RoleRight::from_name(text.written));
+                .filter_map(|text| RoleRight::from_name(text.value));
             role.rights = rights.collect();
         }
         if role.has_right(RoleRight::Edit) && !role.has_right(RoleRight::Write) {
@@ -198,7 +197,7 @@ impl ConfigChecker<'_> {
     }
 
     fn writes(&mut self, entry: &MappingView<'_>) -> Option<RoleWriteAccess> {
-        match entry.text(&roles::WRITES).map(|text| text.written) {
+        match entry.text(&roles::WRITES).map(|text| text.value) {
             Some("own") => return Some(RoleWriteAccess::OwnDirectory),
             Some("project") => return Some(RoleWriteAccess::Project),
             Some(_) | None => {}
@@ -212,7 +211,7 @@ impl ConfigChecker<'_> {
     fn reads(&mut self, entry: &MappingView<'_>) -> Option<RoleReadAccess> {
         if entry
             .text(&roles::READS)
-            .is_some_and(|text| text.written == "all")
+            .is_some_and(|text| text.value == "all")
         {
             return Some(RoleReadAccess::AllEarlier);
         }
@@ -222,13 +221,13 @@ impl ConfigChecker<'_> {
     }
 
     fn output(&mut self, text: &TextValue<'_>) -> Option<String> {
-        let is_name = RelPath::new(text.written).is_some_and(|path| {
-            path.as_path().components().count() == 1 && path.to_string() == text.written
+        let is_name = RelPath::new(text.value).is_some_and(|path| {
+            path.as_path().components().count() == 1 && path.to_string() == text.value
         });
-        if is_name && !text.written.starts_with('.') {
-            return Some(text.written.to_owned());
+        if is_name && !text.value.starts_with('.') {
+            return Some(text.value.to_owned());
         }
-        let message = format!("{} is not a file name", quote(text.written));
+        let message = format!("{} is not a file name", quote(text.value));
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
         self.findings
             .push(error.with_suggestion("write a plain name, such as `NOTES.md`"));
@@ -245,9 +244,9 @@ impl ConfigChecker<'_> {
                 .any(|name| part.eq_ignore_ascii_case(name))
         };
         let is_git = |path: &RelPath| path.as_path().iter().any(is_gits);
-        let path = RelPath::new(text.written).filter(|path| !path.is_root() && !is_git(path));
+        let path = RelPath::new(text.value).filter(|path| !path.is_root() && !is_git(path));
         if path.is_none() {
-            let message = format!("{} is not a directory of the tree", quote(text.written));
+            let message = format!("{} is not a directory of the tree", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write a path below its root, such as `docs/notes`"));
@@ -256,9 +255,9 @@ impl ConfigChecker<'_> {
     }
 
     fn workspace(&mut self, text: &TextValue<'_>) -> Option<StoragePath> {
-        let storage = StoragePath::parse(text.written);
+        let storage = StoragePath::parse(text.value);
         if storage.is_none() {
-            let message = format!("{} is not a directory", quote(text.written));
+            let message = format!("{} is not a directory", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("write a name or an absolute path"));
@@ -269,7 +268,7 @@ impl ConfigChecker<'_> {
     fn project(&mut self, view: &MappingView<'_>) -> ProjectChoice {
         match view.text(&workflow::PROJECT) {
             None => ProjectChoice::Auto,
-            Some(text) => match text.written {
+            Some(text) => match text.value {
                 "auto" => ProjectChoice::Auto,
                 NONE => ProjectChoice::None,
                 _ => self
@@ -331,12 +330,12 @@ impl ConfigChecker<'_> {
         let role = self.role_name(name)?;
         let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
         let Some(role) = own_role.or_else(|| built_in(&role)) else {
-            let message = format!("unknown role {}", quote(name.written));
+            let message = format!("unknown role {}", quote(name.value));
             let role_names = roles
                 .iter()
                 .map(|role| role.name.as_str())
                 .chain(ROLES.iter().map(|row| row.name));
-            let suggestion = match nearest(name.written, role_names) {
+            let suggestion = match nearest(name.value, role_names) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "define it under `roles`".to_owned(),
             };
@@ -381,14 +380,11 @@ impl ConfigChecker<'_> {
 
     fn stage_agent(&mut self, text: &TextValue<'_>, agents: &[AgentConfig]) -> Option<AgentId> {
         let ids = || agents.iter().map(|agent| agent.id.as_str());
-        if let Some(known_agent) = agents
-            .iter()
-            .find(|agent| agent.id.as_str() == text.written)
-        {
+        if let Some(known_agent) = agents.iter().find(|agent| agent.id.as_str() == text.value) {
             return Some(known_agent.id.clone());
         }
-        let message = format!("unknown agent {}", quote(text.written));
-        let suggestion = match nearest(text.written, ids()) {
+        let message = format!("unknown agent {}", quote(text.value));
+        let suggestion = match nearest(text.value, ids()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("expected one of: {}", ids().collect::<Vec<_>>().join(", ")),
         };
@@ -409,12 +405,12 @@ impl ConfigChecker<'_> {
         let Some(text) = view.text(&workflow::UNTIL) else {
             return stage_of(USER);
         };
-        if text.written == NONE {
+        if text.value == NONE {
             return None;
         }
-        let role = stage_of(text.written);
+        let role = stage_of(text.value);
         if role.is_none() {
-            let message = format!("role {} is not a stage", quote(text.written));
+            let message = format!("role {} is not a stage", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
                 .push(error.with_suggestion("expected one of the stages, or `none`"));

@@ -294,7 +294,7 @@ impl FormQuestion {
 /// program that the user has to name.
 pub fn offered_vendors() -> impl Iterator<Item = &'static Vendor> {
     VENDORS.iter().filter(|vendor| match vendor.connection {
-        VendorConnection::Remote(_) => true,
+        VendorConnection::Http(_) => true,
         VendorConnection::ExternalAgent(_) => {
             find_kind(vendor.name).is_some_and(|kind| !kind.command.is_empty())
         }

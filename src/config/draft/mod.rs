@@ -92,7 +92,7 @@ impl TeamDraft {
     pub fn initial(env: &ConfigVariables) -> Self {
         let is_set = |name: &&str| env.get_non_empty(name).is_some();
         let has_key = |vendor: &&'static Vendor| {
-            matches!(vendor.connection, VendorConnection::Remote(_))
+            vendor.is_http()
                 && vendor.default_model.is_some()
                 && vendor.key_variables.iter().any(is_set)
         };

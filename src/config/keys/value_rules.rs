@@ -79,7 +79,7 @@ fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
             .filter(|_| is_same)
     });
     match vendor.connection {
-        VendorConnection::Remote(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
+        VendorConnection::Http(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
         VendorConnection::Scripted
         | VendorConnection::ExternalAgent(_)
         | VendorConnection::Unsupported => None,

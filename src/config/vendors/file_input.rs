@@ -96,9 +96,9 @@ impl ModelFileInput {
     /// `chatcompletion` without one is `OpenAI`.
     pub fn at(vendor: &Vendor, written: Option<&str>) -> Self {
         match vendor.connection {
-            VendorConnection::Remote(WireFormat::Responses | WireFormat::Messages) => DOCUMENTS,
-            VendorConnection::Remote(WireFormat::GenerateContent) => GOOGLE,
-            VendorConnection::Remote(WireFormat::ChatCompletions) => match (vendor.name, written) {
+            VendorConnection::Http(WireFormat::Responses | WireFormat::Messages) => DOCUMENTS,
+            VendorConnection::Http(WireFormat::GenerateContent) => GOOGLE,
+            VendorConnection::Http(WireFormat::ChatCompletions) => match (vendor.name, written) {
                 ("openrouter", _) => OPENROUTER,
                 ("qwen", _) => QWEN,
                 ("vllm", _) => VLLM,

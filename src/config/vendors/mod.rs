@@ -22,7 +22,7 @@ pub enum WireFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VendorConnection {
     /// Over HTTP.
-    Remote(WireFormat),
+    Http(WireFormat),
     /// Replies from a file; no network.
     Scripted,
     /// Through a program of the vendor that massgen starts, and that has its own tools.
@@ -116,18 +116,18 @@ pub struct Vendor {
     pub base_url_variable: Option<&'static str>,
     /// Whether its models accept images, unless a config says otherwise.
     pub image_input: ImageInput,
-    /// Whether it is a server that the user starts on the own machine or network.
+    /// Whether the user starts it on their own machine or network.
     pub is_local_server: bool,
     /// The command that starts it, as it is named in hints.
     pub start_command: Option<&'static str>,
-    /// The alternative to an unsupported type.
-    pub instead: Option<&'static str>,
+    /// The alternative to an unsupported type, as a hint.
+    pub alternative: Option<&'static str>,
 }
 
 /// The common properties of most Chat Completions vendors.
 const CHAT: Vendor = Vendor {
     name: "",
-    connection: VendorConnection::Remote(WireFormat::ChatCompletions),
+    connection: VendorConnection::Http(WireFormat::ChatCompletions),
     endpoint_style: EndpointStyle::Standard,
     key_requirement: KeyRequirement::Required,
     key_variables: &[],
@@ -137,7 +137,7 @@ const CHAT: Vendor = Vendor {
     image_input: ImageInput::Refused,
     is_local_server: false,
     start_command: None,
-    instead: None,
+    alternative: None,
 };
 
 /// A server on the user's own machine or network.
@@ -173,7 +173,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: OPENAI,
-        connection: VendorConnection::Remote(WireFormat::Responses),
+        connection: VendorConnection::Http(WireFormat::Responses),
         key_variables: &["OPENAI_API_KEY"],
         default_model: Some("gpt-5-mini"),
         base_url: Some("https://api.openai.com/v1"),
@@ -183,7 +183,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "claude",
-        connection: VendorConnection::Remote(WireFormat::Messages),
+        connection: VendorConnection::Http(WireFormat::Messages),
         endpoint_style: EndpointStyle::Anthropic,
         key_variables: &["ANTHROPIC_API_KEY"],
         default_model: Some("claude-sonnet-5-5"),
@@ -323,7 +323,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "gemini",
-        connection: VendorConnection::Remote(WireFormat::GenerateContent),
+        connection: VendorConnection::Http(WireFormat::GenerateContent),
         endpoint_style: EndpointStyle::Google,
         key_variables: &["GOOGLE_API_KEY", "GEMINI_API_KEY"],
         default_model: Some("gemini-3.8-flash"),
@@ -363,19 +363,19 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "antigravity_cli",
-        instead: Some("use `type: gemini_cli`, or `gemini` for the model alone"),
+        alternative: Some("use `type: gemini_cli`, or `gemini` for the model alone"),
         ..UNSUPPORTED
     },
     Vendor {
         name: "copilot",
-        instead: Some(
+        alternative: Some(
             "use `type: acp` with `command: [copilot, --acp]`, if the program is installed",
         ),
         ..UNSUPPORTED
     },
     Vendor {
         name: "ag2",
-        instead: Some(
+        alternative: Some(
             "describe the model in `agent_config` as an agent of its own: massgen runs no AG2 \
              agents",
         ),
@@ -383,7 +383,7 @@ pub static VENDORS: &[Vendor] = &[
     },
     Vendor {
         name: "uitars",
-        instead: Some("use a model with tools: massgen does not operate screens"),
+        alternative: Some("use a model with tools: massgen does not operate screens"),
         ..UNSUPPORTED
     },
 ];
@@ -413,7 +413,7 @@ fn ollama_endpoint(address: &str) -> String {
 }
 
 /// The key variables for `chatcompletion` with a `base_url`, by the domain of the host.
-const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
+const KEY_VARIABLES_BY_DOMAIN: &[(&str, &[&str])] = &[
     ("aliyuncs.com", &["QWEN_API_KEY", "DASHSCOPE_API_KEY"]),
     ("anthropic.com", &["ANTHROPIC_API_KEY"]),
     ("bigmodel.cn", &["ZAI_API_KEY"]),
@@ -437,7 +437,7 @@ const KEYS_OF_HOSTS: &[(&str, &[&str])] = &[
 
 /// The hosts of vendors' APIs, and the variables with their keys. Below some of the vendors'
 /// domains anyone can run a server, so a host must match exactly.
-const OWN_HOSTS: &[(&str, &[&str])] = &[
+const VENDOR_HOSTS: &[(&str, &[&str])] = &[
     ("api.anthropic.com", &["ANTHROPIC_API_KEY"]),
     ("api.cerebras.ai", &["CEREBRAS_API_KEY"]),
     ("api.deepseek.com", &["DEEPSEEK_API_KEY"]),
@@ -473,27 +473,28 @@ const OWN_HOSTS: &[(&str, &[&str])] = &[
     ("openrouter.ai", &["OPENROUTER_API_KEY"]),
 ];
 
-/// Domains whose models get their reasoning back: they refuse to continue after a tool call
-/// without it, or continue worse.
+/// Domains whose models want their reasoning sent back: without it they refuse to continue after a
+/// tool call, or give worse replies.
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
-const WANT_REASONING_BACK: &[&str] = &[
+const DOMAINS_WANTING_REASONING: &[&str] = &[
     "deepseek.com",
     "moonshot.ai",
     "moonshot.cn",
     "openrouter.ai",
     "z.ai",
 ];
-/// The types whose servers are like those.
-const TYPES_WITH_REASONING: &[&str] = &["moonshot", "openrouter", "zai"];
-/// Domains that refuse requests with reasoning, and the types of their servers.
-const REFUSE_REASONING: &[&str] = &["groq.com", "openai.com"];
-const TYPES_WITHOUT_REASONING: &[&str] = &["groq"];
-/// Parts of the names of models that are to get their reasoning back wherever they run, each with
-/// a second part that the name must contain too.
+/// The backend types of those domains.
+const TYPES_WANTING_REASONING: &[&str] = &["moonshot", "openrouter", "zai"];
+/// Domains that refuse requests with reasoning.
+const DOMAINS_REFUSING_REASONING: &[&str] = &["groq.com", "openai.com"];
+/// The backend types of those domains.
+const TYPES_REFUSING_REASONING: &[&str] = &["groq"];
+/// Parts of the names of models that want their reasoning sent back wherever they run, each with a
+/// second part that the name must contain too.
 /// <https://api-docs.deepseek.com/guides/thinking_mode>,
 /// <https://docs.z.ai/guides/capabilities/thinking-mode>,
 /// <https://docs.vllm.ai/en/latest/features/interleaved_thinking/>
-const MODELS_WITH_REASONING: &[(&str, &str)] = &[
+const MODELS_WANTING_REASONING: &[(&str, &str)] = &[
     ("deepseek", ""),
     ("kimi", ""),
     ("glm-", ""),
@@ -502,7 +503,7 @@ const MODELS_WITH_REASONING: &[(&str, &str)] = &[
     ("qwen", "thinking"),
 ];
 
-/// Returns the vendor of this name.
+/// Returns the vendor with this name.
 pub fn find_vendor(name: &str) -> Option<&'static Vendor> {
     VENDORS.iter().find(|vendor| vendor.name == name)
 }
@@ -528,26 +529,31 @@ pub fn type_of_company(name: &str) -> Option<&'static str> {
 }
 
 impl Vendor {
-    /// Returns whether it has models that make images and speech, and massgen knows how to ask
-    /// them.
+    /// Returns whether massgen can have its models make images and speech.
     pub fn makes_media(&self) -> bool {
         self.name == OPENAI
+    }
+
+    /// Returns whether massgen connects to it over HTTP.
+    pub fn is_http(&self) -> bool {
+        matches!(self.connection, VendorConnection::Http(_))
     }
 
     /// Returns whether this version supports it.
     pub fn is_supported(&self) -> bool {
         match self.connection {
-            VendorConnection::Remote(_)
+            VendorConnection::Http(_)
             | VendorConnection::Scripted
             | VendorConnection::ExternalAgent(_) => true,
             VendorConnection::Unsupported => false,
         }
     }
 
-    /// Returns its endpoint: `written`, else the value of its variable, else its default.
+    /// Returns its endpoint: the `base_url` of the config, else the value of its variable, else its
+    /// default.
     pub fn endpoint(
         &self,
-        written: Option<&str>,
+        config_url: Option<&str>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Option<String> {
         let from_env = || {
@@ -558,17 +564,17 @@ impl Vendor {
                 _ => value.trim().to_owned(),
             })
         };
-        let vendor_url = || self.base_url.map(str::to_owned);
-        written
+        let default_url = || self.base_url.map(str::to_owned);
+        config_url
             .map(str::to_owned)
             .or_else(from_env)
-            .or_else(vendor_url)
+            .or_else(default_url)
     }
 
-    /// Returns whether its models accept images, unless a config says otherwise. `written` is the
-    /// `base_url` of the config: `chatcompletion` without one is OpenAI.
-    pub fn image_input_at(&self, written: Option<&str>) -> ImageInput {
-        match (self.name, written) {
+    /// Returns whether its models accept images, unless a config says otherwise. Without a
+    /// `base_url` in the config, `chatcompletion` is OpenAI.
+    pub fn image_input_at(&self, config_url: Option<&str>) -> ImageInput {
+        match (self.name, config_url) {
             ("chatcompletion", None) => ImageInput::Accepted,
             _ => self.image_input,
         }
@@ -583,7 +589,7 @@ impl Vendor {
         let Some(Host::Domain(host)) = base_url.host() else {
             return self.key_variables;
         };
-        KEYS_OF_HOSTS
+        KEY_VARIABLES_BY_DOMAIN
             .iter()
             .find(|(domain, _)| is_within(host, domain))
             .map_or(self.key_variables, |(_, variables)| variables)
@@ -606,14 +612,15 @@ pub fn reasoning_echo(vendor: &str, url: &Url, model: &str) -> ReasoningEcho {
         Some(Host::Domain(host)) => host,
         Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => "",
     };
-    let is_in = |domains: &[&str]| domains.iter().any(|domain| is_within(host, domain));
+    let is_host_in = |domains: &[&str]| domains.iter().any(|domain| is_within(host, domain));
     let model = model.to_lowercase();
-    let is_listed = |(name, also): &(&str, &str)| model.contains(name) && model.contains(also);
-    if is_in(REFUSE_REASONING) || TYPES_WITHOUT_REASONING.contains(&vendor) {
+    let has_parts =
+        |(part, second_part): &(&str, &str)| model.contains(part) && model.contains(second_part);
+    if is_host_in(DOMAINS_REFUSING_REASONING) || TYPES_REFUSING_REASONING.contains(&vendor) {
         ReasoningEcho::Refused
-    } else if is_in(WANT_REASONING_BACK)
-        || TYPES_WITH_REASONING.contains(&vendor)
-        || MODELS_WITH_REASONING.iter().any(is_listed)
+    } else if is_host_in(DOMAINS_WANTING_REASONING)
+        || TYPES_WANTING_REASONING.contains(&vendor)
+        || MODELS_WANTING_REASONING.iter().any(has_parts)
     {
         ReasoningEcho::Wanted
     } else {
@@ -630,7 +637,7 @@ pub fn gemini_generation(model: &str) -> GeminiGeneration {
     }
 }
 
-/// The destination of a URL, as far as keys are concerned.
+/// The destination of a URL: whether a key may be sent there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlDestination {
     /// A loopback address, independent of DNS.
@@ -642,7 +649,7 @@ pub enum UrlDestination {
 }
 
 /// Returns the destination of `url`. A host is a vendor's own only if it is spelled exactly as in
-/// the table.
+/// `VENDOR_HOSTS`.
 pub fn destination(url: &Url) -> UrlDestination {
     if !url.username().is_empty() || url.password().is_some() {
         return UrlDestination::Elsewhere("contains a user name");
@@ -650,10 +657,10 @@ pub fn destination(url: &Url) -> UrlDestination {
     if is_this_machine(url) {
         return UrlDestination::ThisMachine;
     }
-    let own_host = OWN_HOSTS
+    let vendor_host = VENDOR_HOSTS
         .iter()
         .find(|(host, _)| url.host_str() == Some(host));
-    match own_host {
+    match vendor_host {
         None => UrlDestination::Elsewhere("is not a known vendor's host"),
         Some(_) if url.scheme() != "https" => UrlDestination::Elsewhere("is not encrypted"),
         Some(_) if url.port().is_some() => UrlDestination::Elsewhere("uses another port"),
@@ -663,9 +670,11 @@ pub fn destination(url: &Url) -> UrlDestination {
 
 /// Returns the variables that may hold the key of each vendor and host, in order of precedence.
 fn key_variable_lists() -> impl Iterator<Item = &'static [&'static str]> {
-    let of_types = VENDORS.iter().map(|vendor| vendor.key_variables);
-    let of_hosts = KEYS_OF_HOSTS.iter().map(|(_, variables)| *variables);
-    of_types.chain(of_hosts)
+    let by_type = VENDORS.iter().map(|vendor| vendor.key_variables);
+    let by_domain = KEY_VARIABLES_BY_DOMAIN
+        .iter()
+        .map(|(_, variables)| *variables);
+    by_type.chain(by_domain)
 }
 
 /// Returns every variable that may hold a key.

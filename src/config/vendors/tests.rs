@@ -144,12 +144,12 @@ fn the_own_host_of_every_vendor_takes_its_key() {
             UrlDestination::Elsewhere(why) => panic!("{}: {why}", vendor.name),
         }
     }
-    let known: Vec<&str> = KEYS_OF_HOSTS
+    let known: Vec<&str> = KEY_VARIABLES_BY_DOMAIN
         .iter()
         .flat_map(|(_, keys)| *keys)
         .copied()
         .collect();
-    for (host, variables) in OWN_HOSTS {
+    for (host, variables) in VENDOR_HOSTS {
         let is_known = |name: &&&str| known.contains(*name) || **name == "OPENAI_API_KEY";
         assert_eq!(
             variables.iter().filter(is_known).count(),
@@ -279,7 +279,7 @@ fn the_table_is_consistent() {
         let first = VENDORS.iter().position(|other| other.name == vendor.name);
         assert_eq!(first, Some(row), "{} is there twice", vendor.name);
         assert_eq!(
-            vendor.instead.is_none(),
+            vendor.alternative.is_none(),
             vendor.is_supported(),
             "{}",
             vendor.name
@@ -293,8 +293,7 @@ fn the_table_is_consistent() {
                 "{}",
                 vendor.name
             );
-            if vendor.connection == VendorConnection::Remote(WireFormat::ChatCompletions) && !local
-            {
+            if vendor.connection == VendorConnection::Http(WireFormat::ChatCompletions) && !local {
                 let chat = find_vendor("chatcompletion").unwrap();
                 assert_eq!(
                     chat.key_variables_at(&url),

@@ -173,7 +173,7 @@ impl AgentTeam {
     /// members may read, each in the same way. Returns `None` if it shares no server that is a
     /// program.
     pub(super) fn shared_server_gate(&self, member: &TeamMember) -> Result<Option<Gate>> {
-        let is_shared = |server: &MemberServer| match &server.config.link {
+        let is_shared = |server: &MemberServer| match &server.config.transport {
             ServerTransport::Program(program) => program.instances == InstanceSharing::One,
             ServerTransport::Remote(_) => false,
         };
@@ -213,7 +213,7 @@ pub(super) fn member_servers(agent: &AgentConfig) -> Vec<MemberServer> {
         }
     };
     let member_server = |config: &Arc<ServerConfig>| MemberServer {
-        sandbox_config: match &config.link {
+        sandbox_config: match &config.transport {
             ServerTransport::Remote(_) => None,
             ServerTransport::Program(program) => Some(program_config(program)),
         },

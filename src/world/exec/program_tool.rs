@@ -31,7 +31,7 @@ pub(super) fn run(
     call: &ServerCall<ResolvedPath>,
     interrupt: Option<&CommandInterrupt>,
 ) -> ToolResult {
-    let ServerTransport::Program(program) = &config.link else {
+    let ServerTransport::Program(program) = &config.transport else {
         return Err(ToolError::failed("it is not a program"));
     };
     if let ProgramInterface::SingleTool(tool) = &program.interface

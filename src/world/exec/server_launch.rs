@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::custom_tools::{NamedFile, ProgramInterface};
-use crate::config::servers::{CWD_OF_SERVER, InstanceSharing, ServerDirectory, ServerProgram};
+use crate::config::servers::{CWD_PLACEHOLDER, InstanceSharing, ServerDirectory, ServerProgram};
 use crate::path::AbsPath;
 use crate::permissions::grant::{GrantScope, Permission};
 use crate::sandbox_policy::SandboxPolicy;
@@ -61,7 +61,7 @@ pub(super) fn launch(
     let command = installed.map_or(&program.command, |installed| &installed.command);
     let command = command
         .iter()
-        .map(|word| word.replace(CWD_OF_SERVER, &dir.to_string()))
+        .map(|word| word.replace(CWD_PLACEHOLDER, &dir.to_string()))
         .chain(arguments)
         .collect();
     let (mut policy, network) = confine(gate, program, command, commands, dir, permission)?;

@@ -498,7 +498,7 @@ impl ConnectionSlot {
             commands,
             ..
         } = &self.setup;
-        let ServerTransport::Program(program) = &config.link else {
+        let ServerTransport::Program(program) = &config.transport else {
             return None;
         };
         Some(ServerLaunchRequest {
@@ -574,7 +574,7 @@ impl ConnectionSlot {
             cause,
         };
         let refusal = |why: String| unusable(FailureCause::Refusal, why);
-        match (&config.link, commands) {
+        match (&config.transport, commands) {
             (ServerTransport::Remote(remote), _) => {
                 let tokens = tokens.as_ref().map(|tokens| tokens.for_server(&remote.url));
                 let timed_connection = timeout(
@@ -663,7 +663,7 @@ impl ConnectionSlot {
     }
 
     fn credential_source(&self) -> CredentialSource {
-        match &self.setup.config.link {
+        match &self.setup.config.transport {
             ServerTransport::Remote(remote) => CredentialSource::for_server(remote),
             ServerTransport::Program(_) => CredentialSource::SignIn,
         }

@@ -30,7 +30,7 @@ fn check_program(keys: &str, expected: &[&str]) {
 }
 
 fn interface(server: &ServerConfig) -> &ProgramInterface {
-    match &server.link {
+    match &server.transport {
         ServerTransport::Program(program) => &program.interface,
         ServerTransport::Remote(_) => panic!("{server:?}"),
     }

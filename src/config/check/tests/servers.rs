@@ -43,7 +43,7 @@ fn a_list_and_a_mapping_are_the_same() {
             .map(|server| server.name().as_str())
             .collect();
         assert_eq!(names, ["files", "web"], "{yaml}");
-        let ServerTransport::Program(program) = &servers[0].link else {
+        let ServerTransport::Program(program) = &servers[0].transport else {
             panic!("{yaml}");
         };
         assert_eq!(program.command, ["node", "-y", "pkg", "/p"]);
@@ -52,7 +52,7 @@ fn a_list_and_a_mapping_are_the_same() {
         let rules = &servers[0].rules;
         assert_eq!(rules.permission, Permission::Read);
         assert_eq!(rules.outside, OutsideEffects::Some);
-        let ServerTransport::Remote(remote) = &servers[1].link else {
+        let ServerTransport::Remote(remote) = &servers[1].transport else {
             panic!("{yaml}");
         };
         assert_eq!(remote.url.as_str(), "https://e.org/mcp");
@@ -80,7 +80,7 @@ fn every_key_of_a_server_is_read() {
     assert_eq!(rules.harmless, ["v"]);
     assert_eq!(server.call_seconds, 7);
     assert_eq!(server.need, ServerNeed::Required);
-    let ServerTransport::Program(program) = &server.link else {
+    let ServerTransport::Program(program) = &server.transport else {
         panic!("a program");
     };
     assert!(matches!(&program.env["A"], EnvVariable::Literal(value) if value == "b"));
@@ -96,7 +96,7 @@ fn oauth_settings_of_a_server_are_read() {
          oauth: {client_id: id, client_secret: '${TOKEN}', scopes: [a, b], \
          issuer: 'https://login.example'}}]",
     ));
-    let ServerTransport::Remote(remote) = &servers[0].link else {
+    let ServerTransport::Remote(remote) = &servers[0].transport else {
         panic!("a server on the network");
     };
     let client = remote.oauth.client.as_ref().unwrap();
@@ -142,7 +142,7 @@ fn the_credentials_of_a_client_are_read() {
             .iter()
             .map(|secret| secret.expose_secret().to_owned())
             .collect();
-        let ServerTransport::Remote(remote) = &servers[0].link else {
+        let ServerTransport::Remote(remote) = &servers[0].transport else {
             panic!("{yaml}");
         };
         assert_eq!(remote.oauth.client, None);
@@ -344,7 +344,7 @@ fn a_program_runs_in_a_container_only_where_commands_do() {
              mcp_servers: [{{name: s, command: node, {keys}}}]"
         ))
     };
-    let run_in = |keys: &str| match &servers(&with_mode("docker", keys))[0].link {
+    let run_in = |keys: &str| match &servers(&with_mode("docker", keys))[0].transport {
         ServerTransport::Program(program) => program.run_in.clone(),
         ServerTransport::Remote(_) => panic!("a program"),
     };
@@ -384,7 +384,7 @@ fn servers_of_all_agents_and_of_one_are_both_there() {
     let servers = servers(&yaml);
     let programs: Vec<String> = servers
         .iter()
-        .map(|server| match &server.link {
+        .map(|server| match &server.transport {
             ServerTransport::Program(program) => {
                 format!("{} {}", server.name(), program.command[0])
             }
@@ -413,7 +413,7 @@ fn a_program_of_an_agent_without_a_workspace_starts_in_a_private_directory() {
         let programs = config.agents[0]
             .servers
             .iter()
-            .map(|server| match &server.link {
+            .map(|server| match &server.transport {
                 ServerTransport::Program(program) => program.directory.clone(),
                 ServerTransport::Remote(_) => panic!("a program"),
             });
@@ -534,7 +534,7 @@ fn the_directory_of_a_program_is_known_when_it_starts() {
         let servers = servers(&with_servers(&format!(
             "[{{name: s, command: node, {keys}}}]"
         )));
-        let ServerTransport::Program(program) = &servers[0].link else {
+        let ServerTransport::Program(program) = &servers[0].transport else {
             panic!("it is a program");
         };
         (program.command.join(" "), program.directory.clone())
@@ -679,7 +679,7 @@ fn keys_fit_the_kind_of_server() {
     let allowed = servers(&with_servers(
         "[{name: s, url: 'http://[::1]/', security: {allow_localhost: true}}]",
     ));
-    let ServerTransport::Remote(remote) = &allowed[0].link else {
+    let ServerTransport::Remote(remote) = &allowed[0].transport else {
         panic!("on the network");
     };
     assert_eq!(remote.addresses.this_machine, AddressAllowance::Yes);
@@ -691,7 +691,7 @@ fn keys_fit_the_kind_of_server() {
     ] {
         let server = format!("[{{name: s, {written}url: 'https://e.org/'}}]");
         let servers = servers(&with_servers(&server));
-        let ServerTransport::Remote(remote) = &servers[0].link else {
+        let ServerTransport::Remote(remote) = &servers[0].transport else {
             panic!("on the network");
         };
         assert_eq!(remote.protocol, protocol, "{written}");
