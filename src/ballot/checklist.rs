@@ -1,5 +1,5 @@
 //! The checklist by which voters score answers: whether the scores of a vote are high enough for it
-//! to count. The rule is MassGen's (`checklist_gated`): the bar falls as the voter uses up its
+//! to count. The rule is MassGen's (`checklist_gated`): it asks for less as the voter uses up its
 //! answers, so that a coordination ends.
 
 use crate::tools::spec::CRITERION_SCORE_MAX;
@@ -28,7 +28,7 @@ pub enum ScoreFault {
         expected: usize,
     },
     /// Too few criteria are met: these, counted from 1, are not.
-    BelowBar(Vec<usize>),
+    UnmetCriteria(Vec<usize>),
 }
 
 impl ChecklistRule {
@@ -45,54 +45,57 @@ impl ChecklistRule {
                 expected: self.criteria,
             });
         }
-        let strictness = self.effective_threshold(answers_given, answers_max);
-        let passing = passing_score(strictness);
-        let low_criteria: Vec<usize> = (1..)
+        let threshold = self.effective_threshold(answers_given, answers_max);
+        let score_min = passing_score(threshold);
+        let unmet_criteria: Vec<usize> = (1..)
             .zip(scores)
-            .filter(|(_, score)| **score < passing)
+            .filter(|(_, score)| **score < score_min)
             .map(|(criterion, _)| criterion)
             .collect();
-        let met = self.criteria.saturating_sub(low_criteria.len());
-        (met < required_count(strictness, self.criteria))
-            .then_some(ScoreFault::BelowBar(low_criteria))
+        let met_count = self.criteria.saturating_sub(unmet_criteria.len());
+        (met_count < required_count(threshold, self.criteria))
+            .then_some(ScoreFault::UnmetCriteria(unmet_criteria))
     }
 
-    /// Returns the threshold, adjusted to the answers that the voter has left.
+    /// Returns the threshold, adjusted to the answers that the voter has left: higher, and so more
+    /// lenient, with few of them, and lower with most of them.
     fn effective_threshold(self, answers_given: u32, answers_max: u32) -> u8 {
         let answers_left = u64::from(answers_max.saturating_sub(answers_given));
-        let total = u64::from(answers_max);
-        let raised = if answers_left <= 2 {
+        let ten_times_left = answers_left.saturating_mul(10);
+        let answers_max = u64::from(answers_max);
+        let late_threshold = if answers_left <= 2 {
             self.threshold.saturating_add(2)
-        } else if answers_left.saturating_mul(10) <= total.saturating_mul(4) {
+        } else if ten_times_left <= answers_max.saturating_mul(4) {
             self.threshold.saturating_add(1)
         } else {
             self.threshold
         };
-        let lowered_bar = if answers_left.saturating_mul(10) >= total.saturating_mul(7) {
-            raised.saturating_sub(1)
+        let threshold = if ten_times_left >= answers_max.saturating_mul(7) {
+            late_threshold.saturating_sub(1)
         } else {
-            raised
+            late_threshold
         };
-        lowered_bar.min(CRITERION_SCORE_MAX)
+        threshold.min(CRITERION_SCORE_MAX)
     }
 }
 
 /// Returns the lowest score that meets a criterion.
-fn passing_score(strictness: u8) -> u8 {
-    let lowered = CRITERION_SCORE_MAX.saturating_sub(strictness.div_ceil(2));
-    lowered.max(PASSING_SCORE_MIN)
+fn passing_score(threshold: u8) -> u8 {
+    let score = CRITERION_SCORE_MAX.saturating_sub(threshold.div_ceil(2));
+    score.max(PASSING_SCORE_MIN)
 }
 
-/// Returns how many of `criteria` have to be met: all at 0, a majority at 10.
-fn required_count(strictness: u8, criteria: usize) -> usize {
-    let floor = criteria.div_ceil(2).max(1);
-    let span = criteria.saturating_sub(floor);
-    let tenths = span.saturating_mul(usize::from(strictness));
+/// Returns how many of `criteria` have to be met: all with the threshold 0, at least half of them
+/// with 10.
+fn required_count(threshold: u8, criteria: usize) -> usize {
+    let required_min = criteria.div_ceil(2).max(1);
+    let optional_max = criteria.saturating_sub(required_min);
+    let optional_tenths = optional_max.saturating_mul(usize::from(threshold));
     // Half of a criterion is rounded to the even number, as in MassGen.
-    let (whole, rest) = (tenths / 10, tenths % 10);
+    let (whole, rest) = (optional_tenths / 10, optional_tenths % 10);
     let is_rounded_up = rest > 5 || (rest == 5 && whole % 2 == 1);
-    let relaxed = whole.saturating_add(usize::from(is_rounded_up));
-    criteria.saturating_sub(relaxed).max(floor)
+    let optional_count = whole.saturating_add(usize::from(is_rounded_up));
+    criteria.saturating_sub(optional_count).max(required_min)
 }
 
 #[cfg(test)]
@@ -102,7 +105,7 @@ mod tests {
     /// Scores of a voter that has given this many of five answers, and the criteria that are not
     /// met if the vote does not count.
     #[test]
-    fn the_bar_falls_with_the_threshold_and_the_answers_that_are_left() {
+    fn fewer_and_lower_scores_suffice_with_a_higher_threshold_and_fewer_answers_left() {
         type Case = (u8, u32, [u8; 4], Option<&'static [usize]>);
         let cases: &[Case] = &[
             // At 5 of 10, after one of five answers, three scores of at least 8 are needed.
@@ -112,7 +115,7 @@ mod tests {
             // At 0 all four have to be 10.
             (0, 1, [10, 10, 10, 10], None),
             (0, 1, [10, 10, 10, 9], Some(&[4])),
-            // With two answers left the bar is lower: three of at least 6.
+            // With two answers left, three of at least 6 suffice.
             (5, 3, [6, 6, 6, 0], None),
             (5, 3, [6, 6, 5, 5], Some(&[3, 4])),
             // At 10 half of the criteria suffice.
@@ -124,7 +127,7 @@ mod tests {
                 criteria: 4,
                 threshold: *threshold,
             };
-            let expected = below.map(|below| ScoreFault::BelowBar(below.to_vec()));
+            let expected = below.map(|below| ScoreFault::UnmetCriteria(below.to_vec()));
             let found = rule.find_fault(scores, *answers, 5);
             assert_eq!(found, expected, "{threshold} {answers} {scores:?}");
         }

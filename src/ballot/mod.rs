@@ -1,6 +1,8 @@
-//! The state of a coordination: who has answered, who has voted for what, and when it is over. A
-//! pure state machine: [`Ballot::apply`] takes the outcome of one agent's round and returns what
-//! has to happen. It does not use time or the disk, so every race between agents is a table test.
+//! The state of a coordination: who has answered, who has voted for what, and when it is over.
+//!
+//! It is a pure state machine: [`Ballot::apply`] takes the outcome of one agent's round and returns
+//! what has to happen. It uses neither the clock nor the disk, so that tests cover every race
+//! between agents.
 
 pub mod checklist;
 
@@ -55,8 +57,9 @@ pub enum RoundOutcome {
         /// The number of the last message of the user that it had been shown.
         known_messages: u32,
     },
-    /// It drops out: it failed, ran out of time or made no decision. An answer that it gave stays.
-    Stopped,
+    /// It drops out: it failed, ran out of time, or neither answered nor voted. An answer that it
+    /// gave before stays.
+    DropOut,
 }
 
 /// An action that follows from an outcome.
@@ -137,8 +140,8 @@ pub enum BallotRefusal {
 /// The result of a ballot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VoteTally {
-    /// The winning answer: the one with the most votes among those that hold, or among all if none
-    /// holds.
+    /// The winning answer: the one with the most votes among those that passed the required checks,
+    /// or among all if none did.
     pub winner: AnswerLabel,
     /// The votes for each agent with an answer, in registration order.
     pub votes: Vec<(AgentNumber, u32)>,
@@ -150,31 +153,31 @@ enum VoterState {
     Working,
     /// It has answered and waits until there is something to judge.
     Waiting,
-    /// Its vote counts.
+    /// Its vote for this agent counts.
     Voted(AgentNumber),
-    /// It has dropped out.
-    Left,
+    /// It no longer takes part.
+    DroppedOut,
 }
 
 #[derive(Clone, Debug)]
 struct BallotVoter {
     agent: AgentNumber,
     state: VoterState,
-    answers: u32,
-    latest: Option<String>,
-    /// Whether the latest answer takes precedence over one that does not hold.
+    answer_count: u32,
+    latest_answer: Option<String>,
+    /// Whether the latest answer passed the required checks.
     standing: CheckStanding,
     /// The number of the last message of the user to it; 0 if there is none.
     last_message: u32,
-    /// The number of answers of the ballot when its scores were too low for a vote.
-    scored_at: Option<u32>,
+    /// The number of answers of the ballot when its scores were last too low for a vote.
+    scored_answers: Option<u32>,
 }
 
 impl BallotVoter {
     fn label(&self) -> AnswerLabel {
         AnswerLabel {
             agent: self.agent,
-            ordinal: self.answers,
+            ordinal: self.answer_count,
         }
     }
 }
@@ -186,7 +189,7 @@ pub struct Ballot {
     /// In registration order, which breaks ties.
     voters: Vec<BallotVoter>,
     /// The number of answers ever accepted; a voter must have been shown this many.
-    answers: u32,
+    answer_count: u32,
     is_closed: bool,
 }
 
@@ -196,16 +199,16 @@ impl Ballot {
         let voter = |agent| BallotVoter {
             agent,
             state: VoterState::Working,
-            answers: 0,
-            latest: None,
+            answer_count: 0,
+            latest_answer: None,
             standing: CheckStanding::Holds,
             last_message: 0,
-            scored_at: None,
+            scored_answers: None,
         };
         Self {
             rules,
             voters: agents.into_iter().map(voter).collect(),
-            answers: 0,
+            answer_count: 0,
             is_closed: false,
         }
     }
@@ -219,36 +222,32 @@ impl Ballot {
     /// Applies the outcome of a round of `agent`. An agent that is not working, or unknown, changes
     /// nothing.
     pub fn apply(&mut self, agent: AgentNumber, outcome: RoundOutcome) -> Vec<BallotEffect> {
-        let at_work =
+        let is_at_work =
             |voter: &BallotVoter| voter.agent == agent && voter.state == VoterState::Working;
-        let Some(index) = self
-            .voters
-            .iter()
-            .position(at_work)
-            .filter(|_| !self.is_closed)
-        else {
+        let index = self.voters.iter().position(is_at_work);
+        let Some(index) = index.filter(|_| !self.is_closed) else {
             return Vec::new();
         };
         let known_messages = match &outcome {
             RoundOutcome::Answer { known_messages, .. }
             | RoundOutcome::Vote { known_messages, .. } => Some(*known_messages),
-            RoundOutcome::Stopped => None,
+            RoundOutcome::DropOut => None,
         };
         if known_messages.is_some_and(|known| self.has_unread_message(index, known)) {
             let refusal = BallotRefusal::UnreadMessage;
             return vec![BallotEffect::Refuse { agent, refusal }];
         }
         let mut effects = match outcome {
-            RoundOutcome::Answer { content, .. } => self.answer(index, content),
+            RoundOutcome::Answer { content, .. } => self.apply_answer(index, content),
             RoundOutcome::Vote {
                 candidate,
                 ordinal,
                 scores,
                 known_answers,
                 ..
-            } => self.vote(index, candidate, ordinal, known_answers, &scores),
-            RoundOutcome::Stopped => {
-                self.set_state(index, VoterState::Left);
+            } => self.apply_vote(index, candidate, ordinal, known_answers, &scores),
+            RoundOutcome::DropOut => {
+                self.set_state(index, VoterState::DroppedOut);
                 Vec::new()
             }
         };
@@ -257,8 +256,8 @@ impl Ballot {
     }
 
     /// Applies the user's message `number` to one agent, or to all. An agent that has voted loses
-    /// its vote, and it goes back to work like one that waits; a decision of an agent at work
-    /// counts only after it has read the message. One that has dropped out never reads it.
+    /// its vote and goes back to work, like one that waits. The next answer or vote of each of them
+    /// counts only after it has read the message. An agent that has dropped out never reads it.
     pub fn apply_user_message(
         &mut self,
         number: u32,
@@ -267,34 +266,37 @@ impl Ballot {
         if self.is_closed {
             return Vec::new();
         }
-        let (mut voided, mut resumed) = (Vec::new(), Vec::new());
+        let (mut voided_voters, mut judges) = (Vec::new(), Vec::new());
         for voter in &mut self.voters {
             if to.is_some_and(|to| to != voter.agent) {
                 continue;
             }
             voter.last_message = number;
             match voter.state {
-                VoterState::Working | VoterState::Left => {}
-                VoterState::Waiting => resumed.push(voter.agent),
+                VoterState::Working | VoterState::DroppedOut => {}
+                VoterState::Waiting => judges.push(voter.agent),
                 VoterState::Voted(_) => {
-                    voided.push(voter.agent);
-                    resumed.push(voter.agent);
+                    voided_voters.push(voter.agent);
+                    judges.push(voter.agent);
                 }
             }
-            if voter.state != VoterState::Left {
+            if voter.state != VoterState::DroppedOut {
                 voter.state = VoterState::Working;
             }
         }
-        let voided = (!voided.is_empty()).then_some(BallotEffect::VoidVotes(voided));
-        let resumed = resumed.into_iter().map(BallotEffect::Judge);
-        voided.into_iter().chain(resumed).collect()
+        let mut effects = Vec::new();
+        if !voided_voters.is_empty() {
+            effects.push(BallotEffect::VoidVotes(voided_voters));
+        }
+        effects.extend(judges.into_iter().map(BallotEffect::Judge));
+        effects
     }
 
     /// Returns whether `agent`, or any agent if none is named, takes part.
     pub fn takes_part(&self, agent: Option<AgentNumber>) -> bool {
         let mut voters = self.voters.iter();
         voters.any(|voter| {
-            voter.state != VoterState::Left && agent.is_none_or(|agent| agent == voter.agent)
+            voter.state != VoterState::DroppedOut && agent.is_none_or(|agent| agent == voter.agent)
         })
     }
 
@@ -322,7 +324,7 @@ impl Ballot {
         }
     }
 
-    fn answer(&mut self, index: usize, content: String) -> Vec<BallotEffect> {
+    fn apply_answer(&mut self, index: usize, content: String) -> Vec<BallotEffect> {
         let Some(voter) = self.voters.get(index) else {
             return Vec::new();
         };
@@ -332,29 +334,25 @@ impl Ballot {
                 refusal,
             }];
         }
-        let voters: Vec<AgentNumber> = self
-            .voters
-            .iter()
-            .filter(|voter| matches!(voter.state, VoterState::Voted(_)))
-            .map(|voter| voter.agent)
-            .collect();
-        self.answers = self.answers.saturating_add(1);
+        self.answer_count = self.answer_count.saturating_add(1);
         let mut effects = Vec::new();
         if let Some(voter) = self.voters.get_mut(index) {
-            voter.answers = voter.answers.saturating_add(1);
-            voter.latest = Some(content);
+            voter.answer_count = voter.answer_count.saturating_add(1);
+            voter.latest_answer = Some(content);
             voter.standing = CheckStanding::Holds;
             voter.state = VoterState::Waiting;
             effects.push(BallotEffect::AcceptAnswer(voter.label()));
         }
+        let mut voided_voters = Vec::new();
         for voter in &mut self.voters {
             if matches!(voter.state, VoterState::Voted(_)) {
                 voter.state = VoterState::Working;
+                voided_voters.push(voter.agent);
             }
         }
-        if !voters.is_empty() {
-            effects.push(BallotEffect::VoidVotes(voters.clone()));
-            effects.extend(voters.into_iter().map(BallotEffect::Judge));
+        if !voided_voters.is_empty() {
+            effects.push(BallotEffect::VoidVotes(voided_voters.clone()));
+            effects.extend(voided_voters.into_iter().map(BallotEffect::Judge));
         }
         effects
     }
@@ -364,14 +362,15 @@ impl Ballot {
             return Some(BallotRefusal::EmptyAnswer);
         }
         let answers_max = self.rules.answers_per_agent_max;
-        if voter.answers >= answers_max {
+        if voter.answer_count >= answers_max {
             return Some(BallotRefusal::AnswerLimit { answers_max });
         }
-        if let Some(answers_max) = self.rules.answers_max.filter(|max| self.answers >= *max) {
+        let shared_max = self.rules.answers_max;
+        if let Some(answers_max) = shared_max.filter(|max| self.answer_count >= *max) {
             return Some(BallotRefusal::SharedAnswerLimit { answers_max });
         }
-        let mut existing = self.answers_given();
-        if let Some((label, _)) = existing.find(|(_, other)| other.trim() == content.trim()) {
+        let mut answers = self.latest_answers();
+        if let Some((label, _)) = answers.find(|(_, other)| other.trim() == content.trim()) {
             return Some(BallotRefusal::Duplicate(label));
         }
         let overlap_max = match self.rules.novelty {
@@ -379,13 +378,14 @@ impl Ballot {
             NoveltyRequirement::Balanced => 0.70,
             NoveltyRequirement::Strict => 0.50,
         };
-        let similar = |(_, other): &(AnswerLabel, &str)| word_overlap(content, other) > overlap_max;
-        self.answers_given()
-            .find(similar)
+        let is_too_similar =
+            |(_, other): &(AnswerLabel, &str)| word_overlap(content, other) > overlap_max;
+        self.latest_answers()
+            .find(is_too_similar)
             .map(|(label, _)| BallotRefusal::TooSimilar(label))
     }
 
-    fn vote(
+    fn apply_vote(
         &mut self,
         index: usize,
         candidate: AgentNumber,
@@ -413,13 +413,13 @@ impl Ballot {
         }
         let Some(answer) = self
             .candidates()
-            .find(|s| s.agent == candidate)
+            .find(|voter| voter.agent == candidate)
             .map(BallotVoter::label)
         else {
             return refuse(BallotRefusal::UnknownCandidate { candidates });
         };
         let is_replaced = ordinal.is_some_and(|ordinal| ordinal != answer.ordinal);
-        if known_answers < self.answers || is_replaced {
+        if known_answers < self.answer_count || is_replaced {
             return refuse(BallotRefusal::Outdated);
         }
         if let Some(refusal) = self.score_refusal(index, scores) {
@@ -434,42 +434,44 @@ impl Ballot {
     /// without any answer left may vote for what there is.
     fn score_refusal(&mut self, index: usize, scores: &[u8]) -> Option<BallotRefusal> {
         let rule = self.rules.checklist?;
-        let answers = self.answers;
+        let known_answers = self.answer_count;
         let answers_max = self.rules.answers_per_agent_max;
-        let is_full = self.rules.answers_max.is_some_and(|max| answers >= max);
+        let shared_max = self.rules.answers_max;
+        let is_shared_max_reached = shared_max.is_some_and(|max| known_answers >= max);
         let voter = self.voters.get_mut(index)?;
-        let fault = rule.find_fault(scores, voter.answers, answers_max);
+        let fault = rule.find_fault(scores, voter.answer_count, answers_max);
         if let Some(ScoreFault::Count { expected }) = fault {
             return Some(BallotRefusal::ScoresMissing { expected });
         }
-        if is_full || voter.answers >= answers_max {
+        if is_shared_max_reached || voter.answer_count >= answers_max {
             return None;
         }
-        if voter.scored_at == Some(answers) {
+        if voter.scored_answers == Some(known_answers) {
             return Some(BallotRefusal::AlreadyScored);
         }
-        let Some(ScoreFault::BelowBar(criteria)) = fault else {
+        let Some(ScoreFault::UnmetCriteria(criteria)) = fault else {
             return None;
         };
-        voter.scored_at = Some(answers);
+        voter.scored_answers = Some(known_answers);
         Some(BallotRefusal::BelowChecklist { criteria })
     }
 
-    /// Wakes agents that have something to judge now, or closes the ballot.
+    /// Lets waiting agents judge if they have something to judge now, or closes the ballot.
     fn advance(&mut self) -> Vec<BallotEffect> {
-        let undecided =
+        let is_open =
             |voter: &&BallotVoter| matches!(voter.state, VoterState::Working | VoterState::Waiting);
-        let open_voters: Vec<&BallotVoter> = self.voters.iter().filter(undecided).collect();
-        let only_answer_waits = match open_voters.as_slice() {
+        let open_voters: Vec<&BallotVoter> = self.voters.iter().filter(is_open).collect();
+        let has_only_own_answer = match open_voters.as_slice() {
             [voter] => voter.state == VoterState::Waiting && self.candidates().count() == 1,
             _ => false,
         };
-        if open_voters.is_empty() || only_answer_waits {
+        if open_voters.is_empty() || has_only_own_answer {
             return vec![self.close()];
         }
-        let owes_answer =
-            |voter: &&BallotVoter| voter.state == VoterState::Working && voter.latest.is_none();
-        if open_voters.iter().any(owes_answer) {
+        let owes_first_answer = |voter: &&BallotVoter| {
+            voter.state == VoterState::Working && voter.latest_answer.is_none()
+        };
+        if open_voters.iter().any(owes_first_answer) {
             return Vec::new();
         }
         let ready_agents: BTreeSet<AgentNumber> = open_voters
@@ -487,33 +489,37 @@ impl Ballot {
         effects
     }
 
-    /// Returns whether one more answer of `voter` would be too many, compared with those in `open`.
-    /// It never is for the agent with the fewest answers, so that one of them can always continue.
-    fn would_be_too_far_ahead(&self, voter: &BallotVoter, open: &[&BallotVoter]) -> bool {
-        let other_voters = open.iter().filter(|other| other.agent != voter.agent);
-        let answers_min = other_voters.map(|other| other.answers).min();
+    /// Returns whether `voter` would be too many answers ahead of the other `open_voters` with one
+    /// more. The agent with the fewest answers never is, so that one agent can always continue.
+    fn would_be_too_far_ahead(&self, voter: &BallotVoter, open_voters: &[&BallotVoter]) -> bool {
+        let other_voters = open_voters
+            .iter()
+            .filter(|other| other.agent != voter.agent);
+        let answers_min = other_voters.map(|other| other.answer_count).min();
         let (Some(lead_max), Some(answers_min)) = (self.rules.answer_lead_max, answers_min) else {
             return false;
         };
-        voter.answers.saturating_add(1) > answers_min.saturating_add(lead_max.max(1))
+        voter.answer_count.saturating_add(1) > answers_min.saturating_add(lead_max.max(1))
     }
 
-    fn answers_given(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {
+    fn latest_answers(&self) -> impl Iterator<Item = (AnswerLabel, &str)> {
         self.voters
             .iter()
-            .filter_map(|voter| Some((voter.label(), voter.latest.as_deref()?)))
+            .filter_map(|voter| Some((voter.label(), voter.latest_answer.as_deref()?)))
     }
 
     fn candidates(&self) -> impl Iterator<Item = &BallotVoter> {
-        self.voters.iter().filter(|voter| voter.latest.is_some())
+        let voters = self.voters.iter();
+        voters.filter(|voter| voter.latest_answer.is_some())
     }
 
     fn tally(&self) -> Option<VoteTally> {
-        let choices = self.voters.iter().filter_map(|voter| match voter.state {
+        let accepted_votes = self.voters.iter().filter_map(|voter| match voter.state {
             VoterState::Voted(candidate) => Some(candidate),
-            VoterState::Working | VoterState::Waiting | VoterState::Left => None,
+            VoterState::Working | VoterState::Waiting | VoterState::DroppedOut => None,
         });
-        let votes = count_votes(self.candidates().map(|one| one.agent), choices);
+        let candidates = self.candidates().map(|candidate| candidate.agent);
+        let votes = count_votes(candidates, accepted_votes);
         let agent = most_voted(&self.eligible_votes(&votes)).or_else(|| most_voted(&votes))?;
         let winner = self
             .candidates()
@@ -524,11 +530,13 @@ impl Ballot {
         })
     }
 
-    /// Returns the votes for agents whose answers hold.
+    /// Returns the votes for agents whose answers passed the required checks.
     fn eligible_votes(&self, votes: &[(AgentNumber, u32)]) -> Vec<(AgentNumber, u32)> {
         let is_eligible = |agent| {
             let mut candidates = self.candidates();
-            candidates.any(|one| one.agent == agent && one.standing == CheckStanding::Holds)
+            candidates.any(|candidate| {
+                candidate.agent == agent && candidate.standing == CheckStanding::Holds
+            })
         };
         let votes = votes.iter().copied();
         votes.filter(|(agent, _)| is_eligible(*agent)).collect()
@@ -572,12 +580,12 @@ fn word_overlap(one: &str, other: &str) -> f64 {
         text.split_whitespace().map(str::to_lowercase).collect()
     };
     let (one, other) = (words(one), words(other));
-    let size = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+    let to_float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let union_size = one.union(&other).count();
     if union_size == 0 {
         0.0
     } else {
-        size(one.intersection(&other).count()) / size(union_size)
+        to_float(one.intersection(&other).count()) / to_float(union_size)
     }
 }
 

@@ -209,7 +209,7 @@ fn the_last_one_standing_does_not_vote_for_itself() {
             ),
             (
                 2,
-                RoundOutcome::Stopped,
+                RoundOutcome::DropOut,
                 vec![closed_ballot(label(1, 1), &[(1, 0)])],
             ),
         ],
@@ -253,7 +253,7 @@ fn an_agent_that_left_keeps_its_answer_as_a_candidate() {
                     BallotEffect::Judge(agent(2)),
                 ],
             ),
-            (1, RoundOutcome::Stopped, vec![]),
+            (1, RoundOutcome::DropOut, vec![]),
             (
                 2,
                 vote(1, 2),
@@ -271,8 +271,8 @@ fn a_round_without_answers_gives_up() {
     check(
         ballot(2),
         vec![
-            (1, RoundOutcome::Stopped, vec![]),
-            (2, RoundOutcome::Stopped, vec![BallotEffect::GiveUp]),
+            (1, RoundOutcome::DropOut, vec![]),
+            (2, RoundOutcome::DropOut, vec![BallotEffect::GiveUp]),
         ],
     );
 }
@@ -358,7 +358,7 @@ fn a_message_voids_the_votes_of_its_readers_and_wakes_them() {
     assert_eq!(open.apply(agent(1), has_read), [accepted_vote(1, 1, 1)]);
     // A message to another agent changes nothing for it.
     assert_eq!(open.apply_user_message(2, Some(agent(2))), []);
-    open.apply(agent(3), RoundOutcome::Stopped);
+    open.apply(agent(3), RoundOutcome::DropOut);
     let all = open.apply_user_message(3, None);
     assert_eq!(
         all,
@@ -464,7 +464,7 @@ fn an_agent_far_ahead_waits_for_the_others() {
         voted.apply(agent(2), vote(1, 4)),
         [accepted_vote(2, 1, 3), judge(1)]
     );
-    assert_eq!(open.apply(agent(2), RoundOutcome::Stopped), [judge(1)]);
+    assert_eq!(open.apply(agent(2), RoundOutcome::DropOut), [judge(1)]);
     let mut free = begin(None);
     assert_eq!(
         free.apply(agent(1), answer("a3")),
@@ -544,7 +544,7 @@ fn outcomes() -> impl Strategy<Value = Vec<(usize, BallotInput)>> {
                 BallotInput::Outcome(RoundOutcome::Vote { candidate, ordinal, scores: Vec::new(), known_answers, known_messages })
             },
         ),
-        1 => Just(BallotInput::Outcome(RoundOutcome::Stopped)),
+        1 => Just(BallotInput::Outcome(RoundOutcome::DropOut)),
         1 => any::<bool>().prop_map(|to_all| BallotInput::Message { to_all }),
     ];
     prop::collection::vec((1usize..6, outcome), 0..200)
@@ -564,7 +564,7 @@ proptest! {
         let mut result = None;
         let mut last_message = [0; 8];
         let mut messages = 0;
-        let leaves = |n| (n, BallotInput::Outcome(RoundOutcome::Stopped));
+        let leaves = |n| (n, BallotInput::Outcome(RoundOutcome::DropOut));
         // One that waits for others cannot leave before them.
         let everyone_leaves = (1..=agents).cycle().take(agents * 3).map(leaves);
         for (number, input) in played.into_iter().chain(everyone_leaves) {
@@ -603,7 +603,7 @@ proptest! {
                     (*known_answers, *known_messages)
                 }
                 RoundOutcome::Answer { known_messages, .. } => (0, *known_messages),
-                RoundOutcome::Stopped => (0, u32::MAX),
+                RoundOutcome::DropOut => (0, u32::MAX),
             };
             for effect in ballot.apply(agent(number), outcome) {
                 if let BallotEffect::AcceptAnswer(_) | BallotEffect::AcceptVote { .. } = effect {

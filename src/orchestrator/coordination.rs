@@ -324,7 +324,7 @@ impl Coordinator<'_> {
             }
             AgentSubmission::Stopped { reason, timed_out } => {
                 self.drop_agent(agent, reason, timed_out).await;
-                (RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
+                (RoundOutcome::DropOut, UnconfirmedSubmission::Nothing)
             }
         };
         self.apply_outcome(agent, outcome, pending).await
@@ -377,7 +377,7 @@ impl Coordinator<'_> {
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         self.drop_agent(agent, "internal error in massgen".to_owned(), false)
             .await;
-        self.apply_outcome(agent, RoundOutcome::Stopped, UnconfirmedSubmission::Nothing)
+        self.apply_outcome(agent, RoundOutcome::DropOut, UnconfirmedSubmission::Nothing)
             .await
     }
 
