@@ -4,7 +4,7 @@
 
 use crate::agent::images::replace_images_by_notes;
 use crate::backend::conversation::ChatMessage;
-use crate::prompts::compaction::{CompactedStep, compacted_steps, truncated_result};
+use crate::prompts::compaction::{CompactedCall, CompactedStep, compacted_steps, truncated_result};
 use crate::text::{count_noun, truncate};
 use crate::tools::request::CallRequest;
 
@@ -152,7 +152,11 @@ fn compacted_step<'m>(reply: &'m ChatMessage, run: &'m [ChatMessage]) -> Option<
     };
     let calls = calls.iter().map(|call| {
         let result = result(call).unwrap_or_default();
-        (call.name.as_str(), call.arguments.as_str(), result)
+        CompactedCall {
+            tool: &call.name,
+            arguments: &call.arguments,
+            result,
+        }
     });
     Some(CompactedStep {
         text,

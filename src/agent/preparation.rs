@@ -14,7 +14,7 @@ use crate::agent::recorded_conversation::RecordedSubagent;
 use crate::backend::AvailableModel;
 use crate::event::{Event, PREPARATION_CALL};
 use crate::id::{AgentId, SubagentId};
-use crate::prompts::preparation::PREPARATION_SYSTEM;
+use crate::prompts::preparation::PREPARATION_SYSTEM_PROMPT;
 use crate::tools::call::SubagentTask;
 
 /// Timeout of a request, in seconds.
@@ -71,7 +71,7 @@ impl PreparationConversations {
         let setup = ConversationSetup {
             task: SubagentTask::new(id, request.purpose),
             models: self.0.models.clone(),
-            system: PREPARATION_SYSTEM.into(),
+            system: PREPARATION_SYSTEM_PROMPT.into(),
             first: request.question,
             tools: Arc::default(),
             gate: None,

@@ -18,7 +18,7 @@ use crate::backend::{AvailableModel, SubagentModel};
 use crate::config::SubagentsConfig;
 use crate::id::SubagentId;
 use crate::prompts::subagent_types::SubagentChoices;
-use crate::prompts::subagents::{subagent_system, subagent_task};
+use crate::prompts::subagents::{subagent_system_prompt, subagent_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::spec::{COMMANDS, ToolOffer};
 use crate::world::access::gate::Gate;
@@ -149,7 +149,7 @@ impl SubagentCall {
         let commands = program.is_none().then_some(commands);
         ConversationSetup {
             models: self.models(chosen_model, program, &gate),
-            system: subagent_system(&task, &workspace, commands, choices).into(),
+            system: subagent_system_prompt(&task, &workspace, commands, choices).into(),
             first: subagent_task(&task.task),
             tools,
             gate: Some(gate),
@@ -163,7 +163,7 @@ impl SubagentCall {
     /// there are no models for subagents like it.
     fn chosen_model(&self, task: &SubagentTask) -> Option<&SubagentModel> {
         let choices = self.setup.choices.as_deref();
-        if choices.is_some_and(|choices| !choices.has_models(task)) {
+        if choices.is_some_and(|choices| !choices.has_own_model(task)) {
             return None;
         }
         let first_model = self.conversations.models.first()?;

@@ -17,7 +17,7 @@ use crate::backend::{
     AvailableModel, Backend, BackendError, BackendErrorKind, ModelRequest, ReplyStream,
 };
 use crate::id::SubagentId;
-use crate::prompts::vendor_tools::{vendor_tool_system, vendor_tool_task};
+use crate::prompts::vendor_tools::{vendor_tool_system_prompt, vendor_tool_task};
 use crate::tools::call::SubagentTask;
 use crate::tools::vendor_tool::VendorTool;
 use crate::world::exec::vendor_tools::{VendorToolRequest, VendorToolRunner};
@@ -150,7 +150,7 @@ impl VendorToolCall {
             first: vendor_tool_task(&request),
             task: SubagentTask::new(id, request),
             models,
-            system: vendor_tool_system(tool).into(),
+            system: vendor_tool_system_prompt(tool).into(),
             tools: Arc::default(),
             gate: None,
             seconds_max: VENDOR_REQUEST_SECONDS_MAX,

@@ -221,7 +221,7 @@ impl RunExecution {
             models: request.models,
             task: TaskPrompt {
                 question: request.question,
-                earlier: earlier_turns.into(),
+                previous_turns: earlier_turns.into(),
             },
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,

@@ -26,7 +26,7 @@ use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::{Grant, GrantScope, Phase};
 use crate::prompts::untrusted_text::UntrustedText;
-use crate::prompts::{self, AnswerView, TaskPrompt};
+use crate::prompts::{self, AnswerView, CandidateVotes, TaskPrompt};
 use crate::text::single_line;
 use crate::tools::call::{ExistingTarget, FileSelection, ToolCall, UserPath};
 use crate::world::access::gate::Gate;
@@ -327,8 +327,12 @@ fn presentation_prompt(
         .tally
         .iter()
         .flat_map(|tally| tally.votes.iter());
-    let votes: Vec<_> = tally
-        .map(|(agent, count)| (*agent, *count, reasons(*agent)))
+    let votes: Vec<CandidateVotes> = tally
+        .map(|(agent, count)| CandidateVotes {
+            candidate: *agent,
+            count: *count,
+            reasons: reasons(*agent),
+        })
         .collect();
     let view = |(agent, answer): (&AgentNumber, &AcceptedAnswer)| {
         let is_own_answer = *agent == me.number;

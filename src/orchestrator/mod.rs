@@ -152,7 +152,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
         deadline: deadline_at,
         stop: turn.stop.clone(),
     };
-    let mut task = prompts::task(&turn.task);
+    let mut task = prompts::task_message(&turn.task);
     let mut attempt = 1;
     let (mut rows, mut selected_by) = (Vec::new(), None);
     // The result of the newest attempt that had one.
@@ -179,7 +179,7 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
             && let Some((reason, instructions)) =
                 turn.self_evaluate(session, attempt, &deadline).await
         {
-            task = prompts::restarted_task(&turn.task, &reason, &instructions, text);
+            task = prompts::restart_message(&turn.task, &reason, &instructions, text);
             turn.emit(RunEvent::AttemptRestarted {
                 reason,
                 instructions,

@@ -18,7 +18,7 @@ pub enum ScoringCriteria<'a> {
 
 /// Adds the criteria, or where they are, to the system message of the coordination phase.
 pub(super) fn describe_criteria(out: &mut String, criteria: ScoringCriteria<'_>) {
-    let place = match criteria {
+    let criteria_text = match criteria {
         ScoringCriteria::None => return,
         ScoringCriteria::Listed(_) => "each of these criteria",
         ScoringCriteria::InFirstMessage => {
@@ -27,13 +27,13 @@ pub(super) fn describe_criteria(out: &mut String, criteria: ScoringCriteria<'_>)
     };
     let _ = writeln!(
         out,
-        "With a vote, pass `scores`: how well that answer meets {place}, from 0 to 10, in this order. \
-         Score what you have checked. A 9 means that a demanding expert would change nothing; most \
+        "With a vote, pass `scores`: how well that answer meets {criteria_text}, from 0 to 10, in this \
+         order. Score what you have checked. A 9 means that a demanding expert would change nothing; most \
          first answers deserve a 5 or 6. If the scores are too low, the vote does not count, and you \
          give a better answer."
     );
-    if let ScoringCriteria::Listed(criterion_list) = criteria {
-        for (number, criterion) in (1..).zip(criterion_list) {
+    if let ScoringCriteria::Listed(criteria) = criteria {
+        for (number, criterion) in (1..).zip(criteria) {
             let _ = writeln!(out, "{number}. {criterion}");
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn scores_missing(expected: usize) -> String {
     )
 }
 
-/// Explains to a voter that its scores are too low.
+/// Explains to a voter that its scores do not meet enough criteria.
 pub(super) fn below_checklist(criteria: &[usize]) -> String {
     format!(
         "not counted: by your own scores the answer is not good enough yet. Give a better one with \

@@ -43,14 +43,14 @@ pub(super) fn describe_check_results(
     if !checks.is_empty() {
         let _ = writeln!(out, "Checks of {label}:");
     }
-    for finding in checks {
+    for check_result in checks {
         let CheckResult {
             check,
             need,
             verdict,
             tail,
             ..
-        } = finding;
+        } = check_result;
         let suffix = match (need, verdict) {
             (_, CheckVerdict::Passed) | (CheckRequirement::Required, _) => "",
             (CheckRequirement::Informational, _) => " (not required)",
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn voters_read_how_each_check_ended() {
-        let finding = |check: &str, need, verdict, tail: &str| CheckResult {
+        let check_result = |check: &str, need, verdict, tail: &str| CheckResult {
             check: check.to_owned(),
             need,
             verdict,
@@ -81,19 +81,19 @@ mod tests {
         let how = || "exit status 1".to_owned();
         let check_results = CheckResults {
             checks: vec![
-                finding(
+                check_result(
                     "build",
                     CheckRequirement::Required,
                     CheckVerdict::Passed,
                     "",
                 ),
-                finding(
+                check_result(
                     "tests",
                     CheckRequirement::Required,
                     CheckVerdict::Failed { how: how() },
                     "1 failed\nbye",
                 ),
-                finding(
+                check_result(
                     "lint",
                     CheckRequirement::Informational,
                     CheckVerdict::Failed { how: how() },

@@ -24,43 +24,44 @@ pub enum IsolationKind {
     SharedWithHost,
     /// The agent's own container, which lasts.
     Container,
-    /// Nothing.
+    /// None.
     Unsandboxed,
 }
 
-/// Describes the commands in the system message of `phase`.
-pub fn describe_commands(out: &mut String, shell: &CommandAccess<'_>, phase: Phase) {
-    let network = match (shell.isolation, shell.network) {
+/// Appends what the system message of `phase` says about commands.
+pub fn describe_commands(out: &mut String, access: &CommandAccess<'_>, phase: Phase) {
+    let network = match (access.isolation, access.network) {
         (IsolationKind::Unsandboxed, _) | (_, NetworkPolicy::On) => "with network".to_owned(),
         (_, NetworkPolicy::Off) => "without network".to_owned(),
         (_, NetworkPolicy::Domains(domains)) => {
             format!("with network only to {}", join_with_commas(domains))
         }
     };
-    let isolation_text = match shell.isolation {
+    let isolation_text = match access.isolation {
         IsolationKind::PrivateNamespaces
         | IsolationKind::SharedWithHost
         | IsolationKind::Container => "and can read and write what you can",
         IsolationKind::Unsandboxed => "and nothing holds them: keep to the paths above yourself",
     };
-    let temporary = match shell.isolation {
+    let temporary_directory = match access.isolation {
         IsolationKind::PrivateNamespaces | IsolationKind::Container => "`/tmp`",
         IsolationKind::SharedWithHost => "`$TMPDIR` (never `/tmp`)",
         IsolationKind::Unsandboxed => "`$TMPDIR`",
     };
     let _ = writeln!(
         out,
-        "Commands run in bash, {network}, {isolation_text}; {temporary} and `$HOME` are your commands' own \
-         and last as long as the run."
+        "Commands run in bash, {network}, {isolation_text}; {temporary_directory} and `$HOME` are your \
+         commands' own and last as long as the run."
     );
-    if shell.isolation == IsolationKind::PrivateNamespaces && *shell.network != NetworkPolicy::On {
+    if access.isolation == IsolationKind::PrivateNamespaces && *access.network != NetworkPolicy::On
+    {
         out.push_str(
             "Each command has a loopback of its own: start a server and its client in one \
              command.\n",
         );
     }
     if phase == Phase::Final {
-        out.push_str(match shell.isolation {
+        out.push_str(match access.isolation {
             IsolationKind::PrivateNamespaces | IsolationKind::Container => {
                 "What you and your commands change where you may write is delivered when you \
                  are done, except protected names (`.git`, `.env`, `node_modules` and the like).\n"

@@ -4,52 +4,68 @@
 use crate::prompts::untrusted_text::{UntrustedText, note};
 use crate::text::{count_noun, single_line};
 
-/// Number of characters of a call's arguments that a summary keeps.
-const ARGUMENTS_CHARS_MAX: usize = 80;
+/// Number of characters of a call with its arguments that a summary keeps.
+const CALL_CHARS_MAX: usize = 80;
 /// Number of characters of a reply or a result that a summary keeps.
-const SAID_CHARS_MAX: usize = 100;
+const TEXT_CHARS_MAX: usize = 100;
 /// Maximum number of steps that a summary lists, the newest ones.
 const STEPS_LISTED_MAX: usize = 40;
 
 /// Returns the text for a call's result of which only `beginning` is left.
-pub fn truncated_result(beginning: &str, characters: usize) -> String {
+pub fn truncated_result(beginning: &str, omitted_chars: usize) -> String {
     let note = note(format_args!(
         "shortened: {} of this result were left out because the conversation is too long for the \
          model. Call the tool again if you need them.",
-        count_noun(characters, "character")
+        count_noun(omitted_chars, "character")
     ));
     format!("{beginning}\n{note}")
 }
 
-/// One of an agent's earlier steps, in a line or two.
+/// One of an agent's earlier steps.
 #[derive(Debug)]
 pub struct CompactedStep<'a> {
     /// The model's text.
     pub text: &'a str,
-    /// Each call with its arguments and its result.
-    pub calls: Vec<(&'a str, &'a str, &'a str)>,
+    /// Its calls.
+    pub calls: Vec<CompactedCall<'a>>,
 }
 
-/// Returns the text that replaces earlier steps.
+/// A call of an earlier step.
+#[derive(Debug)]
+pub struct CompactedCall<'a> {
+    /// The name of the tool.
+    pub tool: &'a str,
+    /// The arguments, as JSON.
+    pub arguments: &'a str,
+    /// The result; empty if there is none.
+    pub result: &'a str,
+}
+
+/// Returns the text that replaces earlier steps: a line for each text and each call.
 pub fn compacted_steps(steps: &[CompactedStep<'_>]) -> String {
-    let left_out = steps.len().saturating_sub(STEPS_LISTED_MAX);
+    let omitted_count = steps.len().saturating_sub(STEPS_LISTED_MAX);
     let mut lines = vec![format!(
         "[{} of yours were left out here because the conversation is too long for the model. In \
          short, they were:",
         count_noun(steps.len(), "earlier step")
     )];
-    if left_out > 0 {
-        lines.push(format!("- {left_out} more, of which nothing is kept"));
+    if omitted_count > 0 {
+        lines.push(format!("- {omitted_count} more, of which nothing is kept"));
     }
-    for step in steps.iter().skip(left_out) {
+    for step in steps.iter().skip(omitted_count) {
         if !step.text.trim().is_empty() {
-            let text = UntrustedText::from(single_line(step.text, SAID_CHARS_MAX));
+            let text = UntrustedText::from(single_line(step.text, TEXT_CHARS_MAX));
             lines.push(format!("- you said: {}", text.to_end_of_line()));
         }
-        for (name, arguments, result) in &step.calls {
-            let call_line = single_line(&format!("{name} {arguments}"), ARGUMENTS_CHARS_MAX);
+        for CompactedCall {
+            tool,
+            arguments,
+            result,
+        } in &step.calls
+        {
+            let call_line = single_line(&format!("{tool} {arguments}"), CALL_CHARS_MAX);
             let call = UntrustedText::from(call_line).in_backticks();
-            let result = UntrustedText::from(single_line(result, SAID_CHARS_MAX)).in_quotes();
+            let result = UntrustedText::from(single_line(result, TEXT_CHARS_MAX)).in_quotes();
             lines.push(format!("- you called {call}: {result}"));
         }
     }

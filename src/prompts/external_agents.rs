@@ -1,5 +1,5 @@
-//! Texts for external agents: which tools massgen gives them, and a conversation that they were not
-//! part of, as one text.
+//! Texts for external agents: which tools massgen gives them, answers to their calls, and their
+//! earlier conversation as one text.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ pub const INSTRUCTIONS: &str = "You work with tools of your own, in your workspa
     such as `new_answer` and `vote`, are among them. After a call of one of these two, end your turn: \
     what became of it comes with the next message.\n";
 
-/// Answer to the call that submits a decision; the result of the submission comes later.
-pub const SUBMITTED: &str =
+/// Answer to a call of `new_answer` or `vote`; whether it counts is said later.
+pub const SUBMISSION_RECEIVED: &str =
     "handed in; end your turn now, what became of it comes with the next message";
 
-/// Answer to calls after a decision in the same turn.
+/// Answer to calls after `new_answer` or `vote` in the same turn.
 pub const ALREADY_SUBMITTED: &str =
     "not carried out: you have handed in your decision; end your turn now";
 
 /// Prompt for the next turn if there is no new message.
-pub const CONTINUE: &str = "Go on.";
+pub const CONTINUE_PROMPT: &str = "Go on.";
 
 /// Returns the answer to a call of an unknown tool.
 pub fn no_such_tool(name: &str) -> String {
@@ -38,7 +38,6 @@ pub const TOO_MANY_CALLS: &str = "not carried out: too many calls wait: wait for
 pub fn previous_reply(text: &str, calls: &[(&str, &str)]) -> String {
     let mut reply = format!("{}\n", text.trim());
     for (name, arguments) in calls {
-        // Writing to a `String` cannot fail.
         let _ = writeln!(reply, "You called {name} {arguments}");
     }
     UntrustedText::from(reply).in_frame(TextFrame::PreviousReply, " from=\"you\"")

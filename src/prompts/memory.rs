@@ -66,9 +66,9 @@ pub(super) fn describe_memory(
             let _ = writeln!(out, "{}", text.in_frame(TextFrame::Note, &attributes));
         } else {
             let size = count_noun(note.size_bytes, "byte");
-            let about = note.description.as_ref().map(UntrustedText::in_quotes);
-            let about = about.map_or_else(String::new, |about| format!(": {about}"));
-            let _ = writeln!(out, "- {} ({size}){about}", note.name);
+            let description = note.description.as_ref().map(UntrustedText::in_quotes);
+            let description = description.map_or_else(String::new, |quoted| format!(": {quoted}"));
+            let _ = writeln!(out, "- {} ({size}){description}", note.name);
         }
     }
 }

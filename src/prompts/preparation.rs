@@ -1,5 +1,5 @@
-//! What a model reads that writes personas or criteria before the first round, how its reply is
-//! read, and what agents read of it.
+//! The texts of the preparation before the first round: what the model reads that writes personas,
+//! paraphrases or criteria, how its reply is parsed, and what agents read of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::prompts::untrusted_text::{TextFrame, UntrustedText, task_in_frame};
 use crate::text::{single_line, truncate};
 
 /// The system message of these requests.
-pub const PREPARATION_SYSTEM: &str = "You prepare the work of a team of agents. You do not do the \
+pub const PREPARATION_SYSTEM_PROMPT: &str = "You prepare the work of a team of agents. You do not do the \
                                       task. Reply with the JSON that you are asked for and nothing \
                                       else.";
 /// Maximum length of a reply that is read, in bytes.
@@ -36,7 +36,7 @@ pub fn personas_request(
     config: &PersonaConfig,
 ) -> String {
     let mut out = task_in_frame(task);
-    let differ = match config.diversity {
+    let difference = match config.diversity {
         PersonaDiversity::Perspective => {
             "what matters most to it and what it watches out for, while all solve the same problem"
         }
@@ -48,7 +48,7 @@ pub fn personas_request(
     let _ = write!(
         out,
         "\n\n{} agents will each do this whole task alone, and then judge each other's answers. Write a \
-         persona for each, so that their answers differ usefully: {differ}. A persona is at most 120 \
+         persona for each, so that their answers differ usefully: {difference}. A persona is at most 120 \
          words, addresses the agent as `you`, and takes nothing away from the task.\n",
         agents.len()
     );
@@ -65,15 +65,15 @@ pub fn personas_request(
     if let Some(guidelines) = &config.guidelines {
         let _ = writeln!(out, "The user asks of the personas: {guidelines}");
     }
-    let names: Vec<String> = agents
+    let fields: Vec<String> = agents
         .iter()
         .map(|(agent, _)| format!("\"{agent}\": \"You …\""))
         .collect();
-    let _ = write!(out, "Reply with one JSON object: {{{}}}", names.join(", "));
+    let _ = write!(out, "Reply with one JSON object: {{{}}}", fields.join(", "));
     out
 }
 
-/// Reads the personas in a reply.
+/// Parses the personas in a reply.
 ///
 /// # Errors
 /// It holds none; the string says why.
@@ -84,8 +84,10 @@ pub fn parse_personas(
     let object = json_object(reply)?;
     let persona = |agent: &AgentNumber| {
         let text = object.get(&agent.to_string())?.as_str()?.trim();
-        let text = UntrustedText::from(text).truncate(PERSONA_CHARS_MAX);
-        Some((*agent, text)).filter(|_| !object.is_empty())
+        Some((
+            *agent,
+            UntrustedText::from(text).truncate(PERSONA_CHARS_MAX),
+        ))
     };
     let personas: BTreeMap<_, _> = agents.iter().filter_map(persona).collect();
     if personas.is_empty() {
@@ -96,7 +98,7 @@ pub fn parse_personas(
 
 /// Returns what an agent reads of its persona, after its task.
 pub fn persona_message(persona: &UntrustedText, lifetime: PersonaLifetime) -> String {
-    let until = match lifetime {
+    let lifetime_text = match lifetime {
         PersonaLifetime::FirstAnswer => {
             "Once you see another agent's answer, drop it: judge all answers freely and combine their \
              strengths."
@@ -109,14 +111,14 @@ pub fn persona_message(persona: &UntrustedText, lifetime: PersonaLifetime) -> St
     };
     format!(
         "So that the agents' answers differ, a model has written a persona for you:\n{}\nWork in its \
-         spirit; the task and your other instructions take precedence. {until}",
+         spirit; the task and your other instructions take precedence. {lifetime_text}",
         persona.in_frame(TextFrame::Persona, "")
     )
 }
 
 /// Returns the request for paraphrases of a task.
 pub fn paraphrases_request(task: &str, config: &ParaphraseConfig) -> String {
-    let differ = match config.freedom {
+    let freedom_text = match config.freedom {
         ParaphraseFreedom::Close => "Change single words only.",
         ParaphraseFreedom::Balanced => "Choose other words and other sentences.",
         ParaphraseFreedom::Free => {
@@ -125,7 +127,7 @@ pub fn paraphrases_request(task: &str, config: &ParaphraseConfig) -> String {
         }
     };
     format!(
-        "{}\n\nWrite this task {} times in other words, each time differently. {differ} Each must ask for \
+        "{}\n\nWrite this task {} times in other words, each time differently. {freedom_text} Each must ask for \
          the same: keep every requirement, name, number, path and quotation. Do not answer it.\nReply \
          with one JSON object: {{\"paraphrases\": [\"…\"]}}",
         task_in_frame(task),
@@ -133,7 +135,7 @@ pub fn paraphrases_request(task: &str, config: &ParaphraseConfig) -> String {
     )
 }
 
-/// Reads the paraphrases in a reply.
+/// Parses the paraphrases in a reply.
 ///
 /// # Errors
 /// It holds none; the string says why.
@@ -183,7 +185,7 @@ pub fn criteria_request(task: &str, config: GeneratedCriteriaConfig) -> String {
     )
 }
 
-/// Reads the criteria in a reply.
+/// Parses the criteria in a reply.
 ///
 /// # Errors
 /// There are too few; the string says why.
@@ -224,10 +226,10 @@ fn json_object(reply: &str) -> Result<Map<String, Value>, String> {
     if reply.len() > REPLY_BYTES_MAX {
         return Err(format!("the reply has more than {REPLY_BYTES_MAX} bytes"));
     }
-    let begin = reply.find('{').unwrap_or_default();
+    let start = reply.find('{').unwrap_or_default();
     let end = reply.rfind('}').map_or(reply.len(), |end| end + 1);
-    let text = reply.get(begin..end).unwrap_or_default();
-    serde_json::from_str(text).map_err(|_| "the reply is no JSON object".to_owned())
+    let json = reply.get(start..end).unwrap_or_default();
+    serde_json::from_str(json).map_err(|_| "the reply is no JSON object".to_owned())
 }
 
 #[cfg(test)]

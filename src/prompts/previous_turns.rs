@@ -8,9 +8,12 @@ use crate::text::{count_noun, escape_name, single_line};
 
 /// Maximum length of the description of all earlier turns, in bytes: at about four bytes a token,
 /// 16,000 tokens.
-const EARLIER_BYTES_MAX: usize = 64 * 1024;
-/// Maximum length of the answer of a turn before the last, in characters.
-const OLDER_ANSWER_CHARS_MAX: usize = 4 * 1024;
+const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
+/// Maximum length of the task and of the answer of the newest turn, in characters, which may have
+/// four bytes each.
+const NEWEST_CHARS_MAX: usize = DESCRIPTION_BYTES_MAX / 4;
+/// Maximum length of the task and of the answer of an older turn, in characters.
+const OLDER_CHARS_MAX: usize = 4 * 1024;
 /// Maximum length of a task whose answer is left out, in characters.
 const TASK_LINE_CHARS_MAX: usize = 200;
 
@@ -29,60 +32,59 @@ pub struct PreviousTurnSummary {
 
 /// Describes `turns`, oldest first; an empty text if there are none.
 pub fn describe_previous_turns(turns: &[PreviousTurnSummary]) -> String {
-    let mut room = EARLIER_BYTES_MAX;
+    let mut bytes_left = DESCRIPTION_BYTES_MAX;
     let mut texts: Vec<String> = Vec::new();
     let mut turns_left = turns;
-    while let Some((turn, before)) = turns_left.split_last() {
-        let answer_chars_max = if texts.is_empty() {
-            EARLIER_BYTES_MAX / 4
+    while let Some((turn, earlier_turns)) = turns_left.split_last() {
+        let chars_max = if texts.is_empty() {
+            NEWEST_CHARS_MAX
         } else {
-            OLDER_ANSWER_CHARS_MAX
+            OLDER_CHARS_MAX
         };
-        let text = [full_turn(turn, answer_chars_max), short_turn(turn)]
+        let text = [full_turn(turn, chars_max), short_turn(turn)]
             .into_iter()
-            .find(|text| text.len() <= room);
+            .find(|text| text.len() <= bytes_left);
         let Some(text) = text else { break };
-        room = room.saturating_sub(text.len());
+        bytes_left = bytes_left.saturating_sub(text.len());
         texts.push(text);
-        turns_left = before;
+        turns_left = earlier_turns;
     }
     if texts.is_empty() {
         return String::new();
     }
     let mut out = String::from("This session has earlier turns. The newest is the last.\n");
     if !turns_left.is_empty() {
-        let older_turns = count_noun(turns_left.len(), "older turn");
-        // Writing to a `String` cannot fail.
-        let _ = writeln!(out, "({older_turns} left out)");
+        let omitted_turns = count_noun(turns_left.len(), "older turn");
+        let _ = writeln!(out, "({omitted_turns} left out)");
     }
     texts.iter().rev().for_each(|text| out.push_str(text));
     out
 }
 
-fn full_turn(turn: &PreviousTurnSummary, answer_chars_max: usize) -> String {
+/// Describes a turn by its task, its answer and its files.
+fn full_turn(turn: &PreviousTurnSummary, chars_max: usize) -> String {
     let PreviousTurnSummary {
         number,
         task,
         answer,
         files,
     } = turn;
-    let framed = |text: &str, frame| {
-        let text = UntrustedText::from(text).truncate(answer_chars_max);
+    let in_frame = |text: &str, frame| {
+        let text = UntrustedText::from(text).truncate(chars_max);
         text.in_frame(frame, "")
     };
-    let (task, answer) = (
-        framed(task, TextFrame::Task),
-        framed(answer, TextFrame::Answer),
-    );
+    let task = in_frame(task, TextFrame::Task);
+    let answer = in_frame(answer, TextFrame::Answer);
     let files = files.as_ref();
     let files = files.map_or_else(String::new, |files| {
         format!("\nFiles: {}", escape_name(files))
     });
     let content = format!("{task}\n{answer}{files}");
-    let number = format!(" number=\"{number}\"");
-    format!("{}\n", wrap_frames(TextFrame::Turn, &number, &content))
+    let attributes = format!(" number=\"{number}\"");
+    format!("{}\n", wrap_frames(TextFrame::Turn, &attributes, &content))
 }
 
+/// Describes a turn by the beginning of its task.
 fn short_turn(turn: &PreviousTurnSummary) -> String {
     let task_line = single_line(&turn.task, TASK_LINE_CHARS_MAX);
     let task = UntrustedText::from(task_line).in_quotes();
@@ -137,7 +139,7 @@ mod tests {
             (1..2_000).map(|number| turn(number, &long)).collect();
         let description = describe_previous_turns(&turns);
         assert!(
-            description.len() < EARLIER_BYTES_MAX + 200,
+            description.len() < DESCRIPTION_BYTES_MAX + 200,
             "{} bytes",
             description.len()
         );

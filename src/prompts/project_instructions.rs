@@ -33,12 +33,12 @@ pub(super) fn describe_project_instructions(out: &mut String, files: &[Instructi
         _ => ", and earlier files over later ones.\n",
     });
     for file in files {
-        let cut = if file.is_truncated {
+        let truncation_note = if file.is_truncated {
             " note=\"only the beginning\""
         } else {
             ""
         };
-        let attributes = format!(" file=\"{}\"{cut}", escape_name(&file.path));
+        let attributes = format!(" file=\"{}\"{truncation_note}", escape_name(&file.path));
         let framed = file
             .text
             .in_frame(TextFrame::ProjectInstructions, &attributes);

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::config::round_guidance::RoundGuidance;
 use crate::text::{count_noun, escape_name};
 
-/// Appends what the config asks of an agent in each round. Documents need a `workspace`.
+/// Appends what the config asks of an agent in each round. Without a `workspace`, it asks for no
+/// documents.
 pub(super) fn describe_rounds(out: &mut String, rounds: RoundGuidance, workspace: Option<&str>) {
     let document = workspace.filter(|_| rounds.keeps_decisions);
     if let Some(workspace) = document {
@@ -17,7 +18,7 @@ pub(super) fn describe_rounds(out: &mut String, rounds: RoundGuidance, workspace
             escape_name(workspace)
         );
     }
-    let gaps = if document.is_some() {
+    let gaps_place = if document.is_some() {
         "in the document of decisions"
     } else {
         "in your answer"
@@ -26,7 +27,7 @@ pub(super) fn describe_rounds(out: &mut String, rounds: RoundGuidance, workspace
         let _ = writeln!(
             out,
             "Submit early: once your work holds together from end to end, repair only what is broken, \
-             list under `Known gaps` {gaps} what could be better, and hand it in. The next round \
+             list under `Known gaps` {gaps_place} what could be better, and hand it in. The next round \
              improves it."
         );
     }
@@ -35,12 +36,12 @@ pub(super) fn describe_rounds(out: &mut String, rounds: RoundGuidance, workspace
         Some(0) => out.push_str(
             "Do not check your own work in this round: the agent that builds on it checks it first.\n",
         ),
-        Some(most) => {
-            let times = count_noun(to_size(most), "time");
+        Some(count_max) => {
+            let times = count_noun(to_size(count_max), "time");
             let _ = writeln!(
                 out,
                 "In each round, check your work at most {times}, each time as a whole; what you find \
-                 after that goes under `Known gaps` {gaps}."
+                 after that goes under `Known gaps` {gaps_place}."
             );
         }
     }
@@ -50,8 +51,8 @@ pub(super) fn describe_rounds(out: &mut String, rounds: RoundGuidance, workspace
             "Do not go back and forth between checking and repairing: repair what is broken once, \
              then hand in.\n",
         ),
-        Some(most) => {
-            let times = count_noun(to_size(most), "time");
+        Some(count_max) => {
+            let times = count_noun(to_size(count_max), "time");
             let _ = writeln!(
                 out,
                 "In each round, repair and check again at most {times}, then hand in."

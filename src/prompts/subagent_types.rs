@@ -1,5 +1,5 @@
 //! Types of subagents: what an agent reads about them before it chooses one, and what a subagent of
-//! a type reads. Some come with massgen; the others are the words of their authors.
+//! a type reads. Some come with massgen; the others are untrusted text.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ use crate::tools::call::SubagentTask;
 
 /// The file that makes a directory a type of subagents.
 pub const TYPE_FILE: &str = "SUBAGENT.md";
-/// The fields of its front matter, which are those of the Python `MassGen`. `name` says again what
-/// the directory is called.
+/// The fields of its front matter, which are those of the Python `MassGen`. `name` is ignored: the
+/// name of a type is that of its directory.
 const FIELDS: [&str; 4] = ["name", "description", "skills", "expected_input"];
 /// Maximum length of a description that agents are shown, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 1024;
@@ -65,7 +65,7 @@ pub struct SubagentChoices {
 impl SubagentType {
     /// Returns massgen's own type with this name.
     pub fn built_in(name: &str) -> Option<Self> {
-        let built_in = BUILT_IN.iter().find(|known| known.name == name)?;
+        let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name)?;
         Some(Self {
             name: built_in.name.to_owned(),
             description: built_in.description.into(),
@@ -75,7 +75,7 @@ impl SubagentType {
         })
     }
 
-    /// Reads the type `name` from the text of its file.
+    /// Parses the type `name` from the text of its file.
     ///
     /// # Errors
     /// The text does not describe a type; the string says why.
@@ -92,7 +92,7 @@ impl SubagentType {
             "its front matter has no `description`, so that agents cannot know what it is for"
                 .to_owned()
         })?;
-        let list = |key: &str| -> Result<Vec<String>, String> {
+        let parse_list = |key: &str| -> Result<Vec<String>, String> {
             let all_items = front_matter
                 .texts(key)
                 .ok_or_else(|| format!("its field `{key}` is not a list of strings"))?;
@@ -108,12 +108,12 @@ impl SubagentType {
                 "its instructions have more than {INSTRUCTIONS_CHARS_MAX} characters"
             ));
         }
-        let expected_input = list("expected_input")?.into_iter();
+        let expected_input = parse_list("expected_input")?.into_iter();
         Ok(Self {
             name: name.to_owned(),
             description: UntrustedText::from(description).truncate(DESCRIPTION_CHARS_MAX),
             expected_input: expected_input.map(UntrustedText::from).collect(),
-            skills: list("skills")?,
+            skills: parse_list("skills")?,
             instructions: instructions.into(),
         })
     }
@@ -152,14 +152,14 @@ impl SubagentChoices {
     pub fn type_of(&self, task: &SubagentTask) -> Option<&SubagentType> {
         let name = task.subagent_type.as_deref()?;
         let mut types = self.types.iter();
-        types.find(|known| known.name.eq_ignore_ascii_case(name))
+        types.find(|subagent_type| subagent_type.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns whether the subagent for `task` has one of the models, and not that of its agent.
-    pub fn has_models(&self, task: &SubagentTask) -> bool {
+    /// Returns whether the subagent for `task` has one of `models`, and not that of its agent.
+    pub fn has_own_model(&self, task: &SubagentTask) -> bool {
         let is_chosen = |name: &String| {
             let chosen_type = task.subagent_type.as_ref();
-            chosen_type.is_some_and(|chosen| chosen.eq_ignore_ascii_case(name))
+            chosen_type.is_some_and(|chosen_type| chosen_type.eq_ignore_ascii_case(name))
         };
         let types = self.types_with_models.as_ref();
         types.is_none_or(|types| types.iter().any(is_chosen))
@@ -167,25 +167,29 @@ impl SubagentChoices {
 
     /// Returns the models among which an agent may choose; none if it has no choice.
     pub fn offered_models(&self) -> &[SubagentModelOffer] {
-        let is_offered = |name: &String| self.types.iter().any(|known| known.name == *name);
-        let types = self.types_with_models.as_ref();
-        let are_used = types.is_none_or(|types| types.iter().any(is_offered));
-        if are_used && self.models.len() > 1 {
+        let exists = |name: &String| {
+            let mut types = self.types.iter();
+            types.any(|subagent_type| subagent_type.name == *name)
+        };
+        let types_with_models = self.types_with_models.as_ref();
+        let are_models_used = types_with_models.is_none_or(|types| types.iter().any(exists));
+        if are_models_used && self.models.len() > 1 {
             &self.models
         } else {
             &[]
         }
     }
 
-    /// Checks that what `tasks` choose exists.
+    /// Checks that the types and models that `tasks` choose exist.
     ///
     /// # Errors
-    /// A task chooses a type or a model that does not exist, or a model for a subagent that has
-    /// that of its agent; the string says so.
+    /// A task chooses a type or a model that does not exist, or chooses a model although its
+    /// subagent has the model of its agent; the string says so.
     pub fn check(&self, tasks: &[SubagentTask]) -> Result<(), String> {
         for task in tasks {
             if let (Some(name), None) = (&task.subagent_type, self.type_of(task)) {
-                let types: Vec<&str> = self.types.iter().map(|known| &*known.name).collect();
+                let types = self.types.iter();
+                let types: Vec<&str> = types.map(|known_type| &*known_type.name).collect();
                 return Err(unknown_choice("subagent_type", name, &types));
             }
             if let Some(name) = &task.agent
@@ -194,7 +198,7 @@ impl SubagentChoices {
                 let models: Vec<&str> = self.models.iter().map(|model| &*model.name).collect();
                 return Err(unknown_choice("agent", name, &models));
             }
-            if task.agent.is_some() && !self.has_models(task) {
+            if task.agent.is_some() && !self.has_own_model(task) {
                 let types: Vec<&str> = self
                     .types_with_models
                     .iter()
@@ -245,8 +249,8 @@ impl SubagentChoices {
 
     /// Appends what an agent reads about the models of its subagents.
     fn describe_models(&self, out: &mut String) {
-        let offered_names = self.offered_models();
-        if offered_names.is_empty() {
+        let offers = self.offered_models();
+        if offers.is_empty() {
             return;
         }
         out.push_str("\nSubagents ");
@@ -258,7 +262,7 @@ impl SubagentChoices {
             "take turns with these models, unless a task names one in `agent`; give the same task to \
              several if you want several opinions:",
         );
-        for offer in offered_names {
+        for offer in offers {
             let model = UntrustedText::from(offer.model.as_str()).in_backticks();
             let _ = write!(out, "\n- {}: {model}", offer.name);
         }
@@ -268,12 +272,12 @@ impl SubagentChoices {
     }
 }
 
-/// Returns the answer to an agent that has chosen what does not exist.
-fn unknown_choice(field: &str, name: &str, known: &[&str]) -> String {
+/// Returns the answer to an agent that has chosen a type or a model that does not exist.
+fn unknown_choice(field: &str, name: &str, known_names: &[&str]) -> String {
     let shown_name = escape_name(&truncate(name, NAME_CHARS_MAX));
-    let suggestion = match known {
+    let suggestion = match known_names {
         [] => format!("leave `{field}` out"),
-        known => format!("choose {}, or leave `{field}` out", list_names(known, "or")),
+        names => format!("choose {}, or leave `{field}` out", list_names(names, "or")),
     };
     format!("there is no `{field}` of the name `{shown_name}`: {suggestion}")
 }
@@ -498,8 +502,8 @@ mod tests {
             skills: Vec::new(),
         };
         let choices = with_models(&["explorer"]);
-        assert!(choices.has_models(&task(Some("Explorer"), None)));
-        assert!(!choices.has_models(&task(None, None)));
+        assert!(choices.has_own_model(&task(Some("Explorer"), None)));
+        assert!(!choices.has_own_model(&task(None, None)));
         assert_eq!(choices.check(&[task(Some("explorer"), Some("y"))]), Ok(()));
         let error = choices.check(&[task(None, Some("y"))]).unwrap_err();
         assert!(

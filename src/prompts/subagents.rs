@@ -10,7 +10,7 @@ use crate::tools::call::SubagentTask;
 /// Returns the system message of a subagent that works on `task` in `workspace`. `commands`
 /// describes its commands and is empty if it may run none; `None` if it is a program with tools of
 /// its own. `choices` are those that its agent had.
-pub fn subagent_system(
+pub fn subagent_system_prompt(
     task: &SubagentTask,
     workspace: &str,
     commands: Option<&str>,

@@ -1,6 +1,6 @@
 //! Untrusted text in what a model reads: it is put into frames that its content cannot close, with
-//! all hidden characters escaped. It comes from agents, tools, files, servers, and users whose
-//! words arrive by way of these. See `docs/decisions/0030-words-of-others-are-escaped.md`.
+//! all hidden characters escaped. It comes from agents, tools, files and servers, which may also
+//! pass on a user's words. See `docs/decisions/0030-words-of-others-are-escaped.md`.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -111,59 +111,64 @@ impl TextFrame {
 }
 
 /// The beginning of massgen's notes in the result of a tool.
-const NOTE: &str = "[massgen: ";
+const NOTE_START: &str = "[massgen: ";
+
+/// Replacement for the bracket of what merely looks like a tag.
+const ESCAPED_TAG_BRACKET: &str = "&lt;";
 
 /// Replacement for the bracket of what merely looks like a note.
-const NOTE_BRACKET: &str = "&#91;";
+const ESCAPED_NOTE_BRACKET: &str = "&#91;";
 
 /// Pattern of what may be between a bracket and the name after it, so that a model still takes both
 /// for a tag.
 const GAP_PATTERN: &str = r"(?:[\s/\\]|\\u\{[0-9a-f]+\})*";
 
 /// The brackets that a tag begins with: those that look like `<` count as `<`.
-const TAG_STARTS: &[&str] = &[
+const TAG_BRACKETS: &[&str] = &[
     "<", "\u{ff1c}", "\u{fe64}", "\u{2039}", "\u{3008}", "\u{27e8}",
 ];
 
 /// The brackets that a note begins with.
-const NOTE_STARTS: &[&str] = &["[", "\u{ff3b}"];
+const NOTE_BRACKETS: &[&str] = &["[", "\u{ff3b}"];
 
-/// Pattern of what looks like one of massgen's tags or notes. It is compiled for the first text
-/// that contains one of its brackets: compiling takes longer than a short run does otherwise.
+/// Pattern of what looks like one of massgen's tags or notes.
 struct MarkupPattern {
-    starts: &'static [&'static str],
-    /// `None` only if the pattern were invalid, which a test would show.
-    compiled: LazyLock<Option<Regex>>,
+    /// The brackets that it begins with.
+    brackets: &'static [&'static str],
+    /// The regular expression. It is compiled for the first text that contains one of the brackets,
+    /// because compiling it takes longer than all else in a short run. `None` if it is invalid,
+    /// which tests rule out.
+    regex: LazyLock<Option<Regex>>,
 }
 
-static TAG: MarkupPattern = MarkupPattern {
-    starts: TAG_STARTS,
-    compiled: LazyLock::new(|| compile_tag(|_| true)),
+static TAG_PATTERN: MarkupPattern = MarkupPattern {
+    brackets: TAG_BRACKETS,
+    regex: LazyLock::new(|| compile_tag(|_| true)),
 };
 
 /// The tags that massgen itself never puts into a task.
-static TAG_IN_TASK: MarkupPattern = MarkupPattern {
-    starts: TAG_STARTS,
-    compiled: LazyLock::new(|| {
+static TASK_TAG_PATTERN: MarkupPattern = MarkupPattern {
+    brackets: TAG_BRACKETS,
+    regex: LazyLock::new(|| {
         compile_tag(|frame| !matches!(frame, TextFrame::Document | TextFrame::PlanPart))
     }),
 };
 
-static NOTE_IN_TEXT: MarkupPattern = MarkupPattern {
-    starts: NOTE_STARTS,
-    compiled: LazyLock::new(|| compile_note(NOTE_STARTS)),
+static NOTE_PATTERN: MarkupPattern = MarkupPattern {
+    brackets: NOTE_BRACKETS,
+    regex: LazyLock::new(|| compile_note(NOTE_BRACKETS)),
 };
 
-static ESCAPED_NOTE: MarkupPattern = MarkupPattern {
-    starts: &[NOTE_BRACKET],
-    compiled: LazyLock::new(|| compile_note(&[NOTE_BRACKET])),
+static ESCAPED_NOTE_PATTERN: MarkupPattern = MarkupPattern {
+    brackets: &[ESCAPED_NOTE_BRACKET],
+    regex: LazyLock::new(|| compile_note(&[ESCAPED_NOTE_BRACKET])),
 };
 
-/// Compiles the pattern of the tags of these frames.
-fn compile_tag(included: fn(&TextFrame) -> bool) -> Option<Regex> {
-    let frames = TextFrame::ALL.into_iter().filter(included);
+/// Compiles the pattern of the tags of the frames for which `is_included` is true.
+fn compile_tag(is_included: fn(&TextFrame) -> bool) -> Option<Regex> {
+    let frames = TextFrame::ALL.into_iter().filter(is_included);
     let names: Vec<&str> = frames.map(TextFrame::name).collect();
-    compile_markup(TAG_STARTS, &format!(r"(?:{})\b", names.join("|")))
+    compile_markup(TAG_BRACKETS, &format!(r"(?:{})\b", names.join("|")))
 }
 
 /// Compiles the pattern of a note that begins with one of `brackets`.
@@ -173,9 +178,9 @@ fn compile_note(brackets: &[&str]) -> Option<Regex> {
 
 /// Compiles the pattern of one of `brackets` with `name` after it.
 fn compile_markup(brackets: &[&str], name: &str) -> Option<Regex> {
-    let patterns: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
-    let bracket = patterns.join("|");
-    Regex::new(&format!("(?i)(?:{bracket})({GAP_PATTERN}{name})")).ok()
+    let escaped_brackets: Vec<String> = brackets.iter().copied().map(regex::escape).collect();
+    let any_bracket = escaped_brackets.join("|");
+    Regex::new(&format!("(?i)(?:{any_bracket})({GAP_PATTERN}{name})")).ok()
 }
 
 /// Untrusted text for a model. It can be used only in the forms below, so that it cannot get
@@ -241,7 +246,7 @@ impl UntrustedText {
 /// documents and the part of a plan that a role of a pipeline is given.
 pub(super) fn task_in_frame(task: &str) -> String {
     let text = escape_text(task.trim());
-    let escaped_text = escape_matches(&text, &TAG_IN_TASK, "&lt;");
+    let escaped_text = replace_brackets(&text, &TASK_TAG_PATTERN, ESCAPED_TAG_BRACKET);
     TextFrame::Task.wrap("", &escape_notes(&escaped_text))
 }
 
@@ -259,19 +264,19 @@ pub(super) fn wrap_frames(frame: TextFrame, attributes: &str, frames: &str) -> S
 /// Returns a note of massgen's for the result of a tool. Nothing else there may look like it: code
 /// that puts untrusted text into a result must apply [`escape_notes`] to it.
 pub fn note(text: impl Display) -> String {
-    format!("{NOTE}{text}]")
+    format!("{NOTE_START}{text}]")
 }
 
 /// Escapes the first bracket of everything in `text` that looks like a note of massgen's.
 pub fn escape_notes(text: &str) -> Cow<'_, str> {
-    escape_matches(text, &NOTE_IN_TEXT, NOTE_BRACKET)
+    replace_brackets(text, &NOTE_PATTERN, ESCAPED_NOTE_BRACKET)
 }
 
 /// Returns a piece of a tool's result as it is in the original file: reverses the escapes of
 /// [`tool_result`] and [`escape_notes`].
-pub fn unescape(piece: &str) -> String {
+pub fn unescape_result(piece: &str) -> String {
     let piece = unescape_text(piece).unwrap_or_else(|| piece.to_owned());
-    escape_matches(&piece, &ESCAPED_NOTE, "[").into_owned()
+    replace_brackets(&piece, &ESCAPED_NOTE_PATTERN, "[").into_owned()
 }
 
 /// Returns the result of a tool as a model reads it: hidden characters are escaped, and a note says
@@ -292,7 +297,7 @@ pub fn tool_result(content: String) -> String {
 
 /// Escapes the bracket of everything in `text` that looks like a tag of massgen's.
 fn escape_tags(text: &str) -> Cow<'_, str> {
-    escape_matches(text, &TAG, "&lt;")
+    replace_brackets(text, &TAG_PATTERN, ESCAPED_TAG_BRACKET)
 }
 
 fn escape_line(line: &str) -> String {
@@ -300,19 +305,20 @@ fn escape_line(line: &str) -> String {
     escape_notes(&escape_tags(&line)).into_owned()
 }
 
-/// Replaces the first bracket of everything in `text` that `markup` matches by `bracket`.
-fn escape_matches<'t>(text: &'t str, markup: &MarkupPattern, bracket: &str) -> Cow<'t, str> {
-    if !markup.starts.iter().any(|start| text.contains(start)) {
+/// Replaces the first bracket of everything in `text` that `pattern` matches by `replacement`.
+fn replace_brackets<'t>(text: &'t str, pattern: &MarkupPattern, replacement: &str) -> Cow<'t, str> {
+    let mut brackets = pattern.brackets.iter();
+    if !brackets.any(|bracket| text.contains(bracket)) {
         return Cow::Borrowed(text);
     }
-    let Some(pattern) = markup.compiled.as_ref() else {
+    let Some(regex) = pattern.regex.as_ref() else {
         // Without the pattern, every bracket may be part of a tag or a note.
-        let replace = |text: String, start: &&str| text.replace(*start, bracket);
-        return Cow::Owned(markup.starts.iter().fold(text.to_owned(), replace));
+        let replace = |text: String, bracket: &&str| text.replace(*bracket, replacement);
+        return Cow::Owned(pattern.brackets.iter().fold(text.to_owned(), replace));
     };
-    pattern.replace_all(text, |found: &Captures<'_>| {
+    regex.replace_all(text, |found: &Captures<'_>| {
         let rest = found.get(1).map_or("", |rest| rest.as_str());
-        format!("{bracket}{rest}")
+        format!("{replacement}{rest}")
     })
 }
 
@@ -366,14 +372,16 @@ mod tests {
     #[test]
     fn every_tag_is_known_after_every_bracket() {
         for frame in TextFrame::ALL {
-            for start in TAG_STARTS {
-                let text = format!("{start}{}>", frame.name());
-                assert_eq!(escape_tags(&text), text.replace(start, "&lt;"));
+            for bracket in TAG_BRACKETS {
+                let text = format!("{bracket}{}>", frame.name());
+                let expected = text.replace(bracket, ESCAPED_TAG_BRACKET);
+                assert_eq!(escape_tags(&text), expected);
             }
         }
-        for start in NOTE_STARTS {
-            let text = format!("{start}massgen: x]");
-            assert_eq!(escape_notes(&text), text.replace(start, NOTE_BRACKET));
+        for bracket in NOTE_BRACKETS {
+            let text = format!("{bracket}massgen: x]");
+            let expected = text.replace(bracket, ESCAPED_NOTE_BRACKET);
+            assert_eq!(escape_notes(&text), expected);
         }
     }
 
@@ -489,7 +497,7 @@ mod tests {
             for line in [text.in_quotes(), text.in_backticks(), text.to_end_of_line()] {
                 prop_assert_eq!(line.lines().count(), usize::from(!line.is_empty()));
                 prop_assert_eq!(tags(&line), Vec::<String>::new());
-                prop_assert!(!line.contains(NOTE));
+                prop_assert!(!line.contains(NOTE_START));
             }
             prop_assert!(is_quoted_once(&text.in_quotes()));
             prop_assert_eq!(text.in_backticks().matches('`').count(), 2);

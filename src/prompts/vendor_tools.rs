@@ -5,7 +5,7 @@ use crate::prompts::untrusted_text::{TextFrame, UntrustedText, note, task_in_fra
 use crate::tools::vendor_tool::VendorTool;
 
 /// Returns the system message of a request that uses `tool`.
-pub fn vendor_tool_system(tool: VendorTool) -> &'static str {
+pub fn vendor_tool_system_prompt(tool: VendorTool) -> &'static str {
     match tool {
         VendorTool::WebSearch => {
             "An agent asks you to search the Web for its query. Search, more than once if that \

@@ -16,7 +16,7 @@ use crate::backend::external_agent::protocol::{
 use crate::backend::external_agent::socket_server::{
     AgentSocketServer, AnswerSender, ToolCallAnswer,
 };
-use crate::prompts::external_agents::CONTINUE;
+use crate::prompts::external_agents::CONTINUE_PROMPT;
 use crate::world::access::external_call::{CallerIsolation, ExternalCaller};
 use crate::world::exec::agent_launcher::AgentLauncher;
 
@@ -88,7 +88,7 @@ impl ExternalAgentSession {
         }
         let text = conversation_prompt::render_new(new_messages, |_| false);
         let text = if text.is_empty() {
-            CONTINUE.to_owned()
+            CONTINUE_PROMPT.to_owned()
         } else {
             text
         };

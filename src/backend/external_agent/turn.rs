@@ -21,7 +21,7 @@ use crate::backend::external_agent::socket_server::{AgentSocketMessage, ToolCall
 use crate::backend::{BackendError, BackendErrorKind, ModelRequest, NativeToolCall, ReplyEvent};
 use crate::event::StopReason;
 use crate::permissions::grant::Phase;
-use crate::prompts::external_agents::{ALREADY_SUBMITTED, SUBMITTED};
+use crate::prompts::external_agents::{ALREADY_SUBMITTED, SUBMISSION_RECEIVED};
 use crate::spending::TokenUsage;
 use crate::tools::request::CallRequest;
 use crate::tools::served::is_served_name;
@@ -363,7 +363,9 @@ impl<'a> AgentTurn<'a> {
         if is_decision(&call.name) {
             self.has_submitted = true;
             self.until = self.until.min(deadline_after(Instant::now(), WIND_UP_MAX));
-            let _result = answer.send(Ok(ToolCallAnswer::from_text(SUBMITTED.to_owned())));
+            let _result = answer.send(Ok(ToolCallAnswer::from_text(
+                SUBMISSION_RECEIVED.to_owned(),
+            )));
             self.ready.push_back(ReplyEvent::Call(call));
             return;
         }

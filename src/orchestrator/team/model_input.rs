@@ -80,22 +80,22 @@ impl AgentTeam {
         let open_paths =
             grants::describe_grants(&grants::permission_manager(&member.grants, phase));
         let workspace = member.workspace.as_ref().map(ToString::to_string);
-        let begin = member
+        let base_directory = member
             .working_directory()
-            .filter(|begin| Some(begin) != member.workspace.as_ref());
-        let begin = begin.as_ref().map(ToString::to_string);
+            .filter(|directory| Some(directory) != member.workspace.as_ref());
+        let base_directory = base_directory.as_ref().map(ToString::to_string);
         let input = SystemPromptInput {
-            begin: begin.as_deref(),
+            base_directory: base_directory.as_deref(),
             system_message: member.config.system_message.as_deref(),
-            me: member.number,
-            agents: self.members.len(),
+            agent: member.number,
+            agent_count: self.members.len(),
             sensitivity: self.config.orchestrator.voting_sensitivity,
             criteria: self.scoring_criteria(),
             planning: &self.config.orchestrator.planning,
             open_paths: &open_paths,
             workspace: workspace.as_deref(),
             output: member.workspace_output(),
-            shell: self.command_access(member),
+            commands: self.command_access(member),
             work: external_agents::work_mode(&member.config),
             checks: &self.config.checks.list,
             instructions: &member.instructions.files,
@@ -105,11 +105,11 @@ impl AgentTeam {
             rounds: self.config.orchestrator.rounds,
         };
         match phase {
-            Phase::Coordination => prompts::coordination_system(&input),
+            Phase::Coordination => prompts::coordination_system_prompt(&input),
             Phase::Final => {
                 let write_roots = grants::write_roots(&member.grants);
                 let roots: Vec<String> = write_roots.iter().map(|g| g.root.to_string()).collect();
-                prompts::final_system(&input, &roots)
+                prompts::final_system_prompt(&input, &roots)
             }
         }
     }

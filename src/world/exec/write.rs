@@ -1,7 +1,7 @@
 //! Tools that write one path: a whole file, parts of one, or a directory.
 
 use crate::delivery::line_diff::LineDiff;
-use crate::prompts::untrusted_text::unescape;
+use crate::prompts::untrusted_text::unescape_result;
 use crate::tools::call::{EditMode, ExistingTarget, FileEdit};
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::Observation;
@@ -111,7 +111,7 @@ fn apply_edits(text: &str, edits: &[FileEdit]) -> Result<String, EditError> {
         let (mut old, mut new) = (with_line_ends(&edit.old), with_line_ends(&edit.new));
         if !text.contains(&old) {
             // The model copied it from a result in which some characters are escaped.
-            (old, new) = (unescape(&old), unescape(&new));
+            (old, new) = (unescape_result(&old), unescape_result(&new));
         }
         let (before, after) = text.split_once(&old).ok_or(EditError::Missing(number))?;
         if text.rfind(&old) != Some(before.len()) {
