@@ -9,8 +9,8 @@ use crate::check_results::CheckResults;
 use crate::id::{AgentId, AnswerLabel};
 use crate::tools::task_plan::TaskPlan;
 
-/// How the reason begins that an agent receives for an answer or a vote that does not count.
-const NOT_COUNTED: &str = "not counted: ";
+/// The beginning of the reason that an agent receives for an answer or a vote that does not count.
+const NOT_COUNTED_PREFIX: &str = "not counted: ";
 
 /// An event of a coordination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,10 +106,10 @@ impl CoordinationEvent {
     ];
 }
 
-/// Returns the reason of [`CoordinationEvent::SubmissionRejected`] as it follows words that say that
-/// the decision does not count.
+/// Returns the reason of [`CoordinationEvent::SubmissionRejected`] without the words at its
+/// beginning that say that the answer or vote does not count.
 pub fn rejection_cause(reason: &str) -> &str {
-    reason.strip_prefix(NOT_COUNTED).unwrap_or(reason)
+    reason.strip_prefix(NOT_COUNTED_PREFIX).unwrap_or(reason)
 }
 
 impl CoordinationEvent {

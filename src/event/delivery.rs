@@ -121,13 +121,13 @@ pub struct HunkCount {
 }
 
 impl HunkCount {
-    /// Counts a choice of hunks; `None` if all were taken.
-    pub fn of(choice: &[bool]) -> Option<Self> {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let applied_count = choice.iter().filter(|is_applied| **is_applied).count();
-        (applied_count < choice.len()).then(|| Self {
-            taken: count(applied_count),
-            total: count(choice.len()),
+    /// Counts the hunks of a change that are applied; `None` if all are.
+    pub fn of(are_applied: &[bool]) -> Option<Self> {
+        let to_u32 = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let applied_count = are_applied.iter().filter(|is_applied| **is_applied).count();
+        (applied_count < are_applied.len()).then(|| Self {
+            taken: to_u32(applied_count),
+            total: to_u32(are_applied.len()),
         })
     }
 }
@@ -179,8 +179,8 @@ pub enum DeliveryOutcome {
 }
 
 impl DeliveryOutcome {
-    /// Returns whether the agents' version of the file, or a part of it, was not delivered.
-    pub fn leaves_rest(&self) -> bool {
+    /// Returns whether the agents' version of the file, or a part of it, is not delivered.
+    pub fn has_undelivered_part(&self) -> bool {
         !self.is_delivered() || matches!(self, DeliveryOutcome::Changed { hunks: Some(_) })
     }
 

@@ -1,5 +1,5 @@
-//! The JSON form of an event: one object whose `type` is the name of the event. The group is not
-//! written; a reader looks for the group that has an event of that name.
+//! The JSON form of an event: one object whose `type` is the name of the event. It does not contain
+//! the group; a reader looks for the group that has an event of that name.
 
 use std::borrow::Cow;
 
@@ -132,8 +132,8 @@ impl Event {
         group.read(&mut serde_json::Deserializer::from_str(text))
     }
 
-    /// Reads the event of this name from the fields of an object that follow its name, so that a
-    /// reader that has found the name reads the text once.
+    /// Reads the event of this name from the fields of an object that follow its name, for a reader
+    /// that has already read the name.
     pub(crate) fn from_fields<'de, A: MapAccess<'de>>(
         name: &str,
         fields: A,
@@ -141,7 +141,7 @@ impl Event {
         let group = EventGroup::find::<A::Error>(name)?;
         let fields = FieldsWithName {
             name,
-            next: NamePart::Key,
+            next_part: NamePart::Key,
             fields,
         };
         group.read(MapAccessDeserializer::new(fields))
@@ -151,16 +151,16 @@ impl Event {
 /// The fields of an event, its name first.
 struct FieldsWithName<'n, A> {
     name: &'n str,
-    next: NamePart,
+    next_part: NamePart,
     fields: A,
 }
 
-/// What is read next of the field with the name.
+/// The part of the field with the name that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NamePart {
     Key,
     Value,
-    /// All of it was read.
+    /// None: both have been read.
     Nothing,
 }
 
@@ -171,18 +171,18 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for FieldsWithName<'_, A> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        if self.next != NamePart::Key {
+        if self.next_part != NamePart::Key {
             return self.fields.next_key_seed(seed);
         }
-        self.next = NamePart::Value;
+        self.next_part = NamePart::Value;
         seed.deserialize(NAME_FIELD.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        if self.next != NamePart::Value {
+        if self.next_part != NamePart::Value {
             return self.fields.next_value_seed(seed);
         }
-        self.next = NamePart::Nothing;
+        self.next_part = NamePart::Nothing;
         seed.deserialize(self.name.into_deserializer())
     }
 }
@@ -202,13 +202,13 @@ impl JsonSchema for Event {
             DeliveryEvent::json_schema(generator),
             NamedPipelineEvent::<PipelineEvent>::json_schema(generator),
         ];
-        let forms: Vec<Value> = groups
+        let event_schemas: Vec<Value> = groups
             .into_iter()
             .filter_map(|mut group| group.remove("oneOf"))
-            .filter_map(|forms| serde_json::from_value::<Vec<Value>>(forms).ok())
+            .filter_map(|schemas| serde_json::from_value::<Vec<Value>>(schemas).ok())
             .flatten()
             .collect();
-        json_schema!({ "oneOf": forms })
+        json_schema!({ "oneOf": event_schemas })
     }
 }
 

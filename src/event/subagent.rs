@@ -1,5 +1,5 @@
-//! The events of subagents: which task each works on, what it does, and how it ended. What one of
-//! them does counts as its parent's: all of its events name the parent as the agent.
+//! The events of subagents: which task each works on, what it does, and how it ended. All events of
+//! a subagent name its parent as the agent, because the parent is charged for it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{ModelEvent, ToolEvent};
 use crate::id::{AgentId, SubagentId};
 
-/// What requests before the first round have as the id of their call.
+/// The id in place of a call's that requests before the first round have: no call starts them.
 pub const PREPARATION_CALL: &str = "preparation";
 /// The name of the conversation before the first round in which a model writes criteria for votes.
 pub const CRITERIA_REQUEST: &str = "criteria";
@@ -120,7 +120,7 @@ impl SubagentEvent {
         self.key().call_id == PREPARATION_CALL
     }
 
-    /// Returns the subagent.
+    /// Returns which subagent it is about.
     pub fn key(&self) -> SubagentKey<'_> {
         match self {
             SubagentEvent::SubagentStarted {

@@ -30,7 +30,7 @@ impl CompletedTurn {
 
     /// Returns whether files of the delivery have not reached the user's tree.
     fn pending_delivery(&self) -> PendingDelivery {
-        let is_left = |row: &DeliveryRow| row.outcome.leaves_rest();
+        let is_left = |row: &DeliveryRow| row.outcome.has_undelivered_part();
         if self.result.rows.iter().any(is_left) {
             PendingDelivery::Undelivered
         } else {
