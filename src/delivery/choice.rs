@@ -1,5 +1,5 @@
-//! Derives the consequences of a selection: a file that is applied brings its new directories with
-//! it, and a directory is removed only if everything in it is.
+//! The choices about the entries of a plan, and their consequences: a file that is applied brings
+//! its new directories with it, and a directory is removed only if everything in it is.
 
 use std::collections::BTreeSet;
 
@@ -23,8 +23,8 @@ struct RootedPath {
 }
 
 impl DeliveryPlan {
-    /// Returns the selection of everything that does not conflict with the user's changes.
-    pub fn everything(&self) -> Vec<DeliveryChoice> {
+    /// Returns the choices that apply everything that does not conflict with the user's changes.
+    pub fn select_all(&self) -> Vec<DeliveryChoice> {
         resolve_choices(self, &vec![DeliveryChoice::Apply; self.entries.len()])
     }
 
@@ -35,23 +35,31 @@ impl DeliveryPlan {
         for entry in &self.entries {
             parents.extend(ancestors(entry));
         }
-        let directories = replaced_directories(self);
+        let replaced_directories = replaced_directories(self);
         let is_reviewable = |(_, entry): &(usize, &DeliveryEntry)| {
-            let only_directory =
+            let is_directory_change =
                 !entry.is_file() && (entry.theirs.is_absent() || entry.ours.is_absent());
-            let is_implied = only_directory && parents.contains(&rooted_path(entry));
-            let makes_way = ancestors(entry).any(|above| directories.contains(&above));
-            entry.conflict.is_none() && !is_implied && !makes_way
+            let is_implied = is_directory_change && parents.contains(&rooted_path(entry));
+            let is_in_replaced =
+                ancestors(entry).any(|ancestor| replaced_directories.contains(&ancestor));
+            entry.conflict.is_none() && !is_implied && !is_in_replaced
         };
         let entries = self.entries.iter().enumerate().filter(is_reviewable);
         entries.map(|(index, _)| index).collect()
     }
 }
 
-/// Resolves `wanted`, one choice for each entry: nothing that conflicts is applied, no directory is
-/// removed while something in it stays, and nothing is created in a directory that is not.
-pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<DeliveryChoice> {
-    let choice_at = |index: usize| wanted.get(index).copied().unwrap_or(DeliveryChoice::Leave);
+/// Returns the choices that follow from those of the user, one for each entry: nothing that
+/// conflicts is applied, no directory is removed while something in it stays, and nothing is
+/// created in a directory that is not.
+pub fn resolve_choices(
+    plan: &DeliveryPlan,
+    user_choices: &[DeliveryChoice],
+) -> Vec<DeliveryChoice> {
+    let choice_at = |index: usize| {
+        let choice = user_choices.get(index).copied();
+        choice.unwrap_or(DeliveryChoice::Leave)
+    };
     let mut choices: Vec<DeliveryChoice> = plan
         .entries
         .iter()
@@ -65,15 +73,18 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         })
         .collect();
     // What a file replaces is removed if the file is applied.
-    let directories = replaced_directories(plan);
-    let applied_paths: BTreeSet<RootedPath> = with_choice(plan, &choices, DeliveryChoice::Apply)
-        .map(rooted_path)
-        .filter(|path| directories.contains(path))
-        .collect();
+    let replaced_directories = replaced_directories(plan);
+    let applied_replacements: BTreeSet<RootedPath> =
+        entries_with_choice(plan, &choices, DeliveryChoice::Apply)
+            .map(rooted_path)
+            .filter(|path| replaced_directories.contains(path))
+            .collect();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
-        if entry.conflict.is_none() && ancestors(entry).any(|above| directories.contains(&above)) {
-            let is_replaced = ancestors(entry).any(|above| applied_paths.contains(&above));
-            *choice = if is_replaced {
+        let is_below = |directories: &BTreeSet<RootedPath>| {
+            ancestors(entry).any(|ancestor| directories.contains(&ancestor))
+        };
+        if entry.conflict.is_none() && is_below(&replaced_directories) {
+            *choice = if is_below(&applied_replacements) {
                 DeliveryChoice::Apply
             } else {
                 DeliveryChoice::Leave
@@ -81,33 +92,34 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
         }
     }
     // A directory stays if anything in it stays.
-    let mut staying = BTreeSet::new();
-    for entry in with_choice(plan, &choices, DeliveryChoice::Leave) {
+    let mut kept_directories = BTreeSet::new();
+    for entry in entries_with_choice(plan, &choices, DeliveryChoice::Leave) {
         if !entry.theirs.is_absent() {
-            staying.extend(ancestors(entry));
+            kept_directories.extend(ancestors(entry));
         }
     }
     // A directory is created with its content.
-    let mut needed_paths = BTreeSet::new();
-    for entry in with_choice(plan, &choices, DeliveryChoice::Apply) {
+    let mut needed_directories = BTreeSet::new();
+    for entry in entries_with_choice(plan, &choices, DeliveryChoice::Apply) {
         if !entry.ours.is_absent() {
-            needed_paths.extend(ancestors(entry));
+            needed_directories.extend(ancestors(entry));
         }
     }
+    // Nothing is created in a directory that is not created itself.
     let mut missing_directories: BTreeSet<RootedPath> = BTreeSet::new();
     for (entry, choice) in plan.entries.iter().zip(&mut choices) {
         let path = rooted_path(entry);
         let is_removed = entry.theirs.is_directory() && !entry.ours.is_directory();
         let is_created = entry.ours.is_directory() && !entry.theirs.is_directory();
-        if is_removed && staying.contains(&path) {
+        if is_removed && kept_directories.contains(&path) {
             *choice = DeliveryChoice::Leave;
         }
-        if is_created && needed_paths.contains(&path) && entry.conflict.is_none() {
+        if is_created && needed_directories.contains(&path) && entry.conflict.is_none() {
             *choice = DeliveryChoice::Apply;
         }
-        if !entry.ours.is_absent()
-            && ancestors(entry).any(|above| missing_directories.contains(&above))
-        {
+        let is_in_missing =
+            ancestors(entry).any(|ancestor| missing_directories.contains(&ancestor));
+        if !entry.ours.is_absent() && is_in_missing {
             *choice = DeliveryChoice::Leave;
         }
         if is_created && *choice == DeliveryChoice::Leave {
@@ -117,18 +129,18 @@ pub fn resolve_choices(plan: &DeliveryPlan, wanted: &[DeliveryChoice]) -> Vec<De
     choices
 }
 
-fn with_choice<'a>(
+fn entries_with_choice<'a>(
     plan: &'a DeliveryPlan,
     choices: &'a [DeliveryChoice],
-    wanted: DeliveryChoice,
+    wanted_choice: DeliveryChoice,
 ) -> impl Iterator<Item = &'a DeliveryEntry> {
     let pairs = plan.entries.iter().zip(choices);
     pairs
-        .filter(move |(_, choice)| **choice == wanted)
+        .filter(move |(_, choice)| **choice == wanted_choice)
         .map(|(entry, _)| entry)
 }
 
-/// Returns the directories that a file or a symlink is to replace.
+/// Returns the directories that a file or a symlink replaces.
 fn replaced_directories(plan: &DeliveryPlan) -> BTreeSet<RootedPath> {
     let replacing_entries = plan.entries.iter().filter(|entry| {
         entry.theirs.is_directory() && !entry.ours.is_directory() && !entry.ours.is_absent()
@@ -253,6 +265,6 @@ mod tests {
     #[test]
     fn removals_are_applied_first_and_deepest_first() {
         let plan = plan(&["df a", "f- a/b", "-d c", "-f c/d", "d- e", "f- e/f"]);
-        assert_eq!(plan.order(), [5, 4, 1, 0, 2, 3]);
+        assert_eq!(plan.application_order(), [5, 4, 1, 0, 2, 3]);
     }
 }

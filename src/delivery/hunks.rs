@@ -36,28 +36,35 @@ pub struct DiffHunk {
     pub old: Range<usize>,
     /// The lines of the new text, from 0.
     pub new: Range<usize>,
-    /// All its lines without their line breaks; a line without one is marked.
+    /// All its lines without their line feeds; a line without one is marked.
     pub lines: Vec<(LineSide, String)>,
 }
 
-/// Mark after a last line without a line break.
-const NO_END: &str = "\n\\ No newline at end of file";
+/// Mark after a last line without a line feed.
+const NO_LINE_FEED_MARK: &str = "\n\\ No newline at end of file";
 
 impl DiffHunk {
     /// Returns its header, as in a unified diff.
     pub fn header(&self) -> String {
-        format!("@@ -{} +{} @@", span(&self.old), span(&self.new))
+        format!(
+            "@@ -{} +{} @@",
+            header_range(&self.old),
+            header_range(&self.new)
+        )
     }
 
     /// Returns how many lines it adds and removes.
     pub fn counts(&self) -> (usize, usize) {
-        let count = |side| self.lines.iter().filter(|(of, _)| *of == side).count();
+        let count = |side| {
+            let lines = self.lines.iter();
+            lines.filter(|(line_side, _)| *line_side == side).count()
+        };
         (count(LineSide::New), count(LineSide::Old))
     }
 }
 
 /// Formats lines as in a header of a unified diff, from 1.
-fn span(lines: &Range<usize>) -> String {
+fn header_range(lines: &Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start.saturating_add(1)),
@@ -72,10 +79,10 @@ pub fn hunks(diff: &LineDiff<'_>) -> Vec<DiffHunk> {
 
 /// Returns the hunks of `diff` with up to `context_lines` equal lines around each difference.
 pub fn hunks_in_context(diff: &LineDiff<'_>, context_lines: usize) -> Vec<DiffHunk> {
-    let between_max = context_lines.saturating_mul(2);
+    let gap_max = context_lines.saturating_mul(2);
     let groups = diff
-        .replaced()
-        .chunk_by(|part, next| next.old.start.saturating_sub(part.old.end) <= between_max);
+        .replacements()
+        .chunk_by(|part, next| next.old.start.saturating_sub(part.old.end) <= gap_max);
     let hunk = |group: &[ReplacedLines]| {
         let (first, last) = (group.first()?, group.last()?);
         let lines_before = context_lines.min(first.old.start);
@@ -106,12 +113,12 @@ pub fn hunks_in_context(diff: &LineDiff<'_>, context_lines: usize) -> Vec<DiffHu
 fn without_line_feed(line: &str) -> String {
     match line.strip_suffix('\n') {
         Some(line) => line.to_owned(),
-        None => format!("{line}{NO_END}"),
+        None => format!("{line}{NO_LINE_FEED_MARK}"),
     }
 }
 
-/// A hunk of a diff, and whether it is applied. It says where it is: another version of massgen may
-/// find other hunks in the same texts.
+/// A hunk of a diff, and whether it is applied. Its lines identify it, because another version of
+/// massgen may find other hunks in the same texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HunkChoice {
     /// The lines of the old text, from 0.
@@ -119,41 +126,44 @@ pub struct HunkChoice {
     /// The lines of the new text, from 0.
     pub new: Range<usize>,
     /// Whether it is applied.
-    pub is_taken: bool,
+    pub is_applied: bool,
 }
 
 impl HunkChoice {
-    /// Returns the choices about `hunks`, all hunks of a diff; `is_applied` says which of them
-    /// apply.
-    pub fn list(hunks: &[DiffHunk], is_applied: &[bool]) -> Vec<Self> {
-        let is_applied = is_applied.iter().copied().chain(std::iter::repeat(false));
-        let choices = hunks.iter().zip(is_applied).map(|(hunk, is_taken)| Self {
-            old: hunk.old.clone(),
-            new: hunk.new.clone(),
-            is_taken,
-        });
+    /// Returns the choices about `hunks`, all hunks of a diff; `are_applied` says for each of them
+    /// whether it is applied.
+    pub fn list(hunks: &[DiffHunk], are_applied: &[bool]) -> Vec<Self> {
+        let are_applied = are_applied.iter().copied().chain(std::iter::repeat(false));
+        let choices = hunks
+            .iter()
+            .zip(are_applied)
+            .map(|(hunk, is_applied)| Self {
+                old: hunk.old.clone(),
+                new: hunk.new.clone(),
+                is_applied,
+            });
         choices.collect()
     }
 }
 
-/// Returns the text `old` with those hunks of its diff with `new` applied that are taken; `None` if
-/// `choices` are about other texts, because these differ between the hunks.
+/// Returns the text `old` with the hunks of its diff with `new` that `choices` apply. Returns `None`
+/// if `choices` are about other texts, which the lines between the hunks show.
 pub fn apply_hunks(old: &str, new: &str, choices: &[HunkChoice]) -> Option<String> {
     let old: Vec<&str> = old.split_inclusive('\n').collect();
     let new: Vec<&str> = new.split_inclusive('\n').collect();
-    let end = HunkChoice {
+    let end_of_texts = HunkChoice {
         old: old.len()..old.len(),
         new: new.len()..new.len(),
-        is_taken: false,
+        is_applied: false,
     };
     let mut text = String::new();
     let (mut old_end, mut new_end) = (0, 0);
-    for hunk in choices.iter().chain([&end]) {
+    for hunk in choices.iter().chain([&end_of_texts]) {
         let unchanged_lines = old.get(old_end..hunk.old.start)?;
         if new.get(new_end..hunk.new.start)? != unchanged_lines {
             return None;
         }
-        let lines = if hunk.is_taken {
+        let lines = if hunk.is_applied {
             new.get(hunk.new.clone())?
         } else {
             old.get(hunk.old.clone())?
@@ -246,13 +256,15 @@ mod tests {
     #[test]
     fn a_choice_is_applied_where_it_was_made_whatever_the_next_diff_is() {
         // Another version of massgen may find one hunk.
-        let all = |is_taken| HunkChoice {
+        let whole_text = |is_applied| HunkChoice {
             old: 0..12,
             new: 0..13,
-            is_taken,
+            is_applied,
         };
-        assert_eq!(apply_hunks(OLD, NEW, &[all(true)]).as_deref(), Some(NEW));
-        assert_eq!(apply_hunks(OLD, NEW, &[all(false)]).as_deref(), Some(OLD));
+        let applied = apply_hunks(OLD, NEW, &[whole_text(true)]);
+        assert_eq!(applied.as_deref(), Some(NEW));
+        let unapplied = apply_hunks(OLD, NEW, &[whole_text(false)]);
+        assert_eq!(unapplied.as_deref(), Some(OLD));
         // A text that was changed since is another one.
         let chosen = choices(OLD, NEW, &[true, false]);
         let changed = OLD.replace("6\n", "six\n");

@@ -25,7 +25,7 @@ pub struct ReplacedLines {
 pub struct LineDiff<'t> {
     old: Vec<&'t str>,
     new: Vec<&'t str>,
-    replaced: Vec<ReplacedLines>,
+    replacements: Vec<ReplacedLines>,
 }
 
 impl<'t> LineDiff<'t> {
@@ -38,18 +38,22 @@ impl<'t> LineDiff<'t> {
     fn bounded(old: &'t str, new: &'t str, lines_max: usize) -> Self {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let new: Vec<&str> = new.split_inclusive('\n').collect();
-        let differing = differing_part(&old, &new);
-        let replaced = if differing.len() <= lines_max {
+        let differing_part = differing_part(&old, &new);
+        let replacements = if differing_part.len() <= lines_max {
             compare(&old, &new).collect()
         } else {
-            compare_chunks(&old, &new, differing, lines_max)
+            compare_chunks(&old, &new, differing_part, lines_max)
         };
-        Self { old, new, replaced }
+        Self {
+            old,
+            new,
+            replacements,
+        }
     }
 
     /// Returns where the texts differ, in order; at least one equal line is between any two.
-    pub fn replaced(&self) -> &[ReplacedLines] {
-        &self.replaced
+    pub fn replacements(&self) -> &[ReplacedLines] {
+        &self.replacements
     }
 
     /// Returns the lines of the old text.
@@ -64,8 +68,9 @@ impl<'t> LineDiff<'t> {
 
     /// Returns how many lines were added and removed.
     pub fn counts(&self) -> (usize, usize) {
-        let added_lines = self.replaced.iter().map(|part| part.new.len()).sum();
-        let removed_lines = self.replaced.iter().map(|part| part.old.len()).sum();
+        let replacements = self.replacements.iter();
+        let added_lines = replacements.clone().map(|part| part.new.len()).sum();
+        let removed_lines = replacements.map(|part| part.old.len()).sum();
         (added_lines, removed_lines)
     }
 }
@@ -76,10 +81,10 @@ impl ReplacedLines {
         self.old.len().saturating_add(self.new.len())
     }
 
-    /// Returns these lines of a part of two texts as lines of the texts.
+    /// Returns the lines in the whole texts; `self` counts from the beginning of `part`.
     fn within(self, part: &Self) -> Self {
-        let shift = |lines: Range<usize>, by: usize| {
-            lines.start.saturating_add(by)..lines.end.saturating_add(by)
+        let shift = |lines: Range<usize>, offset: usize| {
+            lines.start.saturating_add(offset)..lines.end.saturating_add(offset)
         };
         Self {
             old: shift(self.old, part.old.start),
@@ -90,27 +95,27 @@ impl ReplacedLines {
 
 impl From<Hunk> for ReplacedLines {
     fn from(hunk: Hunk) -> Self {
-        let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+        let to_usize = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
         Self {
-            old: index(hunk.before.start)..index(hunk.before.end),
-            new: index(hunk.after.start)..index(hunk.after.end),
+            old: to_usize(hunk.before.start)..to_usize(hunk.before.end),
+            new: to_usize(hunk.after.start)..to_usize(hunk.after.end),
         }
     }
 }
 
-/// Returns everything between the equal lines at the beginning and at the end.
+/// Returns the lines between the equal lines at the beginning of two texts and those at the end.
 fn differing_part(old: &[&str], new: &[&str]) -> ReplacedLines {
     let start = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-    let equal_max = old.len().min(new.len()).saturating_sub(start);
-    let ends = old.iter().rev().zip(new.iter().rev()).take(equal_max);
-    let equal_end = ends.take_while(|(a, b)| a == b).count();
+    let end_lines_max = old.len().min(new.len()).saturating_sub(start);
+    let pairs_from_end = old.iter().rev().zip(new.iter().rev()).take(end_lines_max);
+    let equal_end_lines = pairs_from_end.take_while(|(a, b)| a == b).count();
     ReplacedLines {
-        old: start..old.len().saturating_sub(equal_end),
-        new: start..new.len().saturating_sub(equal_end),
+        old: start..old.len().saturating_sub(equal_end_lines),
+        new: start..new.len().saturating_sub(equal_end_lines),
     }
 }
 
-/// Numbers equal values equally, in the order in which they appear.
+/// Gives each value a number, and equal values the same one.
 fn intern<T: Copy + Default + Eq + Hash>(old: &[T], new: &[T]) -> InternedInput<T> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
@@ -127,16 +132,17 @@ fn compare(old: &[&str], new: &[&str]) -> impl Iterator<Item = ReplacedLines> {
     hunks.into_iter().map(ReplacedLines::from)
 }
 
-/// Compares chunks of the `differing` lines, and then the lines of the chunks that differ, as far
-/// as there are up to `lines_max`; other chunks are replaced as a whole.
+/// Compares chunks of the lines in `differing_part`, and then the lines of the chunks that differ,
+/// up to `lines_max` lines in all; the remaining chunks are replaced as a whole.
 fn compare_chunks(
     old: &[&str],
     new: &[&str],
-    differing: ReplacedLines,
+    differing_part: ReplacedLines,
     lines_max: usize,
 ) -> Vec<ReplacedLines> {
-    // The chunks are half as many, so that differences in their lengths do not matter.
-    let lines_per_chunk = differing.len().div_ceil((lines_max / 2).max(1));
+    // Chunks differ in length, so there may be more of them than planned: half of the maximum is
+    // planned.
+    let lines_per_chunk = differing_part.len().div_ceil((lines_max / 2).max(1));
     let chunk_lines = u64::try_from(lines_per_chunk).unwrap_or(u64::MAX);
     // The content of a line decides whether a chunk ends, so that chunks of both texts are equal
     // after an insertion too.
@@ -145,34 +151,34 @@ fn compare_chunks(
         line.hash(&mut hasher);
         hasher.finish().is_multiple_of(chunk_lines)
     };
-    let old_part = old.get(differing.old.clone()).unwrap_or_default();
-    let new_part = new.get(differing.new.clone()).unwrap_or_default();
-    let old_chunks: Vec<&[&str]> = old_part.split_inclusive(ends_chunk).collect();
-    let new_chunks: Vec<&[&str]> = new_part.split_inclusive(ends_chunk).collect();
+    let old_lines = old.get(differing_part.old.clone()).unwrap_or_default();
+    let new_lines = new.get(differing_part.new.clone()).unwrap_or_default();
+    let old_chunks: Vec<&[&str]> = old_lines.split_inclusive(ends_chunk).collect();
+    let new_chunks: Vec<&[&str]> = new_lines.split_inclusive(ends_chunk).collect();
     if old_chunks.len().saturating_add(new_chunks.len()) > lines_max {
-        return vec![differing];
+        return vec![differing_part];
     }
     let input = intern(&old_chunks, &new_chunks);
     let (old_starts, new_starts) = (chunk_starts(&old_chunks), chunk_starts(&new_chunks));
-    let mut replaced = Vec::new();
+    let mut replacements = Vec::new();
     let mut lines_left = lines_max;
-    for chunks in Diff::compute(Algorithm::Myers, &input).hunks() {
-        let chunks = ReplacedLines::from(chunks);
-        let whole_part = ReplacedLines {
+    for chunk_hunk in Diff::compute(Algorithm::Myers, &input).hunks() {
+        let chunks = ReplacedLines::from(chunk_hunk);
+        let lines_of_chunks = ReplacedLines {
             old: line_range(&old_starts, &chunks.old),
             new: line_range(&new_starts, &chunks.new),
         };
-        let part = whole_part.within(&differing);
+        let part = lines_of_chunks.within(&differing_part);
         if let Some(left) = lines_left.checked_sub(part.len()) {
             lines_left = left;
             let old = old.get(part.old.clone()).unwrap_or_default();
             let new = new.get(part.new.clone()).unwrap_or_default();
-            replaced.extend(compare(old, new).map(|lines| lines.within(&part)));
+            replacements.extend(compare(old, new).map(|lines| lines.within(&part)));
         } else {
-            replaced.push(part);
+            replacements.push(part);
         }
     }
-    replaced
+    replacements
 }
 
 /// Returns the first line of each chunk, and the end of the last.
@@ -201,7 +207,7 @@ mod tests {
     fn rebuild(diff: &LineDiff<'_>) -> String {
         let mut text = String::new();
         let mut old_end = 0;
-        for part in diff.replaced() {
+        for part in diff.replacements() {
             text.extend(diff.old[old_end..part.old.start].iter().copied());
             text.extend(diff.new[part.new.clone()].iter().copied());
             old_end = part.old.end;
@@ -219,7 +225,7 @@ mod tests {
             old: 4..4,
             new: 4..8,
         };
-        assert_eq!(diff.replaced(), [inserted]);
+        assert_eq!(diff.replacements(), [inserted]);
         assert_eq!(diff.counts(), (4, 0));
     }
 
@@ -236,7 +242,7 @@ mod tests {
             replaced(70_000..70_001, 70_000..70_000),
             replaced(100_000..100_000, 99_999..100_000),
         ];
-        assert_eq!(diff.replaced(), expected);
+        assert_eq!(diff.replacements(), expected);
         assert_eq!(diff.counts(), (2, 2));
     }
 
@@ -245,7 +251,7 @@ mod tests {
         let old = "a\n\n".repeat(COMPARED_LINES_MAX);
         let new = format!("\n{}", "b\na\n".repeat(COMPARED_LINES_MAX));
         let diff = LineDiff::new(&old, &new);
-        assert_eq!(diff.replaced().len(), 1);
+        assert_eq!(diff.replacements().len(), 1);
         assert_eq!(rebuild(&diff), new);
     }
 
@@ -258,7 +264,7 @@ mod tests {
         ) {
             let diff = LineDiff::bounded(&old, &new, lines_max);
             prop_assert_eq!(&rebuild(&diff), &new);
-            for (part, next) in diff.replaced().iter().zip(diff.replaced().iter().skip(1)) {
+            for (part, next) in diff.replacements().iter().zip(diff.replacements().iter().skip(1)) {
                 let (old, new) = (next.old.start - part.old.end, next.new.start - part.new.end);
                 prop_assert!(old > 0 && old == new);
                 let equal = diff.old[part.old.end..next.old.start].iter();

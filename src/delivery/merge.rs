@@ -7,14 +7,13 @@ pub const MERGE_BYTES_MAX: usize = 512 * 1024;
 /// Merges both changes of `base` into one text; `None` if they conflict, or if one of the three is
 /// not text or is too long.
 pub fn merge_texts(base: &[u8], theirs: &[u8], ours: &[u8]) -> Option<Vec<u8>> {
-    let text = |bytes| as_text(bytes);
-    let (base, theirs, ours) = (text(base)?, text(theirs)?, text(ours)?);
+    let (base, theirs, ours) = (as_text(base)?, as_text(theirs)?, as_text(ours)?);
     diffy::merge(base, theirs, ours)
         .ok()
         .map(String::into_bytes)
 }
 
-/// Returns `bytes` as a text that can be compared line by line.
+/// Returns `bytes` as text; `None` if they are not text or are too long to be merged.
 pub fn as_text(bytes: &[u8]) -> Option<&str> {
     let fits = bytes.len() <= MERGE_BYTES_MAX && !bytes.contains(&0);
     if fits {

@@ -18,7 +18,7 @@ pub struct DeliveryPlan {
     pub entries: Vec<DeliveryEntry>,
     /// Paths that may not be changed. If a whole directory is closed, only the directory is listed.
     pub refused: Vec<DeliveryRefusal>,
-    /// Paths that are left out without being missed in the user's tree, such as what tools generate
+    /// Paths that are left out and that the user's tree does not need, such as what tools generate
     /// under a protected name.
     pub left_out: Vec<DeliveryRefusal>,
 }
@@ -34,7 +34,7 @@ pub struct DeliveryEntry {
     pub theirs: PathState,
     /// The planned state.
     pub ours: PathState,
-    /// Where the content of massgen's file is.
+    /// Where the content of the planned state is.
     pub source: ContentSource,
     /// The change since the run began, if it prevents this one.
     pub conflict: Option<DeliveryConflict>,
@@ -45,11 +45,11 @@ pub struct DeliveryEntry {
 pub enum ContentSource {
     /// In the layer, at its own path.
     Layer,
-    /// Outside the layer, made of the layer's content and the user's: merged, or chosen in parts.
-    Made {
-        /// The number of the file among those that were made.
+    /// Outside the layer, composed of the layer's content and the user's.
+    Composed {
+        /// The number of the file among those that were composed.
         number: u32,
-        /// How it was made.
+        /// How it was composed.
         origin: ContentOrigin,
     },
 }
@@ -58,19 +58,19 @@ pub enum ContentSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentOrigin {
     /// The user's changes were merged with massgen's.
-    Merged,
+    Merge,
     /// The user selected a part of massgen's changes.
-    Chosen(HunkCount),
+    Selection(HunkCount),
     /// The user selected a part of a merged text.
-    ChosenOfMerged(HunkCount),
+    SelectionOfMerge(HunkCount),
 }
 
 impl ContentOrigin {
     /// Returns how many hunks the user selected, if they left some.
     pub fn hunks(self) -> Option<HunkCount> {
         match self {
-            ContentOrigin::Merged => None,
-            ContentOrigin::Chosen(hunks) | ContentOrigin::ChosenOfMerged(hunks) => Some(hunks),
+            ContentOrigin::Merge => None,
+            ContentOrigin::Selection(hunks) | ContentOrigin::SelectionOfMerge(hunks) => Some(hunks),
         }
     }
 }
@@ -113,20 +113,20 @@ pub struct DeliveryRefusal {
 /// Source of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalSource {
-    /// A rule.
+    /// A rule does not allow the change.
     Rule,
-    /// The disk.
+    /// The state of the disk prevents the change.
     Disk,
 }
 
-/// The action at a path, in one word.
+/// What a delivery does at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryAction {
-    /// It did not exist before.
+    /// It creates the path.
     Create,
-    /// It is different afterwards.
+    /// It changes what is there.
     Change,
-    /// It does not exist afterwards.
+    /// It deletes the path.
     Delete,
 }
 
@@ -135,11 +135,11 @@ impl DeliveryEntry {
     pub fn hunks(&self) -> Option<HunkCount> {
         match self.source {
             ContentSource::Layer => None,
-            ContentSource::Made { origin, .. } => origin.hunks(),
+            ContentSource::Composed { origin, .. } => origin.hunks(),
         }
     }
 
-    /// Returns the action.
+    /// Returns what a delivery does at the path.
     pub fn action(&self) -> EntryAction {
         match (&self.theirs, &self.ours) {
             (_, PathState::Nothing) => EntryAction::Delete,
@@ -151,15 +151,15 @@ impl DeliveryEntry {
     /// Returns whether it is listed: every file and symlink, and a directory whose permission bits
     /// change.
     pub fn is_listed(&self) -> bool {
-        let is_mode = self.theirs.is_directory() && self.ours.is_directory();
-        self.is_file() || is_mode
+        let is_mode_change = self.theirs.is_directory() && self.ours.is_directory();
+        self.is_file() || is_mode_change
     }
 
     /// Returns whether a file or symlink is created, removed or changed, and not only a directory.
     pub fn is_file(&self) -> bool {
-        let counts =
+        let is_file_or_link =
             |state: &PathState| matches!(state, PathState::File(_) | PathState::Link { .. });
-        counts(&self.theirs) || counts(&self.ours)
+        is_file_or_link(&self.theirs) || is_file_or_link(&self.ours)
     }
 }
 
@@ -188,13 +188,14 @@ impl DeliveryPlan {
 
     /// Returns the order in which entries are applied: removals, the deepest first, then creations
     /// and changes, parents first. The reverse order reverts them.
-    pub fn order(&self) -> Vec<usize> {
-        let is_removed =
-            |index: &usize| self.entries.get(*index).is_some_and(|e| e.ours.is_absent());
+    pub fn application_order(&self) -> Vec<usize> {
+        let is_removal = |index: &usize| {
+            let entry = self.entries.get(*index);
+            entry.is_some_and(|entry| entry.ours.is_absent())
+        };
         let indexes = || 0..self.entries.len();
-        let removals = indexes().rev().filter(is_removed);
-        removals
-            .chain(indexes().filter(|index| !is_removed(index)))
-            .collect()
+        let removals = indexes().rev().filter(is_removal);
+        let other_changes = indexes().filter(|index| !is_removal(index));
+        removals.chain(other_changes).collect()
     }
 }

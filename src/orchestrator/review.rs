@@ -135,7 +135,7 @@ impl DeliverySelection {
     /// Selects everything that may be applied.
     pub fn take_all(plan: &DeliveryPlan) -> Self {
         Self {
-            choices: plan.everything(),
+            choices: plan.select_all(),
             parts: BTreeMap::new(),
         }
     }

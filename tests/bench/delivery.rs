@@ -118,7 +118,7 @@ fn deliver(files: u32) -> (Duration, Duration) {
     let delivery = OpenDelivery::create(&abs(&root.join("deliveries")), "log_1").unwrap();
     let planned = plan(&delivery, &source, None).unwrap();
     let plan_took = began.elapsed();
-    let changes = apply(&delivery, &planned, &planned.everything(), None).unwrap();
+    let changes = apply(&delivery, &planned, &planned.select_all(), None).unwrap();
     assert_eq!(u32::try_from(changes.len()).unwrap(), files);
     (began.elapsed(), plan_took)
 }

@@ -166,7 +166,7 @@ impl DeliveryFixture {
     pub(crate) fn deliver(&self) -> Vec<String> {
         let delivery = self.delivery();
         let plan = plan(&delivery, &self.source(), None).unwrap();
-        self.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap())
+        self.lines(&apply(&delivery, &plan, &plan.select_all(), None).unwrap())
     }
 
     fn lines(&self, changes: &[massgen::world::io::file_change::FileChange]) -> Vec<String> {
@@ -409,7 +409,7 @@ fn the_users_work_meanwhile_is_never_overwritten() {
     let LocatedPath::Directory(kept) = locate(&fixture.abs("kept")).unwrap() else {
         panic!();
     };
-    let changes = apply(&delivery, &plan, &plan.everything(), Some(&kept)).unwrap();
+    let changes = apply(&delivery, &plan, &plan.select_all(), Some(&kept)).unwrap();
     assert_eq!(fixture.text("rw/README.md"), "mine\n");
     assert_eq!(fixture.text("rw/src/old.py"), "mine\n");
     assert!(!fixture.has("rw/run.sh"));
@@ -433,7 +433,7 @@ fn files_changed_between_plan_and_delivery_are_kept() {
     fixture.write("rw/README.md", "mine\n");
     fixture.write("rw/src/old.py", "mine\n");
     fixture.write("rw/new", "mine\n");
-    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     for name in ["rw/README.md", "rw/src/old.py", "rw/new"] {
         assert_eq!(fixture.text(name), "mine\n", "{name}");
     }
@@ -466,7 +466,7 @@ fn a_directory_is_removed_only_if_its_whole_content_is() {
     let delivery = fixture.delivery();
     let plan = plan(&delivery, &fixture.source(), None).unwrap();
     fixture.write("rw/plain/deep/mine", "mine\n");
-    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert_eq!(fixture.text("rw/plain/deep/mine"), "mine\n");
     assert!(!fixture.has("rw/README.md") && !fixture.has("rw/plain/deep/one"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -515,7 +515,7 @@ fn only_what_is_chosen_comes_and_the_rest_can_be_taken_later() {
     );
     let plan =
         massgen::world::delivery::planning::plan(&delivery, &fixture.source(), None).unwrap();
-    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert!(fixture.has("rw/d/2") && !fixture.has("rw/README.md"));
     assert!(fixture.text("rw/long").starts_with("1\ntwo\n"));
     let mut delivered = AppliedDelivery::open(delivery).unwrap().unwrap();
@@ -567,7 +567,7 @@ fn files_from_a_directory_of_its_own_are_copied_over() {
             EntryAction::Change
         ]
     );
-    let changes = fixture.lines(&apply(&delivery, &plan, &plan.everything(), None).unwrap());
+    let changes = fixture.lines(&apply(&delivery, &plan, &plan.select_all(), None).unwrap());
     assert_eq!(
         changes,
         [
@@ -662,7 +662,7 @@ fn check_merged(theirs: &str, ours: &str, expected: &str) {
     };
     let mut plan = plan(&delivery, &fixture.source(), Some(&baseline)).unwrap();
     merge(&delivery, &mut plan, &baseline).unwrap();
-    apply(&delivery, &plan, &plan.everything(), None).unwrap();
+    apply(&delivery, &plan, &plan.select_all(), None).unwrap();
     assert_eq!(fixture.text("rw/text"), expected);
     if let Some(mut delivered) = AppliedDelivery::open(delivery).unwrap() {
         delivered
@@ -692,12 +692,12 @@ pub(crate) fn last_of_two_hunks() -> Vec<HunkChoice> {
     let first = HunkChoice {
         old: 0..5,
         new: 0..5,
-        is_taken: false,
+        is_applied: false,
     };
     let last = HunkChoice {
         old: 24..30,
         new: 24..30,
-        is_taken: true,
+        is_applied: true,
     };
     vec![first, last]
 }

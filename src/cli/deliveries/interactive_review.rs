@@ -218,8 +218,8 @@ fn show_summary(
             };
             let mut line = vec![(style, sign.to_owned())];
             line.extend(stat_line(&entry_name(plan, entry), &counts));
-            if let ContentSource::Made {
-                origin: ContentOrigin::Merged,
+            if let ContentSource::Composed {
+                origin: ContentOrigin::Merge,
                 ..
             } = entry.source
             {

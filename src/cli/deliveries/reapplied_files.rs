@@ -19,7 +19,7 @@ impl ReappliedFiles {
     pub(crate) fn add(&mut self, change: &RevertedChange, choice: FileChoice) {
         let part = match choice {
             FileChoice::Whole(DeliveryChoice::Apply) => ReappliedPart::Whole,
-            FileChoice::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_taken) => {
+            FileChoice::Hunks(hunks) if hunks.iter().any(|hunk| hunk.is_applied) => {
                 ReappliedPart::Hunks(hunks)
             }
             FileChoice::Whole(DeliveryChoice::Leave) | FileChoice::Hunks(_) => {

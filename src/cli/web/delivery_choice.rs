@@ -52,9 +52,9 @@ impl RequestedFileChoice {
             }));
         };
         let hunks = hunk_choices(&read_difference()?, self, taken_hunks)?;
-        Ok(if hunks.iter().all(|hunk| hunk.is_taken) {
+        Ok(if hunks.iter().all(|hunk| hunk.is_applied) {
             whole_file(DeliveryChoice::Apply)
-        } else if hunks.iter().any(|hunk| hunk.is_taken) {
+        } else if hunks.iter().any(|hunk| hunk.is_applied) {
             FileChoice::Hunks(hunks)
         } else {
             whole_file(DeliveryChoice::Leave)

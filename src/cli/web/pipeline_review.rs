@@ -137,7 +137,7 @@ async fn commit_all(id: &str, history_mode: HistoryMode, host: &Host) -> ApiResu
 
 fn apply_all(delivery: &OpenDelivery, plan: &DeliveryPlan) -> Result<Vec<FileChange>> {
     require_all_allowed(plan)?;
-    apply(delivery, plan, &plan.everything(), None)
+    apply(delivery, plan, &plan.select_all(), None)
 }
 
 /// Determines what the pipeline `id` delivers in this form.

@@ -134,7 +134,7 @@ pub(super) fn read_ours(
             Some(origin) => (origin, entry.rel.clone()),
             None => return Ok(FileContents::None),
         },
-        ContentSource::Made { number, .. } => {
+        ContentSource::Composed { number, .. } => {
             let name = number.to_string();
             let rel = RelPath::default()
                 .child(OsStr::new(&name))

@@ -55,9 +55,9 @@ pub fn merge(
         write_made_content(delivery, number, &text)?;
         if let Some(entry) = plan.entries.get_mut(index) {
             entry.conflict = None;
-            entry.source = ContentSource::Made {
+            entry.source = ContentSource::Composed {
                 number,
-                origin: ContentOrigin::Merged,
+                origin: ContentOrigin::Merge,
             };
         }
     }

@@ -118,7 +118,7 @@ impl ApplyTransaction<'_> {
             layers.push(layer.transpose()?);
         }
         let mut indices = Vec::new();
-        for index in self.plan.order() {
+        for index in self.plan.application_order() {
             let Some(entry) = self.plan.entries.get(index) else {
                 continue;
             };
@@ -189,7 +189,7 @@ impl ApplyTransaction<'_> {
                     mode: Mode::from_raw_mode(file.mode),
                     modified_ns: match entry.source {
                         ContentSource::Layer => Some(meta.version.modified_ns),
-                        ContentSource::Made { .. } => None,
+                        ContentSource::Composed { .. } => None,
                     },
                     owner: self.owner(entry),
                 };
@@ -208,7 +208,7 @@ impl ApplyTransaction<'_> {
     ) -> std::result::Result<(FileContent, FileMetadata), FileSystemError> {
         match entry.source {
             ContentSource::Layer => layer.ok_or(FileSystemError::Missing)?.open_file(&entry.rel),
-            ContentSource::Made { number, .. } => {
+            ContentSource::Composed { number, .. } => {
                 let contents =
                     DirectoryHandle::open_own(&self.delivery.delivery_dir.made_contents())?;
                 let name = OsString::from(number.to_string());
@@ -236,12 +236,12 @@ impl ApplyTransaction<'_> {
 /// later. The rest of a merged text cannot: the plan of a later delivery does not merge.
 fn agent_hunks(entry: &DeliveryEntry) -> Option<HunkCount> {
     match entry.source {
-        ContentSource::Made {
-            origin: ContentOrigin::Chosen(hunks),
+        ContentSource::Composed {
+            origin: ContentOrigin::Selection(hunks),
             ..
         } => Some(hunks),
-        ContentSource::Made {
-            origin: ContentOrigin::Merged | ContentOrigin::ChosenOfMerged(_),
+        ContentSource::Composed {
+            origin: ContentOrigin::Merge | ContentOrigin::SelectionOfMerge(_),
             ..
         }
         | ContentSource::Layer => None,
@@ -385,7 +385,7 @@ pub fn select_hunks(
         let Some(entry) = plan.entries.get(*index) else {
             continue;
         };
-        let taken_flags: Vec<bool> = file_choices.iter().map(|hunk| hunk.is_taken).collect();
+        let taken_flags: Vec<bool> = file_choices.iter().map(|hunk| hunk.is_applied).collect();
         let Some(hunks) = HunkCount::of(&taken_flags) else {
             if let Some(choice) = choices.get_mut(*index) {
                 *choice = DeliveryChoice::Apply;
@@ -408,10 +408,10 @@ pub fn select_hunks(
             write_made_content(delivery, number, text.as_bytes())?;
             if let Some(entry) = plan.entries.get_mut(*index) {
                 let origin = match entry.source {
-                    ContentSource::Layer => ContentOrigin::Chosen(hunks),
-                    ContentSource::Made { .. } => ContentOrigin::ChosenOfMerged(hunks),
+                    ContentSource::Layer => ContentOrigin::Selection(hunks),
+                    ContentSource::Composed { .. } => ContentOrigin::SelectionOfMerge(hunks),
                 };
-                entry.source = ContentSource::Made { number, origin };
+                entry.source = ContentSource::Composed { number, origin };
             }
         }
         if let Some(choice) = choices.get_mut(*index) {

@@ -467,7 +467,7 @@ impl AppliedDelivery {
             ReappliedPart::Hunks(choices) => Some(choices),
         };
         let hunks = choices.and_then(|choices| {
-            let taken_flags: Vec<bool> = choices.iter().map(|hunk| hunk.is_taken).collect();
+            let taken_flags: Vec<bool> = choices.iter().map(|hunk| hunk.is_applied).collect();
             HunkCount::of(&taken_flags)
         });
         let sides = self.offered_sides(last_step)?;
