@@ -13,7 +13,7 @@ const SECOND_NS: i32 = 1_000_000_000;
 /// set.
 #[derive(Clone, Debug)]
 pub struct LocalDateTime {
-    at: Timestamp,
+    timestamp: Timestamp,
     zone: TimeZone,
 }
 
@@ -23,15 +23,15 @@ pub fn now() -> LocalDateTime {
 }
 
 impl LocalDateTime {
-    fn new(at: Timestamp) -> Self {
+    fn new(timestamp: Timestamp) -> Self {
         Self {
-            at,
+            timestamp,
             zone: TimeZone::system(),
         }
     }
 
     fn to_zoned(&self) -> Zoned {
-        self.at.to_zoned(self.zone.clone())
+        self.timestamp.to_zoned(self.zone.clone())
     }
 
     /// Formats the moment for records: `2026-11-02T14:03:22.123456+01:00`.
@@ -60,13 +60,13 @@ impl LocalDateTime {
 
     /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(&self, earlier: &Self) -> Duration {
-        let difference = self.at.duration_since(earlier.at);
+        let difference = self.timestamp.duration_since(earlier.timestamp);
         Duration::try_from(difference).unwrap_or_default()
     }
 
     /// Formats the moment in UTC for the event log (RFC 3339): `2026-11-02T13:03:22.123456Z`.
     pub fn utc_format(&self) -> String {
-        format!("{:.6}", self.at)
+        format!("{:.6}", self.timestamp)
     }
 
     /// Formats the local time for names of logs and records: `20261102_140322_123456`.
@@ -82,7 +82,7 @@ impl LocalDateTime {
     /// Returns the microseconds within the second.
     pub fn microsecond(&self) -> i32 {
         // Before 1970, it counts back from the next second.
-        self.at.subsec_nanosecond().rem_euclid(SECOND_NS) / 1000
+        self.timestamp.subsec_nanosecond().rem_euclid(SECOND_NS) / 1000
     }
 
     /// Formats the local time for tables that people read: `14:03:22`.
@@ -92,12 +92,12 @@ impl LocalDateTime {
 
     /// Returns the seconds since the Unix epoch, with a fraction.
     pub fn unix_seconds(&self) -> f64 {
-        self.at.as_duration().as_secs_f64()
+        self.timestamp.as_duration().as_secs_f64()
     }
 
     /// Returns the whole nanoseconds since the Unix epoch; 0 for a clock set before it.
     pub fn unix_nanoseconds(&self) -> u64 {
-        u64::try_from(self.at.as_nanosecond()).unwrap_or_default()
+        u64::try_from(self.timestamp.as_nanosecond()).unwrap_or_default()
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let zoned = "2026-11-02T14:03:22.000456789+01:00[Europe/Paris]";
         let zoned: Zoned = zoned.parse().unwrap();
         let moment = LocalDateTime {
-            at: zoned.timestamp(),
+            timestamp: zoned.timestamp(),
             zone: zoned.time_zone().clone(),
         };
         assert_eq!(moment.iso_format(), "2026-11-02T14:03:22.000456+01:00");

@@ -28,13 +28,13 @@ pub enum ConfigWrite {
     },
 }
 
-/// Writes `text` to `file` below `directory`. An existing file is replaced only if `replaces`
-/// is its digest.
+/// Writes `text` to `file` below `directory`. An existing file is replaced only if
+/// `replaced_digest` is its digest.
 pub fn write_config(
     directory: &AbsPath,
     file: &ConfigDestination,
     text: &str,
-    replaces: Option<&str>,
+    replaced_digest: Option<&str>,
 ) -> Result<ConfigWrite> {
     let file = file.path();
     let write_failure = |fault| write_error(file, fault);
@@ -54,7 +54,7 @@ pub fn write_config(
     let mut staged_file = StagedFile::new(&parent).map_err(write_failure)?;
     let replace_policy = match &existing {
         None => ReplacePolicy::Nothing,
-        Some(existing) if replaces == Some(existing.digest.as_str()) => {
+        Some(existing) if replaced_digest == Some(existing.digest.as_str()) => {
             staged_file
                 .copy_ownership(&existing.meta)
                 .map_err(write_failure)?;

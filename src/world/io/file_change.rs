@@ -73,13 +73,13 @@ pub struct LateChanges(Arc<Mutex<Vec<FileChange>>>);
 impl LateChanges {
     /// Adds the changes of a command.
     pub(in crate::world) fn add(&self, changes: Vec<FileChange>) {
-        let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        late.extend(changes);
+        let mut late_changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        late_changes.extend(changes);
     }
 
     /// Drains the changes that were added since the last call.
     pub(in crate::world) fn take(&self) -> Vec<FileChange> {
-        let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *late)
+        let mut late_changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *late_changes)
     }
 }

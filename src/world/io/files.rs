@@ -13,10 +13,10 @@ use crate::world::sys::state_files::{self, dir, file};
 /// Determines what `path` leads to.
 pub fn inspect(path: &AbsPath) -> LookupResult {
     match file::kind(path) {
-        Ok(found) if !file::is_readable(path) || !(found.is_file() || found.is_dir()) => {
+        Ok(kind) if !file::is_readable(path) || !(kind.is_file() || kind.is_dir()) => {
             LookupResult::Unreadable
         }
-        Ok(found) if found.is_dir() => LookupResult::Directory,
+        Ok(kind) if kind.is_dir() => LookupResult::Directory,
         Ok(_) => LookupResult::File,
         Err(error) if is_missing(error.kind()) => LookupResult::Missing,
         Err(_) => LookupResult::Unreadable,
@@ -51,10 +51,10 @@ pub fn read_capped(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 fn check_named_read(
     path: &AbsPath,
     bytes_max: u64,
-    read: io::Result<Option<Vec<u8>>>,
+    read_result: io::Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
-    let is_pipe = matches!(&read, Err(error) if error.kind() == IoKind::InvalidInput);
-    check_read(path, bytes_max, read).map_err(|error| {
+    let is_pipe = matches!(&read_result, Err(error) if error.kind() == IoKind::InvalidInput);
+    check_read(path, bytes_max, read_result).map_err(|error| {
         if is_pipe {
             error.with_hint("name a file, or pass the output of a command as `/dev/stdin`")
         } else {
@@ -66,17 +66,17 @@ fn check_named_read(
 /// Like [`read_capped`], for a file with a secret: it is an error if another user owns it or can
 /// read or change it.
 pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
-    let exposed = |why: &str| {
+    let exposure_error = |why: &str| {
         let message = format!("`{path}` contains a secret, and {why}");
         Error::new(ErrorKind::Config, message)
     };
     match file::read_secret_capped(path, bytes_max) {
-        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Ok(bytes)) => check_read(path, bytes_max, Ok(bytes)),
         Ok(Err(SecretExposure::OpenToOthers)) => {
-            Err(exposed("other users may read or change it")
+            Err(exposure_error("other users may read or change it")
                 .with_hint(format!("chmod 600 '{path}'")))
         }
-        Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposed("another user owns it")
+        Ok(Err(SecretExposure::OfAnotherUser)) => Err(exposure_error("another user owns it")
             .with_hint("copy it, so that you own the file, and use the copy")),
         Err(error) => check_named_read(path, bytes_max, Err(error)),
     }
@@ -87,7 +87,7 @@ pub fn read_secret(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
 pub fn read_own(path: &AbsPath, bytes_max: u64) -> Result<Option<Vec<u8>>> {
     let exposure_error = |why: &str| Error::new(ErrorKind::Config, format!("{why} `{path}`"));
     match file::read_own_capped(path, bytes_max) {
-        Ok(Ok(read)) => check_read(path, bytes_max, Ok(read)),
+        Ok(Ok(bytes)) => check_read(path, bytes_max, Ok(bytes)),
         Ok(Err(SecretExposure::OpenToOthers)) => {
             Err(exposure_error("every user may change").with_hint(format!("chmod o-w '{path}'")))
         }
@@ -130,9 +130,9 @@ pub fn subdirectory_names(path: &AbsPath, count_max: usize) -> Result<Option<Vec
 fn check_read(
     path: &AbsPath,
     bytes_max: u64,
-    read: io::Result<Option<Vec<u8>>>,
+    read_result: io::Result<Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>> {
-    match read {
+    match read_result {
         Ok(Some(bytes)) => Ok(Some(bytes)),
         Ok(None) => Err(
             Error::io(format!("cannot read `{path}`"), IoKind::FileTooLarge.into())

@@ -20,12 +20,12 @@ const FILE_BYTES_MAX: u64 = 128 * 1024;
 /// Maximum number of files that are read one after the other.
 const FILES_MAX: usize = 256;
 /// Maximum number of files that cannot be removed; with more, the inbox is no longer read.
-const STUCK_MAX: usize = 64;
+const UNREMOVABLE_MAX: usize = 64;
 /// Maximum number of recipients of one message.
 const TARGETS_MAX: usize = 64;
 
 /// Why a directory that is gone is not read.
-const REMOVED: &str = "it was removed or moved";
+const REMOVED_REASON: &str = "it was removed or moved";
 
 /// An inbox directory.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct MessageInbox {
     /// What was read and not returned yet.
     items: VecDeque<InboxItem>,
     /// Names of files that were read and could not be removed.
-    stuck: BTreeSet<String>,
+    unremovable_files: BTreeSet<String>,
     /// Whether the files that were there at the beginning have been read.
     is_listed: bool,
 }
@@ -69,18 +69,20 @@ impl MessageInbox {
         dir::create_all(path, DirectoryAudience::User).map_err(|error| {
             error.with_hint("messages are read from a directory of files: name a directory")
         })?;
-        let exposed = |why: &str| {
+        let exposure_error = |why: &str| {
             let message = format!("{why} the inbox directory `{path}`");
             Error::new(ErrorKind::Config, message)
         };
         let directory = match InboxDirectory::open(path) {
             Ok(Ok(directory)) => directory,
             Ok(Err(InboxExposure::OpenToOthers)) => {
-                return Err(exposed("all users may change")
+                return Err(exposure_error("all users may change")
                     .with_hint("use a directory that only you may write to"));
             }
             Ok(Err(InboxExposure::OfAnotherUser)) => {
-                return Err(exposed("another user owns").with_hint("use a directory that you own"));
+                return Err(
+                    exposure_error("another user owns").with_hint("use a directory that you own")
+                );
             }
             Err(error) => {
                 let message = format!("cannot watch the inbox directory `{path}`");
@@ -92,7 +94,7 @@ impl MessageInbox {
             path: path.clone(),
             directory: Some(directory),
             items: VecDeque::new(),
-            stuck: BTreeSet::new(),
+            unremovable_files: BTreeSet::new(),
             is_listed: false,
         })
     }
@@ -113,7 +115,7 @@ impl MessageInbox {
             match directory.wait_for_change().await {
                 Ok(InboxChange::Added(names)) => self.read_files(names),
                 Ok(InboxChange::Overflow) => self.read_all(),
-                Ok(InboxChange::Gone) => self.close(REMOVED),
+                Ok(InboxChange::Gone) => self.close(REMOVED_REASON),
                 Err(error) => self.close(&reading_error(&error)),
             }
         }
@@ -123,17 +125,18 @@ impl MessageInbox {
     /// when its writer closes it.
     fn read_all(&mut self) {
         while let Some(directory) = &self.directory {
-            let is_new = |name: &str| is_message_file(name) && !self.stuck.contains(name);
+            let is_new =
+                |name: &str| is_message_file(name) && !self.unremovable_files.contains(name);
             let names = match directory.names(is_new, FILES_MAX) {
                 Ok(names) => names.into_iter(),
                 Err(error) => return self.close(&reading_error(&error)),
             };
-            let complete: BTreeSet<String> =
+            let complete_files: BTreeSet<String> =
                 names.filter(|name| !is_partial(directory, name)).collect();
-            if complete.is_empty() {
+            if complete_files.is_empty() {
                 return;
             }
-            self.read_files(complete);
+            self.read_files(complete_files);
         }
     }
 
@@ -143,7 +146,7 @@ impl MessageInbox {
             return;
         };
         for name in names {
-            if !is_message_file(&name) || self.stuck.contains(&name) {
+            if !is_message_file(&name) || self.unremovable_files.contains(&name) {
                 continue;
             }
             self.items.extend(read_file(directory, &name));
@@ -151,10 +154,10 @@ impl MessageInbox {
                 .remove(&name)
                 .is_err_and(|error| error.kind() != NotFound)
             {
-                self.stuck.insert(name);
+                self.unremovable_files.insert(name);
             }
         }
-        if self.stuck.len() > STUCK_MAX {
+        if self.unremovable_files.len() > UNREMOVABLE_MAX {
             self.close("files in it cannot be removed");
         }
     }
@@ -171,7 +174,7 @@ impl MessageInbox {
 /// Returns why the directory cannot be read.
 fn reading_error(error: &io::Error) -> String {
     if error.kind() == NotFound {
-        REMOVED.to_owned()
+        REMOVED_REASON.to_owned()
     } else {
         error.to_string()
     }
@@ -179,15 +182,15 @@ fn reading_error(error: &io::Error) -> String {
 
 /// Returns whether a file of this name is a message.
 fn is_message_file(name: &str) -> bool {
-    let middle = name.strip_prefix("msg_");
-    middle.is_some_and(|rest| rest.strip_suffix(".json").is_some())
+    let rest = name.strip_prefix("msg_");
+    rest.is_some_and(|rest| rest.strip_suffix(".json").is_some())
 }
 
 /// Returns whether a file is the beginning of a JSON object.
 fn is_partial(directory: &InboxDirectory, name: &str) -> bool {
     let bytes = directory.read(name, FILE_BYTES_MAX).ok().flatten();
     let parse_result = bytes.map(|bytes| serde_json::from_slice::<IgnoredAny>(&bytes));
-    parse_result.is_some_and(|read| read.is_err_and(|error| error.is_eof()))
+    parse_result.is_some_and(|parsed| parsed.is_err_and(|error| error.is_eof()))
 }
 
 /// Reads a file; `None` if it has disappeared.

@@ -25,8 +25,8 @@ pub const PAGE_BYTES_MAX: usize = 2 << 20;
 pub const REDIRECTS_MAX: usize = 5;
 /// The most addresses of a host that are tried.
 const ADDRESSES_TRIED_MAX: usize = 4;
-/// What is asked for.
-const ACCEPTED: &str = "text/html, application/xhtml+xml, text/markdown, text/plain, \
+/// The types of pages that are asked for.
+const ACCEPT_HEADER: &str = "text/html, application/xhtml+xml, text/markdown, text/plain, \
                         application/json, text/*;q=0.8, */*;q=0.1";
 
 /// A page as its server sent it.
@@ -112,16 +112,16 @@ impl PageFetcher {
         is_allowed: impl Fn(&PageUrl) -> bool,
     ) -> Result<FetchOutcome, String> {
         let time_max = Duration::from_secs(FETCH_SECONDS_MAX);
-        let fetching = self.fetch_within(url, bytes_max, is_allowed);
-        match tokio::time::timeout(time_max, fetching).await {
-            Ok(fetched) => fetched,
+        let fetch = self.follow_redirects(url, bytes_max, is_allowed);
+        match tokio::time::timeout(time_max, fetch).await {
+            Ok(outcome) => outcome,
             Err(_) => Err(format!(
                 "the server did not answer within {FETCH_SECONDS_MAX} s"
             )),
         }
     }
 
-    async fn fetch_within(
+    async fn follow_redirects(
         &self,
         mut url: PageUrl,
         bytes_max: usize,
@@ -150,7 +150,9 @@ impl PageFetcher {
             .0
             .get_or_init(|| client_with_resolver(Arc::new(PublicResolver)));
         let client = client.as_ref().map_err(ToString::to_string)?;
-        let request = client.get(url.as_url().clone()).header(ACCEPT, ACCEPTED);
+        let request = client
+            .get(url.as_url().clone())
+            .header(ACCEPT, ACCEPT_HEADER);
         request.send().await.map_err(|error| {
             let error = error.without_url();
             format!("the page cannot be read: {}", root_cause(&error))

@@ -16,7 +16,7 @@ const PAGER: &str = "less";
 /// is.
 const LESS: &str = "FRX";
 /// The value of `$PAGER` that means no pager.
-const NONE: &str = "cat";
+const NO_PAGER: &str = "cat";
 
 /// A pager that shows what is written to it.
 #[derive(Debug)]
@@ -27,17 +27,17 @@ impl PagerProcess {
     pub fn start(env: &BTreeMap<String, String>) -> Option<(Self, impl Write + Send + use<>)> {
         let pager_variable = env.get("PAGER").map(String::as_str);
         let pager = pager_variable.unwrap_or(PAGER).trim();
-        if pager.is_empty() || pager == NONE {
+        if pager.is_empty() || pager == NO_PAGER {
             return None;
         }
         let shell = process::find(SHELL, env.get("PATH").map_or("", String::as_str))?;
-        let mut of_user = ProcessEnvironment::inherit_except(env, &[]);
-        if of_user.get("LESS").is_none() {
-            of_user = of_user.with("LESS", LESS);
+        let mut user_env = ProcessEnvironment::inherit_except(env, &[]);
+        if user_env.get("LESS").is_none() {
+            user_env = user_env.with("LESS", LESS);
         }
         let arguments = ["-c", &format!("exec {pager}")];
         let start_result =
-            process::start_for_user(&shell, &arguments, &of_user, UserProgramStreams::InputPipe);
+            process::start_for_user(&shell, &arguments, &user_env, UserProgramStreams::InputPipe);
         let mut child = start_result.ok()?;
         let input = child.stdin.take()?;
         Some((Self(child), input))

@@ -18,11 +18,11 @@ const NAMES_MAX: usize = 20_000;
 /// Returns the files in the context paths that an agent may read and that look like secrets,
 /// sorted.
 pub fn readable_secrets(manager: &PathPermissionManager) -> Vec<RealPath> {
-    let context = manager
+    let context_grants = manager
         .grants()
         .iter()
         .filter(|grant| grant.kind == GrantKind::Context);
-    let mut secret_paths: Vec<RealPath> = context
+    let mut secret_paths: Vec<RealPath> = context_grants
         .flat_map(|grant| match grant.scope {
             GrantScope::File => vec![grant.root.clone()],
             GrantScope::Tree => secrets_below(&grant.root),
@@ -39,28 +39,28 @@ fn secrets_below(root: &RealPath) -> Vec<RealPath> {
     let Ok(start) = DirectoryHandle::open(root) else {
         return Vec::new();
     };
-    let mut names = 0_usize;
+    let mut name_count = 0_usize;
     let listing = TreeListing::list(&start, &mut |entry| {
-        names = names.saturating_add(1);
-        select_entry(entry, names)
+        name_count = name_count.saturating_add(1);
+        select_entry(entry, name_count)
     });
     listing
         .entries
         .iter()
-        .map(|found| root.join(&found.rel))
+        .map(|entry| root.join(&entry.rel))
         .collect()
 }
 
-fn select_entry(found: &ListedEntry, names: usize) -> EntrySelection {
-    let name = found.rel.name().unwrap_or(OsStr::new(""));
-    if found.kind == FileKind::Directory {
-        let pruned = names > NAMES_MAX || name == ".git" || is_generated(&found.rel);
-        if pruned {
+fn select_entry(entry: &ListedEntry, name_count: usize) -> EntrySelection {
+    let name = entry.rel.name().unwrap_or(OsStr::new(""));
+    if entry.kind == FileKind::Directory {
+        let is_pruned = name_count > NAMES_MAX || name == ".git" || is_generated(&entry.rel);
+        if is_pruned {
             EntrySelection::Excluded
         } else {
             EntrySelection::Deep
         }
-    } else if found.kind == FileKind::File && looks_secret(name) {
+    } else if entry.kind == FileKind::File && looks_secret(name) {
         EntrySelection::Shallow
     } else {
         EntrySelection::Excluded

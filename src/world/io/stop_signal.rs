@@ -11,13 +11,13 @@ use crate::world::io::terminal_mode::suspend;
 use crate::world::sys::sandbox::raw::{SignalAction, signal_thread};
 
 /// The action that receives the signal. The runtime installs it only once in a process.
-static RECEIVING: OnceLock<SignalAction> = OnceLock::new();
+static RECEIVING_ACTION: OnceLock<SignalAction> = OnceLock::new();
 
 /// Receives SIGTSTP. On drop, the signal stops the process again.
 #[derive(Debug)]
 pub struct StopSignals {
-    received: SignalStream,
-    receiving: SignalAction,
+    signals: SignalStream,
+    receiving_action: SignalAction,
 }
 
 impl StopSignals {
@@ -26,19 +26,19 @@ impl StopSignals {
         if SignalAction::current(Signal::TSTP).ok()?.is_ignored() {
             return None;
         }
-        let received = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()?;
+        let signals = signal(SignalKind::from_raw(Signal::TSTP.as_raw())).ok()?;
         let installed_action = SignalAction::current(Signal::TSTP).ok()?;
-        let receiving = *RECEIVING.get_or_init(|| installed_action);
-        receiving.install(Signal::TSTP).ok()?;
+        let receiving_action = *RECEIVING_ACTION.get_or_init(|| installed_action);
+        receiving_action.install(Signal::TSTP).ok()?;
         Some(Self {
-            received,
-            receiving,
+            signals,
+            receiving_action,
         })
     }
 
     /// Waits for the next signal. Can be cancelled.
     pub async fn wait(&mut self) {
-        self.received.recv().await;
+        self.signals.recv().await;
     }
 
     /// Stops this process, as the signal does by default, until it is continued. A process group
@@ -48,7 +48,7 @@ impl StopSignals {
         // A signal to its own thread stops the process before the call returns.
         let (process, thread) = (getpid().as_raw_nonzero(), gettid().as_raw_nonzero());
         signal_thread(process.get(), thread.get(), Signal::TSTP.as_raw()).unwrap_or_default();
-        set_action(self.receiving);
+        set_action(self.receiving_action);
     }
 
     /// Stops the process group of this process, as Ctrl-Z does, until it is continued.

@@ -3,7 +3,7 @@
 //! foreground job is another one.
 
 use std::io::stdin;
-use std::sync::mpsc as blocking;
+use std::sync::mpsc as std_mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -24,10 +24,10 @@ const INPUT_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct TerminalInput {
     /// Lets the thread wait for input once more.
-    wait: blocking::Sender<()>,
-    available: mpsc::Receiver<()>,
+    wait_sender: std_mpsc::Sender<()>,
+    input_receiver: mpsc::Receiver<()>,
     /// Ends the thread when it is closed.
-    _stop: OwnedFd,
+    _stop_writer: OwnedFd,
 }
 
 /// Input from the terminal.
@@ -48,30 +48,30 @@ impl TerminalInput {
     /// this is dropped.
     pub fn start() -> Option<Self> {
         tcgetattr(stdin()).ok()?;
-        let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).ok()?;
-        let (wait, waits) = blocking::channel();
-        let (sender, available) = mpsc::channel(1);
-        wait.send(()).ok()?;
+        let (stop_reader, stop_writer) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let (wait_sender, wait_receiver) = std_mpsc::channel();
+        let (input_sender, input_receiver) = mpsc::channel(1);
+        wait_sender.send(()).ok()?;
         thread::Builder::new()
             .spawn(move || {
-                while waits.recv().is_ok() && wait_for_input(&stopped) {
-                    if sender.blocking_send(()).is_err() {
+                while wait_receiver.recv().is_ok() && wait_for_input(&stop_reader) {
+                    if input_sender.blocking_send(()).is_err() {
                         return;
                     }
                 }
             })
             .ok()?;
         Some(Self {
-            wait,
-            available,
-            _stop: stop,
+            wait_sender,
+            input_receiver,
+            _stop_writer: stop_writer,
         })
     }
 
     /// Waits until there is input; forever if there can be none. Cancel-safe, unless it completes:
     /// then [`TerminalInput::read`] must be called.
     pub async fn wait(&mut self) {
-        if self.available.recv().await.is_none() {
+        if self.input_receiver.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
@@ -102,25 +102,26 @@ impl TerminalInput {
     }
 
     fn wait_again(&self, input: TypedInput) -> TypedInput {
-        match self.wait.send(()) {
+        match self.wait_sender.send(()) {
             Ok(()) => input,
             Err(_) => TypedInput::Ended,
         }
     }
 }
 
-/// Waits until standard input is readable; returns false if `stopped` is closed before.
-fn wait_for_input(stopped: &OwnedFd) -> bool {
+/// Waits until standard input is readable; returns false if the other end of `stop_reader` is
+/// closed before.
+fn wait_for_input(stop_reader: &OwnedFd) -> bool {
     let input = stdin();
     loop {
         let mut poll_fds = [
             PollFd::from_borrowed_fd(input.as_fd(), PollFlags::IN),
-            PollFd::new(stopped, PollFlags::IN),
+            PollFd::new(stop_reader, PollFlags::IN),
         ];
         match poll(&mut poll_fds, None) {
             Ok(_) => {
-                let [input, stopped] = &poll_fds;
-                if !stopped.revents().is_empty() {
+                let [input, stop_reader] = &poll_fds;
+                if !stop_reader.revents().is_empty() {
                     return false;
                 }
                 if !input.revents().is_empty() {

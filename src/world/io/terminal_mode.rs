@@ -16,57 +16,57 @@ use rustix::termios::{
 /// Value of a special character that no key produces; see `termios(3)`.
 const CODE_DISABLED: u8 = 0;
 /// Most input that is kept of what was typed ahead, in bytes.
-const AHEAD_BYTES_MAX: usize = 64 * 1024;
+const TYPED_AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The terminal on standard input. Its original mode is restored on drop.
 #[derive(Debug)]
 pub struct TerminalModeGuard {
-    found: Termios,
+    original_modes: Termios,
 }
 
 impl TerminalModeGuard {
     /// Saves the mode of the terminal; `None` if standard input is not a terminal.
     pub fn from_stdin() -> Option<Self> {
-        let found = tcgetattr(stdin()).ok()?;
-        Some(Self { found })
+        let original_modes = tcgetattr(stdin()).ok()?;
+        Some(Self { original_modes })
     }
 
     /// Stops echoing; what is typed from now on is buffered.
     pub fn disable_echo(&self) {
-        set_modes(&self.quiet_mode());
+        set_modes(&self.quiet_modes());
     }
 
     /// Like [`TerminalModeGuard::disable_echo`], but Ctrl-Z is read as a key: a program that draws
     /// on the whole screen restores the terminal before it calls [`suspend`].
     pub fn enter_key_mode(&self) {
-        let mut modes = self.quiet_mode();
+        let mut modes = self.quiet_modes();
         modes.input_modes.remove(InputModes::IXON);
         modes.local_modes.remove(LocalModes::IEXTEN);
         modes.special_codes[SpecialCodeIndex::VSUSP] = CODE_DISABLED;
         set_modes(&modes);
     }
 
-    fn quiet_mode(&self) -> Termios {
-        let mut quiet = self.found.clone();
-        quiet
+    fn quiet_modes(&self) -> Termios {
+        let mut quiet_modes = self.original_modes.clone();
+        quiet_modes
             .local_modes
             .remove(LocalModes::ECHO | LocalModes::ICANON);
-        quiet
+        quiet_modes
             .local_modes
             .insert(LocalModes::ISIG | LocalModes::NOFLSH);
-        quiet.input_modes.insert(InputModes::ICRNL);
-        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
-        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        quiet
+        quiet_modes.input_modes.insert(InputModes::ICRNL);
+        quiet_modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        quiet_modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        quiet_modes
     }
 
     /// Reads what was typed and not read yet.
     pub fn read_typed_ahead(&self) -> String {
         let mut bytes = Vec::new();
-        let mut piece = [0; 4096];
-        while bytes.len() < AHEAD_BYTES_MAX && has_input(Duration::ZERO) {
-            match rustix::io::read(stdin(), &mut piece) {
-                Ok(count) if count > 0 => bytes.extend(piece.iter().take(count)),
+        let mut chunk = [0; 4096];
+        while bytes.len() < TYPED_AHEAD_BYTES_MAX && has_input(Duration::ZERO) {
+            match rustix::io::read(stdin(), &mut chunk) {
+                Ok(count) if count > 0 => bytes.extend(chunk.iter().take(count)),
                 Ok(_) | Err(_) => break,
             }
         }
@@ -75,7 +75,7 @@ impl TerminalModeGuard {
 
     /// Restores the original mode.
     pub fn restore(&self) {
-        set_modes(&self.found);
+        set_modes(&self.original_modes);
     }
 }
 
@@ -92,26 +92,26 @@ const LINE_BYTES_MAX: usize = 4096;
 /// the line itself. Input that was typed before the question does not answer it and is discarded.
 #[derive(Debug)]
 pub struct QuestionModeGuard {
-    before: Termios,
+    original_modes: Termios,
 }
 
 impl QuestionModeGuard {
     /// Enters the mode; `None` if standard input is not a terminal.
     pub fn enter() -> Option<Self> {
-        let before = tcgetattr(stdin()).ok()?;
+        let original_modes = tcgetattr(stdin()).ok()?;
         tcflush(stdin(), QueueSelector::IFlush).unwrap_or_default();
-        let mut shown_modes = before.clone();
-        shown_modes
+        let mut line_modes = original_modes.clone();
+        line_modes
             .local_modes
             .insert(LocalModes::ECHO | LocalModes::ICANON);
-        set_modes(&shown_modes);
-        Some(Self { before })
+        set_modes(&line_modes);
+        Some(Self { original_modes })
     }
 }
 
 impl Drop for QuestionModeGuard {
     fn drop(&mut self) {
-        set_modes(&self.before);
+        set_modes(&self.original_modes);
     }
 }
 
@@ -120,10 +120,10 @@ impl Drop for QuestionModeGuard {
 /// read it.
 pub fn read_line() -> Option<String> {
     let mut bytes = Vec::new();
-    let mut piece = [0; LINE_BYTES_MAX];
+    let mut chunk = [0; LINE_BYTES_MAX];
     while bytes.len() < LINE_BYTES_MAX && !bytes.ends_with(b"\n") {
-        match rustix::io::read(stdin(), &mut piece) {
-            Ok(count @ 1..) => bytes.extend(piece.iter().take(count)),
+        match rustix::io::read(stdin(), &mut chunk) {
+            Ok(count @ 1..) => bytes.extend(chunk.iter().take(count)),
             Ok(0) if bytes.is_empty() => return None,
             Ok(_) => break,
             Err(Errno::INTR) => {}

@@ -11,7 +11,7 @@ use crate::world::sys::process::{self, UserProgramStreams};
 /// Program that opens a page in the user's default browser.
 const OPENER: &str = "xdg-open";
 /// If one of these variables is set, there is a screen.
-const SCREENS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
+const SCREEN_VARIABLES: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 
 /// A browser process that shows a page.
 #[derive(Debug)]
@@ -21,17 +21,17 @@ impl WebBrowser {
     /// Opens the page at `url` on the screen that the process environment `env` names. `None` if
     /// there is no screen or no program that opens pages.
     pub fn open_page(url: &Url, env: &BTreeMap<String, String>) -> Option<Self> {
-        let has = |name: &str| env.get(name).is_some_and(|screen| !screen.is_empty());
+        let has_screen = |name: &str| env.get(name).is_some_and(|screen| !screen.is_empty());
         let is_page = matches!(url.scheme(), "http" | "https");
-        if !is_page || !SCREENS.iter().any(|name| has(name)) {
+        if !is_page || !SCREEN_VARIABLES.iter().any(|name| has_screen(name)) {
             return None;
         }
         let opener = process::find(OPENER, env.get("PATH").map_or("", String::as_str))?;
-        let of_user = ProcessEnvironment::inherit_except(env, &[]);
+        let user_env = ProcessEnvironment::inherit_except(env, &[]);
         let start_result = process::start_for_user(
             &opener,
             &[url.as_str()],
-            &of_user,
+            &user_env,
             UserProgramStreams::NullDevice,
         );
         start_result.ok().map(Self)

@@ -5,13 +5,13 @@
 /// Signature at the start of an index.
 const SIGNATURE: &[u8] = b"DIRC";
 /// Size of an entry before its name, in bytes: ten words of 32 bits, a SHA-1 hash and the flags.
-const FIXED_BYTES: usize = 62;
+const HEADER_BYTES: usize = 62;
 /// Offset of the flags in an entry.
-const FLAGS_AT: usize = 60;
+const FLAGS_OFFSET: usize = 60;
 /// Flag of an entry that has two more bytes of flags.
-const EXTENDED: u16 = 0x4000;
+const EXTENDED_FLAG: u16 = 0x4000;
 /// Up to version 3, an entry is padded to a multiple of this many bytes.
-const PADDED_TO: usize = 8;
+const ALIGNMENT: usize = 8;
 
 /// The names in an index, sorted.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl TrackedNames {
     /// Parses an index as far as possible. One with hashes other than SHA-1 yields only names that
     /// do not exist, which is harmless.
     pub(super) fn parse(index: &[u8]) -> Self {
-        let mut names = names(index).unwrap_or_default();
+        let mut names = parse_names(index).unwrap_or_default();
         names.sort_unstable();
         Self { names }
     }
@@ -40,77 +40,79 @@ impl TrackedNames {
     /// files.
     pub(super) fn contains_directory(&self, name: &str) -> bool {
         let prefix = format!("{name}/");
-        let at = self
+        let index = self
             .names
             .partition_point(|known| **known < *prefix.as_bytes());
         self.names
-            .get(at)
+            .get(index)
             .is_some_and(|known| known.starts_with(prefix.as_bytes()))
     }
 }
 
-fn names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
+fn parse_names(index: &[u8]) -> Option<Vec<Box<[u8]>>> {
     let mut unparsed = index.strip_prefix(SIGNATURE)?;
-    let version = word(&mut unparsed)?;
+    let version = read_u32(&mut unparsed)?;
     if !(2..=4).contains(&version) {
         return None;
     }
-    let count = word(&mut unparsed)?;
+    let count = read_u32(&mut unparsed)?;
     let mut names: Vec<Box<[u8]>> = Vec::new();
     for _ in 0..count {
         let previous_name = names.last().map(|name| &**name);
-        let Some((name, after)) = entry(unparsed, version, previous_name) else {
+        let Some((name, rest)) = parse_entry(unparsed, version, previous_name) else {
             break;
         };
         names.push(name);
-        unparsed = after;
+        unparsed = rest;
     }
     Some(names)
 }
 
 /// Parses the entry at the start of `bytes`; returns its name and the remaining bytes.
-fn entry<'b>(
+fn parse_entry<'b>(
     bytes: &'b [u8],
     version: u32,
-    before: Option<&[u8]>,
+    previous_name: Option<&[u8]>,
 ) -> Option<(Box<[u8]>, &'b [u8])> {
-    let flags = bytes.get(FLAGS_AT..FIXED_BYTES)?;
+    let flags = bytes.get(FLAGS_OFFSET..HEADER_BYTES)?;
     let flags = u16::from_be_bytes(flags.try_into().ok()?);
-    let fixed = if flags & EXTENDED == 0 {
-        FIXED_BYTES
+    let header_length = if flags & EXTENDED_FLAG == 0 {
+        HEADER_BYTES
     } else {
-        FIXED_BYTES + 2
+        HEADER_BYTES + 2
     };
-    let mut unparsed = bytes.get(fixed..)?;
+    let mut unparsed = bytes.get(header_length..)?;
     let cut_bytes = if version == 4 {
-        offset(&mut unparsed)?
+        read_varint(&mut unparsed)?
     } else {
         0
     };
     let length = unparsed.iter().position(|byte| *byte == 0)?;
-    let name_end = unparsed.get(..length)?;
+    let suffix = unparsed.get(..length)?;
     if version == 4 {
-        let before = before.unwrap_or_default();
-        let prefix = before.get(..before.len().checked_sub(cut_bytes)?)?;
-        let name = [prefix, name_end].concat();
+        let previous_name = previous_name.unwrap_or_default();
+        let prefix = previous_name.get(..previous_name.len().checked_sub(cut_bytes)?)?;
+        let name = [prefix, suffix].concat();
         return Some((name.into(), unparsed.get(length.checked_add(1)?..)?));
     }
-    let entry_length = fixed.checked_add(length)?;
+    let entry_length = header_length.checked_add(length)?;
     let padded = entry_length
-        .checked_div(PADDED_TO)?
+        .checked_div(ALIGNMENT)?
         .checked_add(1)?
-        .checked_mul(PADDED_TO)?;
-    Some((name_end.into(), bytes.get(padded..)?))
+        .checked_mul(ALIGNMENT)?;
+    Some((suffix.into(), bytes.get(padded..)?))
 }
 
-fn word(bytes: &mut &[u8]) -> Option<u32> {
+/// Reads a number of 32 bits from the start of `bytes`.
+fn read_u32(bytes: &mut &[u8]) -> Option<u32> {
     let (word, rest) = bytes.split_first_chunk::<4>()?;
     *bytes = rest;
     Some(u32::from_be_bytes(*word))
 }
 
-/// Parses a number of variable length, in the encoding of offsets in git packs.
-fn offset(bytes: &mut &[u8]) -> Option<usize> {
+/// Reads a number of variable length from the start of `bytes`, in the encoding of offsets in git
+/// packs.
+fn read_varint(bytes: &mut &[u8]) -> Option<usize> {
     let mut value = 0_usize;
     loop {
         let (byte, rest) = bytes.split_first()?;
@@ -134,26 +136,26 @@ mod tests {
         let mut index = SIGNATURE.to_vec();
         index.extend(version.to_be_bytes());
         index.extend(u32::try_from(names.len()).unwrap().to_be_bytes());
-        let mut before = "";
+        let mut previous_name = "";
         for name in names {
             let begin = index.len();
-            index.extend([0; FLAGS_AT]);
+            index.extend([0; FLAGS_OFFSET]);
             index.extend(u16::try_from(name.len()).unwrap().to_be_bytes());
             if version == 4 {
                 let common = name
                     .bytes()
-                    .zip(before.bytes())
+                    .zip(previous_name.bytes())
                     .take_while(|(a, b)| a == b)
                     .count();
-                index.push(u8::try_from(before.len() - common).unwrap());
+                index.push(u8::try_from(previous_name.len() - common).unwrap());
                 index.extend(&name.as_bytes()[common..]);
                 index.push(0);
             } else {
                 index.extend(name.as_bytes());
-                let padding = PADDED_TO - (index.len() - begin) % PADDED_TO;
+                let padding = ALIGNMENT - (index.len() - begin) % ALIGNMENT;
                 index.extend(vec![0; padding]);
             }
-            before = name;
+            previous_name = name;
         }
         index.extend(b"TREE");
         index

@@ -33,11 +33,11 @@ pub(super) struct FileIndex {
 
 #[derive(Debug)]
 struct SharedIndex {
-    known: Mutex<IndexedEntries>,
-    grown: Condvar,
-    entries: AtomicUsize,
-    bytes: AtomicUsize,
-    is_unwanted: AtomicBool,
+    entries: Mutex<IndexedEntries>,
+    changed: Condvar,
+    entry_count: AtomicUsize,
+    byte_count: AtomicUsize,
+    is_cancelled: AtomicBool,
     repository: OnceLock<EnclosingRepository>,
 }
 
@@ -45,7 +45,7 @@ struct SharedIndex {
 struct IndexedEntries {
     batches: Vec<Arc<[IndexEntry]>>,
     /// Entries of an earlier walk; `None` once this walk has ended.
-    before: Option<Vec<Arc<[IndexEntry]>>>,
+    earlier_entries: Option<Vec<Arc<[IndexEntry]>>>,
     is_walking: bool,
 }
 
@@ -67,29 +67,30 @@ struct EnclosingRepository {
 }
 
 impl FileIndex {
-    /// Starts walking `base`. Until the walk has ended, queries see the entries known `before`.
-    pub(super) fn start(base: &AbsPath, before: Option<Arc<FileIndex>>) -> Arc<Self> {
-        let before = before.and_then(|before| before.shared.lock().complete_entries());
+    /// Starts walking `base`. Until the walk has ended, queries see the entries of the
+    /// walk `earlier`.
+    pub(super) fn start(base: &AbsPath, earlier: Option<Arc<FileIndex>>) -> Arc<Self> {
+        let earlier_entries = earlier.and_then(|index| index.shared.lock().complete_entries());
         let entries = IndexedEntries {
             batches: Vec::new(),
-            before,
+            earlier_entries,
             is_walking: true,
         };
         let shared_index = Arc::new(SharedIndex {
-            known: Mutex::new(entries),
-            grown: Condvar::new(),
-            entries: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            is_unwanted: AtomicBool::new(false),
+            entries: Mutex::new(entries),
+            changed: Condvar::new(),
+            entry_count: AtomicUsize::new(0),
+            byte_count: AtomicUsize::new(0),
+            is_cancelled: AtomicBool::new(false),
             repository: OnceLock::new(),
         });
-        let (walked, probed) = (Arc::clone(&shared_index), Arc::clone(&shared_index));
-        let (root, below) = (base.clone(), base.clone());
-        std::thread::spawn(move || walked.walk(&root));
+        let (walked_index, probed_index) = (Arc::clone(&shared_index), Arc::clone(&shared_index));
+        let (walk_base, probe_base) = (base.clone(), base.clone());
+        std::thread::spawn(move || walked_index.walk(&walk_base));
         std::thread::spawn(move || {
-            probed
+            probed_index
                 .repository
-                .set(EnclosingRepository::find_around(&below))
+                .set(EnclosingRepository::find_around(&probe_base))
         });
         Arc::new(Self {
             shared: shared_index,
@@ -104,12 +105,12 @@ impl FileIndex {
     /// Returns the available entries, waiting at most `time_max` until the tree is complete.
     pub(super) fn entries_within(&self, time_max: Duration) -> AvailableEntries {
         let entries = self.shared.lock();
-        let is_part = |known: &mut IndexedEntries| known.complete_entries().is_none();
-        let waited = self
+        let is_incomplete = |entries: &mut IndexedEntries| entries.complete_entries().is_none();
+        let wait_result = self
             .shared
-            .grown
-            .wait_timeout_while(entries, time_max, is_part);
-        let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            .changed
+            .wait_timeout_while(entries, time_max, is_incomplete);
+        let (entries, _) = wait_result.unwrap_or_else(PoisonError::into_inner);
         match entries.complete_entries() {
             Some(batches) => AvailableEntries {
                 batches,
@@ -136,7 +137,7 @@ impl FileIndex {
 
 impl Drop for FileIndex {
     fn drop(&mut self) {
-        self.shared.is_unwanted.store(true, Ordering::Relaxed);
+        self.shared.is_cancelled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -144,7 +145,7 @@ impl IndexedEntries {
     /// Returns all entries, if the tree is complete.
     fn complete_entries(&self) -> Option<Vec<Arc<[IndexEntry]>>> {
         if self.is_walking {
-            self.before.clone()
+            self.earlier_entries.clone()
         } else {
             Some(self.batches.clone())
         }
@@ -153,31 +154,31 @@ impl IndexedEntries {
 
 impl SharedIndex {
     fn lock(&self) -> MutexGuard<'_, IndexedEntries> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn walk(&self, base: &AbsPath) {
-        let left_out = [GIT_DIR, STATE_DIR];
-        listing::walk(base, &left_out, DEPTH_MAX, &|batch| self.add(batch));
+        let excluded_names = [GIT_DIR, STATE_DIR];
+        listing::walk(base, &excluded_names, DEPTH_MAX, &|batch| self.add(batch));
         let mut entries = self.lock();
         entries.is_walking = false;
-        entries.before = None;
-        self.grown.notify_all();
+        entries.earlier_entries = None;
+        self.changed.notify_all();
     }
 
     /// Adds entries and returns whether the walk should continue.
     fn add(&self, batch: Vec<IndexEntry>) -> listing::WalkContinuation {
-        let bytes: usize = batch.iter().map(|entry| entry.path.len()).sum();
-        let entries = self.entries.fetch_add(batch.len(), Ordering::Relaxed);
-        let bytes = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.is_unwanted.load(Ordering::Relaxed)
-            || entries > ENTRIES_MAX
-            || bytes > NAME_BYTES_MAX
+        let path_bytes: usize = batch.iter().map(|entry| entry.path.len()).sum();
+        let entries_before = self.entry_count.fetch_add(batch.len(), Ordering::Relaxed);
+        let bytes_before = self.byte_count.fetch_add(path_bytes, Ordering::Relaxed);
+        if self.is_cancelled.load(Ordering::Relaxed)
+            || entries_before > ENTRIES_MAX
+            || bytes_before > NAME_BYTES_MAX
         {
             return listing::WalkContinuation::Stop;
         }
         self.lock().batches.push(batch.into());
-        self.grown.notify_all();
+        self.changed.notify_all();
         listing::WalkContinuation::Continue
     }
 }

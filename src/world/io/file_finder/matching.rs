@@ -24,7 +24,7 @@ const THREADS_MAX: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatchQuery<'t> {
     /// The directory that contains the entries: empty, or with a slash at the end.
-    pub(super) below: &'t str,
+    pub(super) directory: &'t str,
     /// The letters that the rest of the path must contain, in this order.
     pub(super) pattern: &'t str,
 }
@@ -59,35 +59,42 @@ struct ScoredEntry {
     index: usize,
 }
 
-/// Returns the best `count_max` matches for `scope` in as many batches as can be searched within
+/// Returns the best `count_max` matches for `query` in as many batches as can be searched within
 /// `time_max`.
 pub(super) fn rank(
     batches: &[Arc<[IndexEntry]>],
-    scope: MatchQuery<'_>,
+    query: MatchQuery<'_>,
     count_max: usize,
     time_max: Duration,
 ) -> (MatchResults, SearchExtent) {
     let pattern = Pattern::new(
-        scope.pattern,
+        query.pattern,
         CaseMatching::Smart,
         Normalization::Smart,
         AtomKind::Fuzzy,
     );
-    let since = Stopwatch::start();
+    let stopwatch = Stopwatch::start();
     let next_batch = AtomicUsize::new(0);
     let score_batches = || {
-        let mut fits = Vec::new();
+        let mut scored_entries = Vec::new();
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
-        while since.elapsed() < time_max {
+        while stopwatch.elapsed() < time_max {
             let index = next_batch.fetch_add(1, Ordering::Relaxed);
             let Some(batch) = batches.get(index) else {
                 break;
             };
-            score_batch(batch, index, scope.below, &pattern, &mut matcher, &mut fits);
+            score_batch(
+                batch,
+                index,
+                query.directory,
+                &pattern,
+                &mut matcher,
+                &mut scored_entries,
+            );
         }
-        fits
+        scored_entries
     };
-    let fits = if batches.len() <= BATCHES_ALONE_MAX {
+    let scored_entries = if batches.len() <= BATCHES_ALONE_MAX {
         score_batches()
     } else {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -95,11 +102,11 @@ pub(super) fn rank(
             let other_threads: Vec<_> = (1..cores.min(THREADS_MAX))
                 .map(|_| scope.spawn(score_batches))
                 .collect();
-            let mut fits = score_batches();
-            for other in other_threads {
-                fits.extend(other.join().unwrap_or_default());
+            let mut scored_entries = score_batches();
+            for thread in other_threads {
+                scored_entries.extend(thread.join().unwrap_or_default());
             }
-            fits
+            scored_entries
         })
     };
     let extent = if next_batch.load(Ordering::Relaxed) >= batches.len() {
@@ -107,7 +114,7 @@ pub(super) fn rank(
     } else {
         SearchExtent::Part
     };
-    (best_matches(fits, batches, count_max), extent)
+    (best_matches(scored_entries, batches, count_max), extent)
 }
 
 /// Returns the parts of `name` that match `typed`, as ranges of characters; empty if it does not
@@ -148,22 +155,22 @@ pub fn matched_ranges(typed: &str, name: &str) -> Vec<Range<usize>> {
 fn score_batch(
     batch: &[IndexEntry],
     batch_index: usize,
-    below: &str,
+    directory: &str,
     pattern: &Pattern,
     matcher: &mut Matcher,
-    fits: &mut Vec<ScoredEntry>,
+    scored_entries: &mut Vec<ScoredEntry>,
 ) {
     let mut buffer = Vec::new();
     for (index, entry) in batch.iter().enumerate() {
-        let Some(name_below) = entry
+        let Some(rest) = entry
             .path
-            .strip_prefix(below)
+            .strip_prefix(directory)
             .filter(|rest| !rest.is_empty())
         else {
             continue;
         };
-        if let Some(score) = pattern.score(Utf32Str::new(name_below, &mut buffer), matcher) {
-            fits.push(ScoredEntry {
+        if let Some(score) = pattern.score(Utf32Str::new(rest, &mut buffer), matcher) {
+            scored_entries.push(ScoredEntry {
                 score,
                 batch: batch_index,
                 index,
@@ -172,30 +179,31 @@ fn score_batch(
     }
 }
 
-/// Selects the best of `fits`; of equal scores, the shorter path is better.
+/// Selects the best of `scored_entries`; of equal scores, the shorter path is better.
 fn best_matches(
-    mut fits: Vec<ScoredEntry>,
+    mut scored_entries: Vec<ScoredEntry>,
     batches: &[Arc<[IndexEntry]>],
     count_max: usize,
 ) -> MatchResults {
-    let matched_count = fits.len();
-    let entry = |fit: &ScoredEntry| batches.get(fit.batch)?.get(fit.index);
-    let key = |fit: &ScoredEntry| {
+    let matched_count = scored_entries.len();
+    let index_entry =
+        |scored_entry: &ScoredEntry| batches.get(scored_entry.batch)?.get(scored_entry.index);
+    let key = |scored_entry: &ScoredEntry| {
         (
-            Reverse(fit.score),
-            entry(fit).map_or(0, |entry| entry.path.len()),
+            Reverse(scored_entry.score),
+            index_entry(scored_entry).map_or(0, |entry| entry.path.len()),
         )
     };
     if matched_count > count_max {
-        fits.select_nth_unstable_by_key(count_max, key);
-        fits.truncate(count_max);
+        scored_entries.select_nth_unstable_by_key(count_max, key);
+        scored_entries.truncate(count_max);
     }
-    let best = fits.iter().filter_map(|fit| {
-        let found_entry = entry(fit)?;
+    let best = scored_entries.iter().filter_map(|scored_entry| {
+        let entry = index_entry(scored_entry)?;
         Some(RankedEntry {
-            path: found_entry.path.to_string(),
-            kind: found_entry.kind,
-            score: fit.score,
+            path: entry.path.to_string(),
+            kind: entry.kind,
+            score: scored_entry.score,
         })
     });
     MatchResults {
@@ -219,7 +227,7 @@ mod tests {
 
     /// Checks the matches, best first.
     #[track_caller]
-    fn check(below: &str, pattern: &str, expected: &[&str]) {
+    fn check(directory: &str, pattern: &str, expected: &[&str]) {
         let paths = [
             "src/main.rs",
             "src/manager.rs",
@@ -227,8 +235,8 @@ mod tests {
             "docs/LICENSE",
             "a b.txt",
         ];
-        let scope = MatchQuery { below, pattern };
-        let (mut found, extent) = rank(&batches(1, &paths), scope, 10, Duration::MAX);
+        let query = MatchQuery { directory, pattern };
+        let (mut found, extent) = rank(&batches(1, &paths), query, 10, Duration::MAX);
         found
             .best
             .sort_by_key(|ranked| (Reverse(ranked.score), ranked.path.len()));
@@ -259,17 +267,17 @@ mod tests {
     #[test]
     fn many_batches_are_shared_and_only_the_best_are_kept() {
         let batches = batches(100, &["zzz/one.txt", "one.txt"]);
-        let scope = MatchQuery {
-            below: "",
+        let query = MatchQuery {
+            directory: "",
             pattern: "one",
         };
-        let (found, extent) = rank(&batches, scope, 100, Duration::MAX);
+        let (found, extent) = rank(&batches, query, 100, Duration::MAX);
         assert_eq!(
             (found.matched, found.best.len(), extent),
             (200, 100, SearchExtent::Whole)
         );
         assert!(found.best.iter().all(|ranked| ranked.path == "one.txt"));
-        let (_, extent) = rank(&batches, scope, 100, Duration::ZERO);
+        let (_, extent) = rank(&batches, query, 100, Duration::ZERO);
         assert_eq!(extent, SearchExtent::Part);
     }
 }

@@ -63,7 +63,7 @@ pub enum SearchExtent {
 }
 
 impl SearchExtent {
-    /// Returns the extent of a search that consists of two.
+    /// Returns the extent of a search that consists of two parts with these extents.
     fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Whole, Self::Whole) => Self::Whole,
@@ -95,9 +95,9 @@ impl FileFinder {
     pub fn refresh(&self) {
         let mut index = self.lock();
         match index.as_ref() {
-            Some(known_index) if known_index.is_walking() => {}
-            Some(known_index) => {
-                *index = Some(FileIndex::start(&self.base, Some(Arc::clone(known_index))));
+            Some(current) if current.is_walking() => {}
+            Some(current) => {
+                *index = Some(FileIndex::start(&self.base, Some(Arc::clone(current))));
             }
             None => *index = Some(FileIndex::start(&self.base, None)),
         }
@@ -138,25 +138,26 @@ impl FileFinder {
         rows_max: usize,
         time_max: Duration,
     ) -> FileSuggestions {
-        let since = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let Some(index) = self.current_index() else {
             return FileSuggestions::default();
         };
-        let half = time_max.checked_div(2).unwrap_or_default();
-        let entries_so_far = index.entries_within(half);
+        let walk_time_max = time_max.checked_div(2).unwrap_or_default();
+        let entries_so_far = index.entries_within(walk_time_max);
         let name_query = MatchQuery {
-            below: path.directory,
+            directory: path.directory,
             pattern: path.rest,
         };
         let path_query = MatchQuery {
-            below: "",
+            directory: "",
             pattern: typed,
         };
         let mut extent = entries_so_far.extent;
-        for scope in [name_query, path_query] {
-            let time_left = time_max.saturating_sub(since.elapsed());
-            let (results, ranked) = rank(&entries_so_far.batches, scope, RANKED_MAX, time_left);
-            extent = extent.and(ranked);
+        for query in [name_query, path_query] {
+            let time_left = time_max.saturating_sub(stopwatch.elapsed());
+            let (results, ranked_extent) =
+                rank(&entries_so_far.batches, query, RANKED_MAX, time_left);
+            extent = extent.and(ranked_extent);
             if results.matched > 0 {
                 let any_path = TypedPath {
                     directory: "",
@@ -199,15 +200,15 @@ impl FileFinder {
         };
         let mut entries = listing::children(&directory, ignored, CHILDREN_MAX);
         entries.retain(|entry| !matches!(&*entry.path, GIT_DIR | STATE_DIR));
-        let is_plain = |entry: &IndexEntry| !entry.path.starts_with('.');
-        if !path.rest.starts_with('.') && entries.iter().any(is_plain) {
-            entries.retain(is_plain);
+        let is_visible = |entry: &IndexEntry| !entry.path.starts_with('.');
+        if !path.rest.starts_with('.') && entries.iter().any(is_visible) {
+            entries.retain(is_visible);
         }
-        let scope = MatchQuery {
-            below: "",
+        let query = MatchQuery {
+            directory: "",
             pattern: path.rest,
         };
-        let (results, _) = rank(&[entries.into()], scope, CHILDREN_MAX, Duration::MAX);
+        let (results, _) = rank(&[entries.into()], query, CHILDREN_MAX, Duration::MAX);
         results
     }
 
@@ -258,7 +259,7 @@ impl FileFinder {
     /// Returns the path of the entry that is typed as `name`.
     fn entry_path(&self, name: &str) -> Option<AbsPath> {
         match name.strip_prefix("~/") {
-            Some(below) => Some(self.home.as_ref()?.join(below)),
+            Some(rest) => Some(self.home.as_ref()?.join(rest)),
             None => Some(self.base.join(name)),
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct TypedPath<'t> {
 impl<'t> TypedPath<'t> {
     /// Splits `typed` into its parts.
     pub(super) fn parse(typed: &'t str) -> Self {
-        let end = typed.rfind('/').map_or(0, |at| at.saturating_add(1));
+        let end = typed.rfind('/').map_or(0, |index| index.saturating_add(1));
         let (directory, rest) = typed.split_at_checked(end).unwrap_or_default();
         let root = if directory.starts_with("~/") {
             TypedRoot::Home
