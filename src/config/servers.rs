@@ -17,7 +17,7 @@ use crate::dotenv::ConfigVariables;
 use crate::path::AbsPath;
 use crate::permissions::path_rules::RuleAction;
 use crate::sandbox_policy::network::NetworkPolicy;
-use crate::sandbox_policy::public::{is_in, is_public};
+use crate::sandbox_policy::public::{is_in_networks, is_public};
 use crate::tools::served::{ServerName, ServerRules};
 
 /// The default timeout of a call, in seconds.
@@ -503,7 +503,7 @@ fn is_private(address: IpAddr) -> bool {
             // Cloud has its metadata service at such an address.
             let [.., a, b, c, d] = address.octets();
             let embedded_v4 = Ipv4Addr::new(a, b, c, d);
-            let is_metadata = is_in(address, METADATA_V6)
+            let is_metadata = is_in_networks(address, METADATA_V6)
                 || embedded_v4.is_link_local()
                 || METADATA_V4.contains(&embedded_v4);
             address.is_unique_local() && !is_metadata

@@ -648,7 +648,7 @@ impl ConnectedEngines {
         }
         let opening = || ContainerEngine::open(engine_host.as_deref(), &machine.env);
         let engine = on_separate_thread(opening)?;
-        if let Some(engine_host) = engine_host.filter(|_| engine.is_elsewhere()) {
+        if let Some(engine_host) = engine_host.filter(|_| engine.is_remote()) {
             self.0.insert(engine_host, engine.clone());
         }
         Ok(engine)

@@ -11,7 +11,7 @@ use crate::sandbox_policy::toolchains::UserToolchains;
 /// The inputs for a command's environment.
 #[derive(Clone, Copy, Debug)]
 pub struct EnvironmentInputs<'a> {
-    /// massgen's own environment; only the listed variables are passed on.
+    /// massgen's own environment; only a few listed variables are passed on.
     pub process_env: &'a BTreeMap<String, String>,
     /// The user's toolchains.
     pub toolchains: &'a UserToolchains,
@@ -30,10 +30,10 @@ pub struct EnvironmentInputs<'a> {
 }
 
 /// Variables that are passed on; a trailing `*` matches any suffix.
-const TAKEN_OVER: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
+const INHERITED_VARIABLES: &[&str] = &["LANG", "LANGUAGE", "LC_*", "LOGNAME", "TZ", "USER"];
 
 /// Variables with fixed values: no colours, no pager, no prompts.
-const FIXED: &[(&str, &str)] = &[
+const FIXED_VARIABLES: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
@@ -44,9 +44,9 @@ const FIXED: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// Without network access, package managers use what is installed and fail immediately instead of
-/// retrying for a minute.
-const OFFLINE: &[(&str, &str)] = &[
+/// Variables with which package managers use what is installed and fail immediately instead of
+/// retrying for a minute; set without network access.
+const OFFLINE_VARIABLES: &[(&str, &str)] = &[
     ("CARGO_NET_OFFLINE", "true"),
     ("GOPROXY", "off"),
     ("GOTOOLCHAIN", "local"),
@@ -57,7 +57,7 @@ const OFFLINE: &[(&str, &str)] = &[
 ];
 
 /// Directories that are always searched for programs, after those of the user's `PATH`.
-const SYSTEM_PATH: &[&str] = &[
+const SYSTEM_DIRECTORIES: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -66,8 +66,8 @@ const SYSTEM_PATH: &[&str] = &[
     "/bin",
 ];
 
-/// Variables by which programs find a proxy. Some programs know only one spelling.
-const PROXY: &[&str] = &[
+/// Variables that name the proxy. Some programs know only one spelling.
+const PROXY_VARIABLES: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
@@ -77,16 +77,16 @@ const PROXY: &[&str] = &[
 ];
 /// The variable with which Node.js 24 and later use the proxy in the variables above; other
 /// versions ignore it.
-const NODE_PROXY: &str = "NODE_USE_ENV_PROXY";
+const NODE_PROXY_VARIABLE: &str = "NODE_USE_ENV_PROXY";
 /// Variables that list the hosts reached without the proxy.
-const NO_PROXY: &[&str] = &["NO_PROXY", "no_proxy"];
+const NO_PROXY_VARIABLES: &[&str] = &["NO_PROXY", "no_proxy"];
 
 /// Returns all variables of a command.
 pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = inputs
         .process_env
         .iter()
-        .filter(|(name, _)| TAKEN_OVER.iter().any(|listed| matches(listed, name)))
+        .filter(|(name, _)| is_inherited(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     let mut set_variable = |name: &str, value: String| {
@@ -94,7 +94,10 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     };
     // Without a sandbox, nothing blocks the network for commands.
     let is_offline = inputs.network == NetworkAccess::None && inputs.level != SandboxLevel::Off;
-    for (name, value) in FIXED.iter().chain(OFFLINE.iter().filter(|_| is_offline)) {
+    for (name, value) in FIXED_VARIABLES
+        .iter()
+        .chain(OFFLINE_VARIABLES.iter().filter(|_| is_offline))
+    {
         set_variable(name, (*value).to_owned());
     }
     for (name, value) in &inputs.toolchains.variables {
@@ -104,29 +107,31 @@ pub fn command_environment(inputs: &EnvironmentInputs<'_>) -> BTreeMap<String, S
     set_variable("TMPDIR", temporary_directory(inputs));
     set_variable("PATH", search_path(inputs));
     // Keeps compiled Python files out of trees that Python only reads.
-    let compiled = inputs.home.join(".cache/pycache");
-    set_variable("PYTHONPYCACHEPREFIX", compiled.to_string());
+    let python_cache = inputs.home.join(".cache/pycache");
+    set_variable("PYTHONPYCACHEPREFIX", python_cache.to_string());
     if let Some(venv) = inputs.venv {
         set_variable("VIRTUAL_ENV", venv.to_string());
     }
     if let NetworkAccess::Proxy { port } = inputs.network {
-        for name in PROXY {
+        for name in PROXY_VARIABLES {
             set_variable(name, format!("http://127.0.0.1:{port}"));
         }
-        for name in NO_PROXY {
+        for name in NO_PROXY_VARIABLES {
             set_variable(name, "localhost,127.0.0.1,::1".to_owned());
         }
-        set_variable(NODE_PROXY, "1".to_owned());
+        set_variable(NODE_PROXY_VARIABLE, "1".to_owned());
     }
     env.extend(inputs.config_env.clone());
     env
 }
 
-fn matches(listed: &str, name: &str) -> bool {
-    match listed.strip_suffix('*') {
+/// Returns whether the variable `name` is passed on.
+fn is_inherited(name: &str) -> bool {
+    let matches = |pattern: &&str| match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
-        None => listed == name,
-    }
+        None => *pattern == name,
+    };
+    INHERITED_VARIABLES.iter().any(matches)
 }
 
 fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
@@ -138,18 +143,23 @@ fn temporary_directory(inputs: &EnvironmentInputs<'_>) -> String {
     }
 }
 
-/// Returns the absolute directories of the user's `PATH`, without duplicates. Relative ones are
-/// skipped: the project would decide what they contain.
+/// Returns the value of `PATH`, without duplicates: the directory of the Python environment, those
+/// of the user's `PATH`, and those of the system. Relative ones are skipped: the project would
+/// decide what they contain.
 fn search_path(inputs: &EnvironmentInputs<'_>) -> String {
-    let own_path = inputs.process_env.get("PATH").map(String::as_str);
-    let own_path = own_path
+    let user_path = inputs.process_env.get("PATH").map(String::as_str);
+    let user_directories = user_path
         .unwrap_or_default()
         .split(':')
         .filter(|dir| dir.starts_with('/'));
-    let venv = inputs.venv.map(|venv| venv.join("bin").to_string());
+    let venv_programs = inputs.venv.map(|venv| venv.join("bin").to_string());
     let mut directories: Vec<&str> = Vec::new();
-    let own_directories = venv.as_deref().into_iter().chain(own_path);
-    for dir in own_directories.chain(SYSTEM_PATH.iter().copied()) {
+    let all_directories = venv_programs
+        .as_deref()
+        .into_iter()
+        .chain(user_directories)
+        .chain(SYSTEM_DIRECTORIES.iter().copied());
+    for dir in all_directories {
         if !directories.contains(&dir) {
             directories.push(dir);
         }
@@ -168,22 +178,24 @@ mod tests {
         pairs.iter().map(owned).collect()
     }
 
-    /// Returns the environment of a command, given massgen's `own` and the user's `added`.
+    /// Returns the environment of a command, given massgen's own environment and the variables of
+    /// the config.
     fn environment_with(
-        own: &[(&str, &str)],
-        added: &[(&str, &str)],
+        process_env: &[(&str, &str)],
+        config_env: &[(&str, &str)],
         edit: impl FnOnce(&mut EnvironmentInputs<'_>),
     ) -> BTreeMap<String, String> {
-        let (own, added) = (map(own), map(added));
-        let toolchains = UserToolchains::from_environment(&own, AbsPath::new("/home/u").as_ref());
+        let (process_env, config_env) = (map(process_env), map(config_env));
+        let user_home = AbsPath::new("/home/u");
+        let toolchains = UserToolchains::from_environment(&process_env, user_home.as_ref());
         let (home, scratch) = (
             AbsPath::new("/s/home").unwrap(),
             AbsPath::new("/s/tmp").unwrap(),
         );
         let mut inputs = EnvironmentInputs {
-            process_env: &own,
+            process_env: &process_env,
             toolchains: &toolchains,
-            config_env: &added,
+            config_env: &config_env,
             home: &home,
             scratch: &scratch,
             venv: None,
@@ -200,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_listed_is_taken_over() {
-        let own = [
+    fn only_listed_variables_are_passed_on() {
+        let process_env = [
             ("LANG", "de_DE.UTF-8"),
             ("LC_TIME", "C"),
             ("TZ", "Europe/Berlin"),
@@ -215,7 +227,9 @@ mod tests {
             ("TERM", "xterm"),
             ("http_proxy", "http://u:secret@proxy"),
         ];
-        let env = environment_with(&own, &[], |inputs| inputs.network = NetworkAccess::Host);
+        let env = environment_with(&process_env, &[], |inputs| {
+            inputs.network = NetworkAccess::Host;
+        });
         let names: Vec<&str> = env.keys().map(String::as_str).collect();
         let expected = "DEBIAN_FRONTEND GIT_PAGER GIT_TERMINAL_PROMPT HOME LANG LC_TIME NO_COLOR \
             PAGER PATH PIP_DISABLE_PIP_VERSION_CHECK PYTHONPYCACHEPREFIX SHELL TERM TMPDIR TZ USER";
@@ -226,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_may_add_and_replace_in_words() {
+    fn the_config_may_add_and_replace_variables() {
         let env = environment_with(
             &[],
             &[("OPENAI_API_KEY", "sk-1"), ("TERM", "xterm")],
@@ -237,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn path_holds_absolute_directories_once_and_the_system() {
+    fn path_has_each_absolute_directory_once_and_those_of_the_system() {
         let with = |path: &str| environment_with(&[("PATH", path)], &[], |_| ());
         check(&with(""), "PATH", Some(SYSTEM));
         let expected = format!("/home/u/bin:{SYSTEM}");
@@ -251,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_of_the_working_directory_comes_first() {
+    fn a_python_environment_of_the_working_directory_comes_first() {
         let venv = AbsPath::new("/w/.venv").unwrap();
-        let own = map(&[("PATH", "/usr/bin")]);
+        let process_env = map(&[("PATH", "/usr/bin")]);
         let toolchains = UserToolchains::default();
         let inputs = EnvironmentInputs {
-            process_env: &own,
+            process_env: &process_env,
             toolchains: &toolchains,
             config_env: &BTreeMap::new(),
             home: &venv,
@@ -296,10 +310,10 @@ mod tests {
         for name in ["HTTPS_PROXY", "NODE_USE_ENV_PROXY"] {
             check(&direct, name, None);
         }
-        let added = environment_with(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
+        let replaced = environment_with(&[], &[("NODE_USE_ENV_PROXY", "0")], |inputs| {
             inputs.network = NetworkAccess::Proxy { port: 99 };
         });
-        check(&added, "NODE_USE_ENV_PROXY", Some("0"));
+        check(&replaced, "NODE_USE_ENV_PROXY", Some("0"));
     }
 
     #[test]
@@ -329,8 +343,8 @@ mod tests {
             "npm_config_offline",
             None,
         );
-        let added = environment_with(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
-        check(&added, "GOPROXY", Some("file:///w/proxy"));
+        let replaced = environment_with(&[], &[("GOPROXY", "file:///w/proxy")], |_| ());
+        check(&replaced, "GOPROXY", Some("file:///w/proxy"));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::sandbox_policy::restricted_files::RestrictedFiles;
 /// The longest frame, in bytes without its header.
 pub const FRAME_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
-/// The length of a frame's header, in bytes.
-pub const HEAD_BYTES: usize = 4;
+/// The length of the header of a frame, in bytes.
+pub const FRAME_HEADER_BYTES: usize = 4;
 
 /// The only message to the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,12 +56,13 @@ pub fn encode_frame(value: &impl Serialize) -> Option<Vec<u8>> {
     (length <= FRAME_BYTES_MAX).then(|| [&length.to_le_bytes(), body.as_slice()].concat())
 }
 
-/// Returns the length that the header `head` gives, in bytes without the header; `None` if it is
-/// too long.
-pub fn frame_body_bytes(head: [u8; HEAD_BYTES]) -> Option<usize> {
-    let head_length = u32::from_le_bytes(head);
-    let length = (head_length <= FRAME_BYTES_MAX).then_some(head_length)?;
-    usize::try_from(length).ok()
+/// Returns the length that the header of a frame gives for the rest, in bytes; `None` if it is too
+/// long.
+pub fn frame_body_bytes(header: [u8; FRAME_HEADER_BYTES]) -> Option<usize> {
+    let length = u32::from_le_bytes(header);
+    (length <= FRAME_BYTES_MAX)
+        .then(|| usize::try_from(length).ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -75,8 +76,8 @@ mod tests {
             why: "Operation not permitted (os error 1)".to_owned(),
         };
         let frame = encode_frame(&refused).unwrap();
-        let (head, body) = frame.split_first_chunk().unwrap();
-        assert_eq!(frame_body_bytes(*head), Some(body.len()));
+        let (header, body) = frame.split_first_chunk().unwrap();
+        assert_eq!(frame_body_bytes(*header), Some(body.len()));
         assert_eq!(
             serde_json::from_slice::<HelperReport>(body).unwrap(),
             refused

@@ -43,29 +43,29 @@ const PUBLIC_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
-            let is_in = |(network, bits): &(Ipv4Addr, u32)| {
+            let contains_address = |(network, bits): &(Ipv4Addr, u32)| {
                 let differs = address.to_bits() ^ network.to_bits();
                 differs.leading_zeros() >= *bits
             };
-            !NOT_PUBLIC_V4.iter().any(is_in)
+            !NOT_PUBLIC_V4.iter().any(contains_address)
         }
         IpAddr::V6(address) => {
             if let Some(mapped_address) = address.to_ipv4_mapped() {
                 return is_public(mapped_address.into());
             }
-            is_in(address, &[PUBLIC_V6]) && !is_in(address, NOT_PUBLIC_V6)
+            is_in_networks(address, &[PUBLIC_V6]) && !is_in_networks(address, NOT_PUBLIC_V6)
         }
     }
 }
 
 /// Returns whether an IPv6 address is in one of these networks, each an address and a prefix length
 /// in bits.
-pub fn is_in(address: Ipv6Addr, networks: &[(Ipv6Addr, u32)]) -> bool {
-    let is_in = |(network, bits): &(Ipv6Addr, u32)| {
+pub fn is_in_networks(address: Ipv6Addr, networks: &[(Ipv6Addr, u32)]) -> bool {
+    let contains_address = |(network, bits): &(Ipv6Addr, u32)| {
         let differs = address.to_bits() ^ network.to_bits();
         differs.leading_zeros() >= *bits
     };
-    networks.iter().any(is_in)
+    networks.iter().any(contains_address)
 }
 
 #[cfg(test)]

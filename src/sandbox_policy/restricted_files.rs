@@ -6,28 +6,28 @@ use serde::{Deserialize, Serialize};
 use crate::path::AbsPath;
 use crate::sandbox_policy::SandboxPolicy;
 
-/// Where the machine's settings are.
-pub const SETTINGS: &str = "/etc";
+/// The directory of the machine's settings.
+pub const SETTINGS_DIRECTORY: &str = "/etc";
 
 /// The settings that are closed to other users, as they were when they were searched for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestrictedFiles {
-    /// A directory comes before its content. Empty for a process that is not root: its commands
-    /// cannot read them anyway. An error is why they are not known.
+    /// Their paths, a directory before its content, or why they are not known. Empty for a process
+    /// that is not root: its commands cannot read them anyway.
     paths: Result<Vec<AbsPath>, String>,
 }
 
 impl RestrictedFiles {
-    /// Takes the result of the search.
+    /// Creates it from the result of the search.
     pub fn new(paths: Result<Vec<AbsPath>, String>) -> Self {
         Self { paths }
     }
 
-    /// Returns what is hidden from a command with this `policy`. Paths that the user opened are
-    /// left out, and those on the way there.
+    /// Returns what is hidden from a command with this `policy`. Paths that the user opened and
+    /// their parents are left out.
     ///
     /// # Errors
-    /// They are not known, and why.
+    /// Why they are not known.
     pub fn hidden_from(&self, policy: &SandboxPolicy) -> Result<Vec<&AbsPath>, String> {
         let paths = self.paths.as_ref().map_err(String::clone)?;
         let is_open = |path: &&AbsPath| {

@@ -7,8 +7,9 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::path::AbsPath;
-use crate::permissions::grant::{GrantScope, Permission};
+use crate::permissions::grant::Permission;
 use crate::sandbox_policy::AccessiblePath;
+use crate::sandbox_policy::compile::deepest_accessible;
 
 /// The longest name in a directory, in bytes.
 const NAME_BYTES_MAX: usize = 255;
@@ -61,28 +62,16 @@ impl ReturnRules<'_> {
     /// # Errors
     /// The change is refused.
     pub fn check_change(&self, path: &AbsPath) -> Result<(), ReturnRefusal> {
-        let opening = self.opening_of(path).ok_or(ReturnRefusal::ReadOnly)?;
-        let covers =
-            |covered: &&AbsPath| path.is_within(covered) && covered.is_within(&opening.path);
-        if self.hidden.iter().any(|hidden| covers(&hidden)) {
+        let opening = deepest_accessible(path, self.open).ok_or(ReturnRefusal::ReadOnly)?;
+        let applies =
+            |exception: &AbsPath| path.is_within(exception) && exception.is_within(&opening.path);
+        if self.hidden.iter().any(applies) {
             return Err(ReturnRefusal::Hidden);
         }
-        if opening.permission == Permission::Read
-            || self.masked.iter().any(|masked| covers(&masked))
-        {
+        if opening.permission == Permission::Read || self.masked.iter().any(applies) {
             return Err(ReturnRefusal::ReadOnly);
         }
         Ok(())
-    }
-
-    /// Returns the deepest accessible path that covers `path`.
-    pub fn opening_of(&self, path: &AbsPath) -> Option<&AccessiblePath> {
-        let reaches = |opening: &&AccessiblePath| match opening.scope {
-            GrantScope::Tree => path.is_within(&opening.path),
-            GrantScope::File => *path == opening.path,
-        };
-        let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
-        self.open.iter().filter(reaches).max_by_key(depth)
     }
 }
 
@@ -124,6 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::permissions::grant::GrantScope;
 
     fn abs(path: &str) -> AbsPath {
         AbsPath::new(path).unwrap()
@@ -137,7 +127,9 @@ mod tests {
         }
     }
 
-    /// A project that can be read, with a workspace in it, and a file and a tree to write.
+    /// Checks what is decided about a change at `path`. The policy opens a readable project with a
+    /// workspace, and a writable file and tree in it.
+    #[track_caller]
     fn check(path: &str, expected: Result<(), ReturnRefusal>) {
         let open = [
             accessible_path("/p", Permission::Read, GrantScope::Tree),
@@ -192,15 +184,15 @@ mod tests {
     #[test]
     fn names_stay_below_the_directory_that_was_asked_for() {
         let root = abs("/p/ws");
-        let is = |name: &[u8], expected: Result<&str, ReturnRefusal>| {
-            let found = returned_path(&root, name);
+        let check_name = |name: &[u8], expected: Result<&str, ReturnRefusal>| {
+            let path = returned_path(&root, name);
             let expected = expected.map(abs);
-            assert_eq!(found, expected, "{}", String::from_utf8_lossy(name));
+            assert_eq!(path, expected, "{}", String::from_utf8_lossy(name));
         };
-        is(b"ws", Ok("/p/ws"));
-        is(b"ws/", Ok("/p/ws"));
-        is(b"ws/a/b", Ok("/p/ws/a/b"));
-        is(b"ws/a\nb", Ok("/p/ws/a\nb"));
+        check_name(b"ws", Ok("/p/ws"));
+        check_name(b"ws/", Ok("/p/ws"));
+        check_name(b"ws/a/b", Ok("/p/ws/a/b"));
+        check_name(b"ws/a\nb", Ok("/p/ws/a\nb"));
         for name in [
             b"".as_slice(),
             b"/",
@@ -215,7 +207,7 @@ mod tests {
             b"ws/a/..",
             b"ws/a/../../../etc/passwd",
         ] {
-            is(name, Err(ReturnRefusal::LeadsOutside));
+            check_name(name, Err(ReturnRefusal::LeadsOutside));
         }
         for name in [
             b"ws//a".as_slice(),
@@ -224,14 +216,14 @@ mod tests {
             b"ws/a\0b",
             b"ws/.",
         ] {
-            is(name, Err(ReturnRefusal::MalformedName));
+            check_name(name, Err(ReturnRefusal::MalformedName));
         }
-        let long = ["ws/", &"n".repeat(256)].concat();
-        is(long.as_bytes(), Err(ReturnRefusal::OverlongName));
-        let deep = ["ws", &"/d".repeat(129)].concat();
-        is(deep.as_bytes(), Err(ReturnRefusal::OverlongName));
-        let wide = ["ws", &format!("/{}", "d".repeat(250)).repeat(17)].concat();
-        is(wide.as_bytes(), Err(ReturnRefusal::OverlongName));
+        let long_name = ["ws/", &"n".repeat(256)].concat();
+        check_name(long_name.as_bytes(), Err(ReturnRefusal::OverlongName));
+        let deep_name = ["ws", &"/d".repeat(129)].concat();
+        check_name(deep_name.as_bytes(), Err(ReturnRefusal::OverlongName));
+        let long_path = ["ws", &format!("/{}", "d".repeat(250)).repeat(17)].concat();
+        check_name(long_path.as_bytes(), Err(ReturnRefusal::OverlongName));
     }
 
     proptest! {
@@ -252,8 +244,8 @@ mod tests {
                 prop_assert!(path.is_within(&root));
                 let below = path.below(&root).unwrap();
                 prop_assert!(below.names().all(|part| part != ".." && part != "."));
-                let named = name.strip_suffix(b"/").unwrap_or(&name);
-                prop_assert!(named == b"ws" || named.starts_with(b"ws/"));
+                let name = name.strip_suffix(b"/").unwrap_or(&name);
+                prop_assert!(name == b"ws" || name.starts_with(b"ws/"));
             }
         }
     }

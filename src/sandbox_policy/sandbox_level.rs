@@ -41,35 +41,6 @@ impl fmt::Display for SandboxLevel {
     }
 }
 
-/// The levels that the user can choose.
-pub const CHOICES: &[&str] = &["auto", "overlay", "namespaces", "landlock", "off"];
-
-impl FromStr for SandboxLevelChoice {
-    type Err = String;
-
-    /// Parses a choice. `A`, `B` and `C` are the former names of the levels.
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "auto" => SandboxLevelChoice::Auto,
-            "overlay" | "A" => SandboxLevelChoice::Only(SandboxLevel::Overlay),
-            "namespaces" | "B" => SandboxLevelChoice::Only(SandboxLevel::Namespaces),
-            "landlock" | "C" => SandboxLevelChoice::Only(SandboxLevel::Landlock),
-            "off" => SandboxLevelChoice::Only(SandboxLevel::Off),
-            _ => return Err(format!("expected one of {}", CHOICES.join(", "))),
-        })
-    }
-}
-
-/// The user's choice (`command_line_sandbox`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxLevelChoice {
-    /// The strongest level that the machine supports.
-    #[default]
-    Auto,
-    /// This level, or an error.
-    Only(SandboxLevel),
-}
-
 impl SandboxLevel {
     /// Describes in a few words what enforces it.
     pub fn description(self) -> &'static str {
@@ -100,6 +71,35 @@ impl SandboxLevel {
             SandboxLevel::Unavailable => &[],
             SandboxLevel::Off => &["commands may do whatever you may do"],
         }
+    }
+}
+
+/// The user's choice (`command_line_sandbox`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxLevelChoice {
+    /// The strongest level that the machine supports.
+    #[default]
+    Auto,
+    /// This level, or an error.
+    Only(SandboxLevel),
+}
+
+/// The texts of the choices.
+pub const CHOICES: &[&str] = &["auto", "overlay", "namespaces", "landlock", "off"];
+
+impl FromStr for SandboxLevelChoice {
+    type Err = String;
+
+    /// Parses a choice. `A`, `B` and `C` are the former names of the levels.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "auto" => SandboxLevelChoice::Auto,
+            "overlay" | "A" => SandboxLevelChoice::Only(SandboxLevel::Overlay),
+            "namespaces" | "B" => SandboxLevelChoice::Only(SandboxLevel::Namespaces),
+            "landlock" | "C" => SandboxLevelChoice::Only(SandboxLevel::Landlock),
+            "off" => SandboxLevelChoice::Only(SandboxLevel::Off),
+            _ => return Err(format!("expected one of {}", CHOICES.join(", "))),
+        })
     }
 }
 
@@ -178,8 +178,8 @@ impl ExecutionIsolation {
         }
     }
 
-    /// Returns whether files are sent to another machine.
-    pub fn is_elsewhere(&self) -> bool {
+    /// Returns whether the commands run on another machine, to which files are sent.
+    pub fn is_remote(&self) -> bool {
         match self {
             ExecutionIsolation::Sandbox { .. } => false,
             ExecutionIsolation::Container { host, .. } => host.is_some(),

@@ -21,14 +21,15 @@ struct KnownToolchain {
     home_path: &'static str,
     /// The variable that names another location; without it the toolchain looks in `HOME`.
     variable: Option<&'static str>,
-    /// It is in use if a directory of `PATH` is one of these or below one. Relative to the user's
-    /// home unless absolute.
-    named_by: &'static [&'static str],
+    /// If a directory of `PATH` is one of these or below one, the toolchain is in use. Below the
+    /// user's home unless absolute.
+    search_directories: &'static [&'static str],
     /// The directories below its location that are opened.
-    opened: &'static [&'static str],
+    opened_directories: &'static [&'static str],
 }
 
-const WHOLE: &[&str] = &[""];
+/// Opens everything below the location of a toolchain.
+const WHOLE_LOCATION: &[&str] = &[""];
 
 /// The known toolchains. Any other directory in `PATH` is opened on its own.
 const TOOLCHAINS: &[KnownToolchain] = &[
@@ -38,39 +39,44 @@ const TOOLCHAINS: &[KnownToolchain] = &[
         &[".cargo/bin"],
         &["bin", "git", "registry"],
     ),
-    known_toolchain(".rustup", Some("RUSTUP_HOME"), &[".cargo/bin"], WHOLE),
-    known_toolchain(".pyenv", Some("PYENV_ROOT"), &[".pyenv"], WHOLE),
-    known_toolchain(".nvm", Some("NVM_DIR"), &[".nvm"], WHOLE),
-    known_toolchain(".volta", Some("VOLTA_HOME"), &[".volta"], WHOLE),
+    known_toolchain(
+        ".rustup",
+        Some("RUSTUP_HOME"),
+        &[".cargo/bin"],
+        WHOLE_LOCATION,
+    ),
+    known_toolchain(".pyenv", Some("PYENV_ROOT"), &[".pyenv"], WHOLE_LOCATION),
+    known_toolchain(".nvm", Some("NVM_DIR"), &[".nvm"], WHOLE_LOCATION),
+    known_toolchain(".volta", Some("VOLTA_HOME"), &[".volta"], WHOLE_LOCATION),
     known_toolchain(
         ".local/share/fnm",
         Some("FNM_DIR"),
         &[".local/share/fnm"],
-        WHOLE,
+        WHOLE_LOCATION,
     ),
     known_toolchain(
         ".local/share/pnpm",
         Some("PNPM_HOME"),
         &[".local/share/pnpm"],
-        WHOLE,
+        WHOLE_LOCATION,
     ),
-    known_toolchain(".npm-global", None, &[".npm-global"], WHOLE),
+    known_toolchain(".npm-global", None, &[".npm-global"], WHOLE_LOCATION),
     known_toolchain(".bun", Some("BUN_INSTALL"), &[".bun/bin"], &["bin"]),
     known_toolchain(".deno", Some("DENO_INSTALL_ROOT"), &[".deno/bin"], &["bin"]),
     known_toolchain(".sdkman", Some("SDKMAN_DIR"), &[".sdkman"], &["candidates"]),
     known_toolchain("go", Some("GOPATH"), &["go/bin"], &["bin", "pkg/mod"]),
-    known_toolchain(".rbenv", Some("RBENV_ROOT"), &[".rbenv"], WHOLE),
-    known_toolchain(".asdf", Some("ASDF_DATA_DIR"), &[".asdf"], WHOLE),
+    known_toolchain(".rbenv", Some("RBENV_ROOT"), &[".rbenv"], WHOLE_LOCATION),
+    known_toolchain(".asdf", Some("ASDF_DATA_DIR"), &[".asdf"], WHOLE_LOCATION),
     known_toolchain(
         ".local/share/mise",
         Some("MISE_DATA_DIR"),
         &[".local/share/mise"],
-        WHOLE,
+        WHOLE_LOCATION,
     ),
-    known_toolchain(".ghcup", None, &[".ghcup"], WHOLE),
-    known_toolchain("miniconda3", None, &["miniconda3"], WHOLE),
-    known_toolchain("miniforge3", None, &["miniforge3"], WHOLE),
-    known_toolchain("anaconda3", None, &["anaconda3"], WHOLE),
+    known_toolchain(".ghcup", None, &[".ghcup"], WHOLE_LOCATION),
+    known_toolchain("miniconda3", None, &["miniconda3"], WHOLE_LOCATION),
+    known_toolchain("miniforge3", None, &["miniforge3"], WHOLE_LOCATION),
+    known_toolchain("anaconda3", None, &["anaconda3"], WHOLE_LOCATION),
     known_toolchain(
         ".local",
         Some("PYTHONUSERBASE"),
@@ -81,7 +87,7 @@ const TOOLCHAINS: &[KnownToolchain] = &[
         "/home/linuxbrew/.linuxbrew",
         None,
         &["/home/linuxbrew/.linuxbrew"],
-        WHOLE,
+        WHOLE_LOCATION,
     ),
     known_toolchain(
         "/nix",
@@ -91,26 +97,26 @@ const TOOLCHAINS: &[KnownToolchain] = &[
     ),
 ];
 
-/// Variables that name a toolchain without a usual location.
-const NAMING: &[&str] = &["JAVA_HOME", "GOROOT", "VIRTUAL_ENV"];
+/// Variables that name the location of a toolchain without a usual one.
+const LOCATION_VARIABLES: &[&str] = &["JAVA_HOME", "GOROOT", "VIRTUAL_ENV"];
 
 /// System directories that every sandbox opens anyway.
-const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
+const SYSTEM_DIRECTORIES: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"];
 
-/// The minimum depth of an opened path: a whole `/home` or `/data` is not a toolchain.
+/// The minimum number of names in an opened path: a whole `/home` or `/data` is not a toolchain.
 const DEPTH_MIN: usize = 2;
 
 const fn known_toolchain(
     home_path: &'static str,
     variable: Option<&'static str>,
-    named_by: &'static [&'static str],
-    opened: &'static [&'static str],
+    search_directories: &'static [&'static str],
+    opened_directories: &'static [&'static str],
 ) -> KnownToolchain {
     KnownToolchain {
         home_path,
         variable,
-        named_by,
-        opened,
+        search_directories,
+        opened_directories,
     }
 }
 
@@ -118,64 +124,75 @@ impl UserToolchains {
     /// Finds the toolchains that `env` names, the environment of a user with this home.
     pub fn from_environment(env: &BTreeMap<String, String>, home: Option<&AbsPath>) -> Self {
         let path = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let directories: Vec<AbsPath> = path.split(':').filter_map(AbsPath::new).collect();
-        let value = |name: &str| env.get(name).and_then(AbsPath::new);
+        let path_directories: Vec<AbsPath> = path.split(':').filter_map(AbsPath::new).collect();
+        let path_in_variable = |name: &str| env.get(name).and_then(AbsPath::new);
         let below_home = |path: &str| match home {
             Some(home) => Some(home.join(path)),
             None => AbsPath::new(path),
         };
         let is_in_use = |toolchain: &KnownToolchain| {
-            let mut names = toolchain.named_by.iter().copied().filter_map(below_home);
-            names.any(|name| directories.iter().any(|dir| dir.is_within(&name)))
+            let search_directories = toolchain.search_directories.iter().copied();
+            let is_in_path =
+                |search_dir: &AbsPath| path_directories.iter().any(|dir| dir.is_within(search_dir));
+            search_directories
+                .filter_map(below_home)
+                .any(|search_dir| is_in_path(&search_dir))
         };
-        let mut paths: BTreeSet<AbsPath> = NAMING.iter().copied().filter_map(value).collect();
+        let mut paths: BTreeSet<AbsPath> = LOCATION_VARIABLES
+            .iter()
+            .copied()
+            .filter_map(path_in_variable)
+            .collect();
         let mut variables = BTreeMap::new();
         for toolchain in TOOLCHAINS {
             let default_path = || below_home(toolchain.home_path).filter(|_| is_in_use(toolchain));
-            let Some(path) = toolchain.variable.and_then(value).or_else(default_path) else {
+            let named_path = toolchain.variable.and_then(path_in_variable);
+            let Some(path) = named_path.or_else(default_path) else {
                 continue;
             };
-            paths.extend(toolchain.opened.iter().map(|below| path.join(below)));
+            let opened_directories = toolchain.opened_directories.iter();
+            paths.extend(opened_directories.map(|dir| path.join(dir)));
             let variable = toolchain.variable.map(str::to_owned);
             variables.extend(variable.map(|variable| (variable, path.to_string())));
         }
-        let naming_variables = NAMING
+        let location_variables = LOCATION_VARIABLES
             .iter()
-            .filter_map(|name| Some((*name, env.get(*name)?)));
-        variables.extend(naming_variables.map(|(name, value)| (name.to_owned(), value.clone())));
-        paths.extend(directories);
+            .filter_map(|name| Some(((*name).to_owned(), env.get(*name)?.clone())));
+        variables.extend(location_variables);
+        paths.extend(path_directories);
         let paths = paths.into_iter().filter(|path| is_openable(path, home));
         Self {
             paths: outermost_paths(paths),
             variables,
         }
     }
-}
 
-impl UserToolchains {
     /// Returns whether programs in a sandbox can read what is installed at `path`: in the system,
     /// or in one of the toolchains.
     pub fn opens(&self, path: &AbsPath) -> bool {
-        let is_system = SYSTEM.iter().any(|dir| path.as_path().starts_with(dir));
-        is_system || self.paths.iter().any(|opened| path.is_within(opened))
+        is_in_system(path) || self.paths.iter().any(|root| path.is_within(root))
     }
+}
+
+/// Returns whether a path is in a directory that every sandbox opens.
+fn is_in_system(path: &AbsPath) -> bool {
+    SYSTEM_DIRECTORIES
+        .iter()
+        .any(|dir| path.as_path().starts_with(dir))
 }
 
 /// Returns whether a path may be opened as a toolchain. System directories are open anyway, and the
 /// user's home and its parents never are.
 fn is_openable(path: &AbsPath, home: Option<&AbsPath>) -> bool {
-    let names = path.as_path().components().count().saturating_sub(1);
-    let is_system = |dir: &str| path.as_path().starts_with(dir);
-    names >= DEPTH_MIN
-        && !SYSTEM.iter().any(|dir| is_system(dir))
-        && !home.is_some_and(|home| home.is_within(path))
+    let depth = path.as_path().components().count().saturating_sub(1);
+    depth >= DEPTH_MIN && !is_in_system(path) && !home.is_some_and(|home| home.is_within(path))
 }
 
 /// Leaves out paths inside another of them. The input is sorted shallower before deeper.
 fn outermost_paths(paths: impl Iterator<Item = AbsPath>) -> Vec<AbsPath> {
     let mut outer_paths: Vec<AbsPath> = Vec::new();
     for path in paths {
-        if !outer_paths.iter().any(|around| path.is_within(around)) {
+        if !outer_paths.iter().any(|outer| path.is_within(outer)) {
             outer_paths.push(path);
         }
     }

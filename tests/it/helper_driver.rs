@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use massgen::sandbox_policy::SandboxPolicy;
 use massgen::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    FRAME_HEADER_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
 use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
@@ -82,7 +82,7 @@ pub(crate) fn start(policy: &SandboxPolicy, user: u32, input: Option<&OwnedFd>) 
 impl RunningHelper {
     /// Returns the next report, with the file descriptor that came with it.
     pub(crate) fn report(&mut self) -> Option<(HelperReport, Option<OwnedFd>)> {
-        let mut head = [0; HEAD_BYTES];
+        let mut head = [0; FRAME_HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut head)];

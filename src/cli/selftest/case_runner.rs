@@ -130,7 +130,7 @@ impl CaseRunner {
                 let ssh_reason = case
                     .not_over_ssh
                     .as_ref()
-                    .filter(|_| self.isolation.is_elsewhere());
+                    .filter(|_| self.isolation.is_remote());
                 case.not_in_containers.as_ref().or(ssh_reason).cloned()
             }
         }

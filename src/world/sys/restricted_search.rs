@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use rustix::process::geteuid;
 
 use crate::path::AbsPath;
-use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
+use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTORY};
 
 /// What all users may do with a file that is not secret: read it; with such a directory, search it,
 /// too.
@@ -69,7 +69,7 @@ fn is_denied(error: &io::Error) -> bool {
 fn search_settings() -> io::Result<Vec<PathBuf>> {
     let mut restricted_paths = Vec::new();
     let mut entries_left = ENTRIES_MAX;
-    let mut directories = vec![PathBuf::from(SETTINGS)];
+    let mut directories = vec![PathBuf::from(SETTINGS_DIRECTORY)];
     while let Some(directory) = directories.pop() {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

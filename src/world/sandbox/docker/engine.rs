@@ -36,7 +36,7 @@ impl ContainerEngine {
     }
 
     /// Returns whether the engine is on another machine.
-    pub fn is_elsewhere(&self) -> bool {
+    pub fn is_remote(&self) -> bool {
         self.client.tunnel.is_some()
     }
 

@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
 use crate::world::sys::launch::poll::{WaitInterest, wait_ready};
 
@@ -161,10 +161,10 @@ impl HelperSocket {
 
     /// Returns the first received report, if it is complete.
     fn take_report(&mut self) -> io::Result<Option<HelperReport>> {
-        let Some((head, rest)) = self.unparsed_bytes.split_first_chunk::<HEAD_BYTES>() else {
+        let Some((header, rest)) = self.unparsed_bytes.split_first_chunk() else {
             return Ok(None);
         };
-        let length = frame_body_bytes(*head).filter(|length| *length <= REPORT_BYTES_MAX);
+        let length = frame_body_bytes(*header).filter(|length| *length <= REPORT_BYTES_MAX);
         let length = length.ok_or_else(|| io::Error::other("a report is too long"))?;
         let Some((body, rest)) = rest.split_at_checked(length) else {
             return Ok(None);

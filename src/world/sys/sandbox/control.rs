@@ -14,7 +14,7 @@ use rustix::net::{
 
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::helper_protocol::{
-    HEAD_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
+    FRAME_HEADER_BYTES, HelperOrder, HelperReport, encode_frame, frame_body_bytes,
 };
 use crate::sandbox_policy::restricted_files::RestrictedFiles;
 
@@ -46,10 +46,10 @@ impl ParentSocket {
 
     /// Waits for the request.
     pub(crate) fn receive_request(&self) -> io::Result<HelperRequest> {
-        let mut head = [0; HEAD_BYTES];
-        let input = self.receive_head(&mut head)?;
+        let mut header = [0; FRAME_HEADER_BYTES];
+        let input = self.receive_header(&mut header)?;
         let length =
-            frame_body_bytes(head).ok_or_else(|| io::Error::other("the request is too long"))?;
+            frame_body_bytes(header).ok_or_else(|| io::Error::other("the request is too long"))?;
         let mut body = vec![0; length];
         let mut unfilled = body.as_mut_slice();
         while !unfilled.is_empty() {
@@ -67,12 +67,17 @@ impl ParentSocket {
         })
     }
 
-    fn receive_head(&self, head: &mut [u8; HEAD_BYTES]) -> io::Result<Option<OwnedFd>> {
+    fn receive_header(&self, header: &mut [u8; FRAME_HEADER_BYTES]) -> io::Result<Option<OwnedFd>> {
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::WAITALL | RecvFlags::CMSG_CLOEXEC;
-        let message = recvmsg(&self.0, &mut [IoSliceMut::new(head)], &mut ancillary, flags)?;
-        if message.bytes != HEAD_BYTES {
+        let message = recvmsg(
+            &self.0,
+            &mut [IoSliceMut::new(header)],
+            &mut ancillary,
+            flags,
+        )?;
+        if message.bytes != FRAME_HEADER_BYTES {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         for message in ancillary.drain() {

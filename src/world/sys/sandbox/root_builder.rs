@@ -15,7 +15,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Permission;
 use crate::sandbox_policy::SandboxPolicy;
 use crate::sandbox_policy::network::NetworkAccess;
-use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS};
+use crate::sandbox_policy::restricted_files::{RestrictedFiles, SETTINGS_DIRECTORY};
 use crate::world::sys::sandbox::mount_plan::{HiddenContent, MountPiece, plan_pieces};
 use crate::world::sys::sandbox::mounts::{
     MountHandle, NO_SETID_OR_DEVICES, READ_ONLY, open_machine_path,
@@ -30,7 +30,7 @@ use crate::world::sys::sandbox::work_directories;
 /// same one.
 const SYSTEM_PATHS: &[&str] = &[
     "/libx32",
-    SETTINGS,
+    SETTINGS_DIRECTORY,
     "/gnu/store",
     "/var/lib/ca-certificates",
 ];
@@ -158,7 +158,8 @@ pub(crate) fn build_root(
             result.in_step(format_args!("hiding `{path}`"))?;
         }
         let hidden_paths = restricted_files.hidden_from(policy);
-        let hidden_paths = hidden_paths.in_step(format_args!("looking through `{SETTINGS}`"))?;
+        let hidden_paths =
+            hidden_paths.in_step(format_args!("looking through `{SETTINGS_DIRECTORY}`"))?;
         let is_known = |path: &&Path| SECRETS.iter().any(|secret| path.starts_with(secret));
         let hidden_paths = hidden_paths.into_iter().map(AbsPath::as_path);
         for path in hidden_paths.filter(|path| !is_known(path)) {
