@@ -42,7 +42,7 @@ impl CallRules {
     /// Returns the decision about a path. A rule that closes reading closes writing as well.
     fn ruling_for_path(&self, path: &str, wanted: Permission) -> RuleAction {
         let closing = self.0.iter().filter(|rule| match &rule.matcher {
-            CallMatcher::Path(closed, glob) => *closed <= wanted && glob.matches_written(path),
+            CallMatcher::Path(closed, glob) => *closed <= wanted && glob.matches_example(path),
             CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Tool(_) => false,
         });
         let strictest = closing.map(|rule| rule.action).max();

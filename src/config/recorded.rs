@@ -192,7 +192,7 @@ fn agent(agent: &AgentConfig) -> Value {
         root,
         read,
         write,
-        own,
+        workspace_preset,
         downloads,
     } = &agent.folder_guard
     {
@@ -203,7 +203,7 @@ fn agent(agent: &AgentConfig) -> Value {
             &folder_guard::KEY,
             json!({
                 folder_guard::ROOT.name(): root.as_ref().map(ToString::to_string),
-                folder_guard::PRESET.name(): own.map(GuardPreset::name),
+                folder_guard::PRESET.name(): workspace_preset.map(GuardPreset::name),
                 folder_guard::READ.name(): read,
                 folder_guard::WRITE.name(): write,
                 folder_guard::DOWNLOADS.name(): downloads,

@@ -109,7 +109,7 @@ impl ContextGrants {
             }
             Some(guarded) => {
                 self.add_folder_guard_grants(&mut grants, &guarded, workspace)?;
-                if guarded.context == ContextPathAccess::ReadOnly {
+                if guarded.context_paths == ContextPathAccess::ReadOnly {
                     let own_grants = self.own_grants(agent)?;
                     for grant in self.shared.iter().cloned().chain(own_grants) {
                         let permission = Permission::Read;
@@ -265,7 +265,7 @@ pub fn apply_path_rules(
     }
     let all: Arc<[PathRule]> = path_rules.into();
     for grant in &mut grants {
-        grant.ruled = Arc::clone(&all);
+        grant.path_rules = Arc::clone(&all);
     }
     Ok(grants)
 }

@@ -17,20 +17,20 @@ const NAME_BYTES_MAX: usize = 253;
 impl DomainPattern {
     /// Parses `example.org`, `.example.org`, or `*.example.org`, which is equivalent to the second.
     /// Addresses, ports and characters other than letters, digits, `-` and `_` are rejected.
-    pub fn parse(written: &str) -> Option<Self> {
-        let text = written
+    pub fn parse(text: &str) -> Option<Self> {
+        let pattern = text
             .strip_prefix('*')
             .filter(|rest| rest.starts_with('.'))
-            .unwrap_or(written);
-        let (dot, name) = match text.strip_prefix('.') {
+            .unwrap_or(text);
+        let (dot, name) = match pattern.strip_prefix('.') {
             Some(name) => (".", name),
-            None => ("", text),
+            None => ("", pattern),
         };
         let HostName(name) = HostName::parse(name)?;
         Some(Self(format!("{dot}{name}")))
     }
 
-    /// Returns whether `host` is this host or a name below it.
+    /// Returns whether it covers `host`: this host itself, or with a leading dot any name below.
     pub fn matches(&self, host: &HostName) -> bool {
         if self.0.starts_with('.') {
             host.0.len() > self.0.len() && host.0.ends_with(&self.0)
@@ -44,10 +44,10 @@ impl HostName {
     /// Parses a host name. Rejects addresses in any notation, and characters other than letters,
     /// digits, `-`, `_` and single dots, so that a name is read the same way here and wherever it
     /// is resolved.
-    pub fn parse(written: &str) -> Option<Self> {
-        let name = written.to_ascii_lowercase();
-        let is_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_byte);
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.to_ascii_lowercase();
+        let is_label_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_label = |label: &str| !label.is_empty() && label.bytes().all(is_label_byte);
         let last_label = name.rsplit('.').next().unwrap_or_default();
         let is_name = name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label);
         (is_name && !is_number(last_label)).then_some(Self(name))
@@ -62,9 +62,9 @@ impl HostName {
 /// Returns whether a name with this last label is parsed as an address:
 /// <https://url.spec.whatwg.org/#ends-in-a-number-checker>.
 fn is_number(label: &str) -> bool {
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    digits(label) || label.strip_prefix("0x").is_some_and(hexadecimal)
+    let is_decimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_decimal(label) || label.strip_prefix("0x").is_some_and(is_hexadecimal)
 }
 
 impl fmt::Display for DomainPattern {
@@ -78,9 +78,9 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(written: &str, expected: Option<&str>) {
-        let read = DomainPattern::parse(written).map(|domain| domain.0);
-        assert_eq!(read.as_deref(), expected, "{written}");
+    fn check(text: &str, expected: Option<&str>) {
+        let domain = DomainPattern::parse(text).map(|domain| domain.0);
+        assert_eq!(domain.as_deref(), expected, "{text}");
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         check(".example.org", Some(".example.org"));
         check("*.example.org", Some(".example.org"));
         check("localhost", Some("localhost"));
-        for bad in [
+        for text in [
             "",
             ".",
             "*",
@@ -108,7 +108,7 @@ mod tests {
             "a@b.org",
             "ä.org",
         ] {
-            check(bad, None);
+            check(text, None);
         }
     }
 

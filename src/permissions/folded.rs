@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::path::{AbsPath, RealPath, RelPath};
 use crate::permissions::grant::{Grant, GrantScope};
-use crate::permissions::protected::fold_name;
+use crate::permissions::protected::{fold_name, take_folded};
 
 /// The folded names of a path, from the root down.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,12 +27,7 @@ impl FoldedPath {
 /// Returns `path` relative to `root`, in its own spelling; `None` if it is not below `root`.
 pub fn below_folded(path: &Path, root: &Path) -> Option<RelPath> {
     let mut names = path.iter();
-    let mut root_names = root.iter();
-    let is_below = root_names.all(|wanted| {
-        names
-            .next()
-            .is_some_and(|name| fold_name(name) == fold_name(wanted))
-    });
+    let is_below = take_folded(&mut names, root.iter());
     is_below.then(|| RelPath::new(names.as_path())).flatten()
 }
 
@@ -49,7 +44,7 @@ pub(crate) struct NestedGrant {
     pub(crate) index: usize,
     scope: GrantScope,
     /// The folded names from the root of the outer grant to its own.
-    below: Vec<String>,
+    names_below: Vec<String>,
 }
 
 impl NestedGrant {
@@ -58,22 +53,24 @@ impl NestedGrant {
         let (Some(grant), Some(root)) = (grants.get(outer), roots.get(outer)) else {
             return Vec::new();
         };
-        let pairs = grants.iter().zip(roots).enumerate();
-        let inside =
-            pairs.filter(|(_, (other, folded))| other.root != grant.root && folded.is_within(root));
-        let nested_grants = inside.map(|(index, (other, folded))| Self {
-            index,
-            scope: other.scope,
-            below: folded.0.iter().skip(root.0.len()).cloned().collect(),
-        });
-        nested_grants.collect()
+        let other_grants = grants.iter().zip(roots).enumerate();
+        other_grants
+            .filter(|(_, (other, other_root))| {
+                other.root != grant.root && other_root.is_within(root)
+            })
+            .map(|(index, (other, other_root))| Self {
+                index,
+                scope: other.scope,
+                names_below: other_root.0.iter().skip(root.0.len()).cloned().collect(),
+            })
+            .collect()
     }
 
     /// Returns whether it covers `rel`, a path below the root of the outer grant.
-    pub(crate) fn reaches(&self, rel: &RelPath) -> bool {
+    pub(crate) fn covers(&self, rel: &RelPath) -> bool {
         let mut names = rel.names();
-        let mut wanted_names = self.below.iter();
-        wanted_names.all(|wanted| names.next().is_some_and(|name| fold_name(name) == *wanted))
+        let mut own_names = self.names_below.iter();
+        own_names.all(|own| names.next().is_some_and(|name| fold_name(name) == *own))
             && (self.scope == GrantScope::Tree || names.next().is_none())
     }
 }

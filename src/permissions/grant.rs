@@ -109,7 +109,7 @@ pub struct Grant {
     /// Names that this context path removes from the protected ones (`unprotected` in YAML).
     pub unprotected: Vec<String>,
     /// The path rules of `permissions` in the config, shared by all grants of an agent.
-    pub ruled: Arc<[PathRule]>,
+    pub path_rules: Arc<[PathRule]>,
 }
 
 impl Grant {
@@ -123,7 +123,7 @@ impl Grant {
             protected: Vec::new(),
             hidden: Vec::new(),
             unprotected: Vec::new(),
-            ruled: Arc::default(),
+            path_rules: Arc::default(),
         }
     }
 
@@ -168,12 +168,13 @@ pub fn inherit_exceptions(grants: &mut [Grant]) {
         .collect();
     for inner in grants.iter_mut().filter(|grant| is_context(grant)) {
         for outer in contexts.iter().filter(|outer| outer.root != inner.root) {
-            let inside =
-                |rel: &RelPath| below_folded(outer.root.join(rel).as_path(), inner.root.as_path());
-            let is_closed = |rel: &RelPath| !rel.is_root();
-            let hidden = outer.hidden.iter().filter_map(inside).filter(is_closed);
+            let below_inner = |rel: &RelPath| {
+                let path = outer.root.join(rel);
+                below_folded(path.as_path(), inner.root.as_path()).filter(|rel| !rel.is_root())
+            };
+            let hidden = outer.hidden.iter().filter_map(below_inner);
             inner.hidden.extend(hidden);
-            let protected = outer.protected.iter().filter_map(inside).filter(is_closed);
+            let protected = outer.protected.iter().filter_map(below_inner);
             inner.protected.extend(protected);
         }
     }

@@ -24,7 +24,7 @@ pub enum FolderGuard {
         write: Vec<AbsPath>,
         /// A preset whose directories are in the agent's workspace. One below `root` is already
         /// part of the lists.
-        own: Option<GuardPreset>,
+        workspace_preset: Option<GuardPreset>,
         /// Whether the built-in grant of `Downloads/` exists.
         downloads: DownloadsAccess,
     },
@@ -51,7 +51,7 @@ pub struct GuardedDirectories {
     /// `Downloads/` and its permission: read-only under a guard without writable directories.
     pub downloads: Option<(AbsPath, Permission)>,
     /// How the context paths are treated.
-    pub context: ContextPathAccess,
+    pub context_paths: ContextPathAccess,
 }
 
 /// How context paths are treated under a guard.
@@ -75,49 +75,48 @@ impl FolderGuard {
 
     /// Returns what it opens for an agent with this workspace; `None` without a guard.
     pub fn resolve(&self, workspace: Option<&AbsPath>) -> Option<GuardedDirectories> {
-        let (root, read, write, own, downloads) = match self {
-            FolderGuard::Off => return None,
-            FolderGuard::Role { read, write } => {
-                let own = workspace.cloned();
-                return Some(GuardedDirectories {
-                    read: own.iter().chain(read).cloned().collect(),
-                    root: own,
-                    write: write.clone(),
-                    downloads: None,
-                    context: ContextPathAccess::ReadOnly,
-                });
-            }
+        match self {
+            FolderGuard::Off => None,
+            FolderGuard::Role { read, write } => Some(GuardedDirectories {
+                root: workspace.cloned(),
+                read: workspace.into_iter().chain(read).cloned().collect(),
+                write: write.clone(),
+                downloads: None,
+                context_paths: ContextPathAccess::ReadOnly,
+            }),
             FolderGuard::On {
                 root,
                 read,
                 write,
-                own,
+                workspace_preset,
                 downloads,
-            } => (root, read, write, own, downloads),
-        };
-        let root = root.as_ref().or(workspace).cloned();
-        let (mut read, mut write) = (read.clone(), write.clone());
-        if let (Some(preset), Some(workspace)) = (own, workspace) {
-            read.extend(preset.read().iter().map(|name| workspace.join(name)));
-            write.extend(preset.write().iter().map(|name| workspace.join(name)));
+            } => {
+                let root = root.as_ref().or(workspace).cloned();
+                let (mut read, mut write) = (read.clone(), write.clone());
+                if let (Some(preset), Some(workspace)) = (workspace_preset, workspace) {
+                    let in_workspace = |name: &&str| workspace.join(name);
+                    read.extend(preset.readable_names().iter().map(in_workspace));
+                    write.extend(preset.writable_names().iter().map(in_workspace));
+                }
+                let permission = match (write.as_slice(), downloads) {
+                    (_, DownloadsAccess::Dropped) => None,
+                    ([], DownloadsAccess::Open) => Some(Permission::Read),
+                    (_, DownloadsAccess::Open) => Some(Permission::Write),
+                };
+                let downloads = root.as_ref().map(|root| root.join(DOWNLOADS));
+                Some(GuardedDirectories {
+                    root,
+                    read,
+                    write,
+                    downloads: downloads.zip(permission),
+                    context_paths: ContextPathAccess::Closed,
+                })
+            }
         }
-        let permission = match (write.as_slice(), downloads) {
-            (_, DownloadsAccess::Dropped) => None,
-            ([], DownloadsAccess::Open) => Some(Permission::Read),
-            (_, DownloadsAccess::Open) => Some(Permission::Write),
-        };
-        let downloads = root.as_ref().map(|root| root.join(DOWNLOADS));
-        Some(GuardedDirectories {
-            root,
-            read,
-            write,
-            downloads: downloads.zip(permission),
-            context: ContextPathAccess::Closed,
-        })
     }
 }
 
-/// The directory lists for an agent's part in a workflow, by name.
+/// The directory lists of a preset, named after an agent's part in a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardPreset {
     /// Does the work: reads what was learned, writes results.
@@ -156,8 +155,8 @@ impl GuardPreset {
         }
     }
 
-    /// Returns the readable directories below the root.
-    pub fn read(self) -> &'static [&'static str] {
+    /// Returns the names of the readable directories below the root.
+    pub fn readable_names(self) -> &'static [&'static str] {
         match self {
             GuardPreset::Execution | GuardPreset::Planning | GuardPreset::ReadOnly => {
                 &["learnings"]
@@ -166,8 +165,8 @@ impl GuardPreset {
         }
     }
 
-    /// Returns the readable and writable directories below the root.
-    pub fn write(self) -> &'static [&'static str] {
+    /// Returns the names of the readable and writable directories below the root.
+    pub fn writable_names(self) -> &'static [&'static str] {
         match self {
             GuardPreset::Execution => &["execution"],
             GuardPreset::Planning => &["planning"],
@@ -194,11 +193,11 @@ mod tests {
     /// Resolves a guard for an agent with the workspace `/w`: its root, then each directory.
     #[track_caller]
     fn check(guard: &FolderGuard, expected: &str) {
-        let opened = guard.resolve(AbsPath::new("/w").as_ref()).unwrap();
-        let mut entries = vec![opened.root.unwrap().to_string()];
-        entries.extend(opened.read.iter().map(|path| format!("read {path}")));
-        entries.extend(opened.write.iter().map(|path| format!("write {path}")));
-        let downloads = opened.downloads.iter();
+        let directories = guard.resolve(AbsPath::new("/w").as_ref()).unwrap();
+        let mut entries = vec![directories.root.unwrap().to_string()];
+        entries.extend(directories.read.iter().map(|path| format!("read {path}")));
+        entries.extend(directories.write.iter().map(|path| format!("write {path}")));
+        let downloads = directories.downloads.iter();
         entries.extend(downloads.map(|(path, permission)| format!("{permission} {path}")));
         assert_eq!(entries.join(", "), expected);
     }
@@ -208,7 +207,7 @@ mod tests {
             root: None,
             read: Vec::new(),
             write: Vec::new(),
-            own: GuardPreset::from_name(name),
+            workspace_preset: GuardPreset::from_name(name),
             downloads: DownloadsAccess::Open,
         }
     }
@@ -245,7 +244,7 @@ mod tests {
             root: AbsPath::new("/p"),
             read: vec![AbsPath::new("/p/docs").unwrap()],
             write: Vec::new(),
-            own: Some(GuardPreset::Execution),
+            workspace_preset: Some(GuardPreset::Execution),
             downloads: DownloadsAccess::Dropped,
         };
         check(

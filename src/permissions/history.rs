@@ -63,6 +63,8 @@ const GENERATED_NAMES: &[&str] = &[
     ".DS_Store",
     "Thumbs.db",
 ];
+
+/// Suffixes of the names of other generated files.
 const GENERATED_SUFFIXES: &[&str] = &[".pyc", ".pyo", ".egg-info", ".log", ".swp", ".swo", "~"];
 
 /// The files that one agent has read, written and created during a run.
@@ -73,22 +75,22 @@ pub struct AccessHistory {
     /// The versions in which the agent itself left files.
     own_versions: BTreeMap<RealPath, FileFingerprint>,
     /// The user's versions that the agent's copies in an overlay started from.
-    bases: BTreeMap<RealPath, FileFingerprint>,
+    base_versions: BTreeMap<RealPath, FileFingerprint>,
     /// Paths that the agent moved without having seen their content.
     moved_unread: BTreeSet<RealPath>,
     /// Paths for which a person approved a write.
-    approved: BTreeSet<RealPath>,
+    approved_paths: BTreeSet<RealPath>,
 }
 
 impl AccessHistory {
     /// Records that a person approved a call that writes to `path`.
     pub fn record_approval(&mut self, path: RealPath) {
-        self.approved.insert(path);
+        self.approved_paths.insert(path);
     }
 
     /// Returns the paths for which a person approved a write.
     pub fn approved_paths(&self) -> Vec<AbsPath> {
-        self.approved.iter().map(RealPath::to_abs).collect()
+        self.approved_paths.iter().map(RealPath::to_abs).collect()
     }
 
     /// Records that the agent has read `path` in this version.
@@ -109,21 +111,22 @@ impl AccessHistory {
     }
 
     /// Records the user's version that the agent's copy of `path` in an overlay started from.
-    pub fn record_base(&mut self, path: RealPath, users: FileFingerprint) {
-        self.bases.insert(path, users);
+    pub fn record_base(&mut self, path: RealPath, version: FileFingerprint) {
+        self.base_versions.insert(path, version);
     }
 
     /// Returns the user's version that the agent's copy of `path` in an overlay started from, if
     /// known.
     pub fn base_version(&self, path: &RealPath) -> Option<FileFingerprint> {
-        self.bases.get(path).copied()
+        self.base_versions.get(path).copied()
     }
 
     /// Records that `path` and everything below it was removed.
     pub fn record_removal(&mut self, path: &RealPath) {
-        self.seen_versions.retain(|seen, _| !seen.is_within(path));
-        self.own_versions.retain(|made, _| !made.is_within(path));
-        self.moved_unread.retain(|unread| !unread.is_within(path));
+        for versions in [&mut self.seen_versions, &mut self.own_versions] {
+            versions.retain(|known, _| !known.is_within(path));
+        }
+        self.moved_unread.retain(|known| !known.is_within(path));
     }
 
     /// Records that `from` and everything below it was moved to `to`.
@@ -241,8 +244,18 @@ mod tests {
 
     #[test]
     fn generated_files_are_known_by_their_names() {
-        let generated = |path: &str| is_generated(&RelPath::new(path).unwrap());
-        assert!(generated("target/debug/a") && generated("a/b.pyc") && generated("run.log"));
-        assert!(!generated("src/target.rs") && !generated("builder/a") && !generated(""));
+        let check = |path: &str, expected: bool| {
+            assert_eq!(
+                is_generated(&RelPath::new(path).unwrap()),
+                expected,
+                "{path}"
+            );
+        };
+        check("target/debug/a", true);
+        check("a/b.pyc", true);
+        check("run.log", true);
+        check("src/target.rs", false);
+        check("builder/a", false);
+        check("", false);
     }
 }

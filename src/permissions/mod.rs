@@ -9,6 +9,8 @@ pub mod path_rules;
 pub mod protected;
 pub mod rules;
 
+use std::cmp::Reverse;
+
 use crate::path::{RealPath, RelPath};
 use crate::permissions::folded::{FoldedPath, NestedGrant, below_folded};
 use crate::permissions::grant::{
@@ -24,8 +26,17 @@ pub struct PathPermissionManager {
     /// The folded root of each grant.
     roots: Vec<FoldedPath>,
     /// For each grant, the grants inside it by folded names.
-    nested: Vec<Vec<NestedGrant>>,
+    nested_grants: Vec<Vec<NestedGrant>>,
     phase: Phase,
+}
+
+/// The grant that covers a path by exact names.
+struct CoveringGrant<'a> {
+    grant: &'a Grant,
+    /// The grants inside it by folded names.
+    nested_grants: &'a [NestedGrant],
+    /// The path below the root of the grant.
+    rel: RelPath,
 }
 
 /// The decision whether a path may be read or written, with its basis.
@@ -74,8 +85,8 @@ impl PathPermissionManager {
     pub fn new(mut grants: Vec<Grant>, phase: Phase) -> Self {
         inherit_exceptions(&mut grants);
         grants.sort_by_key(|grant| {
-            let depth = usize::MAX - grant.root.depth();
-            (scope_rank(grant), depth, kind_rank(grant))
+            let depth = grant.root.depth();
+            (scope_rank(grant), Reverse(depth), kind_rank(grant))
         });
         let roots: Vec<FoldedPath> = grants
             .iter()
@@ -87,7 +98,7 @@ impl PathPermissionManager {
         Self {
             grants,
             roots,
-            nested: nested_grants,
+            nested_grants,
             phase,
         }
     }
@@ -106,7 +117,7 @@ impl PathPermissionManager {
     /// exceptions that this agent may write to.
     #[must_use]
     pub fn for_subagent(&self, workspace: &RealPath) -> Option<Self> {
-        let (outer, _, _) = self.most_specific(workspace)?;
+        let outer = self.most_specific(workspace)?.grant;
         let is_own = outer.kind == GrantKind::Workspace
             && outer.scope == GrantScope::Tree
             && outer.protected.is_empty()
@@ -118,15 +129,15 @@ impl PathPermissionManager {
             root: workspace.clone(),
             ..outer.clone()
         };
-        let readable = self.grants.iter().map(|grant| Grant {
-            permission: Permission::Read,
-            ..grant.clone()
-        });
-        let grants = readable.filter(|grant| grant.root != workspace_grant.root);
-        Some(Self::new(
-            grants.chain([workspace_grant.clone()]).collect(),
-            self.phase,
-        ))
+        let other_grants = self.grants.iter().filter(|grant| grant.root != *workspace);
+        let mut grants: Vec<Grant> = other_grants
+            .map(|grant| Grant {
+                permission: Permission::Read,
+                ..grant.clone()
+            })
+            .collect();
+        grants.push(workspace_grant);
+        Some(Self::new(grants, self.phase))
     }
 
     /// Decides about one resolved path without an approval.
@@ -141,20 +152,20 @@ impl PathPermissionManager {
         &self,
         path: &RealPath,
         wanted: Permission,
-        consent: CallApproval,
+        approval: CallApproval,
     ) -> PermissionDecision<'_> {
-        let Some((grant, nested, rel)) = self.most_specific(path) else {
+        let Some(covering) = self.most_specific(path) else {
             return PermissionDecision::Deny(DenyReason::OutsideGrants);
         };
-        for inner in self.grants_reaching(nested, &rel) {
+        for inner in self.nested_grants_covering(&covering) {
             if let Some(rel) = below_folded(path.as_path(), inner.root.as_path())
                 && let denied @ PermissionDecision::Deny(_) =
-                    self.decide_by(inner, &rel, wanted, consent)
+                    self.decide_by(inner, &rel, wanted, approval)
             {
                 return denied;
             }
         }
-        self.decide_by(grant, &rel, wanted, consent)
+        self.decide_by(covering.grant, &covering.rel, wanted, approval)
     }
 
     /// Decides about the path `rel` below the root of `grant`.
@@ -163,22 +174,17 @@ impl PathPermissionManager {
         grant: &'a Grant,
         rel: &RelPath,
         wanted: Permission,
-        consent: CallApproval,
+        approval: CallApproval,
     ) -> PermissionDecision<'a> {
         let subject = RuleSubject {
             grant,
             rel,
             phase: self.phase,
-            approval: consent,
+            approval,
         };
-        let mut lowest: Option<(&'static PermissionRule, PermissionCeiling)> = None;
-        for rule in RULES {
-            let ceiling = (rule.ceiling)(&subject);
-            if lowest.is_none_or(|(_, least)| ceiling < least) {
-                lowest = Some((rule, ceiling));
-            }
-        }
-        match lowest {
+        let ceilings = RULES.iter().map(|rule| (rule, (rule.ceiling)(&subject)));
+        // Of several rules with the lowest ceiling, this is the first.
+        match ceilings.min_by_key(|(_, ceiling)| *ceiling) {
             Some((rule, remaining)) if remaining < Some(wanted) => {
                 PermissionDecision::Deny(DenyReason::Lowered {
                     grant,
@@ -193,29 +199,30 @@ impl PathPermissionManager {
     /// Returns the nested grants that `path` belongs to only in another spelling: each of them has
     /// to allow an access too.
     pub fn grants_in_other_spelling(&self, path: &RealPath) -> Vec<&Grant> {
-        let most_specific = self.most_specific(path);
-        let inside =
-            most_specific.map(|(_, nested, rel)| self.grants_reaching(nested, &rel).collect());
-        inside.unwrap_or_default()
+        let covering = self.most_specific(path);
+        let nested_grants =
+            covering.map(|covering| self.nested_grants_covering(&covering).collect());
+        nested_grants.unwrap_or_default()
     }
 
-    /// Returns the grant that covers `path` by exact names, its nested grants, and the path below
-    /// its root.
-    fn most_specific(&self, path: &RealPath) -> Option<(&Grant, &[NestedGrant], RelPath)> {
-        let mut grants = self.grants.iter().zip(&self.nested);
-        grants.find_map(|(grant, nested)| {
-            Some((grant, nested.as_slice(), grant.relative_path(path)?))
+    /// Returns the most specific grant that covers `path` by exact names.
+    fn most_specific(&self, path: &RealPath) -> Option<CoveringGrant<'_>> {
+        let mut grants = self.grants.iter().zip(&self.nested_grants);
+        grants.find_map(|(grant, nested_grants)| {
+            Some(CoveringGrant {
+                grant,
+                nested_grants,
+                rel: grant.relative_path(path)?,
+            })
         })
     }
 
-    /// Returns the grants among `nested` that cover `rel` by folded names.
-    fn grants_reaching(
-        &self,
-        nested: &[NestedGrant],
-        rel: &RelPath,
-    ) -> impl Iterator<Item = &Grant> {
-        let reaching = nested.iter().filter(|nested| nested.reaches(rel));
-        reaching.filter_map(|nested| self.grants.get(nested.index))
+    /// Returns the grants inside `covering` that cover its path by folded names.
+    fn nested_grants_covering(&self, covering: &CoveringGrant<'_>) -> impl Iterator<Item = &Grant> {
+        let nested_grants = covering.nested_grants.iter();
+        nested_grants
+            .filter(|nested| nested.covers(&covering.rel))
+            .filter_map(|nested| self.grants.get(nested.index))
     }
 
     /// Returns whether the access is allowed.
@@ -234,46 +241,47 @@ impl PathPermissionManager {
     }
 
     /// Returns whether a grant has its root at `path`, in any spelling.
-    pub fn is_a_root(&self, path: &RealPath) -> bool {
-        let folded_path = FoldedPath::from_path(path.as_path());
-        self.roots.contains(&folded_path)
+    pub fn is_grant_root(&self, path: &RealPath) -> bool {
+        self.roots.contains(&FoldedPath::from_path(path.as_path()))
     }
 
     /// Returns whether another grant has its root strictly inside `path`, in any spelling. Deleting
     /// or moving `path` would remove that grant's root.
     pub fn contains_grant_root(&self, path: &RealPath) -> bool {
-        let folded = FoldedPath::from_path(path.as_path());
+        let folded_path = FoldedPath::from_path(path.as_path());
         let mut roots = self.roots.iter();
-        roots.any(|root| root.is_within(&folded) && *root != folded)
+        roots.any(|root| root.is_within(&folded_path) && *root != folded_path)
     }
 
     /// Returns whether anything can be written in this phase.
     pub fn can_write(&self) -> bool {
         // A path that needs approval counts: it can be asked for.
-        let opens = |grant: &Grant| {
+        let is_writable = |grant: &Grant| {
             let decision =
                 self.decide_with_approval(&grant.root, Permission::Write, CallApproval::Given);
             matches!(decision, PermissionDecision::Allow { .. })
         };
-        self.grants.iter().any(opens)
+        self.grants.iter().any(is_writable)
     }
 }
 
+/// Ranks a grant by its scope; the most specific comes first.
 fn scope_rank(grant: &Grant) -> u8 {
     match grant.scope {
-        grant::GrantScope::File => 0,
-        grant::GrantScope::Tree => 1,
+        GrantScope::File => 0,
+        GrantScope::Tree => 1,
     }
 }
 
+/// Ranks a grant by its kind; the one closest to the agent comes first.
 fn kind_rank(grant: &Grant) -> u8 {
     match grant.kind {
-        grant::GrantKind::Workspace => 0,
-        grant::GrantKind::TempWorkspace => 1,
-        grant::GrantKind::PreviousTurn => 2,
-        grant::GrantKind::Context => 3,
-        grant::GrantKind::BuiltIn => 4,
-        grant::GrantKind::Skill => 5,
+        GrantKind::Workspace => 0,
+        GrantKind::TempWorkspace => 1,
+        GrantKind::PreviousTurn => 2,
+        GrantKind::Context => 3,
+        GrantKind::BuiltIn => 4,
+        GrantKind::Skill => 5,
     }
 }
 

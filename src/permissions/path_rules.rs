@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Permission;
-use crate::permissions::protected::fold_name;
+use crate::permissions::protected::{fold_name, take_folded};
 
 /// The longest glob, in bytes.
 pub const GLOB_BYTES_MAX: usize = 1024;
@@ -53,8 +53,8 @@ pub enum CallApproval {
 /// A glob as in the config. It matches a path and everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathGlob {
-    /// The glob as written.
-    written: String,
+    /// The text of the glob.
+    text: String,
     /// The literal components that an absolute glob starts with; `None` for a glob relative to the
     /// open trees.
     prefix: Option<AbsPath>,
@@ -63,47 +63,48 @@ pub struct PathGlob {
 }
 
 impl PathGlob {
-    /// Parses a glob; `~/` expands to `home`. Relative globs without `/` match at any depth. The
-    /// error gives the cause as the end of a sentence.
-    pub fn parse(written: &str, home: Option<&AbsPath>) -> Result<Self, String> {
-        if written.is_empty() || written.contains('\0') || written.len() > GLOB_BYTES_MAX {
+    /// Parses a glob; `~/` expands to `home`. Relative globs without `/` match at any depth.
+    ///
+    /// # Errors
+    /// It is not a glob; the cause is given as the end of a sentence.
+    pub fn parse(text: &str, home: Option<&AbsPath>) -> Result<Self, String> {
+        if text.is_empty() || text.contains('\0') || text.len() > GLOB_BYTES_MAX {
             return Err(format!("expected 1 to {GLOB_BYTES_MAX} bytes without NUL"));
         }
-        let at_home = written.strip_prefix("~/");
-        let text = match (at_home, home) {
+        let below_home = text.strip_prefix("~/");
+        let expanded_text = match (below_home, home) {
             (Some(rest), Some(home)) => format!("{home}/{rest}"),
             (Some(_), None) => return Err("no home directory is known".to_owned()),
-            (None, _) => written.to_owned(),
+            (None, _) => text.to_owned(),
         };
-        let mut names: Vec<&str> = text.split('/').collect();
+        let is_absolute = expanded_text.starts_with('/');
+        let mut names: Vec<&str> = expanded_text.split('/').collect();
         names.retain(|name| !name.is_empty() && *name != ".");
         if names.contains(&"..") {
             return Err("write it without `..`".to_owned());
         }
-        let is_anywhere = !text.trim_end_matches('/').contains('/') && text != ANY_DEPTH;
+        let matches_at_any_depth =
+            !expanded_text.trim_end_matches('/').contains('/') && expanded_text != ANY_DEPTH;
         while names.last() == Some(&ANY_DEPTH) {
             names.pop();
         }
-        let plain_count = if text.starts_with('/') {
-            names.iter().take_while(|name| !has_meta(name)).count()
+        let literal_count = if is_absolute {
+            names.iter().take_while(|name| !has_wildcards(name)).count()
         } else {
             0
         };
-        let (prefix, rest) = names.split_at_checked(plain_count).unwrap_or_default();
-        let prefix = text
-            .starts_with('/')
-            .then(|| AbsPath::root().join(prefix.join("/")));
-        let rest = match (is_anywhere, rest) {
-            (_, []) if prefix.is_none() && text != ANY_DEPTH && !text.ends_with(ANY_DEPTH) => {
-                return Err("expected a name".to_owned());
-            }
-            (true, rest) => format!("{ANY_DEPTH}/{}", rest.join("/")),
-            (false, rest) => rest.join("/"),
-        };
+        let (prefix, rest) = names.split_at_checked(literal_count).unwrap_or_default();
+        if rest.is_empty() && !is_absolute && !expanded_text.ends_with(ANY_DEPTH) {
+            return Err("expected a name".to_owned());
+        }
         let glob = Self {
-            written: written.to_owned(),
-            prefix,
-            rest,
+            text: text.to_owned(),
+            prefix: is_absolute.then(|| AbsPath::root().join(prefix.join("/"))),
+            rest: if matches_at_any_depth {
+                format!("{ANY_DEPTH}/{}", rest.join("/"))
+            } else {
+                rest.join("/")
+            },
         };
         matcher(&glob.rest).map(|_| glob)
     }
@@ -114,7 +115,7 @@ impl PathGlob {
     }
 
     /// Returns whether the glob matches the path of an example: both relative, or both absolute.
-    pub fn matches_written(&self, path: &str) -> bool {
+    pub fn matches_example(&self, path: &str) -> bool {
         let is_absolute = path.starts_with('/');
         let anchor = match &self.prefix {
             Some(prefix) if is_absolute => prefix.clone(),
@@ -128,22 +129,22 @@ impl PathGlob {
 
 impl fmt::Display for PathGlob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.written)
+        f.write_str(&self.text)
     }
 }
 
 /// Returns whether a part of a glob can match several names.
-fn has_meta(text: &str) -> bool {
+fn has_wildcards(text: &str) -> bool {
     text.contains(['*', '?', '[', ']', '{', '}', '\\'])
 }
 
 /// Compiles a glob with folded names, to match against folded names. Returns `None` for an empty
 /// one.
-fn matcher(rest: &str) -> Result<Option<GlobMatcher>, String> {
-    if rest.is_empty() {
+fn matcher(glob: &str) -> Result<Option<GlobMatcher>, String> {
+    if glob.is_empty() {
         return Ok(None);
     }
-    let folded_names: Vec<String> = rest
+    let folded_names: Vec<String> = glob
         .split('/')
         .map(|name| match name {
             ANY_DEPTH => name.to_owned(),
@@ -171,14 +172,20 @@ pub struct PathRule {
 /// A rule as stored with a delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredPathRule {
-    ruling: RuleAction,
+    #[serde(rename = "ruling")]
+    action: RuleAction,
+    /// The kind of access that it is about.
     wanted: Permission,
-    written: String,
+    /// The glob as in the config.
+    #[serde(rename = "written")]
+    text: String,
+    /// The directory that `rest` is relative to.
     anchor: AbsPath,
+    /// The part of the glob to match below `anchor`; an empty string matches everything.
     rest: String,
     /// The paths that a person approved, for an `ask` rule.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    agreed: Vec<AbsPath>,
+    #[serde(rename = "agreed", default, skip_serializing_if = "Vec::is_empty")]
+    approved_paths: Vec<AbsPath>,
 }
 
 impl PartialEq for PathRule {
@@ -206,30 +213,30 @@ impl From<PathRule> for StoredPathRule {
 
 impl PathRule {
     /// Creates the rule for accesses of kind `wanted` that match `glob` below `anchor`.
-    pub fn new(ruling: RuleAction, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
+    pub fn new(action: RuleAction, wanted: Permission, glob: &PathGlob, anchor: AbsPath) -> Self {
         Self::from(StoredPathRule {
-            ruling,
+            action,
             wanted,
-            written: glob.written.clone(),
+            text: glob.text.clone(),
             anchor,
             rest: glob.rest.clone(),
-            agreed: Vec::new(),
+            approved_paths: Vec::new(),
         })
     }
 
     /// Returns the same rule; an `ask` rule no longer applies to the approved paths.
     #[must_use]
-    pub fn with_approvals(&self, agreed: &[AbsPath]) -> Self {
+    pub fn with_approvals(&self, approved_paths: &[AbsPath]) -> Self {
         let mut rule = self.clone();
         if rule.action() == RuleAction::Ask {
-            rule.stored.agreed = agreed.to_vec();
+            rule.stored.approved_paths = approved_paths.to_vec();
         }
         rule
     }
 
     /// Returns its action.
     pub fn action(&self) -> RuleAction {
-        self.stored.ruling
+        self.stored.action
     }
 
     /// Returns what it leaves of a grant where it matches: a path that cannot be read cannot be
@@ -254,27 +261,18 @@ impl PathRule {
     /// Returns the single path that the rule applies to, along with everything below it; `None` if
     /// the glob could match several.
     pub fn single_path(&self) -> Option<AbsPath> {
-        let is_plain = !has_meta(&self.stored.rest);
-        is_plain.then(|| self.stored.anchor.join(&self.stored.rest))
+        let is_literal = !has_wildcards(&self.stored.rest);
+        is_literal.then(|| self.stored.anchor.join(&self.stored.rest))
     }
 
     fn matches_at(&self, path: &Path) -> bool {
-        let mut agreed = self.stored.agreed.iter();
-        if agreed.any(|agreed| path.starts_with(agreed.as_path())) {
+        let mut approved_paths = self.stored.approved_paths.iter();
+        if approved_paths.any(|approved_path| path.starts_with(approved_path.as_path())) {
             return false;
         }
         let mut names = path.components().filter_map(plain_component);
-        let mut anchor = self
-            .stored
-            .anchor
-            .as_path()
-            .components()
-            .filter_map(plain_component);
-        if !anchor.all(|wanted| {
-            names
-                .next()
-                .is_some_and(|name| fold_name(name) == fold_name(wanted))
-        }) {
+        let anchor_components = self.stored.anchor.as_path().components();
+        if !take_folded(&mut names, anchor_components.filter_map(plain_component)) {
             return false;
         }
         let Some(glob) = &self.glob else {
@@ -304,40 +302,40 @@ fn plain_component(component: Component<'_>) -> Option<&OsStr> {
 impl fmt::Display for PathRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StoredPathRule {
-            ruling,
+            action,
             wanted,
-            written,
+            text,
             ..
         } = &self.stored;
-        write!(f, "{ruling}: {wanted}_file({written})")
+        write!(f, "{action}: {wanted}_file({text})")
     }
 }
 
-/// Returns the highest permission that rules with this `ruling` leave for `path`.
+/// Returns the highest permission that rules with this action leave for `path`.
 pub fn remaining_permission(
     rules: &[PathRule],
-    ruling: RuleAction,
+    action: RuleAction,
     path: &RealPath,
 ) -> Option<Permission> {
     let matching_rules = rules
         .iter()
-        .filter(|rule| rule.action() == ruling && rule.matches(path));
+        .filter(|rule| rule.action() == action && rule.matches(path));
     matching_rules
         .map(PathRule::ceiling)
         .min()
         .unwrap_or(Some(Permission::Write))
 }
 
-/// Returns the first rule with this `ruling` that forbids `wanted` access to `path`.
+/// Returns the first rule with this action that applies to `wanted` access to `path`.
 pub fn matching_rule<'r>(
     rules: &'r [PathRule],
-    ruling: RuleAction,
+    action: RuleAction,
     path: &RealPath,
     wanted: Permission,
 ) -> Option<&'r PathRule> {
     rules
         .iter()
-        .find(|rule| rule.action() == ruling && rule.ceiling() < Some(wanted) && rule.matches(path))
+        .find(|rule| rule.action() == action && rule.ceiling() < Some(wanted) && rule.matches(path))
 }
 
 #[cfg(test)]
@@ -429,20 +427,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_filed_and_read_again() {
+    fn a_rule_is_stored_and_read_again() {
         let rule = rule("src/*.lock");
-        let text = serde_json::to_string(&rule).unwrap();
-        let again: PathRule = serde_json::from_str(&text).unwrap();
-        assert_eq!(again, rule);
-        assert!(again.matches(&real("/p/src/a.lock")));
-        assert_eq!(again.to_string(), "deny: write_file(src/*.lock)");
+        let json = serde_json::to_string(&rule).unwrap();
+        let read_rule: PathRule = serde_json::from_str(&json).unwrap();
+        assert_eq!(read_rule, rule);
+        assert!(read_rule.matches(&real("/p/src/a.lock")));
+        assert_eq!(read_rule.to_string(), "deny: write_file(src/*.lock)");
     }
 
     #[test]
     fn examples_are_relative_or_absolute_as_the_glob_is() {
         let check = |glob: &str, path: &str, expected: bool| {
             let glob = PathGlob::parse(glob, None).unwrap();
-            assert_eq!(glob.matches_written(path), expected, "{glob} {path}");
+            assert_eq!(glob.matches_example(path), expected, "{glob} {path}");
         };
         check("src/x.lock", "src/x.lock", true);
         check("src/x.lock", "src/y.lock", false);
@@ -456,11 +454,11 @@ mod tests {
     fn an_approved_path_is_not_asked_about_again() {
         let glob = PathGlob::parse("*.txt", None).unwrap();
         let anchor = || AbsPath::new("/p").unwrap();
-        let agreed = [AbsPath::new("/p/a.txt").unwrap()];
-        let check = |ruling, path: &str, expected: bool| {
-            let rule = PathRule::new(ruling, Permission::Write, &glob, anchor());
-            let rule = rule.with_approvals(&agreed);
-            assert_eq!(rule.matches(&real(path)), expected, "{ruling} {path}");
+        let approved_paths = [AbsPath::new("/p/a.txt").unwrap()];
+        let check = |action, path: &str, expected: bool| {
+            let rule = PathRule::new(action, Permission::Write, &glob, anchor());
+            let rule = rule.with_approvals(&approved_paths);
+            assert_eq!(rule.matches(&real(path)), expected, "{action} {path}");
         };
         check(RuleAction::Ask, "/p/a.txt", false);
         check(RuleAction::Ask, "/p/b.txt", true);
@@ -469,11 +467,14 @@ mod tests {
 
     #[test]
     fn rules_that_name_a_path_say_which() {
-        let named = |glob: &str| rule(glob).single_path().map(|path| path.to_string());
-        assert_eq!(named("src/x.lock").as_deref(), Some("/p/src/x.lock"));
-        assert_eq!(named("secrets/**").as_deref(), Some("/p/secrets"));
-        assert_eq!(named("/etc/passwd").as_deref(), Some("/etc/passwd"));
-        assert_eq!(named("*.lock"), None);
-        assert_eq!(named("key"), None);
+        let check = |glob: &str, expected: Option<&str>| {
+            let path = rule(glob).single_path().map(|path| path.to_string());
+            assert_eq!(path.as_deref(), expected, "{glob}");
+        };
+        check("src/x.lock", Some("/p/src/x.lock"));
+        check("secrets/**", Some("/p/secrets"));
+        check("/etc/passwd", Some("/etc/passwd"));
+        check("*.lock", None);
+        check("key", None);
     }
 }

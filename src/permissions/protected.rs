@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::path::RelPath;
 
 /// The protected names. A name with `/` protects that sequence of path components.
-pub const PROTECTED: &[&str] = &[
+pub const PROTECTED_NAMES: &[&str] = &[
     ".massgen",
     ".env",
     ".git",
@@ -39,11 +39,11 @@ pub const PROTECTED: &[&str] = &[
     ".cargo/config.toml",
 ];
 
-/// Files that resemble `.env.NAME` but hold no secrets by convention.
+/// Names of the form `.env.NAME` that hold no secrets by convention.
 const ENV_SAMPLES: &[&str] = &[".env.example", ".env.sample", ".env.template"];
 
 /// Names that hold secrets by convention; the user is warned about a context path that has one.
-const SECRETS: &[&str] = &[
+const SECRET_NAMES: &[&str] = &[
     ".env",
     ".npmrc",
     ".netrc",
@@ -60,17 +60,17 @@ const SECRETS: &[&str] = &[
 ];
 
 /// Returns the first protected name between a context path's root and `rel`, as spelled in
-/// [`PROTECTED`]. `unprotected` lists the names that the context path removes from that list.
+/// [`PROTECTED_NAMES`]. `unprotected` lists the names that the context path removes from that list.
 pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static str> {
-    let is_open = |found: &&str| {
+    let is_unprotected = |entry: &&str| {
         unprotected
             .iter()
-            .any(|name| name.eq_ignore_ascii_case(found))
+            .any(|name| name.eq_ignore_ascii_case(entry))
     };
     let mut parent = Cow::Borrowed("");
     for name in rel.names() {
         let folded_name = fold_name(name);
-        let entry = protected_entry(&parent, &folded_name).filter(|found| !is_open(found));
+        let entry = protected_entry(&parent, &folded_name).filter(|entry| !is_unprotected(entry));
         if entry.is_some() {
             return entry;
         }
@@ -81,12 +81,20 @@ pub fn protected_name(rel: &RelPath, unprotected: &[String]) -> Option<&'static 
 
 /// Returns whether `rel` is `directory` or below it, in any spelling that some file system treats
 /// as the same.
-pub fn is_within(rel: &RelPath, directory: &RelPath) -> bool {
-    let mut names = rel.names();
-    directory.names().all(|wanted| {
+pub fn is_within_folded(rel: &RelPath, directory: &RelPath) -> bool {
+    take_folded(&mut rel.names(), directory.names())
+}
+
+/// Takes from `names` as many names as `expected` has, until one differs. Returns whether they are
+/// the same in any spelling.
+pub(crate) fn take_folded<'a>(
+    names: &mut impl Iterator<Item = &'a OsStr>,
+    mut expected: impl Iterator<Item = &'a OsStr>,
+) -> bool {
+    expected.all(|expected_name| {
         names
             .next()
-            .is_some_and(|name| fold_name(name) == fold_name(wanted))
+            .is_some_and(|name| fold_name(name) == fold_name(expected_name))
     })
 }
 
@@ -94,29 +102,33 @@ pub fn is_within(rel: &RelPath, directory: &RelPath) -> bool {
 /// `.npmrc`, …).
 pub fn looks_secret(name: &OsStr) -> bool {
     let folded_name = fold_name(name);
-    let is_env = folded_name.starts_with(".env.") && !ENV_SAMPLES.contains(&folded_name.as_ref());
     let extension = Path::new(folded_name.as_ref())
         .extension()
         .and_then(OsStr::to_str);
     let is_key = matches!(extension, Some("pem" | "key"));
-    is_env || is_key || SECRETS.contains(&folded_name.as_ref())
+    is_env_file(&folded_name) || is_key || SECRET_NAMES.contains(&folded_name.as_ref())
 }
 
-/// Returns the entry of [`PROTECTED`] that `name` in the directory `parent` matches.
+/// Returns whether a folded name is `.env.NAME` and holds secrets by convention.
+fn is_env_file(folded_name: &str) -> bool {
+    folded_name.starts_with(".env.") && !ENV_SAMPLES.contains(&folded_name)
+}
+
+/// Returns the entry of [`PROTECTED_NAMES`] that `name` in the directory `parent` matches.
 fn protected_entry(parent: &str, name: &str) -> Option<&'static str> {
-    let dotenv = name.starts_with(".env.") && !ENV_SAMPLES.contains(&name);
+    let is_env = is_env_file(name);
     let has_tilde = name.contains('~');
-    let names = |entry: &&str| {
+    let matches = |entry: &&str| {
         entry.eq_ignore_ascii_case(name)
-            || (dotenv && *entry == ".env")
+            || (is_env && *entry == ".env")
             || (has_tilde && is_short_name(name, entry))
-            || names_both(entry, parent, name)
+            || equals_joined(entry, parent, name)
     };
-    PROTECTED.iter().copied().find(names)
+    PROTECTED_NAMES.iter().copied().find(matches)
 }
 
 /// Returns whether `entry` is `parent/name`. Most entries already differ in length.
-fn names_both(entry: &str, parent: &str, name: &str) -> bool {
+fn equals_joined(entry: &str, parent: &str, name: &str) -> bool {
     let length = parent.len().saturating_add(name.len()).saturating_add(1);
     entry.len() == length
         && entry.split_once('/').is_some_and(|(first, second)| {
@@ -126,8 +138,8 @@ fn names_both(entry: &str, parent: &str, name: &str) -> bool {
 
 /// Returns the name as other file systems see it: they ignore case, default-ignorable characters,
 /// trailing dots and blanks, and everything after a colon. ext4 with `casefold`, HFS+ and NTFS
-/// treat `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` as names of
-/// this list (CVE-2014-9390, CVE-2019-1352).
+/// treat `.g\u{200c}it`, `.\u{17f}vn`, `.cargo/con\u{fb01}g`, `.git.` and `.git::$DATA` as
+/// protected names (CVE-2014-9390, CVE-2019-1352).
 pub(crate) fn fold_name(name: &OsStr) -> Cow<'_, str> {
     let name = name.to_string_lossy();
     let is_plain = |b: u8| b.is_ascii() && !b.is_ascii_uppercase() && b != b':';
@@ -157,22 +169,22 @@ fn is_ignorable(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The number of letters of a name that a short name keeps.
-const SHORT_NAME_LETTERS: usize = 6;
+/// The maximum number of letters of a name that a short name keeps.
+const SHORT_NAME_LETTERS_MAX: usize = 6;
 
-/// Returns whether `folded` is a short name that Windows may have given to `entry`, such as `git~1`
-/// for `.git`, which opens the same file (CVE-2019-1353).
-fn is_short_name(folded: &str, entry: &str) -> bool {
-    let Some((stem, number)) = folded.split_once('~') else {
+/// Returns whether a folded name is a short name that Windows may have given to `entry`, such as
+/// `git~1` for `.git`, which opens the same file (CVE-2019-1353).
+fn is_short_name(folded_name: &str, entry: &str) -> bool {
+    let Some((stem, number_and_extension)) = folded_name.split_once('~') else {
         return false;
     };
-    let letters = entry.trim_start_matches('.').split('.').next();
-    let expected: String = letters
+    let entry_stem = entry.trim_start_matches('.').split('.').next();
+    let expected: String = entry_stem
         .unwrap_or_default()
         .chars()
-        .take(SHORT_NAME_LETTERS)
+        .take(SHORT_NAME_LETTERS_MAX)
         .collect();
-    let number = number.split('.').next().unwrap_or_default();
+    let number = number_and_extension.split('.').next().unwrap_or_default();
     let is_number = !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
     is_number && stem.eq_ignore_ascii_case(&expected)
 }

@@ -4,7 +4,7 @@
 use crate::path::RelPath;
 use crate::permissions::grant::{Grant, GrantKind, GrantScope, Permission, Phase};
 use crate::permissions::path_rules::{CallApproval, RuleAction, remaining_permission};
-use crate::permissions::protected::{is_within, protected_name};
+use crate::permissions::protected::{is_within_folded, protected_name};
 
 /// The subject of a rule: one path, relative to the grant that covers it.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,9 @@ pub struct PermissionRule {
     pub denies: &'static [RuleExample],
 }
 
+/// The ceiling of a rule that lowers nothing.
 const WRITE: PermissionCeiling = Some(Permission::Write);
+/// The ceiling of a rule that denies writing.
 const READ: PermissionCeiling = Some(Permission::Read);
 
 const fn example(
@@ -84,7 +86,7 @@ pub const RULES: &[PermissionRule] = &[
         name: "hidden-path",
         because: "the path is hidden from agents",
         ceiling: |subject| {
-            let hides = |path: &RelPath| is_within(subject.rel, path);
+            let hides = |path: &RelPath| is_within_folded(subject.rel, path);
             if subject.grant.hidden.iter().any(hides) {
                 None
             } else {
@@ -252,7 +254,7 @@ pub const RULES: &[PermissionRule] = &[
         name: "protected-path",
         because: "the config protects it",
         ceiling: |subject| {
-            let protects = |path: &RelPath| is_within(subject.rel, path);
+            let protects = |path: &RelPath| is_within_folded(subject.rel, path);
             if subject.grant.protected.iter().any(protects) {
                 READ
             } else {
@@ -413,13 +415,13 @@ pub const RULES: &[PermissionRule] = &[
     },
 ];
 
-/// Returns what the `permissions:` rules with this ruling leave of a path.
-fn ceiling_of_path_rules(subject: &RuleSubject<'_>, ruling: RuleAction) -> PermissionCeiling {
-    let rules = &subject.grant.ruled;
+/// Returns what the `permissions:` rules with this action leave of a path.
+fn ceiling_of_path_rules(subject: &RuleSubject<'_>, action: RuleAction) -> PermissionCeiling {
+    let rules = &subject.grant.path_rules;
     if rules.is_empty() {
         return WRITE;
     }
-    remaining_permission(rules, ruling, &subject.grant.root.join(subject.rel))
+    remaining_permission(rules, action, &subject.grant.root.join(subject.rel))
 }
 
 /// Returns the protected name on the path. A granted file is its own root, so its protected name is

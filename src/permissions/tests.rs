@@ -13,9 +13,9 @@ fn real(path: &str) -> RealPath {
     RealPath::vouch(path)
 }
 
-fn rule_about(ruling: RuleAction, wanted: Permission, glob: &str) -> PathRule {
+fn rule_about(action: RuleAction, wanted: Permission, glob: &str) -> PathRule {
     let glob = PathGlob::parse(glob, None).unwrap();
-    PathRule::new(ruling, wanted, &glob, real("/g").to_abs())
+    PathRule::new(action, wanted, &glob, real("/g").to_abs())
 }
 
 fn grants() -> Vec<Grant> {
@@ -42,12 +42,12 @@ fn grants() -> Vec<Grant> {
 #[track_caller]
 fn check(path: &str, phase: Phase, wanted: Permission, expected: &str) {
     let manager = PathPermissionManager::new(grants(), phase);
-    let got = match manager.decide(&real(path), wanted) {
+    let outcome = match manager.decide(&real(path), wanted) {
         PermissionDecision::Allow { grant } => format!("allow {}", grant.kind),
         PermissionDecision::Deny(DenyReason::OutsideGrants) => "outside".to_owned(),
         PermissionDecision::Deny(DenyReason::Lowered { rule, .. }) => rule.name.to_owned(),
     };
-    assert_eq!(got, expected, "{wanted} {path} in {phase}");
+    assert_eq!(outcome, expected, "{wanted} {path} in {phase}");
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn a_tree_inside_a_context_path_keeps_its_exceptions() {
     let own = Grant::tree(real("/p/src/ws"), GrantKind::Workspace, Write);
     let grants = vec![mention("/p/src"), own, project, mention("/p/vault")];
     let manager = PathPermissionManager::new(grants, Final);
-    let may = |path: &str, wanted| manager.allows(&real(path), wanted);
-    assert!(may("/p/src/a", Write));
-    assert!(!may("/p/src/keys/k", Read));
-    assert!(may("/p/src/LICENSE", Read) && !may("/p/src/LICENSE", Write));
-    assert!(may("/p/src/ws/LICENSE", Write));
-    assert!(may("/p/vault/k", Read), "it was named itself");
+    let allows = |path: &str, wanted| manager.allows(&real(path), wanted);
+    assert!(allows("/p/src/a", Write));
+    assert!(!allows("/p/src/keys/k", Read));
+    assert!(allows("/p/src/LICENSE", Read) && !allows("/p/src/LICENSE", Write));
+    assert!(allows("/p/src/ws/LICENSE", Write));
+    assert!(allows("/p/vault/k", Read), "it was named itself");
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn a_nested_grant_applies_to_every_spelling_of_its_path() {
     ];
     let manager = PathPermissionManager::new(grants, Final);
     let check = |path: &str, expected: Option<Permission>| {
-        let may = |wanted: &Permission| manager.allows(&real(path), *wanted);
-        let most = [Write, Read].into_iter().find(may);
-        assert_eq!(most, expected, "{path}");
+        let is_allowed = |wanted: &Permission| manager.allows(&real(path), *wanted);
+        let highest = [Write, Read].into_iter().find(is_allowed);
+        assert_eq!(highest, expected, "{path}");
     };
     check("/p/src/a", Some(Write));
     check("/p/vendor/a", Some(Read));
@@ -176,7 +176,7 @@ fn a_nested_grant_applies_to_every_spelling_of_its_path() {
     check("/q/one/a", Some(Read));
     check("/q/ONE/a", Some(Read));
     check("/P/src/a", None);
-    assert!(manager.is_a_root(&real("/p/VENDOR")) && !manager.is_a_root(&real("/p/src")));
+    assert!(manager.is_grant_root(&real("/p/VENDOR")) && !manager.is_grant_root(&real("/p/src")));
     assert!(
         manager.contains_grant_root(&real("/P")) && manager.contains_grant_root(&real("/p/Vendor"))
     );
@@ -232,7 +232,7 @@ fn every_rule_does_what_its_examples_say() {
         grant.scope = GrantScope::Tree;
         grant.hidden = vec![RelPath::new("secrets").unwrap()];
         grant.protected = vec![RelPath::new("LICENSE").unwrap()];
-        grant.ruled = [
+        grant.path_rules = [
             rule_about(RuleAction::Deny, Write, "*.lock"),
             rule_about(RuleAction::Deny, Read, "keys"),
             rule_about(RuleAction::Ask, Write, "deploy/**"),
@@ -262,19 +262,19 @@ fn every_rule_does_what_its_examples_say() {
 }
 
 #[test]
-fn consent_lifts_a_question_and_no_denial() {
+fn an_approval_lifts_a_question_and_no_denial() {
     let mut grant = Grant::tree(real("/g"), GrantKind::Workspace, Write);
-    grant.ruled = [
+    grant.path_rules = [
         rule_about(RuleAction::Ask, Write, "deploy/**"),
         rule_about(RuleAction::Deny, Write, "deploy/keys"),
         rule_about(RuleAction::Allow, Write, "**"),
     ]
     .into();
     let manager = PathPermissionManager::new(vec![grant], Final);
-    let check = |path: &str, consent, expected: bool| {
-        let decision = manager.decide_with_approval(&real(path), Write, consent);
-        let allowed = matches!(decision, PermissionDecision::Allow { .. });
-        assert_eq!(allowed, expected, "{path} {consent:?}");
+    let check = |path: &str, approval, expected: bool| {
+        let decision = manager.decide_with_approval(&real(path), Write, approval);
+        let is_allowed = matches!(decision, PermissionDecision::Allow { .. });
+        assert_eq!(is_allowed, expected, "{path} {approval:?}");
     };
     check("/g/a", CallApproval::Missing, true);
     check("/g/deploy/plan", CallApproval::Missing, false);
@@ -285,7 +285,7 @@ fn consent_lifts_a_question_and_no_denial() {
 
 #[test]
 fn a_subagent_may_do_nothing_that_its_parent_may_not() {
-    let own = real("/p/.massgen/workspaces/w1/.subagents/s");
+    let workspace = real("/p/.massgen/workspaces/w1/.subagents/s");
     let paths = [
         "/p/src/a.rs",
         "/p/docs/a.md",
@@ -303,7 +303,7 @@ fn a_subagent_may_do_nothing_that_its_parent_may_not() {
     ];
     for phase in [Coordination, Final] {
         let parent = PathPermissionManager::new(grants(), phase);
-        let child = parent.for_subagent(&own).unwrap();
+        let child = parent.for_subagent(&workspace).unwrap();
         assert_eq!(child.phase(), phase);
         for path in paths.map(real) {
             assert_eq!(
@@ -311,7 +311,7 @@ fn a_subagent_may_do_nothing_that_its_parent_may_not() {
                 parent.allows(&path, Read),
                 "{path}"
             );
-            let is_own = path.is_within(&own);
+            let is_own = path.is_within(&workspace);
             assert_eq!(child.allows(&path, Write), is_own, "{phase} {path}");
             assert!(parent.allows(&path, Write) || !is_own, "{path}");
         }

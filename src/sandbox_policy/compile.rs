@@ -250,12 +250,12 @@ pub(crate) fn deepest_accessible<'a>(
     path: &AbsPath,
     open: &'a [AccessiblePath],
 ) -> Option<&'a AccessiblePath> {
-    let reaches = |opening: &&AccessiblePath| match opening.scope {
+    let covers = |opening: &&AccessiblePath| match opening.scope {
         GrantScope::Tree => path.is_within(&opening.path),
         GrantScope::File => *path == opening.path,
     };
     let depth = |opening: &&AccessiblePath| opening.path.as_path().components().count();
-    open.iter().filter(reaches).max_by_key(depth)
+    open.iter().filter(covers).max_by_key(depth)
 }
 
 #[cfg(test)]
@@ -466,7 +466,7 @@ mod tests {
         };
         let path_rules: Arc<[PathRule]> = rules.iter().map(rule).collect();
         let restricted = grants.into_iter().map(|grant| Grant {
-            ruled: Arc::clone(&path_rules),
+            path_rules: Arc::clone(&path_rules),
             ..grant
         });
         restricted.collect()

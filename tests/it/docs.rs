@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use massgen::permissions::protected::PROTECTED;
+use massgen::permissions::protected::PROTECTED_NAMES;
 use massgen::permissions::rules::RULES;
 
 use crate::project::Project;
@@ -222,7 +222,7 @@ fn permissions_lists_every_rule_and_protected_name() {
     let names = quoted_words(&text);
     let rules = RULES.iter().map(|rule| rule.name);
     let missing: Vec<&str> = rules
-        .chain(PROTECTED.iter().copied())
+        .chain(PROTECTED_NAMES.iter().copied())
         .filter(|name| !names.contains(name))
         .collect();
     assert!(

@@ -14,7 +14,7 @@ use crate::config::yaml::{YamlNode, YamlValue};
 use crate::path::{AbsPath, RelPath};
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::{DownloadsAccess, FolderGuard, GuardPreset};
-use crate::permissions::protected::PROTECTED;
+use crate::permissions::protected::PROTECTED_NAMES;
 use crate::tools::image::is_image_name;
 use crate::tools::model_file::ModelFileClass;
 use crate::tools::page_url::PageUrl;
@@ -217,7 +217,7 @@ impl ConfigChecker<'_> {
     fn unprotected_names(&mut self, entry: &MappingView<'_>) -> Vec<String> {
         let mut names = Vec::new();
         for text in entry.texts(&context_paths::UNPROTECTED) {
-            let protected = PROTECTED
+            let protected = PROTECTED_NAMES
                 .iter()
                 .find(|name| name.eq_ignore_ascii_case(text.value));
             if let Some(name) = protected {
@@ -226,11 +226,12 @@ impl ConfigChecker<'_> {
             }
             let message = format!("{} is not a protected name", quote(text.value));
             let error = Diagnostic::error(text.path, message).with_span(text.span);
-            self.findings
-                .push(match nearest(text.value, PROTECTED.iter().copied()) {
+            self.findings.push(
+                match nearest(text.value, PROTECTED_NAMES.iter().copied()) {
                     Some(near) => error.with_suggestion(format!("did you mean `{near}`?")),
                     None => error.with_suggestion("remove it: the name is open anyway"),
-                });
+                },
+            );
         }
         names
     }
@@ -274,10 +275,10 @@ impl ConfigChecker<'_> {
             self.guard_directories(guard, &folder_guard::READ),
             self.guard_directories(guard, &folder_guard::WRITE),
         );
-        let own = match (&root, preset) {
+        let workspace_preset = match (&root, preset) {
             (Some(root), Some(preset)) => {
-                read.extend(preset.read().iter().map(|name| root.join(name)));
-                write.extend(preset.write().iter().map(|name| root.join(name)));
+                read.extend(preset.readable_names().iter().map(|name| root.join(name)));
+                write.extend(preset.writable_names().iter().map(|name| root.join(name)));
                 None
             }
             (_, None) => None,
@@ -298,7 +299,7 @@ impl ConfigChecker<'_> {
             root,
             read,
             write,
-            own,
+            workspace_preset,
             downloads: match guard.flag(&folder_guard::DOWNLOADS) {
                 Some(false) => DownloadsAccess::Dropped,
                 Some(true) | None => DownloadsAccess::Open,

@@ -65,7 +65,7 @@ impl AgentTeam {
         let project = Grant::tree(project_root, GrantKind::Context, Permission::Read);
         let agents = member.grants.iter().map(|grant| Grant {
             permission: Permission::Read,
-            ruled: Arc::default(),
+            path_rules: Arc::default(),
             ..grant.clone()
         });
         let grants = std::iter::once(project).chain(agents).collect();

@@ -99,8 +99,8 @@ impl TeamMember {
             .unwrap_or_else(PoisonError::into_inner)
             .approved_paths();
         let with_consent = |grant: &Grant| Grant {
-            ruled: grant
-                .ruled
+            path_rules: grant
+                .path_rules
                 .iter()
                 .map(|rule| rule.with_approvals(&agreed))
                 .collect(),

@@ -305,7 +305,7 @@ impl OpenDelivery {
             protected: grant.protected.clone(),
             hidden: grant.hidden.clone(),
             unprotected: grant.unprotected.clone(),
-            ruled: grant.ruled.to_vec(),
+            ruled: grant.path_rules.to_vec(),
         };
         let delivery_file = DeliveryFile {
             seal: self.delivery_dir.seal()?,
@@ -355,7 +355,7 @@ impl OpenDelivery {
                 protected: write_path.protected,
                 hidden: write_path.hidden,
                 unprotected: write_path.unprotected,
-                ruled: write_path.ruled.into(),
+                path_rules: write_path.ruled.into(),
             })
         });
         Ok(DeliverySource {

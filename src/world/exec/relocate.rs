@@ -66,7 +66,7 @@ fn is_within_one_workspace(gate: &Gate, source: &ResolvedPath, destination: &Res
         && grant == destination.grant()
         && grant.hidden.is_empty()
         && grant.protected.is_empty()
-        && grant.ruled.is_empty()
+        && grant.path_rules.is_empty()
         && !gate.manager().contains_grant_root(&grant.root)
 }
 

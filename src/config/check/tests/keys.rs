@@ -272,7 +272,7 @@ fn every_supported_key_of_an_agent_is_read() {
         one.folder_guard,
         FolderGuard::On {
             root: None,
-            own: None,
+            workspace_preset: None,
             read: ["/home/ann/project/docs", "/home/ann/notes"]
                 .map(|p| AbsPath::new(p).unwrap())
                 .into(),

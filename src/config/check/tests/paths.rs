@@ -123,7 +123,7 @@ fn a_guard_is_off_or_has_lists() {
         root: None,
         read: vec![],
         write: vec![],
-        own: None,
+        workspace_preset: None,
         downloads: DownloadsAccess::Open,
     };
     assert_eq!(guard(&with_backend("folder_guard: {}")), closed);
@@ -163,7 +163,7 @@ fn a_preset_adds_to_the_lists() {
                 path("/home/ann/project/flow/learnings"),
             ],
             write: vec![path("/home/ann/project/flow/execution")],
-            own: None,
+            workspace_preset: None,
             downloads: DownloadsAccess::Open,
         }
     );
@@ -173,7 +173,7 @@ fn a_preset_adds_to_the_lists() {
             root: None,
             read: vec![],
             write: vec![],
-            own: Some(GuardPreset::ReadOnly),
+            workspace_preset: Some(GuardPreset::ReadOnly),
             downloads: DownloadsAccess::Dropped,
         }
     );

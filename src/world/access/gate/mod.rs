@@ -665,7 +665,7 @@ impl Gate {
     /// Returns the rules about paths in `permissions` of the config.
     pub(in crate::world) fn path_rules(&self) -> &[PathRule] {
         let first_grant = self.state.manager.grants().first();
-        first_grant.map_or(&[], |grant| &grant.ruled)
+        first_grant.map_or(&[], |grant| &grant.path_rules)
     }
 
     /// Returns the roots of the trees that may be read.
@@ -760,7 +760,7 @@ impl Gate {
     ) -> std::result::Result<ResolvedPath, AccessRefusal> {
         let manager = &self.state.manager;
         let grant = self.check_access_with(real, wanted, approval)?;
-        let is_root = manager.is_a_root(real) || manager.contains_grant_root(real);
+        let is_root = manager.is_grant_root(real) || manager.contains_grant_root(real);
         if wanted == Permission::Write && link == FinalLink::Itself && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
             return Err(AccessRefusal::new("grant-root", reason));
