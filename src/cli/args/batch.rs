@@ -69,8 +69,8 @@ pub(crate) enum BatchEngine {
 pub(crate) struct BatchStartSettingsArguments {
     /// Where the cells run: `local`, as processes of this machine; `slurm`, as jobs of Slurm;
     /// `kubernetes`, as pods of Kubernetes; `commands`, as jobs of another queue. Default: `local`.
-    #[arg(long, value_name = "ENGINE")]
-    pub on: Option<BatchEngine>,
+    #[arg(long = "on", value_name = "ENGINE")]
+    pub engine: Option<BatchEngine>,
     /// Number of jobs at the same time. Default: 4.
     #[arg(long, value_name = "COUNT", value_parser = parse_job_count)]
     pub parallel: Option<usize>,

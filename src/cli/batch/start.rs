@@ -290,7 +290,7 @@ fn require_same_directory(batch: &BatchDir, record: &BatchRecord, host: &Host) -
 /// Adds a hint to an error about a config: jobs of a queue do not have the keys of the user's
 /// shell.
 fn with_key_hint(error: Error, settings: &BatchStartSettings) -> Error {
-    if settings.on == BatchEngine::Local || error.kind() != ErrorKind::Environment {
+    if settings.engine == BatchEngine::Local || error.kind() != ErrorKind::Environment {
         return error;
     }
     error.with_hint(settings.key_hint())
@@ -304,7 +304,7 @@ fn check_configs_of_jobs(
     host: &Host,
     output: &mut CliOutput<'_>,
 ) -> Result<()> {
-    if settings.on == BatchEngine::Local {
+    if settings.engine == BatchEngine::Local {
         return Ok(());
     }
     let job_host = settings.host_of_jobs(&environment::load(host).host);

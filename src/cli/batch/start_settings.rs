@@ -33,7 +33,8 @@ const PARALLEL_DEFAULT: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BatchStartSettings {
     /// What starts them.
-    pub(super) on: BatchEngine,
+    #[serde(rename = "on")]
+    pub(super) engine: BatchEngine,
     /// The number of jobs at the same time.
     pub(super) parallel: usize,
     /// The number of cells for each job.
@@ -59,15 +60,18 @@ impl BatchStartSettings {
     ) -> Result<Self> {
         let saved_settings = match batch.map(Self::read_saved).transpose() {
             // The user names the engine again.
-            Err(_) if arguments.on.is_some() => None,
+            Err(_) if arguments.engine.is_some() => None,
             settings => settings?.flatten(),
         };
-        let settings_of_engine =
-            saved_settings.filter(|saved| arguments.on.is_none_or(|on| on == saved.on));
-        let saved_engine = settings_of_engine.as_ref().map(|saved| saved.on);
-        let on = arguments.on.or(saved_engine).unwrap_or(BatchEngine::Local);
+        let settings_of_engine = saved_settings
+            .filter(|saved| arguments.engine.is_none_or(|engine| engine == saved.engine));
+        let saved_engine = settings_of_engine.as_ref().map(|saved| saved.engine);
+        let engine = arguments
+            .engine
+            .or(saved_engine)
+            .unwrap_or(BatchEngine::Local);
         let defaults = settings_of_engine.unwrap_or_else(|| Self {
-            on,
+            engine,
             parallel: PARALLEL_DEFAULT,
             cells_per_job: 1,
             login: None,
@@ -77,7 +81,7 @@ impl BatchStartSettings {
             require_sandbox: None,
         });
         let queue = &arguments.queue;
-        reject_foreign_flags(on, queue)?;
+        reject_foreign_flags(engine, queue)?;
         let commands_file = queue.queue_commands.as_deref();
         let commands = commands_file
             .map(|name| read_commands(name, host))
@@ -87,7 +91,7 @@ impl BatchStartSettings {
             .map(|name| read_settings(name, host))
             .transpose()?;
         let settings = Self {
-            on,
+            engine,
             parallel: arguments.parallel.unwrap_or(defaults.parallel),
             cells_per_job: arguments.cells_per_job.unwrap_or(defaults.cells_per_job),
             login: queue.login.clone().or(defaults.login),
@@ -114,7 +118,7 @@ impl BatchStartSettings {
         let reject = |message: &str, hint: &str| {
             Err(Error::new(ErrorKind::Usage, message.to_owned()).with_hint(hint))
         };
-        match (self.on, &self.kubernetes) {
+        match (self.engine, &self.kubernetes) {
             (BatchEngine::Commands, _) if self.commands.is_none() => reject(
                 "`--on commands` needs the commands of the queue",
                 "name their file: `--queue-commands FILE`",
@@ -149,7 +153,7 @@ impl BatchStartSettings {
             return host_of_pods(settings, host);
         }
         let mut job_host = host.clone();
-        if self.on != BatchEngine::Local {
+        if self.engine != BatchEngine::Local {
             job_host.env = job_variables(&host.env);
         }
         job_host
@@ -157,7 +161,7 @@ impl BatchStartSettings {
 
     /// Returns where jobs find the keys that the user's shell has.
     pub(super) fn key_hint(&self) -> &'static str {
-        match self.on {
+        match self.engine {
             BatchEngine::Local | BatchEngine::Slurm | BatchEngine::Commands => {
                 "jobs do not have the keys of this shell: put them into `~/.massgen/.env`"
             }
@@ -171,7 +175,7 @@ impl BatchStartSettings {
     /// Returns the pods of Kubernetes, if they run the cells.
     fn pods(&self) -> Option<&KubernetesSettings> {
         let settings = self.kubernetes.as_ref();
-        settings.filter(|_| self.on == BatchEngine::Kubernetes)
+        settings.filter(|_| self.engine == BatchEngine::Kubernetes)
     }
 
     /// Returns the settings with which `batch` was started last, if it was.
@@ -197,7 +201,7 @@ impl BatchStartSettings {
 
     /// Returns the queue of the jobs; `None` if they are processes of this machine.
     pub(super) fn queue(&self, batch: &BatchDir, host: &Host) -> Result<Option<Box<dyn JobQueue>>> {
-        let engine = match self.on {
+        let engine_name = match self.engine {
             BatchEngine::Local => return Ok(None),
             BatchEngine::Slurm => SLURM,
             BatchEngine::Commands => COMMANDS,
@@ -214,7 +218,7 @@ impl BatchStartSettings {
                 executable: pod_executable(settings, host)?,
                 dir: host.cwd.clone(),
                 batch: batch.name(),
-                engine,
+                engine: engine_name,
                 arguments,
                 variables: pod_variables(settings, host),
             };
@@ -232,32 +236,28 @@ impl BatchStartSettings {
             executable: real_path(&host.executable)?,
             dir: host.cwd.clone(),
             batch: batch.name(),
-            engine,
+            engine: engine_name,
             arguments,
             variables,
         };
         let site_commands = SiteCommands::new(host.cwd.clone(), &host.env, self.login.clone());
         let jobs_dir = batch.jobs_dir()?;
         let queue: Box<dyn JobQueue> = match &self.commands {
-            Some(commands) if self.on == BatchEngine::Commands => Box::new(CommandQueue::new(
-                site_commands,
-                commands.clone(),
-                script,
-                jobs_dir,
-            )),
-            Some(_) | None => Box::new(SlurmQueue::new(
-                site_commands,
-                self.slurm.clone(),
-                script,
-                jobs_dir,
-            )),
+            Some(commands) if self.engine == BatchEngine::Commands => {
+                let commands = commands.clone();
+                Box::new(CommandQueue::new(site_commands, commands, script, jobs_dir))
+            }
+            Some(_) | None => {
+                let settings = self.slurm.clone();
+                Box::new(SlurmQueue::new(site_commands, settings, script, jobs_dir))
+            }
         };
         Ok(Some(queue))
     }
 }
 
 /// Refuses flags that do not apply to the engine.
-fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
+fn reject_foreign_flags(engine: BatchEngine, queue: &QueueArguments) -> Result<()> {
     let slurm_flags = [
         (queue.partition.is_some(), "--partition"),
         (queue.account.is_some(), "--account"),
@@ -268,7 +268,7 @@ fn reject_foreign_flags(on: BatchEngine, queue: &QueueArguments) -> Result<()> {
     let kubernetes_flags = [(queue.kubernetes.is_some(), "--kubernetes")];
     let login_flags = [(queue.login.is_some(), "--login")];
     let queue_flags = [(queue.require_sandbox.is_some(), "--require-sandbox")];
-    let (foreign_flags, suggestion): (Vec<_>, &str) = match on {
+    let (foreign_flags, suggestion): (Vec<_>, &str) = match engine {
         BatchEngine::Local => (
             slurm_flags
                 .into_iter()
