@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 use crate::cli::execution::connect_all;
-use crate::cli::explain::command::describe_limits;
+use crate::cli::explain::command::describe_isolation;
 use crate::cli::model_prices::uncounted_models_warning;
 use crate::cli::output::CliOutput;
 use crate::cli::pipeline::roles;
@@ -117,7 +117,10 @@ fn push_resources(text: &mut String, agent: &AgentConfig, member: &TeamMember) {
         &format!("  limits: {}", describe_budget(&agent.limits)),
     );
     if let (Some(commands), Some(_)) = (&agent.commands, &member.workspace) {
-        push_line(text, &format!("  commands: {}", describe_limits(commands)));
+        push_line(
+            text,
+            &format!("  commands: {}", describe_isolation(commands)),
+        );
     }
     for server in &agent.servers {
         push_line(text, &describe_server(server));

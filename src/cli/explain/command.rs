@@ -369,12 +369,12 @@ impl SandboxReport {
             caller.permissions,
             ExplainedIsolation::from_config(config).assumed_level(),
         );
-        let mut report = Self::from_limits(config);
-        let unenforced = caller
+        let mut report = Self::without_paths(config);
+        let unenforced_rules = caller
             .rules
             .unenforced_for_commands()
             .map(|rule| format!("new files in the workspace, despite `{rule}`"));
-        report.leaves_open.extend(unenforced);
+        report.leaves_open.extend(unenforced_rules);
         Some(Self {
             open: open_paths
                 .iter()
@@ -386,7 +386,7 @@ impl SandboxReport {
     }
 
     /// Describes how commands would be isolated, without the paths that they could access.
-    fn from_limits(config: &CommandLineConfig) -> Self {
+    fn without_paths(config: &CommandLineConfig) -> Self {
         let CommandLineConfig {
             limits,
             bounds,
@@ -437,7 +437,7 @@ impl SandboxReport {
     }
 
     /// Describes the resource limits of a command for people.
-    fn limits(&self) -> String {
+    fn limits_text(&self) -> String {
         let mut limits = vec![
             format!("{} processes", self.processes),
             format!("{} open files per process", self.open_files),
@@ -456,10 +456,10 @@ impl SandboxReport {
 }
 
 /// Describes the isolation and resource limits of an agent's commands in one line.
-pub(crate) fn describe_limits(config: &CommandLineConfig) -> String {
-    let report = SandboxReport::from_limits(config);
+pub(crate) fn describe_isolation(config: &CommandLineConfig) -> String {
+    let report = SandboxReport::without_paths(config);
     let (isolation, network) = (&report.by, report.network.join(", "));
-    let limits = report.limits();
+    let limits = report.limits_text();
     format!("isolation: {isolation}; network {network}; at most {limits}")
 }
 
@@ -548,7 +548,7 @@ impl fmt::Display for SandboxReport {
             writeln!(f, "    hidden   {path}")?;
         }
         writeln!(f, "    network  {}", self.network.join(", "))?;
-        writeln!(f, "    limits   {}", self.limits())?;
+        writeln!(f, "    limits   {}", self.limits_text())?;
         if !self.env.is_empty() {
             writeln!(f, "    env      {}", self.env.join(", "))?;
         }
