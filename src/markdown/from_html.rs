@@ -290,6 +290,7 @@ impl<'b> MarkdownWriter<'b> {
         }
     }
 
+    /// Requires a line of its own for the next text, and only a space in a cell of a table.
     fn require_line(&mut self) {
         let gap = if self.cell_count > 0 {
             TextGap::Space
@@ -326,9 +327,9 @@ impl<'b> MarkdownWriter<'b> {
         self.require_gap(TextGap::Line);
         let marker = match self.lists.last_mut() {
             Some(OpenList::Numbers(next)) => {
-                let number = format!("{next}. ");
+                let marker = format!("{next}. ");
                 *next = next.saturating_add(1);
-                number
+                marker
             }
             Some(OpenList::Bullets) | None => "- ".to_owned(),
         };
@@ -358,7 +359,7 @@ impl<'b> MarkdownWriter<'b> {
         self.pre_depth = self.pre_depth.saturating_sub(1);
     }
 
-    /// Opens emphasis or code.
+    /// Adds the opening mark of emphasis, code or a link.
     fn open_mark(&mut self, mark: &str) {
         if self.pre_depth == 0 && self.marks.len() < MARKS_BYTES_MAX {
             self.marks.push_str(mark);

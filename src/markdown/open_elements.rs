@@ -304,26 +304,29 @@ impl OpenElements {
 
     /// Returns the index of the element that an end tag closes, if it closes one.
     fn index_closed_by(&self, name: &[u8]) -> Option<usize> {
-        let is_wanted = |open: &OpenElement| open.is(name);
+        let is_wanted = |element: &OpenElement| element.is(name);
         if ROOTS.contains(&name) {
             None
         } else if TABLE_PARTS.contains(&name) {
-            self.innermost_index(is_wanted, |open| open.is(b"table"))
+            self.innermost_index(is_wanted, |element| element.is(b"table"))
         } else if is_block(name) || FORMATTING.contains(&name) {
-            self.innermost_index(is_wanted, |open| open.is_table_part)
+            self.innermost_index(is_wanted, |element| element.is_table_part)
         } else {
-            self.innermost_index(is_wanted, |open| open.is_block)
+            self.innermost_index(is_wanted, |element| element.is_block)
         }
     }
 
     /// Closes the elements that end where an element `name` begins.
     fn close_elements_ended_by(&mut self, name: &[u8]) {
         if self.paragraphs > 0 && is_block(name) {
-            self.close_innermost(&[b"p"], |open| open.is_table_part || open.is(b"button"));
+            self.close_innermost(&[b"p"], |element| {
+                element.is_table_part || element.is(b"button")
+            });
         }
-        let is_container =
-            |open: &OpenElement| open.is_block && !open.is_one_of(&[b"address", b"div", b"p"]);
-        let is_table = |open: &OpenElement| open.is(b"table");
+        let is_container = |element: &OpenElement| {
+            element.is_block && !element.is_one_of(&[b"address", b"div", b"p"])
+        };
+        let is_table = |element: &OpenElement| element.is(b"table");
         match name {
             b"li" => self.close_innermost(&[b"li"], is_container),
             b"dt" | b"dd" => self.close_innermost(&[b"dt", b"dd"], is_container),
@@ -343,7 +346,9 @@ impl OpenElements {
         names: &[&[u8]],
         is_scope_boundary: impl Fn(&OpenElement) -> bool,
     ) {
-        if let Some(index) = self.innermost_index(|open| open.is_one_of(names), is_scope_boundary) {
+        if let Some(index) =
+            self.innermost_index(|element| element.is_one_of(names), is_scope_boundary)
+        {
             self.close_from(index);
         }
     }
