@@ -46,6 +46,7 @@ pub enum MissingReply {
 /// The phase of a run in which an event happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum EventPhase {
+    /// Neither coordination nor the final phase.
     #[default]
     Outside,
     Coordination,
@@ -282,17 +283,17 @@ impl ReplayPlanner {
             .back_mut()
             .filter(|_| is_coordinating)
         {
-            let to = MessageRecipient::from(agent.cloned());
+            let recipient = MessageRecipient::from(agent.cloned());
             coordination
                 .inputs
-                .push_back(RecordedInput::Message(number, to));
+                .push_back(RecordedInput::Message(number, recipient));
         }
     }
 
-    fn update_timeline(&mut self, agent: &AgentId, add: impl FnOnce(&mut VisibilityTimeline)) {
+    fn update_timeline(&mut self, agent: &AgentId, update: impl FnOnce(&mut VisibilityTimeline)) {
         let number = self.agent_numbers.get(agent).copied();
         if let (Some(coordination), Some(number)) = (self.plan.coordinations.back_mut(), number) {
-            add(coordination.visibility.entry(number).or_default());
+            update(coordination.visibility.entry(number).or_default());
         }
     }
 
