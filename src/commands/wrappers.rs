@@ -546,8 +546,8 @@ fn shell_script(
             WrappedCommand::Nothing
         };
     }
-    let mut last_first = command.redirections.iter().rev();
-    match last_first.find(|redirection| redirection.operator.starts_with('<')) {
+    let mut from_last = command.redirections.iter().rev();
+    match from_last.find(|redirection| redirection.operator.starts_with('<')) {
         Some(document) if document.operator.starts_with("<<") => {
             joined_script(std::slice::from_ref(&document.target))
         }
