@@ -389,8 +389,8 @@ fn answer_json(run: &RunDir, answer: &str, against: Option<&str>, host: &Host) -
             let mut differences = BTreeMap::new();
             for index in plan.reviewable_entries() {
                 if let Some(entry) = plan.entries.get(index) {
-                    let difference = difference(&delivery, &plan, entry)?;
-                    differences.insert(difference.path.clone(), difference);
+                    let file_diff = difference(&delivery, &plan, entry)?;
+                    differences.insert(file_diff.path.clone(), file_diff);
                 }
             }
             Ok((plan, differences))
