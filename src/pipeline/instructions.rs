@@ -5,7 +5,9 @@ use crate::path::RelPath;
 use crate::pipeline::role_instance::{RoleInstance, WriteScope};
 use crate::prompts::untrusted_text::{TextFrame, UntrustedText};
 use crate::roles::built_in::UNDERSTAND;
-use crate::roles::sections::{ASSUMPTION, OPEN_QUESTIONS, PART, SELF_REVIEW};
+use crate::roles::sections::{
+    ASSUMPTION_LABEL, OPEN_QUESTIONS_HEADING, PART_HEADING, SELF_REVIEW_HEADING,
+};
 use crate::roles::{PipelineRole, PipelineSpec, PipelineStage};
 
 /// Describes who a role is, what it is for, and, if several copies work at the same time, its part
@@ -43,8 +45,8 @@ pub(super) fn role_instructions(
         let (copies, name) = (copied_stage.copies, &copied_stage.role.name);
         paragraphs.push(format!(
             "Up to {copies} copies of the role `{name}` work at the same time. If it is you who divides \
-             the work, let your plan have sections `## {PART} 1` to `## {PART} {copies}` that touch \
-             different files; each copy is given one."
+             the work, let your plan have sections `## {PART_HEADING} 1` to `## {PART_HEADING} {copies}` \
+             that touch different files; each copy is given one."
         ));
     }
     paragraphs.extend(part.map(|part| {
@@ -94,8 +96,9 @@ pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) 
     let mut sentences = Vec::new();
     if role.name.as_str() == UNDERSTAND {
         sentences.push(format!(
-            "List what is unclear in a section `## {OPEN_QUESTIONS}` of your answer, each as an item \
-             `- question` with a line `  {ASSUMPTION} …` below it, which holds without an answer."
+            "List what is unclear in a section `## {OPEN_QUESTIONS_HEADING}` of your answer, each as an \
+             item `- question` with a line `  {ASSUMPTION_LABEL} …` below it, which holds without an \
+             answer."
         ));
     }
     if pipeline.until.as_ref() == Some(&role.name) {
@@ -108,8 +111,8 @@ pub(super) fn answer_instructions(role: &PipelineRole, pipeline: &PipelineSpec) 
         sentences.push("Let the first line of your answer say what you did.".to_owned());
     }
     sentences.push(format!(
-        "End your answer with a section `## {SELF_REVIEW}` of three items: what was missing, what would \
-         have helped, and how sure you are, from 1 to 10."
+        "End your answer with a section `## {SELF_REVIEW_HEADING}` of three items: what was missing, \
+         what would have helped, and how sure you are, from 1 to 10."
     ));
     sentences.join(" ")
 }

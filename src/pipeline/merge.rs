@@ -174,7 +174,7 @@ impl StageMerger<'_> {
             copy: instance.copy,
             copies: instance.copies,
             satisfied: RoleVerdict::parse(&stage_result.answer) == RoleVerdict::Satisfied,
-            work: work.to_string(),
+            tree_state: work.to_string(),
         });
         let commit_subject = self.commit_subject(stage_result);
         let summary = commit_subject

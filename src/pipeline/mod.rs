@@ -183,9 +183,9 @@ impl PipelineRun {
                 self.spec(),
                 &completed_stages(&self.repository.record.roles, entry_refs(&journal)),
             ) {
-                NextStep::Over(over) => {
+                NextStep::End(end) => {
                     self.end_iteration(&journal).await?;
-                    break self.final_stop(over);
+                    break self.final_stop(end);
                 }
                 NextStep::Work { iteration, stage } => {
                     self.begin_iteration(iteration, &journal).await?;
@@ -263,7 +263,7 @@ impl PipelineRun {
         iteration: u32,
         journal: &[(JournalEntry, String)],
     ) -> Result<()> {
-        let begin_entry = JournalEntry::Begin { iteration };
+        let begin_entry = JournalEntry::IterationStart { iteration };
         if journal.iter().any(|(entry, _)| *entry == begin_entry) {
             return Ok(());
         }
@@ -275,7 +275,7 @@ impl PipelineRun {
     /// Records on the shared branch that the last iteration has ended, unless that is recorded.
     async fn end_iteration(&self, journal: &[(JournalEntry, String)]) -> Result<()> {
         let last_iteration = journal.iter().rev().find_map(|(entry, _)| {
-            if let JournalEntry::Begin { iteration } = entry {
+            if let JournalEntry::IterationStart { iteration } = entry {
                 Some(*iteration)
             } else {
                 None
@@ -284,7 +284,7 @@ impl PipelineRun {
         let Some(iteration) = last_iteration else {
             return Ok(());
         };
-        let end_entry = JournalEntry::End { iteration };
+        let end_entry = JournalEntry::IterationEnd { iteration };
         if journal.iter().any(|(entry, _)| *entry == end_entry) {
             return Ok(());
         }

@@ -216,7 +216,8 @@ impl PipelineRepository {
         let files = [(self.shared_file(TASK_FILE), Some(task))];
         let tree = self.hub.with_files(&tree, &files).await?;
         let subject = single_line(&self.record.task, SUBJECT_CHARS_MAX);
-        let message = JournalEntry::Start.message(&format!("[supervisor] start: {subject}"), "");
+        let message =
+            JournalEntry::PipelineStart.message(&format!("[supervisor] start: {subject}"), "");
         let parents: Vec<ObjectId> = head.into_iter().collect();
         let new_commit = NewCommit {
             tree: &tree,

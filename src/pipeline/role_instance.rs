@@ -270,14 +270,14 @@ pub(super) fn instance_agent_id(agent: &AgentId, instance: &RoleInstance) -> Res
 mod tests {
     use super::*;
     use crate::roles::RoleName;
-    use crate::roles::built_in::built_in;
+    use crate::roles::built_in::built_in_role;
 
     fn path(text: &str) -> RelPath {
         RelPath::new(text).unwrap()
     }
 
     fn role(name: &str) -> PipelineRole {
-        built_in(&RoleName::parse(name).unwrap()).unwrap()
+        built_in_role(&RoleName::parse(name).unwrap()).unwrap()
     }
 
     #[track_caller]

@@ -14,7 +14,7 @@ pub struct BuiltInRole {
     pub rights: &'static [RoleRight],
     /// Where it may use them.
     pub location: RoleLocation,
-    /// The file that it leaves in its directory; massgen writes that of `understand`.
+    /// The file that it leaves in its directory; massgen itself writes that of `understand`.
     pub output: Option<&'static str>,
 }
 
@@ -78,8 +78,8 @@ pub const ROLES: &[BuiltInRole] = &[
     },
 ];
 
-/// Returns the built-in role of this name.
-pub fn built_in(name: &RoleName) -> Option<PipelineRole> {
+/// Returns the built-in role with this name.
+pub fn built_in_role(name: &RoleName) -> Option<PipelineRole> {
     let row = ROLES.iter().find(|row| row.name == name.as_str())?;
     Some(PipelineRole {
         name: name.clone(),
@@ -122,7 +122,7 @@ mod tests {
         ];
         assert_eq!(rows.collect::<Vec<_>>(), expected);
         for row in ROLES {
-            let role = built_in(&RoleName::parse(row.name).unwrap()).unwrap();
+            let role = built_in_role(&RoleName::parse(row.name).unwrap()).unwrap();
             assert!(role.prompt.is_some(), "{}", row.name);
         }
     }

@@ -5,7 +5,7 @@
 /// Bytes of text per token, the usual size that vendors give for English.
 const BYTES_PER_TOKEN: usize = 4;
 /// The smallest excerpt worth including, in bytes.
-const PIECE_BYTES_MIN: usize = 400;
+const EXCERPT_BYTES_MIN: usize = 400;
 
 /// A document that an earlier stage left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn select_documents(documents: Vec<StageDocument>, tokens_max: u64) -> Vec<D
         if size <= bytes_left {
             bytes_left = bytes_left.saturating_sub(size);
             inclusions.push(DocumentInclusion::Full(document));
-        } else if bytes_left >= PIECE_BYTES_MIN {
+        } else if bytes_left >= EXCERPT_BYTES_MIN {
             let end = document.text.floor_char_boundary(bytes_left);
             let text = document.text.get(..end).unwrap_or_default().to_owned();
             bytes_left = 0;

@@ -1,13 +1,13 @@
-//! Commit messages on a pipeline's shared branch, from which its progress is read. The last
-//! paragraph of each message is massgen's; the text before it is a role's and has no effect on
-//! progress.
+//! The journal of a pipeline: the commit messages on its shared branch, from which its progress is
+//! read. The last paragraph of each message consists of massgen's trailers; the text before it is a
+//! role's and has no effect on progress.
 
 use crate::roles::RoleName;
 use crate::roles::progress::CompletedStage;
 use crate::roles::verdict::RoleVerdict;
 
 /// The prefix of the trailers in massgen's paragraph.
-const PREFIX: &str = "Massgen-";
+const TRAILER_PREFIX: &str = "Massgen-";
 /// The trailer values for a satisfied role and for any other.
 const SATISFIED: &str = "satisfied";
 const FEEDBACK: &str = "feedback";
@@ -16,16 +16,16 @@ const FEEDBACK: &str = "feedback";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalEntry {
     /// The pipeline started.
-    Start,
+    PipelineStart,
     /// An iteration started.
-    Begin {
+    IterationStart {
         /// Its number, from 1.
         iteration: u32,
     },
     /// A role's work was merged.
     Merge(MergeEntry),
     /// An iteration ended.
-    End {
+    IterationEnd {
         /// Its number, from 1.
         iteration: u32,
     },
@@ -34,7 +34,7 @@ pub enum JournalEntry {
         /// The role.
         role: RoleName,
     },
-    /// A role starts over.
+    /// A role starts over: its newest work, and what was merged after it, no longer counts.
     Reset {
         /// The role.
         role: RoleName,
@@ -56,7 +56,7 @@ pub struct MergeEntry {
     pub satisfied: bool,
     /// An identifier of the tree's state without the documents that roles leave for each other;
     /// equal states have equal identifiers.
-    pub work: String,
+    pub tree_state: String,
 }
 
 impl JournalEntry {
@@ -64,9 +64,9 @@ impl JournalEntry {
     pub fn merge(&self) -> Option<&MergeEntry> {
         match self {
             JournalEntry::Merge(merge) => Some(merge),
-            JournalEntry::Start
-            | JournalEntry::Begin { .. }
-            | JournalEntry::End { .. }
+            JournalEntry::PipelineStart
+            | JournalEntry::IterationStart { .. }
+            | JournalEntry::IterationEnd { .. }
             | JournalEntry::Revert { .. }
             | JournalEntry::Reset { .. } => None,
         }
@@ -74,15 +74,15 @@ impl JournalEntry {
 
     /// Returns the commit message: subject, the role's text, and massgen's trailers.
     pub fn message(&self, subject: &str, text: &str) -> String {
-        let lines: Vec<String> = self
+        let trailer_lines: Vec<String> = self
             .trailers()
             .into_iter()
-            .map(|(name, value)| format!("{PREFIX}{name}: {value}"))
+            .map(|(name, value)| format!("{TRAILER_PREFIX}{name}: {value}"))
             .collect();
-        let text = text.trim();
-        let all_parts = [subject.trim(), text, &lines.join("\n")];
-        let parts = all_parts.into_iter().filter(|part| !part.is_empty());
-        let mut message = parts.collect::<Vec<_>>().join("\n\n");
+        let trailers = trailer_lines.join("\n");
+        let paragraphs = [subject.trim(), text.trim(), &trailers].into_iter();
+        let paragraphs = paragraphs.filter(|paragraph| !paragraph.is_empty());
+        let mut message = paragraphs.collect::<Vec<_>>().join("\n\n");
         message.push('\n');
         message
     }
@@ -91,48 +91,48 @@ impl JournalEntry {
     /// not write it.
     pub fn parse(message: &str) -> Option<(Self, &str)> {
         let message = message.trim_end();
-        let (before, last) = message.rsplit_once("\n\n")?;
-        let fields = TrailerLines(last);
-        let iteration = || fields.number("Iteration");
-        let role = || RoleName::parse(fields.get("Role")?).ok();
-        let entry = match fields.get("Event")? {
-            "start" => JournalEntry::Start,
-            "begin" => JournalEntry::Begin {
+        let (subject_and_text, last_paragraph) = message.rsplit_once("\n\n")?;
+        let trailers = TrailerLines(last_paragraph);
+        let iteration = || trailers.number("Iteration");
+        let role = || RoleName::parse(trailers.get("Role")?).ok();
+        let entry = match trailers.get("Event")? {
+            "start" => JournalEntry::PipelineStart,
+            "begin" => JournalEntry::IterationStart {
                 iteration: iteration()?,
             },
-            "end" => JournalEntry::End {
+            "end" => JournalEntry::IterationEnd {
                 iteration: iteration()?,
             },
             "revert" => JournalEntry::Revert { role: role()? },
             "reset" => JournalEntry::Reset { role: role()? },
             "merge" => {
-                let (copy, copies) = fields.get("Copy")?.split_once('/')?;
+                let (copy, copies) = trailers.get("Copy")?.split_once('/')?;
                 JournalEntry::Merge(MergeEntry {
                     iteration: iteration()?,
                     role: role()?,
                     copy: copy.parse().ok()?,
                     copies: copies.parse().ok()?,
-                    satisfied: match fields.get("Word")? {
+                    satisfied: match trailers.get("Word")? {
                         SATISFIED => true,
                         FEEDBACK => false,
                         _ => return None,
                     },
-                    work: fields.get("Work")?.to_owned(),
+                    tree_state: trailers.get("Work")?.to_owned(),
                 })
             }
             _ => return None,
         };
-        let text = before.split_once("\n\n").map_or("", |(_, text)| text);
-        Some((entry, text))
+        let text = subject_and_text.split_once("\n\n");
+        Some((entry, text.map_or("", |(_, text)| text)))
     }
 
     /// Returns the name of the event.
     pub fn event_name(&self) -> &'static str {
         match self {
-            JournalEntry::Start => "start",
-            JournalEntry::Begin { .. } => "begin",
+            JournalEntry::PipelineStart => "start",
+            JournalEntry::IterationStart { .. } => "begin",
             JournalEntry::Merge(_) => "merge",
-            JournalEntry::End { .. } => "end",
+            JournalEntry::IterationEnd { .. } => "end",
             JournalEntry::Revert { .. } => "revert",
             JournalEntry::Reset { .. } => "reset",
         }
@@ -141,9 +141,12 @@ impl JournalEntry {
     /// Returns the iteration that it names.
     pub fn iteration(&self) -> Option<u32> {
         match self {
-            JournalEntry::Begin { iteration } | JournalEntry::End { iteration } => Some(*iteration),
+            JournalEntry::IterationStart { iteration }
+            | JournalEntry::IterationEnd { iteration } => Some(*iteration),
             JournalEntry::Merge(merge) => Some(merge.iteration),
-            JournalEntry::Start | JournalEntry::Revert { .. } | JournalEntry::Reset { .. } => None,
+            JournalEntry::PipelineStart
+            | JournalEntry::Revert { .. }
+            | JournalEntry::Reset { .. } => None,
         }
     }
 
@@ -152,35 +155,36 @@ impl JournalEntry {
         match self {
             JournalEntry::Merge(merge) => Some(&merge.role),
             JournalEntry::Revert { role } | JournalEntry::Reset { role } => Some(role),
-            JournalEntry::Start | JournalEntry::Begin { .. } | JournalEntry::End { .. } => None,
+            JournalEntry::PipelineStart
+            | JournalEntry::IterationStart { .. }
+            | JournalEntry::IterationEnd { .. } => None,
         }
     }
 
     fn trailers(&self) -> Vec<(&'static str, String)> {
-        let mut fields = vec![("Event", self.event_name().to_owned())];
-        fields.extend(
-            self.iteration()
-                .map(|number| ("Iteration", number.to_string())),
-        );
-        fields.extend(self.role().map(|role| ("Role", role.to_string())));
+        let mut trailers = vec![("Event", self.event_name().to_owned())];
+        let iteration = self.iteration();
+        trailers.extend(iteration.map(|number| ("Iteration", number.to_string())));
+        trailers.extend(self.role().map(|role| ("Role", role.to_string())));
         if let JournalEntry::Merge(merge) = self {
-            let word = if merge.satisfied { SATISFIED } else { FEEDBACK };
-            fields.push(("Copy", format!("{}/{}", merge.copy, merge.copies)));
-            fields.push(("Word", word.to_owned()));
-            fields.push(("Work", merge.work.clone()));
+            let verdict = if merge.satisfied { SATISFIED } else { FEEDBACK };
+            trailers.push(("Copy", format!("{}/{}", merge.copy, merge.copies)));
+            trailers.push(("Word", verdict.to_owned()));
+            trailers.push(("Work", merge.tree_state.clone()));
         }
-        fields
+        trailers
     }
 }
 
-/// The trailers of massgen's paragraph.
+/// The paragraph of massgen's trailers.
 struct TrailerLines<'a>(&'a str);
 
 impl<'a> TrailerLines<'a> {
     fn get(&self, name: &str) -> Option<&'a str> {
         self.0.lines().find_map(|line| {
-            let (key, value) = line.strip_prefix(PREFIX)?.split_once(": ")?;
-            (key == name).then_some(value)
+            let trailer = line.strip_prefix(TRAILER_PREFIX)?;
+            let (trailer_name, value) = trailer.split_once(": ")?;
+            (trailer_name == name).then_some(value)
         })
     }
 
@@ -203,7 +207,7 @@ pub fn completed_stages<'a>(
             (merge.copy == merge.copies).then(|| CompletedStage {
                 iteration: merge.iteration,
                 stage,
-                state: merge.work.clone(),
+                tree_state: merge.tree_state.clone(),
                 verdict: if merge.satisfied {
                     RoleVerdict::Satisfied
                 } else {
@@ -220,9 +224,12 @@ pub fn merged_copies<'a>(
     iteration: u32,
     role: &RoleName,
 ) -> Vec<u32> {
-    let merges = effective_merges(entries).into_iter();
-    let its = merges.filter(|(merge, _)| merge.iteration == iteration && merge.role == *role);
-    its.map(|(merge, _)| merge.copy).collect()
+    let is_of_role = |merge: &MergeEntry| merge.iteration == iteration && merge.role == *role;
+    effective_merges(entries)
+        .into_iter()
+        .filter(|(merge, _)| is_of_role(merge))
+        .map(|(merge, _)| merge.copy)
+        .collect()
 }
 
 /// Returns the merges that count, each with its text: a reset of a role drops the role's newest
@@ -230,29 +237,29 @@ pub fn merged_copies<'a>(
 fn effective_merges<'a>(
     entries: impl IntoIterator<Item = (&'a JournalEntry, &'a str)>,
 ) -> Vec<(&'a MergeEntry, &'a str)> {
-    let mut effective: Vec<(&MergeEntry, &str)> = Vec::new();
+    let mut merges: Vec<(&MergeEntry, &str)> = Vec::new();
     for (entry, text) in entries {
         match entry {
-            JournalEntry::Merge(merge) => effective.push((merge, text)),
+            JournalEntry::Merge(merge) => merges.push((merge, text)),
             JournalEntry::Reset { role } => {
-                let newest_iteration = effective
+                let newest_iteration = merges
                     .iter()
                     .rev()
                     .find(|(merge, _)| merge.role == *role)
                     .map(|(merge, _)| merge.iteration);
-                let is_its = |(merge, _): &(&MergeEntry, &str)| {
+                let is_newest_work = |(merge, _): &(&MergeEntry, &str)| {
                     merge.role == *role && Some(merge.iteration) == newest_iteration
                 };
-                let first_index = effective.iter().position(is_its);
-                effective.truncate(first_index.unwrap_or(effective.len()));
+                let first_index = merges.iter().position(is_newest_work);
+                merges.truncate(first_index.unwrap_or(merges.len()));
             }
-            JournalEntry::Start
-            | JournalEntry::Begin { .. }
-            | JournalEntry::End { .. }
+            JournalEntry::PipelineStart
+            | JournalEntry::IterationStart { .. }
+            | JournalEntry::IterationEnd { .. }
             | JournalEntry::Revert { .. } => {}
         }
     }
-    effective
+    merges
 }
 
 #[cfg(test)]
@@ -270,7 +277,7 @@ mod tests {
             copy,
             copies,
             satisfied,
-            work: "a1".repeat(20),
+            tree_state: "a1".repeat(20),
         })
     }
 
@@ -280,9 +287,9 @@ mod tests {
             let message = entry.message("[supervisor] x", text);
             assert_eq!(JournalEntry::parse(&message), Some((entry.clone(), text)));
         };
-        check(&JournalEntry::Start, "");
-        check(&JournalEntry::Begin { iteration: 2 }, "");
-        check(&JournalEntry::End { iteration: 2 }, "");
+        check(&JournalEntry::PipelineStart, "");
+        check(&JournalEntry::IterationStart { iteration: 2 }, "");
+        check(&JournalEntry::IterationEnd { iteration: 2 }, "");
         check(&JournalEntry::Revert { role: role("a") }, "");
         check(&JournalEntry::Reset { role: role("a") }, "");
         check(&merge(3, "user", 1, 2, false), "It\n\ncrashes.");
@@ -318,8 +325,8 @@ mod tests {
         let half = merge(1, "implementer", 1, 2, false);
         let whole = merge(1, "implementer", 2, 2, false);
         let all = [
-            JournalEntry::Start,
-            JournalEntry::Begin { iteration: 1 },
+            JournalEntry::PipelineStart,
+            JournalEntry::IterationStart { iteration: 1 },
             planned,
             half,
             whole,

@@ -1,6 +1,5 @@
 //! The roles of a pipeline: who may do what, in which order, who reads whose output, and when the
-//! pipeline ends. This module holds no agents and starts nothing; roles are lowered to grants like
-//! everything else.
+//! pipeline ends. This module starts nothing; the rights of a role become grants of its agents.
 
 pub mod context;
 pub mod progress;
@@ -22,7 +21,7 @@ use crate::roles::built_in::UNDERSTAND;
 /// The longest name of a role, in bytes.
 const NAME_BYTES_MAX: usize = 32;
 /// Names that are reserved in a pipeline and cannot be a role's.
-const RESERVED: &[&str] = &["main", "supervisor", "head", "shared"];
+const RESERVED_NAMES: &[&str] = &["main", "supervisor", "head", "shared"];
 
 /// The name of a role, also used for its directory and branch: lower-case letters, digits and `-`,
 /// beginning with a letter.
@@ -41,12 +40,12 @@ pub struct InvalidRoleName;
 impl RoleName {
     /// Parses a name that is valid for a directory and a branch.
     pub fn parse(text: &str) -> Result<Self, InvalidRoleName> {
-        let is_known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_name = text.len() <= NAME_BYTES_MAX
             && text.starts_with(|first: char| first.is_ascii_lowercase())
             && !text.ends_with('-')
-            && text.chars().all(is_known)
-            && !RESERVED.contains(&text);
+            && text.chars().all(is_allowed)
+            && !RESERVED_NAMES.contains(&text);
         if is_name {
             Ok(Self(text.to_owned()))
         } else {
@@ -104,7 +103,7 @@ impl RoleRight {
         }
     }
 
-    /// Returns the right of this name.
+    /// Returns the right with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|right| right.name() == name)
     }
@@ -153,7 +152,7 @@ pub struct PipelineRole {
 
 impl PipelineRole {
     /// Returns a role that only reads, and whose answer is its only output.
-    pub fn empty(name: RoleName) -> Self {
+    pub fn read_only(name: RoleName) -> Self {
         Self {
             purpose: format!("does the part of {name}"),
             name,
@@ -206,8 +205,8 @@ impl PipelineSpec {
     /// `understand`.
     pub fn loop_start(&self) -> usize {
         let mut stages = self.stages.iter();
-        let works = |stage: &PipelineStage| stage.role.name.as_str() != UNDERSTAND;
-        stages.position(works).unwrap_or_default()
+        let is_repeated = |stage: &PipelineStage| stage.role.name.as_str() != UNDERSTAND;
+        stages.position(is_repeated).unwrap_or_default()
     }
 
     /// Returns the stages whose output the stage of this number reads, in order.
@@ -232,7 +231,9 @@ mod tests {
 
     #[test]
     fn a_role_can_name_a_directory_and_a_branch() {
-        let check = |text: &str, good| assert_eq!(RoleName::parse(text).is_ok(), good, "{text}");
+        let check = |text: &str, is_name| {
+            assert_eq!(RoleName::parse(text).is_ok(), is_name, "{text}");
+        };
         check("planner", true);
         check("tester-2", true);
         for text in [

@@ -1,5 +1,5 @@
-//! The order of a pipeline's work, as a function of what was done: the same records always give the
-//! same next step, so that an interrupted pipeline resumes where it was.
+//! The order of a pipeline's work, as a function of the completed stages: the same stages always
+//! give the same next step, so that an interrupted pipeline resumes where it was.
 
 use crate::roles::verdict::RoleVerdict;
 use crate::roles::{PipelineSpec, PipelineStage};
@@ -15,7 +15,7 @@ pub struct CompletedStage {
     /// The number of the stage, from 0.
     pub stage: usize,
     /// An identifier of the shared tree's state after it; equal states have equal identifiers.
-    pub state: String,
+    pub tree_state: String,
     /// The verdict of its answer; only that of the role that ends the pipeline counts.
     pub verdict: RoleVerdict,
 }
@@ -31,7 +31,7 @@ pub enum NextStep {
         stage: usize,
     },
     /// The pipeline has ended.
-    Over(PipelineEnd),
+    End(PipelineEnd),
 }
 
 /// The reason why a pipeline ended.
@@ -45,58 +45,63 @@ pub enum PipelineEnd {
     NoProgress,
 }
 
-/// Returns the step after `done`, whose stages are in the order of completion.
-pub fn next_step(pipeline: &PipelineSpec, done: &[CompletedStage]) -> NextStep {
-    let Some(last_done) = done.last() else {
+/// Returns the step after the stages in `completed`, which are in the order of completion.
+pub fn next_step(pipeline: &PipelineSpec, completed: &[CompletedStage]) -> NextStep {
+    let Some(last_stage) = completed.last() else {
         return NextStep::Work {
             iteration: 1,
             stage: 0,
         };
     };
-    let ends = pipeline
-        .stages
-        .iter()
-        .position(|stage| Some(&stage.role.name) == pipeline.until.as_ref());
-    let following = last_done.stage.saturating_add(1);
-    let in_order = NextStep::Work {
-        iteration: last_done.iteration,
-        stage: following,
+    let next_number = last_stage.stage.saturating_add(1);
+    let next_in_order = NextStep::Work {
+        iteration: last_stage.iteration,
+        stage: next_number,
     };
-    let was_last = following >= pipeline.stages.len();
-    match ends {
-        Some(ends) if last_done.stage == ends => match last_done.verdict {
-            RoleVerdict::Satisfied => NextStep::Over(PipelineEnd::Finished),
-            RoleVerdict::Feedback(_) => next_iteration(pipeline, done, last_done.iteration),
+    let is_iteration_complete = next_number >= pipeline.stages.len();
+    match deciding_stage(pipeline) {
+        Some(deciding_stage) if last_stage.stage == deciding_stage => match last_stage.verdict {
+            RoleVerdict::Satisfied => NextStep::End(PipelineEnd::Finished),
+            RoleVerdict::Feedback(_) => next_iteration(pipeline, completed, last_stage.iteration),
         },
-        None if was_last => NextStep::Over(PipelineEnd::Finished),
-        Some(_) if was_last => next_iteration(pipeline, done, last_done.iteration),
-        Some(_) | None => in_order,
+        None if is_iteration_complete => NextStep::End(PipelineEnd::Finished),
+        Some(_) if is_iteration_complete => {
+            next_iteration(pipeline, completed, last_stage.iteration)
+        }
+        Some(_) | None => next_in_order,
     }
 }
 
-/// Returns the first stage after `last` for which `is_meant`, with its iteration: in the same one,
-/// or in the next one, if there may be one. `last` is an iteration and a stage; stages have numbers
-/// from 0.
+/// Returns the number of the stage whose verdict ends the pipeline, from 0.
+fn deciding_stage(pipeline: &PipelineSpec) -> Option<usize> {
+    let mut names = pipeline.stages.iter().map(|stage| Some(&stage.role.name));
+    names.position(|name| name == pipeline.until.as_ref())
+}
+
+/// Returns the first stage after `last` that `matches`, with its iteration: in the same one, or in
+/// the next one, if there may be one. `last` is an iteration and a stage; stages have numbers from
+/// 0.
 pub fn next_stage_where(
     pipeline: &PipelineSpec,
     last: Option<(u32, usize)>,
-    is_meant: impl Fn(usize, &PipelineStage) -> bool,
+    matches: impl Fn(usize, &PipelineStage) -> bool,
 ) -> Option<(u32, usize)> {
-    let mut names = pipeline.stages.iter().map(|stage| Some(&stage.role.name));
-    let ends = names.position(|name| name == pipeline.until.as_ref());
-    let count = ends.map_or(pipeline.stages.len(), |ends| ends.saturating_add(1));
-    let find_from = |from: usize| {
-        let mut stages = pipeline.stages.iter().enumerate().take(count).skip(from);
-        let first_match = stages.find(|(number, stage)| is_meant(*number, stage));
+    let deciding_stage = deciding_stage(pipeline);
+    let stage_count =
+        deciding_stage.map_or(pipeline.stages.len(), |number| number.saturating_add(1));
+    let find_from = |start: usize| {
+        let stages = pipeline.stages.iter().enumerate();
+        let mut stages = stages.take(stage_count).skip(start);
+        let first_match = stages.find(|(number, stage)| matches(*number, stage));
         first_match.map(|(number, _)| number)
     };
-    let (iteration, from) = last.map_or((1, 0), |(iteration, stage)| {
+    let (iteration, start) = last.map_or((1, 0), |(iteration, stage)| {
         (iteration, stage.saturating_add(1))
     });
-    if let Some(stage) = find_from(from) {
+    if let Some(stage) = find_from(start) {
         return Some((iteration, stage));
     }
-    if ends.is_none() || iteration >= pipeline.iterations_max {
+    if deciding_stage.is_none() || iteration >= pipeline.iterations_max {
         return None;
     }
     let stage = find_from(pipeline.loop_start())?;
@@ -104,11 +109,15 @@ pub fn next_stage_where(
 }
 
 /// Starts another iteration, unless the maximum is reached or the pipeline is stuck.
-fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u32) -> NextStep {
+fn next_iteration(
+    pipeline: &PipelineSpec,
+    completed: &[CompletedStage],
+    iteration: u32,
+) -> NextStep {
     if iteration >= pipeline.iterations_max {
-        NextStep::Over(PipelineEnd::OutOfIterations)
-    } else if is_stuck(done) {
-        NextStep::Over(PipelineEnd::NoProgress)
+        NextStep::End(PipelineEnd::OutOfIterations)
+    } else if is_stuck(completed) {
+        NextStep::End(PipelineEnd::NoProgress)
     } else {
         NextStep::Work {
             iteration: iteration.saturating_add(1),
@@ -119,29 +128,30 @@ fn next_iteration(pipeline: &PipelineSpec, done: &[CompletedStage], iteration: u
 }
 
 /// Returns whether the last iterations ended alike: in the same state, or with the same feedback.
-fn is_stuck(done: &[CompletedStage]) -> bool {
-    let Some(last_done) = done.last() else {
+fn is_stuck(completed: &[CompletedStage]) -> bool {
+    let Some(last_stage) = completed.last() else {
         return false;
     };
-    let stage_ends = done
+    let ends_alike = |end: &&CompletedStage| {
+        end.tree_state == last_stage.tree_state || end.verdict == last_stage.verdict
+    };
+    let iteration_ends = completed
         .iter()
         .rev()
-        .filter(|earlier| earlier.stage == last_done.stage);
-    let alike = stage_ends
-        .take_while(|end| end.state == last_done.state || end.verdict == last_done.verdict);
-    alike.count() > ITERATIONS_WITHOUT_PROGRESS_MAX
+        .filter(|completed| completed.stage == last_stage.stage);
+    iteration_ends.take_while(ends_alike).count() > ITERATIONS_WITHOUT_PROGRESS_MAX
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::roles::RoleName;
-    use crate::roles::built_in::built_in;
+    use crate::roles::built_in::built_in_role;
 
     fn pipeline(names: &[&str], until: Option<&str>, iterations_max: u32) -> PipelineSpec {
         let name = |text: &&str| RoleName::parse(text).unwrap();
         let stage = |text: &&str| PipelineStage {
-            role: built_in(&name(text)).unwrap(),
+            role: built_in_role(&name(text)).unwrap(),
             agents: Vec::new(),
             copies: 1,
         };
@@ -163,14 +173,14 @@ mod tests {
         loop {
             let (iteration, stage) = match next_step(pipeline, &done) {
                 NextStep::Work { iteration, stage } => (iteration, stage),
-                NextStep::Over(over) => return (steps.join(" "), over),
+                NextStep::End(end) => return (steps.join(" "), end),
             };
             steps.push(format!("{iteration}.{stage}"));
             let at = usize::try_from(iteration).unwrap() - 1;
             done.push(CompletedStage {
                 iteration,
                 stage,
-                state: states.get(at).copied().unwrap_or("same").to_owned(),
+                tree_state: states.get(at).copied().unwrap_or("same").to_owned(),
                 verdict: RoleVerdict::parse(words.get(at).copied().unwrap_or("worse")),
             });
         }

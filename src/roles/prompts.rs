@@ -1,5 +1,5 @@
-//! The prompts of the built-in roles. Where they write, what they leave and how their answer ends
-//! is added elsewhere.
+//! The prompts of the built-in roles: how each does its work. `pipeline::instructions` adds where a
+//! role writes, which file it leaves and how its answer ends.
 
 /// Returns the prompt of a built-in role.
 pub(super) fn built_in_prompt(name: &str) -> Option<&'static str> {

@@ -3,13 +3,13 @@
 //! absent.
 
 /// The heading of a role's review of its own work.
-pub const SELF_REVIEW: &str = "Self-review";
-/// The heading of the open questions.
-pub const OPEN_QUESTIONS: &str = "Open questions";
+pub const SELF_REVIEW_HEADING: &str = "Self-review";
+/// The heading of the open questions about a task.
+pub const OPEN_QUESTIONS_HEADING: &str = "Open questions";
 /// The first word of the heading of a plan's part; its number follows.
-pub const PART: &str = "Part";
-/// The word before what is assumed if a question stays unanswered.
-pub const ASSUMPTION: &str = "assumption:";
+pub const PART_HEADING: &str = "Part";
+/// The label of what is assumed if a question stays unanswered.
+pub const ASSUMPTION_LABEL: &str = "assumption:";
 /// The maximum number of questions put to the user.
 const QUESTIONS_MAX: usize = 12;
 
@@ -27,7 +27,10 @@ pub struct OpenQuestion {
 pub fn plan_parts(plan: &str) -> Vec<String> {
     let mut numbered_sections: Vec<(u32, String)> = Vec::new();
     for section in sections(plan) {
-        let number = section.heading.strip_prefix(PART).and_then(part_number);
+        let number = section
+            .heading
+            .strip_prefix(PART_HEADING)
+            .and_then(part_number);
         let Some(number) = number else {
             continue;
         };
@@ -35,8 +38,8 @@ pub fn plan_parts(plan: &str) -> Vec<String> {
             .iter_mut()
             .find(|(known, _)| *known == number)
         {
-            Some((_, text)) => text.push_str(section.whole),
-            None => numbered_sections.push((number, section.whole.to_owned())),
+            Some((_, text)) => text.push_str(section.text),
+            None => numbered_sections.push((number, section.text.to_owned())),
         }
     }
     numbered_sections.sort_by_key(|(number, _)| *number);
@@ -49,7 +52,7 @@ pub fn plan_parts(plan: &str) -> Vec<String> {
 /// Returns the role's review of its own work at the end of its answer.
 pub fn self_review(answer: &str) -> Option<&str> {
     let mut reviews = sections(answer);
-    reviews.retain(|section| section.heading.eq_ignore_ascii_case(SELF_REVIEW));
+    reviews.retain(|section| section.heading.eq_ignore_ascii_case(SELF_REVIEW_HEADING));
     let body = reviews.last()?.body.trim();
     (!body.is_empty()).then_some(body)
 }
@@ -57,16 +60,16 @@ pub fn self_review(answer: &str) -> Option<&str> {
 /// Returns the open questions that an answer lists: `- question`, and below it `assumption: …`.
 pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
     let answer_sections = sections(answer);
-    let is_open_questions =
-        |section: &&MarkdownSection<'_>| section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS);
+    let is_open_questions = |section: &&MarkdownSection<'_>| {
+        section.heading.eq_ignore_ascii_case(OPEN_QUESTIONS_HEADING)
+    };
     let Some(section) = answer_sections.iter().find(is_open_questions) else {
         return Vec::new();
     };
     let mut questions: Vec<OpenQuestion> = Vec::new();
     for line in section.body.lines() {
-        let trimmed_line = line.trim();
-        let assumed = trimmed_line.trim_start_matches(['-', '*', ' ']);
-        if let Some(assumption) = strip_assumption(assumed) {
+        let line_without_marks = line.trim().trim_start_matches(['-', '*', ' ']);
+        if let Some(assumption) = strip_assumption(line_without_marks) {
             if let Some(last_question) = questions.last_mut() {
                 assumption.clone_into(&mut last_question.assumption);
             }
@@ -84,8 +87,10 @@ pub fn open_questions(answer: &str) -> Vec<OpenQuestion> {
 /// A section of a Markdown document.
 struct MarkdownSection<'a> {
     heading: &'a str,
+    /// The text below the heading.
     body: &'a str,
-    whole: &'a str,
+    /// The heading line and the body.
+    text: &'a str,
 }
 
 /// A heading line.
@@ -103,17 +108,17 @@ struct MarkdownHeading<'a> {
 fn sections(text: &str) -> Vec<MarkdownSection<'_>> {
     let headings = headings(text);
     let mut markdown_sections = Vec::new();
-    for (at, heading) in headings.iter().enumerate() {
-        let mut later_headings = headings.iter().skip(at.saturating_add(1));
+    for (index, heading) in headings.iter().enumerate() {
+        let mut later_headings = headings.iter().skip(index.saturating_add(1));
         let next_heading = later_headings.find(|later| later.level <= heading.level);
         let end = next_heading.map_or(text.len(), |next| next.start);
-        if let (Some(body), Some(whole)) =
+        if let (Some(body), Some(section_text)) =
             (text.get(heading.end..end), text.get(heading.start..end))
         {
             markdown_sections.push(MarkdownSection {
                 heading: heading.text,
                 body,
-                whole,
+                text: section_text,
             });
         }
     }
@@ -145,7 +150,7 @@ fn headings(text: &str) -> Vec<MarkdownHeading<'_>> {
     headings
 }
 
-/// Parses the number after the word for a part: ` 2: the parser`.
+/// Parses the number in the rest of a part's heading, such as ` 2: the parser`.
 fn part_number(rest: &str) -> Option<u32> {
     let digits: String = rest
         .strip_prefix(' ')?
@@ -157,26 +162,23 @@ fn part_number(rest: &str) -> Option<u32> {
 
 /// Returns the text of a top-level list item.
 fn list_item(line: &str) -> Option<&str> {
-    let number = |line: &str| line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let text = match line.strip_prefix(['-', '*']) {
         Some(text) => text,
-        None if number(line) < line.len() => {
-            let after_digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
-            after_digits.strip_prefix(['.', ')'])?
-        }
+        None if after_digits.len() < line.len() => after_digits.strip_prefix(['.', ')'])?,
         None => return None,
     };
     let text = text.strip_prefix(' ')?.trim();
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns what follows [`ASSUMPTION`], ignoring case and any emphasis around the word.
+/// Returns what follows [`ASSUMPTION_LABEL`], ignoring case and any emphasis around the label.
 fn strip_assumption(line: &str) -> Option<&str> {
     let line = line.trim_start_matches(['*', '_']);
-    let head = line.get(..ASSUMPTION.len())?;
-    let after_mark = line.get(ASSUMPTION.len()..)?;
-    head.eq_ignore_ascii_case(ASSUMPTION)
-        .then(|| after_mark.trim_start_matches(['*', '_', ' ']).trim())
+    let (label, rest) = line.split_at_checked(ASSUMPTION_LABEL.len())?;
+    label
+        .eq_ignore_ascii_case(ASSUMPTION_LABEL)
+        .then(|| rest.trim_start_matches(['*', '_', ' ']).trim())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 /// The word that ends a pipeline.
 pub const SATISFIED: &str = "SATISFIED";
 
-/// The verdict of the last role on an iteration.
+/// The verdict on an iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoleVerdict {
     /// The work is accepted.

@@ -10,7 +10,7 @@ use massgen::config::workflow::{ProjectChoice, WorkflowConfig};
 use massgen::orchestrator::record_context::RunInvocation;
 use massgen::path::{AbsPath, RelPath};
 use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
-use massgen::roles::built_in::built_in;
+use massgen::roles::built_in::built_in_role;
 use massgen::roles::journal::{JournalEntry, MergeEntry};
 use massgen::roles::{PipelineSpec, PipelineStage, RoleName};
 use massgen::world::git::hub::NewCommit;
@@ -44,7 +44,7 @@ struct PipelineFixture {
 impl PipelineFixture {
     async fn new(project: &Project) -> Self {
         let stage = |name: &&str| PipelineStage {
-            role: built_in(&role(name)).unwrap(),
+            role: built_in_role(&role(name)).unwrap(),
             agents: Vec::new(),
             copies: 1,
         };
@@ -116,7 +116,7 @@ impl PipelineFixture {
         let tip = self.repository.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
         // A role's own claims about the progress are not trusted.
-        let forged = JournalEntry::End { iteration: 9 };
+        let forged = JournalEntry::IterationEnd { iteration: 9 };
         let message = forged.message(&format!("[{instance}] did {iteration}"), "I am done.");
         let parents = std::slice::from_ref(&tip);
         let own = self.commit(&tree, parents, &message).await;
@@ -138,7 +138,7 @@ impl PipelineFixture {
             copy: 1,
             copies: 1,
             satisfied: false,
-            work: tree.to_string(),
+            tree_state: tree.to_string(),
         });
         let message = entry.message(
             &format!("[supervisor] merge {instance}: did {iteration}"),

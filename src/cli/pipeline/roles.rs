@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::id::AgentId;
 use crate::path::RelPath;
 use crate::pipeline::repository::PipelinePreview;
-use crate::roles::built_in::{ROLES, built_in};
+use crate::roles::built_in::{ROLES, built_in_role};
 use crate::roles::{PipelineRole, PipelineStage, RoleName, RoleRight, RoleWriteAccess};
 use crate::text::{count_noun, escape_name};
 use crate::world::git::GitProgram;
@@ -76,7 +76,7 @@ fn built_in_rows() -> Vec<RoleRow> {
     let names = ROLES
         .iter()
         .filter_map(|row| RoleName::parse(row.name).ok());
-    let roles = names.filter_map(|name| built_in(&name));
+    let roles = names.filter_map(|name| built_in_role(&name));
     let row = |role| RoleRow {
         role,
         agents: Vec::new(),

@@ -18,7 +18,7 @@ use crate::id::AgentId;
 use crate::path::RelPath;
 use crate::permissions::grant::Permission;
 use crate::permissions::guard::FolderGuard;
-use crate::roles::built_in::{ROLES, USER, built_in};
+use crate::roles::built_in::{ROLES, USER, built_in_role};
 use crate::roles::{
     PipelineRole, PipelineSpec, PipelineStage, RoleName, RoleReadAccess, RoleRight, RoleWriteAccess,
 };
@@ -162,7 +162,7 @@ impl ConfigChecker<'_> {
     }
 
     fn role(&mut self, name: RoleName, entry: &MappingView<'_>) -> Option<PipelineRole> {
-        let mut role = built_in(&name).unwrap_or_else(|| PipelineRole::empty(name));
+        let mut role = built_in_role(&name).unwrap_or_else(|| PipelineRole::read_only(name));
         let text = |key: &TypedKey<Text>| entry.text(key).map(|text| text.value.trim().to_owned());
         if let Some(purpose) = text(&roles::PURPOSE) {
             role.purpose = purpose;
@@ -329,7 +329,7 @@ impl ConfigChecker<'_> {
     ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
         let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
-        let Some(role) = own_role.or_else(|| built_in(&role)) else {
+        let Some(role) = own_role.or_else(|| built_in_role(&role)) else {
             let message = format!("unknown role {}", quote(name.value));
             let role_names = roles
                 .iter()
