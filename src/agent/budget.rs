@@ -92,8 +92,8 @@ impl AgentBudget {
     ) -> Result<(), String> {
         let has_cost = match (price, report) {
             (Some(price), UsageReport::Missing) => price.is_free(),
-            (Some(_), UsageReport::Given) => true,
-            (None, UsageReport::Missing | UsageReport::Given) => false,
+            (Some(_), UsageReport::Present) => true,
+            (None, UsageReport::Missing | UsageReport::Present) => false,
         };
         let ledger = self.ledger();
         let cost = !has_cost && ledger.limits_cost(&self.agent);
@@ -107,7 +107,7 @@ impl AgentBudget {
         }
         let why = match report {
             UsageReport::Missing => format!("`{model}` reports no usage"),
-            UsageReport::Given => format!("the price of `{model}` is unknown"),
+            UsageReport::Present => format!("the price of `{model}` is unknown"),
         };
         let names = list_names(&limit_names, "and");
         Err(format!(
@@ -124,11 +124,11 @@ impl ModelSession {
     /// Returns why the agent may not ask its model once more, if it may not. The error stops
     /// fallback to another model.
     pub(super) async fn may_ask(&self) -> Result<(), BackendError> {
-        if !self.budget.ledger().is_covered() {
+        if !self.budget.ledger().is_covered_by_shared_budget() {
             // The run is being parked; nothing may be recorded that a resumed run would repeat.
             pending::<()>().await;
         }
-        let answer = self.budget.ledger().may_ask(&self.agent);
+        let answer = self.budget.ledger().check_request(&self.agent);
         let Err(refusal) = answer else {
             return Ok(());
         };
@@ -142,7 +142,7 @@ impl ModelSession {
 
     /// Returns whether the agent may call a tool once more; if so, the call is counted.
     pub(super) async fn may_call_tool(&self) -> bool {
-        let permission = self.budget.ledger().may_call_tool(&self.agent);
+        let permission = self.budget.ledger().admit_tool_call(&self.agent);
         let Err(refusal) = permission else {
             return true;
         };
@@ -214,7 +214,7 @@ mod tests {
             assert_eq!(both[0], both[1]);
             both[0].clone()
         };
-        let (given, missing) = (UsageReport::Given, UsageReport::Missing);
+        let (given, missing) = (UsageReport::Present, UsageReport::Missing);
         for (limits, price, report, expected) in [
             (BudgetLimits::default(), None, missing, ""),
             (cost, Some(&paid), given, ""),

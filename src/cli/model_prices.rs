@@ -163,7 +163,7 @@ pub(crate) fn uncounted_models_warning(config: &Config, models: &ModelList) -> O
     for agent in config.agents.iter().filter(is_limited) {
         for backend in agent.backend.with_subagent() {
             let query = model_query(backend);
-            let is_local = query.seller == PricingVendor::Free
+            let is_local = query.pricing_vendor == PricingVendor::Free
                 && backend.vendor.connection != VendorConnection::Scripted;
             let name = backend.model.as_str();
             if is_local && models.find(&query).is_none() && !names.contains(&name) {

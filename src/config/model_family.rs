@@ -147,7 +147,7 @@ pub fn misspelling_warning(
         .filter(|family| family.maker == backend.vendor.name && asks_maker(backend, env))?;
     let known = list.find(&ModelQuery {
         backend: family.maker,
-        seller: PricingVendor::Vendor(family.maker),
+        pricing_vendor: PricingVendor::Vendor(family.maker),
         model,
     });
     if known.is_some() || list.rows().iter().any(|row| row.name == model) {

@@ -1,5 +1,5 @@
-//! The vendor that is paid for a model's work, determined by the host of its endpoint. Prices are
-//! in `spending`.
+//! The vendor that is paid for the use of a model, determined by the host of its endpoint. The
+//! prices are in `spending`.
 
 use url::{Host, Url};
 
@@ -8,7 +8,7 @@ use crate::config::vendors::{VendorConnection, is_this_machine, is_within};
 use crate::spending::models::{ModelQuery, PricingVendor};
 
 /// Domains and the vendors that are paid there, by their names in the price table.
-const SELLERS_OF_HOSTS: &[(&str, &str)] = &[
+const VENDORS_BY_DOMAIN: &[(&str, &str)] = &[
     ("aliyuncs.com", "qwen"),
     ("anthropic.com", "claude"),
     ("azure.com", "openai"),
@@ -34,7 +34,7 @@ const SELLERS_OF_HOSTS: &[(&str, &str)] = &[
 pub fn model_query(backend: &BackendConfig) -> ModelQuery<'_> {
     ModelQuery {
         backend: backend.vendor.name,
-        seller: pricing_vendor(backend),
+        pricing_vendor: pricing_vendor(backend),
         model: &backend.model,
     }
 }
@@ -57,8 +57,8 @@ fn pricing_vendor_at(url: &Url) -> PricingVendor {
     let Some(Host::Domain(host)) = url.host() else {
         return PricingVendor::Other;
     };
-    let mut sellers = SELLERS_OF_HOSTS.iter();
-    sellers
+    let mut vendors = VENDORS_BY_DOMAIN.iter();
+    vendors
         .find(|(domain, _)| is_within(host, domain))
         .map_or(PricingVendor::Other, |(_, vendor)| {
             PricingVendor::Vendor(vendor)

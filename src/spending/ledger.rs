@@ -1,6 +1,6 @@
-//! Decides whether an agent may make further requests and tool calls: compares the totals of a run
-//! with its limits. Limits are checked before each request and each call, so that they are exceeded
-//! at most by the requests that were in progress.
+//! The budget of a run: its usage and its limits, which decide whether an agent may make further
+//! requests and tool calls. Limits are checked before each request and each call, so that at most
+//! the requests in progress exceed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub struct BudgetLedger {
     totals: UsageTotals,
     run: TrackedLimits,
     agents: BTreeMap<AgentId, TrackedLimits>,
-    /// The agents with requests that a vendor did not count.
-    uncounted: BTreeSet<AgentId>,
+    /// The agents with requests whose usage a vendor did not report.
+    uncounted_agents: BTreeSet<AgentId>,
     /// Money that other runs use too, if any.
-    shared: Option<Arc<dyn SharedBudget>>,
+    shared_budget: Option<Arc<dyn SharedBudget>>,
 }
 
 /// The limits of a run or an agent, and those that have been reached.
@@ -44,13 +44,13 @@ pub struct BudgetRefusal {
     pub novelty: RefusalNovelty,
 }
 
-/// Novelty of a refusal.
+/// Whether a limit was reached before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalNovelty {
-    /// For the first time.
+    /// It is reached for the first time.
     First,
-    /// Once more.
-    Known,
+    /// It has already refused something.
+    Repeated,
 }
 
 impl BudgetLedger {
@@ -63,8 +63,8 @@ impl BudgetLedger {
         Self {
             totals: UsageTotals::default(),
             run: TrackedLimits::from_limits(run),
-            uncounted: BTreeSet::new(),
-            shared: None,
+            uncounted_agents: BTreeSet::new(),
+            shared_budget: None,
             agents: agents
                 .map(|(id, limits)| (id, TrackedLimits::from_limits(limits)))
                 .collect(),
@@ -79,50 +79,49 @@ impl BudgetLedger {
 
     /// Returns the ledger of a run that shares money with others.
     #[must_use]
-    pub fn with_shared_budget(self, shared: Option<Arc<dyn SharedBudget>>) -> Self {
-        Self { shared, ..self }
+    pub fn with_shared_budget(self, shared_budget: Option<Arc<dyn SharedBudget>>) -> Self {
+        Self {
+            shared_budget,
+            ..self
+        }
     }
 
     /// Returns whether the money that the run shares with others covers a further request.
-    pub fn is_covered(&self) -> bool {
+    pub fn is_covered_by_shared_budget(&self) -> bool {
         let run_cost = self.totals.run().known_cost();
-        let shared = self.shared.as_ref();
-        shared.is_none_or(|shared| shared.covers(run_cost))
+        let shared_budget = self.shared_budget.as_ref();
+        shared_budget.is_none_or(|budget| budget.covers(run_cost))
     }
 
-    /// Checks whether `agent` may ask its model once more.
-    pub fn may_ask(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let refuse = |(reached, novelty), agent| Err(refusal(agent, reached, novelty));
-        if let Some(reached) = self.run.tool_call_limit {
-            return refuse((reached, RefusalNovelty::Known), None);
+    /// Checks whether `agent` may send a further request to its model.
+    pub fn check_request(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
+        if let Some(limit) = self.run.tool_call_limit {
+            return Err(refusal(None, limit, RefusalNovelty::Repeated));
         }
         let reached = self.run.limits.reached_by(&self.totals.run());
-        if let Some(reached) = record_limit(&mut self.run.request_limit, reached) {
-            return refuse(reached, None);
+        if let Some((limit, novelty)) = record_limit(&mut self.run.request_limit, reached) {
+            return Err(refusal(None, limit, novelty));
         }
         let tracked = self.agents.entry(agent.clone()).or_default();
         let reached = tracked.limits.reached_by(&self.totals.agent(agent));
-        match record_limit(&mut tracked.request_limit, reached) {
-            Some(reached) => refuse(reached, Some(agent)),
-            None => Ok(()),
+        if let Some((limit, novelty)) = record_limit(&mut tracked.request_limit, reached) {
+            return Err(refusal(Some(agent), limit, novelty));
         }
+        Ok(())
     }
 
     /// Checks whether `agent` may call a tool once more; if so, the call is counted.
-    pub fn may_call_tool(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
-        let reached = self
-            .run
-            .limits
-            .reached_by_tool_calls(self.totals.tool_calls());
-        if let Some((reached, novelty)) = record_limit(&mut self.run.tool_call_limit, reached) {
-            return Err(refusal(None, reached, novelty));
+    pub fn admit_tool_call(&mut self, agent: &AgentId) -> Result<(), BudgetRefusal> {
+        let run_calls = self.totals.tool_calls();
+        let reached = self.run.limits.reached_by_tool_calls(run_calls);
+        if let Some((limit, novelty)) = record_limit(&mut self.run.tool_call_limit, reached) {
+            return Err(refusal(None, limit, novelty));
         }
         let tracked = self.agents.entry(agent.clone()).or_default();
-        let reached = tracked
-            .limits
-            .reached_by_tool_calls(self.totals.tool_calls_of(agent));
-        if let Some((reached, novelty)) = record_limit(&mut tracked.tool_call_limit, reached) {
-            return Err(refusal(Some(agent), reached, novelty));
+        let agent_calls = self.totals.tool_calls_of(agent);
+        let reached = tracked.limits.reached_by_tool_calls(agent_calls);
+        if let Some((limit, novelty)) = record_limit(&mut tracked.tool_call_limit, reached) {
+            return Err(refusal(Some(agent), limit, novelty));
         }
         self.totals.count_tool_call(agent);
         Ok(())
@@ -137,7 +136,7 @@ impl BudgetLedger {
     /// by what the run shares with others.
     pub fn limits_cost(&self, agent: &AgentId) -> bool {
         let mut limits = self.limits_of(agent).into_iter();
-        self.shared.is_some() || limits.any(|limits| limits.cost.is_some())
+        self.shared_budget.is_some() || limits.any(|limits| limits.cost.is_some())
     }
 
     /// Returns whether the tokens that `agent` uses are limited: by its own limit, or by the run's.
@@ -152,23 +151,23 @@ impl BudgetLedger {
         [self.run.limits, agent_limits.unwrap_or_default()]
     }
 
-    /// Names the limits that cannot be enforced for `agent`, because a complete request of its own
-    /// was not counted; the `cost` of that may be known nevertheless. Returns `None` if there are
-    /// none or the user was already warned.
+    /// Names the limits that cannot be enforced for `agent`, because the vendor did not report the
+    /// usage of a complete request; its `cost` may be known nevertheless. Returns `None` if there
+    /// are none or the user was already warned.
     pub fn take_unenforceable_limits(
         &mut self,
         agent: &AgentId,
         cost: Option<Money>,
     ) -> Option<String> {
-        let agent_limits = self.limits_of(agent);
-        let is_cost_unknown = cost.is_none();
-        let cost = is_cost_unknown && agent_limits.iter().any(|limits| limits.cost.is_some());
-        let tokens = agent_limits.iter().any(|limits| limits.tokens.is_some());
-        let names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
-            .iter()
-            .filter_map(|(is_set, name)| is_set.then_some(*name))
-            .collect();
-        let is_new = !names.is_empty() && self.uncounted.insert(agent.clone());
+        let limits = self.limits_of(agent);
+        let mut names = Vec::new();
+        if cost.is_none() && limits.iter().any(|limits| limits.cost.is_some()) {
+            names.push("max_cost_usd");
+        }
+        if limits.iter().any(|limits| limits.tokens.is_some()) {
+            names.push("max_tokens_total");
+        }
+        let is_new = !names.is_empty() && self.uncounted_agents.insert(agent.clone());
         is_new.then(|| list_names(&names, "and"))
     }
 
@@ -196,10 +195,11 @@ impl BudgetLedger {
     /// Returns the limit that stops the requests of `agent`, in one sentence: the run's, or its
     /// own.
     pub fn agent_exhausted_limit(&self, agent: &AgentId) -> Option<String> {
-        let request_limit = || self.agents.get(agent)?.request_limit;
-        let name_of_limit = |reached| format!("{agent} {reached}");
-        self.run_exhausted_limit()
-            .or_else(|| request_limit().map(name_of_limit))
+        let own_limit = || {
+            let limit = self.agents.get(agent)?.request_limit?;
+            Some(format!("{agent} {limit}"))
+        };
+        self.run_exhausted_limit().or_else(own_limit)
     }
 }
 
@@ -213,29 +213,29 @@ impl TrackedLimits {
     }
 }
 
-/// Records the first limit that was reached; returns the one that is reached now, if any.
+/// Records in `first_limit` the first limit that was reached; returns the one that is reached now,
+/// if any.
 fn record_limit(
-    first: &mut Option<ReachedLimit>,
+    first_limit: &mut Option<ReachedLimit>,
     reached: Option<ReachedLimit>,
 ) -> Option<(ReachedLimit, RefusalNovelty)> {
     let reached = reached?;
-    let novelty = match first.replace(first.unwrap_or(reached)) {
-        None => RefusalNovelty::First,
-        Some(_) => RefusalNovelty::Known,
+    let novelty = if first_limit.is_none() {
+        *first_limit = Some(reached);
+        RefusalNovelty::First
+    } else {
+        RefusalNovelty::Repeated
     };
     Some((reached, novelty))
 }
 
-fn refusal(
-    agent: Option<&AgentId>,
-    reached: ReachedLimit,
-    novelty: RefusalNovelty,
-) -> BudgetRefusal {
+/// Creates a refusal because of `limit`, which is that of `agent`, or else of the run.
+fn refusal(agent: Option<&AgentId>, limit: ReachedLimit, novelty: RefusalNovelty) -> BudgetRefusal {
     BudgetRefusal {
         agent: agent.cloned(),
         limit: match agent {
-            Some(_) => format!("it {reached}"),
-            None => format!("the run {reached}"),
+            Some(_) => format!("it {limit}"),
+            None => format!("the run {limit}"),
         },
         novelty,
     }
@@ -258,7 +258,7 @@ mod tests {
             cost: cost.map(dollars),
             tokens,
             tool_calls,
-            whole: None,
+            user_limits: None,
         }
     }
 
@@ -266,7 +266,7 @@ mod tests {
     /// a dime.
     fn charged_ledger(run: BudgetLimits, a: BudgetLimits) -> BudgetLedger {
         let mut ledger = BudgetLedger::new(run, [(id("a"), a), (id("b"), BudgetLimits::default())]);
-        assert_eq!(ledger.may_ask(&id("a")), Ok(()));
+        assert_eq!(ledger.check_request(&id("a")), Ok(()));
         let key = UsageKey {
             agent: id("a"),
             model: "m".into(),
@@ -285,7 +285,7 @@ mod tests {
     #[track_caller]
     fn check(run: BudgetLimits, a: BudgetLimits, expected: [Option<(&str, RefusalNovelty)>; 2]) {
         let mut ledger = charged_ledger(run, a);
-        let refusals = ["a", "b"].map(|agent| ledger.may_ask(&id(agent)).err());
+        let refusals = ["a", "b"].map(|agent| ledger.check_request(&id(agent)).err());
         let refusals =
             refusals.map(|refusal| refusal.map(|refusal| (refusal.limit, refusal.novelty)));
         let expected =
@@ -301,13 +301,13 @@ mod tests {
         let spent = "the run has spent $0.1 of at most $0.1 (`max_cost_usd`)";
         let both = [
             Some((spent, RefusalNovelty::First)),
-            Some((spent, RefusalNovelty::Known)),
+            Some((spent, RefusalNovelty::Repeated)),
         ];
         check(limits(Some("0.1"), None, None), none, both);
         let used = "the run has used 100 tokens of at most 50 (`max_tokens_total`)";
         let both = [
             Some((used, RefusalNovelty::First)),
-            Some((used, RefusalNovelty::Known)),
+            Some((used, RefusalNovelty::Repeated)),
         ];
         check(limits(None, Some(50), None), none, both);
     }
@@ -326,9 +326,9 @@ mod tests {
     #[test]
     fn a_limit_of_nothing_is_for_models_that_cost_nothing() {
         let mut free = BudgetLedger::new(limits(Some("0"), None, None), []);
-        assert_eq!(free.may_ask(&id("a")), Ok(()));
+        assert_eq!(free.check_request(&id("a")), Ok(()));
         let mut paid = charged_ledger(limits(Some("0"), None, None), BudgetLimits::default());
-        assert!(paid.may_ask(&id("a")).is_err());
+        assert!(paid.check_request(&id("a")).is_err());
     }
 
     #[test]
@@ -338,7 +338,7 @@ mod tests {
             [(id("a"), limits(None, None, Some(2)))],
         );
         let mut call = |agent| {
-            let refused = ledger.may_call_tool(&id(agent)).err();
+            let refused = ledger.admit_tool_call(&id(agent)).err();
             refused.map(|refusal| (refusal.limit, refusal.novelty))
         };
         assert_eq!([call("a"), call("a")], [None, None]);
@@ -350,14 +350,14 @@ mod tests {
         };
         assert_eq!(
             [call("a"), call("a")],
-            [own(RefusalNovelty::First), own(RefusalNovelty::Known)]
+            [own(RefusalNovelty::First), own(RefusalNovelty::Repeated)]
         );
         assert_eq!(call("b"), None);
         let run = "the run has used all 3 tool calls (`max_tool_calls`)".to_owned();
         assert_eq!(call("b"), Some((run.clone(), RefusalNovelty::First)));
         assert_eq!(ledger.totals().tool_calls(), 3);
         assert_eq!(ledger.run_exhausted_limit(), Some(run));
-        assert!(ledger.may_ask(&id("b")).is_err());
+        assert!(ledger.check_request(&id("b")).is_err());
     }
 
     #[test]
@@ -394,8 +394,8 @@ mod tests {
     fn an_agent_without_tool_calls_left_may_still_decide() {
         let own = limits(None, None, Some(0));
         let mut ledger = BudgetLedger::new(BudgetLimits::default(), [(id("a"), own)]);
-        assert!(ledger.may_call_tool(&id("a")).is_err());
-        assert_eq!(ledger.may_ask(&id("a")), Ok(()));
+        assert!(ledger.admit_tool_call(&id("a")).is_err());
+        assert_eq!(ledger.check_request(&id("a")), Ok(()));
         assert_eq!(ledger.agent_exhausted_limit(&id("a")), None);
         assert_eq!(ledger.run_exhausted_limit(), None);
     }

@@ -21,17 +21,18 @@ pub struct BudgetLimits {
     pub tool_calls: Option<u64>,
     /// What the user set, if these limits are only a part of it; it is not written to files.
     #[serde(skip)]
-    pub whole: Option<WholeLimits>,
+    pub user_limits: Option<UserLimits>,
 }
 
-/// The limits that the user set for several users, such as the stages of a pipeline.
+/// The limits that the user set for several runs together, such as those of the stages of a
+/// pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WholeLimits {
+pub struct UserLimits {
     cost: Option<Money>,
     tokens: Option<u64>,
     tool_calls: Option<u64>,
-    /// The number of users at the same time that share what is left.
-    sharers: u32,
+    /// The number of equal shares into which what is left is divided.
+    shares: u32,
 }
 
 /// Where a limit comes from.
@@ -86,46 +87,46 @@ impl BudgetLimits {
                 .map(|cost| cost.saturating_sub(spent.known_cost())),
             tokens: self.tokens.map(|max| max.saturating_sub(tokens)),
             tool_calls: self.tool_calls.map(|max| max.saturating_sub(tool_calls)),
-            whole: Some(self.whole_limits()),
+            user_limits: Some(self.user_limits()),
         }
     }
 
-    /// Returns the share of each of `count` users at the same time.
+    /// Returns one of `count` equal shares of them.
     #[must_use]
     pub fn divided_by(self, count: u32) -> Self {
-        let share = |whole: u64| whole.checked_div(u64::from(count)).unwrap_or(whole);
+        let share = |max: u64| max.checked_div(u64::from(count)).unwrap_or(max);
         Self {
             cost: self.cost.map(|cost| cost.divided_by(count)),
             tokens: self.tokens.map(share),
             tool_calls: self.tool_calls.map(share),
-            whole: Some(WholeLimits {
-                sharers: count,
-                ..self.whole_limits()
+            user_limits: Some(UserLimits {
+                shares: count,
+                ..self.user_limits()
             }),
         }
     }
 
     /// Returns what the user set.
-    fn whole_limits(self) -> WholeLimits {
-        self.whole.unwrap_or(WholeLimits {
+    fn user_limits(self) -> UserLimits {
+        self.user_limits.unwrap_or(UserLimits {
             cost: self.cost,
             tokens: self.tokens,
             tool_calls: self.tool_calls,
-            sharers: 1,
+            shares: 1,
         })
     }
 
-    /// Returns where the limit `max` comes from, if the user set `set`.
-    fn origin<T: PartialEq>(&self, max: &T, set: Option<T>) -> LimitOrigin<T> {
-        let is_shared = self.whole.is_some_and(|whole| whole.sharers > 1);
-        match set {
-            Some(set) if is_shared => LimitOrigin::Share(set),
-            Some(set) if set != *max => LimitOrigin::Remainder(set),
+    /// Returns where the limit `max` comes from, if the user set `user_max`.
+    fn origin<T: PartialEq>(&self, max: &T, user_max: Option<T>) -> LimitOrigin<T> {
+        let is_shared = self.user_limits.is_some_and(|limits| limits.shares > 1);
+        match user_max {
+            Some(user_max) if is_shared => LimitOrigin::Share(user_max),
+            Some(user_max) if user_max != *max => LimitOrigin::Remainder(user_max),
             Some(_) | None => LimitOrigin::Config,
         }
     }
 
-    /// Returns the limit that prevents further requests to models. As long as nothing was spent, a
+    /// Returns the limit that prevents further requests to models. As long as nothing is spent, a
     /// cost limit of zero is not reached: it allows models that cost nothing.
     pub fn reached_by(&self, spent: &RequestTotals) -> Option<ReachedLimit> {
         let cost = self
@@ -137,12 +138,12 @@ impl BudgetLimits {
             (Some(max), _) => Some(ReachedLimit::Cost {
                 spent: spent.known_cost(),
                 max,
-                origin: self.origin(&max, self.whole.and_then(|whole| whole.cost)),
+                origin: self.origin(&max, self.user_limits().cost),
             }),
             (None, Some(max)) => Some(ReachedLimit::Tokens {
                 used: used_tokens,
                 max,
-                origin: self.origin(&max, self.whole.and_then(|whole| whole.tokens)),
+                origin: self.origin(&max, self.user_limits().tokens),
             }),
             (None, None) => None,
         }
@@ -159,7 +160,7 @@ impl BudgetLimits {
         let max = self.tool_calls.filter(|max| tool_calls >= *max)?;
         Some(ReachedLimit::ToolCalls {
             max,
-            origin: self.origin(&max, self.whole.and_then(|whole| whole.tool_calls)),
+            origin: self.origin(&max, self.user_limits().tool_calls),
         })
     }
 }
@@ -189,22 +190,25 @@ impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReachedLimit::Cost { spent, max, origin } => {
-                let (spent, part) = (spent.round_up(), origin.describe("$"));
+                let (spent, origin) = (spent.round_up(), origin.describe("$"));
                 write!(
                     f,
-                    "has spent ${spent} of at most ${max}{part} (`max_cost_usd`)"
+                    "has spent ${spent} of at most ${max}{origin} (`max_cost_usd`)"
                 )
             }
             ReachedLimit::Tokens { used, max, origin } => {
-                let part = origin.describe("");
+                let origin = origin.describe("");
                 write!(
                     f,
-                    "has used {used} tokens of at most {max}{part} (`max_tokens_total`)"
+                    "has used {used} tokens of at most {max}{origin} (`max_tokens_total`)"
                 )
             }
             ReachedLimit::ToolCalls { max, origin } => {
-                let part = origin.describe("");
-                write!(f, "has used all {max} tool calls{part} (`max_tool_calls`)")
+                let origin = origin.describe("");
+                write!(
+                    f,
+                    "has used all {max} tool calls{origin} (`max_tool_calls`)"
+                )
             }
         }
     }
@@ -216,9 +220,9 @@ impl<T: fmt::Display> LimitOrigin<T> {
     fn describe(&self, unit: &str) -> String {
         match self {
             LimitOrigin::Config => String::new(),
-            LimitOrigin::Remainder(set) => format!(" left of {unit}{set}"),
-            LimitOrigin::Share(set) => {
-                format!(", its share of what was left of {unit}{set}")
+            LimitOrigin::Remainder(user_max) => format!(" left of {unit}{user_max}"),
+            LimitOrigin::Share(user_max) => {
+                format!(", its share of what was left of {unit}{user_max}")
             }
         }
     }
@@ -235,7 +239,7 @@ mod tests {
             cost: Money::from_dollars("2"),
             tokens: Some(1000),
             tool_calls: Some(8),
-            whole: None,
+            user_limits: None,
         };
         let spent = |dollars: &str, input_tokens: u64| RequestTotals {
             requests: 1,

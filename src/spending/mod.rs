@@ -1,5 +1,5 @@
-//! Usage of a run: tokens as vendors count them, the prices of models, and the limits on both. It
-//! must never query anything: prices come from its table and from the user's file.
+//! The usage of a run: tokens as vendors count them, the prices of models, and the limits on both.
+//! Prices come from a table in the binary and from the user's file, and never from the network.
 
 pub mod shared_budget;
 pub mod totals;
@@ -29,17 +29,17 @@ pub struct TokenUsage {
     pub reasoning_tokens: u64,
 }
 
-/// Whether the responses of a model say what was used.
+/// Whether the responses of a model report its usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageReport {
-    /// Responses report usage.
-    Given,
+    /// They do.
+    Present,
     /// They never do.
     Missing,
 }
 
-/// Parses a token count as others write it; `None` if it is not a count. One that exceeds the
-/// type's range becomes its maximum, so that it reaches every limit.
+/// Parses a token count of a vendor, which may be written as a decimal number; `None` if it is not
+/// a count. One that exceeds the type's range becomes its maximum, so that it reaches every limit.
 pub fn token_count(value: &Value) -> Option<u64> {
     let number = value.as_number()?;
     if let Some(count) = number.as_u64() {
@@ -69,7 +69,7 @@ impl TokenUsage {
     /// that is smaller has been reset, and is returned as it is.
     #[must_use]
     pub fn added_since(self, earlier: Self) -> Self {
-        let less = || {
+        let difference = || {
             Some(Self {
                 input_tokens: self.input_tokens.checked_sub(earlier.input_tokens)?,
                 cached_tokens: self.cached_tokens.checked_sub(earlier.cached_tokens)?,
@@ -82,7 +82,7 @@ impl TokenUsage {
                     .checked_sub(earlier.reasoning_tokens)?,
             })
         };
-        less().unwrap_or(self)
+        difference().unwrap_or(self)
     }
 
     /// Returns the tokens of request and reply.

@@ -1,4 +1,5 @@
-//! Amounts of money. They are whole numbers, so that sums are exact.
+//! Amounts of money in US dollars. They are whole numbers of picodollars (millionths of a millionth
+//! of a dollar), so that sums are exact.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,15 +7,16 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The number of parts in a dollar.
-const PARTS_PER_DOLLAR: u64 = 1_000_000_000_000;
+/// The number of picodollars in a dollar.
+const PICODOLLARS_PER_DOLLAR: u64 = 1_000_000_000_000;
 /// The number of decimals of a dollar.
 const DECIMALS: usize = 12;
-/// The parts in a ten-thousandth of a dollar, to which displayed amounts are rounded.
-const PARTS_PER_TEN_THOUSANDTH: u64 = PARTS_PER_DOLLAR / 10_000;
+/// The number of picodollars in a ten-thousandth of a dollar, to which displayed amounts are
+/// rounded.
+const PICODOLLARS_PER_TEN_THOUSANDTH: u64 = PICODOLLARS_PER_DOLLAR / 10_000;
 
-/// An amount in US dollars. Its parts are so small that a price of one millionth of a dollar for a
-/// million tokens is a whole number for one token. The maximum is 18 million dollars.
+/// An amount in picodollars, so that a price of one millionth of a dollar for a million tokens is a
+/// whole number for one token. The maximum is 18 million dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Money(u64);
 
@@ -22,12 +24,12 @@ impl Money {
     /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// Creates an amount from millionths of a millionth of a dollar.
-    pub const fn from_picodollars(parts: u64) -> Self {
-        Self(parts)
+    /// Creates an amount from picodollars.
+    pub const fn from_picodollars(picodollars: u64) -> Self {
+        Self(picodollars)
     }
 
-    /// Returns the amount in millionths of a millionth of a dollar.
+    /// Returns the amount in picodollars.
     pub const fn picodollars(self) -> u64 {
         self.0
     }
@@ -37,22 +39,22 @@ impl Money {
     pub fn from_dollars(text: &str) -> Option<Self> {
         let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_written = !whole.is_empty() && decimals.is_empty() != text.contains('.');
-        if !is_written || !is_number(whole) || !is_number(decimals) || decimals.len() > DECIMALS {
+        let is_complete = !whole.is_empty() && decimals.is_empty() != text.contains('.');
+        if !is_complete || !is_number(whole) || !is_number(decimals) || decimals.len() > DECIMALS {
             return None;
         }
         let dollars: u64 = whole.parse().ok()?;
-        let parts: u64 = format!("{decimals:0<DECIMALS$}").parse().ok()?;
-        let dollars = dollars.checked_mul(PARTS_PER_DOLLAR)?;
-        dollars.checked_add(parts).map(Self)
+        let fraction: u64 = format!("{decimals:0<DECIMALS$}").parse().ok()?;
+        let picodollars = dollars.checked_mul(PICODOLLARS_PER_DOLLAR)?;
+        picodollars.checked_add(fraction).map(Self)
     }
 
     /// Returns the price of one token, from dollars for a million of them; `None` if that is not an
     /// amount.
     pub fn per_token(dollars_per_million: &str) -> Option<Self> {
-        let Self(parts) = Self::from_dollars(dollars_per_million)?;
+        let Self(picodollars) = Self::from_dollars(dollars_per_million)?;
         let million = 1_000_000;
-        (parts % million == 0).then(|| Self(parts / million))
+        (picodollars % million == 0).then(|| Self(picodollars / million))
     }
 
     /// Returns the sum, or the maximum amount.
@@ -67,7 +69,7 @@ impl Money {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// Returns the share of each of `count`.
+    /// Returns one of `count` equal shares, rounded down.
     #[must_use]
     pub fn divided_by(self, count: u32) -> Self {
         Self(self.0.checked_div(u64::from(count)).unwrap_or(self.0))
@@ -82,16 +84,16 @@ impl Money {
     /// Returns the amount for display: rounded up to four decimals.
     #[must_use]
     pub fn round_up(self) -> Self {
-        let steps = self.0.div_ceil(PARTS_PER_TEN_THOUSANDTH);
-        Self(steps.saturating_mul(PARTS_PER_TEN_THOUSANDTH))
+        let ten_thousandths = self.0.div_ceil(PICODOLLARS_PER_TEN_THOUSANDTH);
+        Self(ten_thousandths.saturating_mul(PICODOLLARS_PER_TEN_THOUSANDTH))
     }
 }
 
 /// Prints dollars with all their decimals except trailing zeros, for example `0.00125`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dollars = self.0 / PARTS_PER_DOLLAR;
-        let decimals = format!("{:0DECIMALS$}", self.0 % PARTS_PER_DOLLAR);
+        let dollars = self.0 / PICODOLLARS_PER_DOLLAR;
+        let decimals = format!("{:0DECIMALS$}", self.0 % PICODOLLARS_PER_DOLLAR);
         match decimals.trim_end_matches('0') {
             "" => f.pad(&dollars.to_string()),
             decimals => f.pad(&format!("{dollars}.{decimals}")),
@@ -110,13 +112,16 @@ impl Serialize for Money {
     }
 }
 
-/// Reads a number of dollars, to the nearest part.
+/// Reads a number of dollars, to the nearest picodollar.
 impl<'de> Deserialize<'de> for Money {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
-        let decimal = format!("{dollars:.12}");
-        let digits = decimal.replacen('.', "", 1);
-        digits.parse().map(Self).map_err(serde::de::Error::custom)
+        let decimal = format!("{dollars:.DECIMALS$}");
+        let picodollars = decimal.replacen('.', "", 1);
+        picodollars
+            .parse()
+            .map(Self)
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -162,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_costs_a_whole_number_of_parts() {
-        let price = |text| Money::per_token(text).map(|Money(parts)| parts);
+    fn a_token_costs_a_whole_number_of_picodollars() {
+        let price = |text| Money::per_token(text).map(Money::picodollars);
         assert_eq!(price("1.25"), Some(1_250_000));
         assert_eq!(price("0.003625"), Some(3_625));
         assert_eq!(price("0.000001"), Some(1));
@@ -177,7 +182,7 @@ mod tests {
         let most = Money::from_picodollars(u64::MAX);
         assert_eq!(most.saturating_add(most), most);
         assert_eq!(most.saturating_mul(3), most);
-        let shown = |parts| Money::from_picodollars(parts).round_up().to_string();
+        let shown = |picodollars| Money::from_picodollars(picodollars).round_up().to_string();
         assert_eq!(shown(0), "0");
         assert_eq!(shown(1), "0.0001");
         assert_eq!(shown(123_456_789_012), "0.1235");

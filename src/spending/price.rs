@@ -38,16 +38,16 @@ impl ModelPrice {
             .long_request_rates
             .iter()
             .rev()
-            .filter(|(above, _)| usage.input_tokens > *above);
+            .filter(|(threshold, _)| usage.input_tokens > *threshold);
         let rates = reached_rates.next().map_or(&self.rates, |(_, rates)| rates);
-        let cached = usage.cached_tokens.min(usage.input_tokens);
-        let uncached_tokens = usage.input_tokens.saturating_sub(cached);
-        let written_tokens = usage.cache_write_tokens.min(uncached_tokens);
-        let plain_tokens = uncached_tokens.saturating_sub(written_tokens);
+        let cached_tokens = usage.cached_tokens.min(usage.input_tokens);
+        let uncached_tokens = usage.input_tokens.saturating_sub(cached_tokens);
+        let cache_write_tokens = usage.cache_write_tokens.min(uncached_tokens);
+        let plain_tokens = uncached_tokens.saturating_sub(cache_write_tokens);
         [
             rates.input.saturating_mul(plain_tokens),
-            rates.cached.saturating_mul(cached),
-            rates.cache_write.saturating_mul(written_tokens),
+            rates.cached.saturating_mul(cached_tokens),
+            rates.cache_write.saturating_mul(cache_write_tokens),
             rates.output.saturating_mul(usage.output_tokens),
         ]
         .into_iter()

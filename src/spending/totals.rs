@@ -43,20 +43,22 @@ impl RequestTotals {
         self.cost_usd.unwrap_or_default()
     }
 
-    /// Returns the sum.
+    /// Returns the sum. A total of no requests does not change the other one, whose cost may be
+    /// unknown.
     #[must_use]
     pub fn saturating_add(self, other: Self) -> Self {
-        let (first, second) = match (self.requests, other.requests) {
-            (0, _) => (None, other.cost_usd),
-            (_, 0) => (self.cost_usd, None),
-            (_, _) => (self.cost_usd, other.cost_usd),
-        };
+        if self.requests == 0 {
+            return other;
+        }
+        if other.requests == 0 {
+            return self;
+        }
         Self {
             requests: self.requests.saturating_add(other.requests),
             usage: self.usage.saturating_add(other.usage),
-            cost_usd: match (first, second) {
-                (Some(first), Some(second)) => Some(first.saturating_add(second)),
-                (first, second) => first.or(second),
+            cost_usd: match (self.cost_usd, other.cost_usd) {
+                (Some(one), Some(other)) => Some(one.saturating_add(other)),
+                (one, other) => one.or(other),
             },
             cost_is_complete: self.cost_is_complete && other.cost_is_complete,
         }

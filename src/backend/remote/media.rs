@@ -55,7 +55,7 @@ impl MediaModel {
     /// images of the older models they do not.
     pub fn usage_report(&self, kind: MediaKind) -> UsageReport {
         match kind {
-            MediaKind::Image if !self.name.starts_with("dall-e") => UsageReport::Given,
+            MediaKind::Image if !self.name.starts_with("dall-e") => UsageReport::Present,
             MediaKind::Image | MediaKind::Audio => UsageReport::Missing,
         }
     }

@@ -92,7 +92,7 @@ impl Case {
                 cost: Money::from_dollars("0.50"),
                 tokens: None,
                 tool_calls: None,
-                whole: None,
+                user_limits: None,
             },
             is_record: self.is_record,
         };

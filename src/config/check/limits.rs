@@ -20,7 +20,7 @@ impl ConfigChecker<'_> {
             cost: self.dollars(&view, &limits::MAX_COST_USD, Money::from_dollars),
             tokens: view.integer(&limits::MAX_TOKENS_TOTAL),
             tool_calls: view.integer(&limits::MAX_TOOL_CALLS),
-            whole: None,
+            user_limits: None,
         }
     }
 

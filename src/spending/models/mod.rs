@@ -8,8 +8,8 @@
 //!    `.` and `-` within a name are the same.
 //! 2. Of several rows, the one with the longest name is used; the user's rows take precedence over
 //!    the table's.
-//! 3. If the seller is known, only that vendor's rows of the table count, otherwise those of the
-//!    models' makers. If there is no seller, a model costs nothing unless the user's rows say
+//! 3. If the vendor that is paid is known, only its rows of the table count, otherwise those of the
+//!    models' makers. If no vendor is paid, a model costs nothing unless the user's rows say
 //!    otherwise.
 
 use crate::spending::price::ModelPrice;
@@ -46,14 +46,14 @@ pub enum ModelRowOrigin {
     User,
 }
 
-/// The seller of a model's work.
+/// The vendor that is paid for the use of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PricingVendor {
-    /// No seller: the model runs on this machine, or from a script.
+    /// None: the model runs on this machine, or from a script.
     Free,
     /// This vendor.
     Vendor(&'static str),
-    /// A seller whose prices are not in the table.
+    /// A vendor whose prices are not in the table.
     Other,
 }
 
@@ -62,8 +62,8 @@ pub enum PricingVendor {
 pub struct ModelQuery<'a> {
     /// The backend type.
     pub backend: &'a str,
-    /// Its seller.
-    pub seller: PricingVendor,
+    /// The vendor that is paid.
+    pub pricing_vendor: PricingVendor,
     /// The model's name as the config writes it.
     pub model: &'a str,
 }
@@ -95,7 +95,7 @@ impl ModelList {
 
     /// Returns the price of a model; `None` if it is unknown.
     pub fn price(&self, query: &ModelQuery<'_>) -> Option<ModelPrice> {
-        match (self.find(query), query.seller) {
+        match (self.find(query), query.pricing_vendor) {
             (Some(row), _) => Some(row.price.clone()),
             (None, PricingVendor::Free) => Some(ModelPrice::default()),
             (None, PricingVendor::Vendor(_) | PricingVendor::Other) => None,
@@ -104,19 +104,20 @@ impl ModelList {
 
     fn best_match(&self, origin: ModelRowOrigin, query: &ModelQuery<'_>) -> Option<&KnownModel> {
         let rows = self.rows.iter().filter(|row| row.origin == origin);
-        let fitting =
-            rows.filter(|row| row.is_sold_to(query) && matches_name(&row.name, query.model));
-        fitting.max_by_key(|row| (row.name.len(), row.vendor.is_some()))
+        let matching_rows =
+            rows.filter(|row| row.matches_vendor(query) && matches_name(&row.name, query.model));
+        matching_rows.max_by_key(|row| (row.name.len(), row.vendor.is_some()))
     }
 }
 
 impl KnownModel {
-    fn is_sold_to(&self, query: &ModelQuery<'_>) -> bool {
+    /// Returns whether the row is about models of the vendor in `query`.
+    fn matches_vendor(&self, query: &ModelQuery<'_>) -> bool {
         let Some(vendor) = self.vendor.as_deref() else {
             return true;
         };
-        match (self.origin, query.seller) {
-            (_, PricingVendor::Vendor(seller)) if seller == vendor => true,
+        match (self.origin, query.pricing_vendor) {
+            (_, PricingVendor::Vendor(paid_vendor)) if paid_vendor == vendor => true,
             (ModelRowOrigin::User, _) => vendor == query.backend,
             (ModelRowOrigin::Table, PricingVendor::Free | PricingVendor::Vendor(_)) => false,
             (ModelRowOrigin::Table, PricingVendor::Other) => !RESELLERS.contains(&vendor),
@@ -124,27 +125,28 @@ impl KnownModel {
     }
 }
 
-/// Returns whether a row named `row` matches the model `name`.
-fn matches_name(row: &str, name: &str) -> bool {
-    let tails = name
+/// Returns whether a row named `row_name` matches the model `name`, which may have a path as its
+/// prefix.
+fn matches_name(row_name: &str, name: &str) -> bool {
+    let names_after_slashes = name
         .match_indices('/')
-        .filter_map(|(at, _)| name.get(at..))
-        .filter_map(|tail| tail.strip_prefix('/'));
+        .filter_map(|(index, _)| name.get(index..)?.strip_prefix('/'));
     std::iter::once(name)
-        .chain(tails)
-        .any(|name| is_name_or_variant(row, name))
+        .chain(names_after_slashes)
+        .any(|name| is_name_or_variant(row_name, name))
 }
 
-/// Returns whether `name` is `row`, or `row` with a date, a build or a similar suffix.
-fn is_name_or_variant(row: &str, name: &str) -> bool {
-    let Some((beginning, rest)) = name.split_at_checked(row.len()) else {
+/// Returns whether `name` is `row_name`, or `row_name` with a date, a build or a similar suffix.
+fn is_name_or_variant(row_name: &str, name: &str) -> bool {
+    let Some((beginning, suffix)) = name.split_at_checked(row_name.len()) else {
         return false;
     };
-    let is_same_letter = |a: u8, b: u8| fold_byte(a) == fold_byte(b);
-    let mut pairs = row.bytes().zip(beginning.bytes());
-    pairs.all(|(a, b)| is_same_letter(a, b)) && (rest.is_empty() || is_version_suffix(rest))
+    let mut pairs = row_name.bytes().zip(beginning.bytes());
+    let is_same_name = pairs.all(|(a, b)| fold_byte(a) == fold_byte(b));
+    is_same_name && (suffix.is_empty() || is_version_suffix(suffix))
 }
 
+/// Returns the same byte for all spellings of a letter: case is ignored, and `.` counts as `-`.
 fn fold_byte(byte: u8) -> u8 {
     match byte.to_ascii_lowercase() {
         b'.' => b'-',
@@ -152,14 +154,15 @@ fn fold_byte(byte: u8) -> u8 {
     }
 }
 
-/// Returns whether `rest` only names the build of a model. A single digit may be another model:
+/// Returns whether `suffix` only names the build of a model. A single digit may be another model:
 /// `claude-opus-4-1` is not a `claude-opus-4`.
-fn is_version_suffix(rest: &str) -> bool {
+fn is_version_suffix(suffix: &str) -> bool {
     let is_build = |part: &str| part.len() >= 2 && part.bytes().all(|byte| byte.is_ascii_digit());
     let is_known_suffix =
         |part: &str| matches!(part, "latest" | "preview" | "exp") || is_build(part);
-    rest.strip_prefix('-')
-        .is_some_and(|rest| rest.split('-').all(is_known_suffix))
+    suffix
+        .strip_prefix('-')
+        .is_some_and(|parts| parts.split('-').all(is_known_suffix))
 }
 
 #[cfg(test)]

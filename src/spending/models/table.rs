@@ -9,17 +9,17 @@ use crate::spending::price::{ModelPrice, TokenRates};
 
 const TABLE: &str = include_str!("models.txt");
 /// Prefix of the comment with the date of the prices.
-const TAKEN: &str = "# taken: ";
-/// First field of a row that belongs to the row above it.
-const LONGER: &str = ">";
-/// Placeholder for an unknown figure.
+const DATE_PREFIX: &str = "# taken: ";
+/// First field of a line with the prices of long requests to the model in the row above it.
+const LONG_REQUEST_MARK: &str = ">";
+/// Placeholder for an unknown number.
 const UNKNOWN: &str = "-";
 
 /// Returns the date of the table's prices, as `2026-01-31`.
 pub fn table_date() -> &'static str {
     let mut lines = TABLE.lines();
     lines
-        .find_map(|line| line.strip_prefix(TAKEN))
+        .find_map(|line| line.strip_prefix(DATE_PREFIX))
         .unwrap_or_default()
 }
 
@@ -27,13 +27,13 @@ pub fn table_date() -> &'static str {
 pub(super) fn rows() -> Vec<KnownModel> {
     let mut rows: Vec<KnownModel> = Vec::new();
     for fields in lines() {
-        if let [LONGER, threshold, prices @ ..] = fields.as_slice() {
-            let long_request_rates = threshold.parse().ok().zip(rates(prices));
+        if let [LONG_REQUEST_MARK, threshold, prices @ ..] = fields.as_slice() {
+            let long_request_rates = threshold.parse().ok().zip(parse_rates(prices));
             if let Some(row) = rows.last_mut() {
                 row.price.long_request_rates.extend(long_request_rates);
             }
         } else {
-            rows.extend(row(&fields));
+            rows.extend(parse_row(&fields));
         }
     }
     rows
@@ -46,17 +46,17 @@ fn lines() -> impl Iterator<Item = Vec<&'static str>> {
         .filter(|fields: &Vec<_>| !fields.is_empty())
 }
 
-fn row(fields: &[&str]) -> Option<KnownModel> {
+fn parse_row(fields: &[&str]) -> Option<KnownModel> {
     let [vendor, name, context, output, prices @ ..] = fields else {
         return None;
     };
     Some(KnownModel {
         vendor: Some((*vendor).to_owned()),
         name: (*name).to_owned(),
-        context_tokens: tokens(context).ok()?,
-        output_tokens_max: tokens(output).ok()?,
+        context_tokens: parse_tokens(context).ok()?,
+        output_tokens_max: parse_tokens(output).ok()?,
         price: ModelPrice {
-            rates: rates(prices)?,
+            rates: parse_rates(prices)?,
             long_request_rates: Vec::new(),
         },
         origin: ModelRowOrigin::Table,
@@ -64,14 +64,15 @@ fn row(fields: &[&str]) -> Option<KnownModel> {
 }
 
 /// Parses a number of tokens, or the placeholder.
-fn tokens(field: &str) -> Result<Option<u64>, ParseIntError> {
+fn parse_tokens(field: &str) -> Result<Option<u64>, ParseIntError> {
     match field {
         UNKNOWN => Ok(None),
         field => field.parse().map(Some),
     }
 }
 
-fn rates(prices: &[&str]) -> Option<TokenRates> {
+/// Parses the prices of a million tokens.
+fn parse_rates(prices: &[&str]) -> Option<TokenRates> {
     let [input, cached, cache_write, output] = prices else {
         return None;
     };
@@ -94,15 +95,16 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_a_row() {
-        let (longer, own): (Vec<_>, Vec<_>) = lines().partition(|fields| fields[0] == LONGER);
+        let is_long_request = |fields: &Vec<&str>| fields[0] == LONG_REQUEST_MARK;
+        let (long_requests, models): (Vec<_>, Vec<_>) = lines().partition(is_long_request);
         let rows = rows();
-        assert!(own.len() >= 100, "only {} models", own.len());
-        assert_eq!(rows.len(), own.len());
+        assert!(models.len() >= 100, "only {} models", models.len());
+        assert_eq!(rows.len(), models.len());
         let tiers: usize = rows
             .iter()
             .map(|row| row.price.long_request_rates.len())
             .sum();
-        assert_eq!(tiers, longer.len());
+        assert_eq!(tiers, long_requests.len());
         for row in &rows {
             assert!(
                 row.price.long_request_rates.is_sorted_by(|a, b| a.0 < b.0),

@@ -26,17 +26,17 @@ fn own(vendor: Option<&str>, name: &str, dollars: &str) -> KnownModel {
 
 /// `expected` is the vendor and name of the row that matches.
 #[track_caller]
-fn check(seller: PricingVendor, model: &str, expected: Option<&str>) {
+fn check(pricing_vendor: PricingVendor, model: &str, expected: Option<&str>) {
     let list = ModelList::with_user_rows(Vec::new());
     let query = ModelQuery {
         backend: "chatcompletion",
-        seller,
+        pricing_vendor,
         model,
     };
     let found = list
         .find(&query)
         .map(|row| format!("{} {}", row.vendor.as_deref().unwrap(), row.name));
-    assert_eq!(found.as_deref(), expected, "{seller:?} {model}");
+    assert_eq!(found.as_deref(), expected, "{pricing_vendor:?} {model}");
 }
 
 #[test]
@@ -151,9 +151,9 @@ fn the_users_rows_come_first_and_what_runs_here_is_free() {
         own(Some("vllm"), "house-model", "2"),
         own(None, "scripted", "3"),
     ];
-    let query = |backend, seller, model| ModelQuery {
+    let query = |backend, pricing_vendor, model| ModelQuery {
         backend,
-        seller,
+        pricing_vendor,
         model,
     };
     let openai = PricingVendor::Vendor("openai");

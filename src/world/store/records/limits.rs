@@ -44,7 +44,7 @@ mod tests {
                 cost,
                 tokens,
                 tool_calls,
-                whole: None,
+                user_limits: None,
             };
             write(&run_dir, &limits).unwrap();
             assert_eq!(read(&run_dir), Some(limits));
