@@ -288,7 +288,10 @@ fn push_first_request(text: &mut String, team: &AgentTeam, member: &TeamMember, 
     let tools = team.tools(member, Phase::Coordination);
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
     push_line(text, "  first request");
-    for (role, prompt) in [("system", system.as_str()), ("user", &prompts::task_message(task))] {
+    for (role, prompt) in [
+        ("system", system.as_str()),
+        ("user", &prompts::task_message(task)),
+    ] {
         for (index, line) in prompt.lines().enumerate() {
             let role = if index == 0 { role } else { "" };
             push_line(text, format!("    {role:<7}{line}").trim_end());

@@ -110,7 +110,7 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
                 .filter_map(|function| function.file.as_ref());
             // Only the Python host can see the files in MassGen's package.
             let is_own =
-                |file: &&NamedFile| file.is_python_file() && !file.written.starts_with(PACKAGE);
+                |file: &&NamedFile| file.is_python_file() && !file.config_path.starts_with(PACKAGE);
             let mut files = files.filter(is_own);
             (
                 files.find(|file| is_missing(file))?.written.as_str(),
@@ -120,7 +120,7 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
         ProgramInterface::SingleTool(tool) => {
             let mut files = tool.files.iter();
             let (_, file) = files.find(|(index, _)| *index == 0)?;
-            is_missing(file).then_some((file.written.as_str(), TOOL_HINT))?
+            is_missing(file).then_some((file.config_path.as_str(), TOOL_HINT))?
         }
     };
     Some(MissingFile {

@@ -27,7 +27,7 @@ pub struct PythonFunctions {
     pub functions: Vec<PythonFunction>,
     /// Set if the tools of MassGen's own package are offered too: the names of its directories that
     /// are left out.
-    pub discovered_without: Option<Vec<String>>,
+    pub discovery_exclusions: Option<Vec<String>>,
 }
 
 /// A Python function that is a tool.
@@ -48,16 +48,16 @@ pub struct PythonFunction {
 /// A file that the config names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedFile {
-    /// The path as written.
-    pub written: String,
-    /// The paths that it may mean, the first that exists counts.
+    /// The path as the config gives it.
+    pub config_path: String,
+    /// The paths that it may mean; the first that exists counts.
     pub candidates: Vec<AbsPath>,
 }
 
 impl NamedFile {
     /// Returns whether it is named like a file of Python code, and not like a module.
     pub fn is_python_file(&self) -> bool {
-        let extension = Path::new(&self.written).extension();
+        let extension = Path::new(&self.config_path).extension();
         extension.is_some_and(|extension| extension == "py")
     }
 }
@@ -67,7 +67,7 @@ impl NamedFile {
 pub struct ProgramTool {
     /// The name of the tool, without the prefix.
     pub name: String,
-    /// The program, as written.
+    /// The program, as the config gives it.
     pub program: String,
     /// The description for models.
     pub description: String,
@@ -85,23 +85,19 @@ impl PythonFunctions {
 }
 
 impl ProgramInterface {
-    /// Describes each tool by its full name and what it runs, as far as the config names them.
+    /// Describes each tool by its full name and what it runs, as far as the config names the tools.
     pub fn describe_tools(&self) -> Vec<String> {
         let names = self.tool_names().into_iter();
         match self {
             Self::Mcp => Vec::new(),
             Self::PythonFunctions(python) => {
-                let about = python.functions.iter().map(|function| {
-                    let file = function.file.as_ref().map(|file| file.written.as_str());
-                    format!(
-                        "`{}` of {}",
-                        function.function,
-                        file.unwrap_or("the package `massgen`")
-                    )
-                });
-                let pairs = names.zip(about);
-                pairs
-                    .map(|(name, about)| format!("{name}: {about}"))
+                let functions = names.zip(&python.functions);
+                functions
+                    .map(|(name, function)| {
+                        let file = function.file.as_ref().map(|file| file.config_path.as_str());
+                        let origin = file.unwrap_or("the package `massgen`");
+                        format!("{name}: `{}` of {origin}", function.function)
+                    })
                     .collect()
             }
             Self::SingleTool(tool) => names
@@ -110,7 +106,7 @@ impl ProgramInterface {
         }
     }
 
-    /// Returns the full names of the tools, as far as the config names them.
+    /// Returns the full names of the tools, as far as the config names the tools.
     pub fn tool_names(&self) -> Vec<String> {
         let full_name = |name: &str| format!("{CUSTOM_PREFIX}{name}");
         match self {

@@ -1,6 +1,6 @@
-//! Owns the configuration of a run. `Config` is created only by [`load`], from a parsed YAML tree,
-//! and by [`team`], and is valid by construction; it does not mirror the YAML. Nothing here reads a
-//! file.
+//! The configuration of a run. A [`Config`] is created only by [`load`], from the text of a file, and
+//! by [`team`], without one, and is valid by construction; it does not mirror the YAML. Nothing here
+//! reads a file.
 
 use std::collections::BTreeSet;
 
@@ -177,9 +177,9 @@ pub fn load(
     };
     let (config, diagnostics) = check::check(tree, text, origin, context);
     match config {
-        Some((config, reaches)) => Ok(LoadedConfig {
+        Some((config, restricted_uses)) => Ok(LoadedConfig {
             config,
-            restricted_uses: reaches,
+            restricted_uses,
             warnings: diagnostics,
             source: ConfigSource::new(&origin.name, secrets::redact(text)),
         }),
@@ -202,11 +202,14 @@ pub fn load_models(
             source,
         })
     };
-    let text = yaml::decode(text).map_err(|found| invalid("", vec![*found]))?;
-    let tree = yaml::parse(text).map_err(|found| invalid(text, vec![*found]))?;
+    let text = yaml::decode(text).map_err(|diagnostic| invalid("", vec![*diagnostic]))?;
+    let tree = yaml::parse(text).map_err(|diagnostic| invalid(text, vec![*diagnostic]))?;
     match check::check_models(tree, text, origin, context) {
-        (Some(models), found) => Ok((models, diagnostic::render_lines(&source(text), &found))),
-        (None, found) => Err(invalid(text, found)),
+        (Some(models), warnings) => {
+            let warning_lines = diagnostic::render_lines(&source(text), &warnings);
+            Ok((models, warning_lines))
+        }
+        (None, diagnostics) => Err(invalid(text, diagnostics)),
     }
 }
 
@@ -263,34 +266,42 @@ pub enum DashboardMode {
 }
 
 impl Config {
+    /// Returns the context paths of all agents.
+    fn context_paths(&self) -> impl Iterator<Item = &ContextPath> {
+        let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
+        self.orchestrator.context_paths.iter().chain(agent_paths)
+    }
+
+    /// Returns how the agents that may run commands run them.
+    fn commands(&self) -> impl Iterator<Item = &CommandLineConfig> {
+        let agents = self.agents.iter();
+        agents.filter_map(|agent| agent.commands.as_ref())
+    }
+
     /// Returns every path of the user that is open to an agent: context paths and folder guards.
     pub fn opened_paths(&self) -> impl Iterator<Item = &AbsPath> {
-        let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed_paths = self.orchestrator.context_paths.iter().chain(agent_paths);
-        let guarded = self
+        let guard_directories = self
             .agents
             .iter()
             .flat_map(|agent| agent.folder_guard.directories());
-        listed_paths.map(|context| &context.path).chain(guarded)
+        self.context_paths()
+            .map(|context| &context.path)
+            .chain(guard_directories)
     }
 
     /// Returns every path of the user that an agent can write to in the final phase.
     pub fn write_paths(&self) -> impl Iterator<Item = &AbsPath> {
-        let agent_paths = self.agents.iter().flat_map(|agent| &agent.context_paths);
-        let listed_paths = self
-            .orchestrator
-            .context_paths
-            .iter()
-            .chain(agent_paths)
-            .filter(|context| context.permission == Permission::Write);
-        let guarded = self
+        let guard_directories = self
             .agents
             .iter()
             .flat_map(|agent| match &agent.folder_guard {
                 FolderGuard::On { write, .. } => write.as_slice(),
                 FolderGuard::Off | FolderGuard::Role { .. } => &[],
             });
-        listed_paths.map(|context| &context.path).chain(guarded)
+        self.context_paths()
+            .filter(|context| context.permission == Permission::Write)
+            .map(|context| &context.path)
+            .chain(guard_directories)
     }
 
     /// Restricts a found config to the project at `project` and to the vendors' own hosts, in the
@@ -326,13 +337,11 @@ impl Config {
     /// Returns whether an agent's commands write directly to the user's paths, because they run
     /// without a sandbox.
     pub fn writes_in_place(&self) -> bool {
-        let agents = self.agents.iter();
-        let mut commands = agents.filter_map(|agent| agent.commands.as_ref());
-        let is_off = |commands: &CommandLineConfig| {
+        let is_unsandboxed = |commands: &CommandLineConfig| {
             let sandbox = commands.sandbox;
             commands.mode.is_local() && sandbox == SandboxLevelChoice::Only(SandboxLevel::Off)
         };
-        commands.any(is_off)
+        self.commands().any(is_unsandboxed)
     }
 
     /// Returns whether it has a pipeline that may work through its stages more than once.
@@ -346,45 +355,37 @@ impl Config {
         let is_local = |commands: &CommandLineConfig| commands.mode.is_local();
         let mut agents = self.agents.iter();
         agents.any(|agent| {
-            let is_program = agent.programs.is_some() || agent.backend.has_program();
-            is_program || agent.commands.as_ref().is_some_and(is_local)
+            let has_program = agent.programs.is_some() || agent.backend.has_program();
+            has_program || agent.commands.as_ref().is_some_and(is_local)
         })
     }
 
     /// Returns the machines whose engines run the agents' containers, without duplicates; `None` is
     /// the engine of the user's environment.
     pub fn engine_hosts(&self) -> BTreeSet<Option<&SshEngineHost>> {
-        let commands = self
-            .agents
-            .iter()
-            .filter_map(|agent| agent.commands.as_ref());
-        let containers = commands.filter_map(|commands| commands.mode.container());
+        let containers = self
+            .commands()
+            .filter_map(|commands| commands.mode.container());
         containers.map(|docker| docker.host.as_ref()).collect()
     }
 
     /// Returns the images of the agents' containers and of those of their servers, without
     /// duplicates.
     pub fn images(&self) -> Vec<&str> {
-        let commands = self
-            .agents
-            .iter()
-            .filter_map(|agent| agent.commands.as_ref());
-        let containers = commands.filter_map(|commands| commands.mode.container());
-        let of_commands = containers.map(|docker| docker.image.as_str());
+        let containers = self
+            .commands()
+            .filter_map(|commands| commands.mode.container());
+        let command_images = containers.map(|docker| docker.image.as_str());
         let servers = self.agents.iter().flat_map(|agent| &agent.servers);
-        let of_servers = servers.filter_map(|server| server.container_image());
-        let images: BTreeSet<&str> = of_commands.chain(of_servers).collect();
+        let server_images = servers.filter_map(|server| server.container_image());
+        let images: BTreeSet<&str> = command_images.chain(server_images).collect();
         images.into_iter().collect()
     }
 
     /// Returns the settings of the agents' pods, without duplicates.
     pub fn pods(&self) -> Vec<&KubernetesConfig> {
-        let commands = self
-            .agents
-            .iter()
-            .filter_map(|agent| agent.commands.as_ref());
         let mut pods = Vec::new();
-        for pod in commands.filter_map(|commands| commands.mode.pod()) {
+        for pod in self.commands().filter_map(|commands| commands.mode.pod()) {
             if !pods.contains(&pod) {
                 pods.push(pod);
             }

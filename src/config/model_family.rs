@@ -1,5 +1,5 @@
-//! The makers of models, as the names of their models show them, and what to say about a name that
-//! shows none, or that is probably misspelled.
+//! The makers of models, as the names of their models show them, and the messages about a name that
+//! shows no maker, or that is probably misspelled.
 
 use crate::config::backend::BackendConfig;
 use crate::config::diagnostic::quote;
@@ -59,14 +59,14 @@ const BACKEND_HINT: &str =
     "add `--backend TYPE`, or `--base-url URL` for a server that speaks Chat Completions";
 
 impl ModelFamily {
-    fn has(&self, model: &str) -> bool {
+    fn has_model(&self, model: &str) -> bool {
         self.prefixes.iter().any(|prefix| model.starts_with(prefix))
     }
 
     /// Returns the backend type of its models.
     pub(super) fn backend_type(&self, env: &ConfigVariables) -> &'static str {
         match self.older_api {
-            Some(older) if names_other_server(self.maker, env) => older,
+            Some(older_api) if names_other_server(self.maker, env) => older_api,
             Some(_) | None => self.maker,
         }
     }
@@ -74,7 +74,7 @@ impl ModelFamily {
 
 /// Returns the family of a model, if its name shows it.
 pub(super) fn find_family(model: &str) -> Option<&'static ModelFamily> {
-    FAMILIES.iter().find(|family| family.has(model))
+    FAMILIES.iter().find(|family| family.has_model(model))
 }
 
 /// Returns whether the user has exported an endpoint of a backend type that is not the maker's own.
@@ -145,12 +145,12 @@ pub fn misspelling_warning(
     let model = backend.model.as_str();
     let family = find_family(model)
         .filter(|family| family.maker == backend.vendor.name && asks_maker(backend, env))?;
-    let known = list.find(&ModelQuery {
+    let known_model = list.find(&ModelQuery {
         backend: family.maker,
         pricing_vendor: PricingVendor::Vendor(family.maker),
         model,
     });
-    if known.is_some() || list.rows().iter().any(|row| row.name == model) {
+    if known_model.is_some() || list.rows().iter().any(|row| row.name == model) {
         return None;
     }
     let nearest = nearest_model(list, model)?;
@@ -182,7 +182,7 @@ fn nearest_model<'a>(list: &'a ModelList, model: &str) -> Option<&'a str> {
 /// # Errors
 /// A value has a comma.
 pub fn reject_model_lists(models: &[String]) -> Result<()> {
-    let Some(list) = models.iter().find(|model| model.contains(',')) else {
+    let Some(model_list) = models.iter().find(|model| model.contains(',')) else {
         return Ok(());
     };
     let names = models.iter().flat_map(|model| model.split(','));
@@ -190,7 +190,7 @@ pub fn reject_model_lists(models: &[String]) -> Result<()> {
     let flags: Vec<String> = names
         .map(|name| format!("-m {}", quote_word(name)))
         .collect();
-    let message = format!("{} is not the name of one model", quote(list));
+    let message = format!("{} is not the name of one model", quote(model_list));
     let flags = if flags.is_empty() {
         "-m MODEL -m MODEL".to_owned()
     } else {
@@ -200,41 +200,41 @@ pub fn reject_model_lists(models: &[String]) -> Result<()> {
         .with_hint(format!("repeat the option for each model: {flags}")))
 }
 
-/// Returns the error that a model's name does not show its maker, or that there is no model. `list`
-/// may have the sellers of the model, or one with a similar name.
+/// Returns the error that a model's name does not show its maker, or that there is no model. Its
+/// hints name the vendors of the model in `list`, or a model with a similar name.
 pub(super) fn unknown_model_error(model: Option<&str>, list: &ModelList) -> Error {
-    let usage = |message: &str| Error::new(ErrorKind::Usage, message);
+    let usage_error = |message: &str| Error::new(ErrorKind::Usage, message);
     let Some(model) = model else {
-        return usage("neither a model nor a backend type is given").with_hint(BACKEND_HINT);
+        return usage_error("neither a model nor a backend type is given").with_hint(BACKEND_HINT);
     };
     let message = format!(
         "cannot derive the backend from the model name {}",
         quote(model)
     );
-    let error = usage(&message);
+    let error = usage_error(&message);
     let rows = list.rows().iter();
     let rows = rows.filter(|row| row.name.eq_ignore_ascii_case(model));
     let rows: Vec<&KnownModel> = rows.collect();
-    let mut sellers: Vec<&str> = Vec::new();
-    for seller in rows.iter().filter_map(|row| row.vendor.as_deref()) {
-        if !sellers.contains(&seller) {
-            sellers.push(seller);
+    let mut vendors: Vec<&str> = Vec::new();
+    for vendor in rows.iter().filter_map(|row| row.vendor.as_deref()) {
+        if !vendors.contains(&vendor) {
+            vendors.push(vendor);
         }
     }
-    let after_path = model.rsplit_once('/').map(|(_, name)| name);
-    let nearest = after_path
+    let name_after_path = model.rsplit_once('/').map(|(_, name)| name);
+    let similar_model = name_after_path
         .filter(|name| find_family(name).is_some())
         .or_else(|| nearest_model(list, model))
         // A row without a vendor is a model that the user has named.
         .filter(|_| rows.is_empty());
-    match (sellers.as_slice(), nearest) {
-        ([seller], _) => error.with_hint(format!("add `--backend {seller}`")),
+    match (vendors.as_slice(), similar_model) {
+        ([vendor], _) => error.with_hint(format!("add `--backend {vendor}`")),
         ([_, ..], _) => error.with_hint(format!(
             "add `--backend` with {}",
-            list_names(&sellers, "or")
+            list_names(&vendors, "or")
         )),
-        ([], Some(nearest)) => error
-            .with_hint(format!("did you mean `-m {}`?", quote_word(nearest)))
+        ([], Some(model)) => error
+            .with_hint(format!("did you mean `-m {}`?", quote_word(model)))
             .with_hint(BACKEND_HINT),
         ([], None) => error.with_hint(BACKEND_HINT),
     }

@@ -1,6 +1,6 @@
-//! What is known to need the network: the tools of MassGen's Python package, and the packages of
-//! some MCP servers. These are facts about programs of others; what a config opens is not decided
-//! here.
+//! The tables of programs that are known to need the network: the tools of MassGen's Python package,
+//! and the packages of some MCP servers. The checks of a config warn about them if it gives them no
+//! network access.
 
 use crate::config::custom_tools::PythonFunction;
 use crate::config::server_package::ServerPackage;
@@ -8,7 +8,7 @@ use crate::config::server_package::ServerPackage;
 /// The directory of the tools in MassGen's Python package.
 const TOOL_DIRECTORY: &str = "massgen/tool/";
 
-/// The hosts that are asked with the key in a variable.
+/// The variables that hold API keys, and the host that accepts each key.
 const KEY_HOSTS: &[(&str, &str)] = &[
     ("ANTHROPIC_API_KEY", "api.anthropic.com"),
     ("ELEVENLABS_API_KEY", "api.elevenlabs.io"),
@@ -87,12 +87,12 @@ impl NetworkTool {
         }
     }
 
-    /// Finds what is known about a function.
+    /// Returns the tool that a Python function of a config is, if it is known.
     pub fn of_function(function: &PythonFunction) -> Option<&'static Self> {
-        let written_path = &function.file.as_ref()?.written;
+        let config_path = &function.file.as_ref()?.config_path;
         let name = function.function.as_str();
         let mut tools = TOOLS.iter();
-        tools.find(|tool| tool.functions.contains(&name) && tool.is_at(written_path))
+        tools.find(|tool| tool.functions.contains(&name) && tool.is_at(config_path))
     }
 
     /// Returns its file, as configs name it.
@@ -111,31 +111,31 @@ impl NetworkTool {
 
     /// Returns whether a path or module name of a config means its file, or the directory that
     /// contains it.
-    fn is_at(&self, written: &str) -> bool {
-        let module = match written.strip_suffix(".py") {
+    fn is_at(&self, config_path: &str) -> bool {
+        let module = match config_path.strip_suffix(".py") {
             Some(file) => file.trim_start_matches("./").to_owned(),
-            None => written.replace('.', "/"),
+            None => config_path.replace('.', "/"),
         };
-        let directory_and_rest = module.rsplit_once(TOOL_DIRECTORY);
-        let below = directory_and_rest.map_or(module.as_str(), |(_, below)| below);
+        let split_module = module.rsplit_once(TOOL_DIRECTORY);
+        let module = split_module.map_or(module.as_str(), |(_, below)| below);
         let directory = self.module.split('/').next();
         let mut names = std::iter::once(self.module).chain(directory);
-        names.any(|name| name == below || name.strip_prefix('_') == Some(below))
+        names.any(|name| name == module || name.strip_prefix('_') == Some(module))
     }
 }
 
-const ANTHROPIC: &[&str] = &["ANTHROPIC_API_KEY"];
-const OPENAI: &[&str] = &["OPENAI_API_KEY"];
-const GEMINI: &[&str] = &["GEMINI_API_KEY"];
-const OPENAI_OR_GOOGLE: &[&str] = &["OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
-const OF_VIDEOS: &[&str] = &[
+const ANTHROPIC_KEYS: &[&str] = &["ANTHROPIC_API_KEY"];
+const OPENAI_KEYS: &[&str] = &["OPENAI_API_KEY"];
+const GEMINI_KEYS: &[&str] = &["GEMINI_API_KEY"];
+const OPENAI_OR_GOOGLE_KEYS: &[&str] = &["OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"];
+const VIDEO_KEYS: &[&str] = &[
     "OPENAI_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "ANTHROPIC_API_KEY",
     "OPENROUTER_API_KEY",
 ];
-const OF_MEDIA: &[&str] = &[
+const MEDIA_KEYS: &[&str] = &[
     "OPENAI_API_KEY",
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -155,15 +155,19 @@ static TOOLS: &[NetworkTool] = &[
     NetworkTool::calling_anything(
         "_claude_computer_use/claude_computer_use_tool",
         &["claude_computer_use"],
-        ANTHROPIC,
+        ANTHROPIC_KEYS,
     )
     .that_drives_containers(),
-    NetworkTool::calling_anything("_computer_use/computer_use_tool", &["computer_use"], OPENAI)
-        .that_drives_containers(),
+    NetworkTool::calling_anything(
+        "_computer_use/computer_use_tool",
+        &["computer_use"],
+        OPENAI_KEYS,
+    )
+    .that_drives_containers(),
     NetworkTool::calling_anything(
         "_gemini_computer_use/gemini_computer_use_tool",
         &["gemini_computer_use"],
-        GEMINI,
+        GEMINI_KEYS,
     )
     .that_drives_containers(),
     NetworkTool::calling_anything(
@@ -175,41 +179,41 @@ static TOOLS: &[NetworkTool] = &[
     NetworkTool::calling_host_of_key(
         "_extraframework_agents/ag2_lesson_planner_tool",
         &["ag2_lesson_planner"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_extraframework_agents/agentscope_lesson_planner_tool",
         &["agentscope_lesson_planner"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_extraframework_agents/langgraph_lesson_planner_tool",
         &["langgraph_lesson_planner"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_extraframework_agents/openai_assistant_lesson_planner_tool",
         &["openai_assistant_lesson_planner"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_extraframework_agents/smolagent_lesson_planner_tool",
         &["smolagent_lesson_planner"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/generation/generate_media",
         &["generate_media"],
-        OF_MEDIA,
+        MEDIA_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/image_to_image_generation",
         &["image_to_image_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
-    NetworkTool::calling_host_of_key("_multimodal_tools/read_media", &["read_media"], OF_VIDEOS),
+    NetworkTool::calling_host_of_key("_multimodal_tools/read_media", &["read_media"], VIDEO_KEYS),
     // The keys are those of the config that it runs.
     NetworkTool::calling_anything(
         "_multimodal_tools/run_massgen_with_recording",
@@ -220,52 +224,52 @@ static TOOLS: &[NetworkTool] = &[
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/text_to_file_generation",
         &["text_to_file_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/text_to_image_generation",
         &["text_to_image_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/text_to_speech_continue_generation",
         &["text_to_speech_continue_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/text_to_speech_transcription_generation",
         &["text_to_speech_transcription_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/text_to_video_generation",
         &["text_to_video_generation"],
-        OPENAI,
+        OPENAI_KEYS,
     )
     .that_writes(),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/understand_audio",
         &["understand_audio"],
-        OPENAI_OR_GOOGLE,
+        OPENAI_OR_GOOGLE_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/understand_file",
         &["understand_file"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/understand_image",
         &["understand_image"],
-        OPENAI,
+        OPENAI_KEYS,
     ),
     NetworkTool::calling_host_of_key(
         "_multimodal_tools/understand_video",
         &["understand_video"],
-        OF_VIDEOS,
+        VIDEO_KEYS,
     ),
     // Its client ignores proxies.
     NetworkTool::calling_anything(
@@ -276,7 +280,7 @@ static TOOLS: &[NetworkTool] = &[
     NetworkTool::calling_host_of_key(
         "_video_tools/generate_captions",
         &["generate_captions"],
-        OF_VIDEOS,
+        VIDEO_KEYS,
     )
     .that_writes(),
     // They ask a server on this machine.
@@ -338,7 +342,7 @@ mod tests {
             name: "any".to_owned(),
             function: function.to_owned(),
             file: path.map(|path| NamedFile {
-                written: path.to_owned(),
+                config_path: path.to_owned(),
                 candidates: Vec::new(),
             }),
             description: None,

@@ -231,7 +231,7 @@ fn foreign_values_reference(out: &mut String) {
             for value in key.foreign_values {
                 let row = [
                     code(section.path),
-                    code(&format!("{name}: {}", value.written)),
+                    code(&format!("{name}: {}", value.massgen_value)),
                     code(value.read_as),
                     value.doc.to_owned(),
                 ];

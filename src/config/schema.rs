@@ -87,10 +87,10 @@ fn key_schema(section: &KeySection, name: &str, key: &ConfigKey) -> Value {
         shape_schema(&key.shape)
     } else {
         let former_names = key.former_values.iter().map(|value| value.former);
-        let foreign = key.foreign_values.iter().map(|value| value.written);
-        let former: Vec<&str> = former_names.chain(foreign).collect();
-        let former = json!({ "enum": former, "deprecated": true });
-        json!({ "anyOf": [shape_schema(&key.shape), former] })
+        let massgen_values = key.foreign_values.iter().map(|value| value.massgen_value);
+        let deprecated_values: Vec<&str> = former_names.chain(massgen_values).collect();
+        let deprecated_schema = json!({ "enum": deprecated_values, "deprecated": true });
+        json!({ "anyOf": [shape_schema(&key.shape), deprecated_schema] })
     };
     let mut schema = Map::new();
     schema.insert("description".to_owned(), doc.into());

@@ -1,16 +1,16 @@
-//! The package that the command of a server would download: `npx`, `bunx`, `uvx`, `uv tool run` and
-//! `pipx run` name one, and its program. Nothing is downloaded here.
+//! The package that the command of a server would download. `npx`, `bunx`, `uvx`, `uv tool run` and
+//! `pipx run` name it, and a program in it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Flags of the programs that change nothing about which package is meant.
-const QUIET_FLAGS: &[&str] = &["-y", "--yes", "-q", "--quiet", "--bun"];
-/// The endings of a local package of each registry.
-const NPM_FILES: &[&str] = &[".tgz", ".tar.gz"];
-const PYTHON_FILES: &[&str] = &[".whl"];
-/// The longest package as written, in bytes.
+/// Flags of the package runners that do not affect which package is meant.
+const IGNORED_FLAGS: &[&str] = &["-y", "--yes", "-q", "--quiet", "--bun"];
+/// The file name endings of local packages of each registry.
+const NPM_FILE_ENDINGS: &[&str] = &[".tgz", ".tar.gz"];
+const PYTHON_FILE_ENDINGS: &[&str] = &[".whl"];
+/// The longest package, as the command gives it, in bytes.
 const PACKAGE_BYTES_MAX: usize = 300;
 
 /// The kind of registry that a package comes from.
@@ -45,7 +45,7 @@ pub fn registry_domains(registry: PackageRegistry) -> &'static [&'static str] {
 pub struct ServerPackage {
     /// Their registry.
     pub registry: PackageRegistry,
-    /// The packages as written, such as `@scope/name@1.2.3`; never empty.
+    /// The packages as the command gives them, such as `@scope/name@1.2.3`; never empty.
     pub packages: Vec<String>,
     /// The program; `None` for the only one of the package, or the one with its name.
     pub program: Option<String>,
@@ -54,8 +54,8 @@ pub struct ServerPackage {
 }
 
 impl ServerPackage {
-    /// Finds the package that a command would download; `None` if it downloads none, or with
-    /// options or from a place that are not understood here.
+    /// Parses the package that a command would download. Returns `None` if the command downloads
+    /// none, or has options or a source that massgen does not know.
     pub fn parse(command: &[String]) -> Option<Self> {
         let (program, words) = command.split_first()?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -68,8 +68,7 @@ impl ServerPackage {
         package.filter(ServerPackage::is_installable)
     }
 
-    /// Returns what distinguishes it from other installed packages: the registry and the packages
-    /// as written.
+    /// Returns what distinguishes it from other installed packages: the registry and the packages.
     pub fn key(&self) -> String {
         format!("{} {}", self.registry, self.packages.join(" "))
     }
@@ -96,32 +95,33 @@ impl ServerPackage {
     }
 
     fn is_installable(&self) -> bool {
-        let files = match self.registry {
-            PackageRegistry::Npm => NPM_FILES,
-            PackageRegistry::Python => PYTHON_FILES,
+        let file_endings = match self.registry {
+            PackageRegistry::Npm => NPM_FILE_ENDINGS,
+            PackageRegistry::Python => PYTHON_FILE_ENDINGS,
         };
-        let is_named = |package: &String| match self.registry {
+        let is_registry_name = |package: &String| match self.registry {
             PackageRegistry::Npm => is_npm_name(package),
             PackageRegistry::Python => is_python_name(package),
         };
-        let is_file = |package: &String| is_local_file(package, files);
+        let is_file = |package: &String| is_local_file(package, file_endings);
         let is_plain_name = |name: &String| {
             let mut bytes = name.bytes();
             !name.starts_with(['.', '-']) && bytes.all(|byte| is_word_byte(byte) || byte == b'.')
         };
         self.program.as_ref().is_none_or(is_plain_name)
             && self.packages.iter().all(|package| {
-                package.len() <= PACKAGE_BYTES_MAX && (is_file(package) || is_named(package))
+                package.len() <= PACKAGE_BYTES_MAX
+                    && (is_file(package) || is_registry_name(package))
             })
     }
 }
 
 fn npm_package(words: &[&str]) -> Option<ServerPackage> {
-    let read = PackageArguments::read(words, &["-p", "--package"], &[])?;
-    let (command, arguments) = read.command.split_first()?;
-    let (packages, program) = match read.packages.as_slice() {
-        [] => (vec![(*command).to_owned()], None),
-        packages => (packages.to_vec(), Some((*command).to_owned())),
+    let parsed = PackageArguments::parse(words, &["-p", "--package"], &[])?;
+    let (program, arguments) = parsed.command.split_first()?;
+    let (packages, program) = match parsed.packages.as_slice() {
+        [] => (vec![(*program).to_owned()], None),
+        packages => (packages.to_vec(), Some((*program).to_owned())),
     };
     Some(ServerPackage {
         registry: PackageRegistry::Npm,
@@ -132,37 +132,43 @@ fn npm_package(words: &[&str]) -> Option<ServerPackage> {
 }
 
 fn python_package(words: &[&str], flag: &str) -> Option<ServerPackage> {
-    let read = PackageArguments::read(words, &[flag], &["--with"])?;
-    let (command, arguments) = read.command.split_first()?;
+    let parsed = PackageArguments::parse(words, &[flag], &["--with"])?;
+    let (command, arguments) = parsed.command.split_first()?;
     let is_end = |c: char| "@=[~<>!".contains(c);
-    let name = command.split(is_end).next().unwrap_or(command);
-    let main = match read.packages.as_slice() {
+    let program = command.split(is_end).next().unwrap_or(command);
+    let main_package = match parsed.packages.as_slice() {
         [] => (*command).to_owned(),
         [package] => package.clone(),
         _ => return None,
     };
+    let packages = std::iter::once(main_package).chain(parsed.extra_packages);
     Some(ServerPackage {
         registry: PackageRegistry::Python,
-        packages: std::iter::once(main).chain(read.extra).collect(),
-        program: Some(name.to_owned()),
+        packages: packages.collect(),
+        program: Some(program.to_owned()),
         arguments: to_strings(arguments),
     })
 }
 
-/// The arguments of a program that downloads packages.
+/// The arguments of a package runner.
 struct PackageArguments<'a> {
     packages: Vec<String>,
-    extra: Vec<String>,
+    extra_packages: Vec<String>,
     /// The command that it runs.
     command: &'a [&'a str],
 }
 
 impl<'a> PackageArguments<'a> {
-    /// Reads the flags for packages and for extra packages; `None` if there is any other flag.
-    fn read(words: &'a [&'a str], packages: &[&str], extra: &[&str]) -> Option<Self> {
+    /// Parses arguments with these flags for packages and for extra packages; `None` if there is
+    /// any other flag.
+    fn parse(
+        words: &'a [&'a str],
+        package_flags: &[&str],
+        extra_package_flags: &[&str],
+    ) -> Option<Self> {
         let mut arguments = Self {
             packages: Vec::new(),
-            extra: Vec::new(),
+            extra_packages: Vec::new(),
             command: words,
         };
         while let [word, rest @ ..] = arguments.command {
@@ -174,7 +180,7 @@ impl<'a> PackageArguments<'a> {
                 break;
             }
             arguments.command = rest;
-            if QUIET_FLAGS.contains(word) {
+            if IGNORED_FLAGS.contains(word) {
                 continue;
             }
             let (flag, value) = if let Some(pair) = word.split_once('=') {
@@ -184,14 +190,14 @@ impl<'a> PackageArguments<'a> {
                 arguments.command = rest;
                 (*word, *value)
             };
-            let list = if packages.contains(&flag) {
+            let packages = if package_flags.contains(&flag) {
                 &mut arguments.packages
-            } else if extra.contains(&flag) {
-                &mut arguments.extra
+            } else if extra_package_flags.contains(&flag) {
+                &mut arguments.extra_packages
             } else {
                 return None;
             };
-            list.push(value.to_owned());
+            packages.push(value.to_owned());
         }
         Some(arguments)
     }

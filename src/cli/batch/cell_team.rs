@@ -63,8 +63,7 @@ fn replace_checks(text: Vec<u8>, task: &BatchTask, name: &str) -> Result<Vec<u8>
         Error::new(ErrorKind::Config, message)
     };
     let text = String::from_utf8_lossy(&text);
-    let mut config: Value =
-        read_typed(&text).map_err(|error| config_error(error.to_string()))?;
+    let mut config: Value = read_typed(&text).map_err(|error| config_error(error.to_string()))?;
     let mapping = config
         .as_object_mut()
         .ok_or_else(|| config_error("it is not a mapping".to_owned()))?;

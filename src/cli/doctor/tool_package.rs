@@ -68,7 +68,7 @@ fn needs_package(interface: &ProgramInterface) -> bool {
     match interface {
         ProgramInterface::Mcp | ProgramInterface::SingleTool(_) => false,
         ProgramInterface::PythonFunctions(python) => {
-            python.discovered_without.is_some() || python.functions.iter().any(is_in_package)
+            python.discovery_exclusions.is_some() || python.functions.iter().any(is_in_package)
         }
     }
 }
@@ -79,7 +79,7 @@ fn is_in_package(function: &PythonFunction) -> bool {
     let Some(file) = &function.file else {
         return true;
     };
-    let suffix = file.written.strip_prefix(PACKAGE);
+    let suffix = file.config_path.strip_prefix(PACKAGE);
     let is_inside = suffix.is_some_and(|suffix| suffix.starts_with(['/', '.']));
     is_inside && first_file(&file.candidates).is_none()
 }

@@ -618,7 +618,10 @@ fn undo_applied(run: &str, request: &UndoRequest, host: &Host) -> ApiResult<Valu
     };
     let paths = resolve_paths(&request.paths, host);
     refuse_outside(&applied_delivery.roots(), &host.project, &paths)?;
-    let known_paths = applied_delivery.listed_paths().map(|(path, ..)| path).collect();
+    let known_paths = applied_delivery
+        .listed_paths()
+        .map(|(path, ..)| path)
+        .collect();
     require_known_path(&paths, applied_delivery.name(), &known_paths, &host.cwd)?;
     let changed_file_policy = if request.force {
         ChangedFilePolicy::Replaced

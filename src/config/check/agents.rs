@@ -25,7 +25,8 @@ use crate::tools::served::{CUSTOM_PREFIX, SERVED_PREFIX, is_served_name};
 use crate::tools::spec::TOOLS;
 use crate::tools::tool_selection::{is_own_tool, own_tools};
 
-/// The number of calls after which an agent pauses for a test, unless the config says otherwise.
+/// The number of calls after which an agent with a debugging delay pauses, unless the config says
+/// otherwise.
 const DEBUG_DELAY_CALLS_DEFAULT: u32 = 3;
 
 /// The server that offers MassGen's file tools.
@@ -71,15 +72,13 @@ impl ConfigChecker<'_> {
         for agent in agents.iter_mut().flatten() {
             agent.backend.subagent_models.clone_from(&subagent_models);
         }
-        let of_all: Vec<Arc<ServerConfig>> = match &agents {
-            Some(agents) => agents
-                .iter()
-                .flat_map(|agent| &agent.servers)
-                .cloned()
-                .collect(),
-            None => Vec::new(),
-        };
-        self.warn_unmatched_rules(&parents, &of_all);
+        let all_servers: Vec<Arc<ServerConfig>> = agents
+            .iter()
+            .flatten()
+            .flat_map(|agent| &agent.servers)
+            .cloned()
+            .collect();
+        self.warn_unmatched_rules(&parents, &all_servers);
         let limits = self.limits(&root);
         let agents = agents?;
         orchestrator.preparation.paraphrases = self.paraphrases(&root, &agents);
@@ -133,7 +132,7 @@ impl ConfigChecker<'_> {
             }
             self.refuse_shared_record(view, &agent, &agents);
             let agent = self.with_own_workspace(view, agent, &agents);
-            agents.push(with_servers_of(agent, &agents));
+            agents.push(with_shared_servers(agent, &agents));
         }
         (agents.len() == views.len()).then_some(agents)
     }
@@ -176,31 +175,30 @@ impl ConfigChecker<'_> {
 
     fn agent(&mut self, view: &MappingView<'_>, shared: SharedSettings<'_>) -> Option<AgentConfig> {
         let id = view.text(&agents::ID).and_then(|text| self.agent_id(&text));
-        let backend_view = view.section(&agents::BACKEND);
-        let backend = backend_view.as_ref().and_then(|view| self.backend(view));
-        let view_of_backend = backend_view?;
-        let cwd = view_of_backend
+        let backend_view = view.section(&agents::BACKEND)?;
+        let backend = self.backend(&backend_view);
+        let cwd = backend_view
             .text(&backend::CWD)
             .and_then(|text| self.parse_storage_path(&text))
-            .or_else(|| self.workspace_of_program(&view_of_backend));
-        let folder_guard = self.folder_guard(view, &view_of_backend);
+            .or_else(|| self.workspace_of_program(&backend_view));
+        let folder_guard = self.folder_guard(view, &backend_view);
         let context_paths =
-            self.own_context_paths(&view_of_backend, shared.context_paths, &folder_guard);
-        let uploaded_images = self.uploaded_images(&view_of_backend, &folder_guard);
-        let uploaded_image_urls = self.uploaded_image_urls(&view_of_backend);
-        let uploaded_files = self.uploaded_files(&view_of_backend);
-        let servers = self.agent_servers(&view_of_backend, shared.servers);
-        let mut tools = self.tool_filter(&view_of_backend, &servers);
-        let is_external = is_external_agent(&view_of_backend);
+            self.own_context_paths(&backend_view, shared.context_paths, &folder_guard);
+        let uploaded_images = self.uploaded_images(&backend_view, &folder_guard);
+        let uploaded_image_urls = self.uploaded_image_urls(&backend_view);
+        let uploaded_files = self.uploaded_files(&backend_view);
+        let servers = self.agent_servers(&backend_view, shared.servers);
+        let mut tools = self.tool_filter(&backend_view, &servers);
+        let is_external = is_external_agent(&backend_view);
         let (commands, programs) = if is_external {
             (None, None)
         } else {
-            let commands = self.commands(&view_of_backend);
-            (commands, self.programs(&view_of_backend))
+            let commands = self.commands(&backend_view);
+            (commands, self.programs(&backend_view))
         };
-        self.expect_engine_of_servers(&view_of_backend, &servers, commands.as_ref());
+        self.expect_engine_of_servers(&backend_view, &servers, commands.as_ref());
         let without_file_tools =
-            view_of_backend.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
+            backend_view.flag(&backend::EXCLUDE_FILE_OPERATION_MCPS) == Some(true);
         if without_file_tools && !is_external && programs.is_none() {
             // The names that MassGen gives them, so that no tool of a server is excluded.
             let names = TOOLS
@@ -208,23 +206,23 @@ impl ConfigChecker<'_> {
                 .map(|tool| format!("{SERVED_PREFIX}{FILE_SERVER}__{}", tool.name));
             tools.excluded.extend(names);
         }
-        let read_before_delete = match view_of_backend.flag(&backend::ENFORCE_READ_BEFORE_DELETE) {
+        let read_before_delete = match backend_view.flag(&backend::ENFORCE_READ_BEFORE_DELETE) {
             Some(false) => ReadBeforeDelete::Off,
             _ => ReadBeforeDelete::Enforced,
         };
-        let record = view_of_backend
+        let record = backend_view
             .text(&backend::RECORD)
             .and_then(|text| self.config_relative_path(&text));
         let system_message = view
             .text(&agents::SYSTEM_MESSAGE)
-            .or_else(|| view_of_backend.text(&agents::SYSTEM_MESSAGE));
+            .or_else(|| backend_view.text(&agents::SYSTEM_MESSAGE));
         let texts = [system_message, view.text(&agents::APPEND_SYSTEM_PROMPT)];
-        let parts: Vec<&str> = texts.iter().flatten().map(|text| text.value).collect();
+        let system_messages: Vec<&str> = texts.iter().flatten().map(|text| text.value).collect();
         let limits = self.limits(view);
-        let permissions = self.permissions(&[view, &view_of_backend], shared.permissions);
+        let permissions = self.permissions(&[view, &backend_view], shared.permissions);
         let permissions = permissions.merged_with(shared.permissions);
-        self.warn_unmatched_rules(&[view, &view_of_backend], &servers);
-        let hooks = self.hooks(&[view, &view_of_backend], shared.hooks);
+        self.warn_unmatched_rules(&[view, &backend_view], &servers);
+        let hooks = self.hooks(&[view, &backend_view], shared.hooks);
         let permissions = servers.iter().fold(permissions, |permissions, server| {
             permissions.merged_with(&PermissionsConfig {
                 rules: server.call_rules(),
@@ -232,13 +230,13 @@ impl ConfigChecker<'_> {
             })
         });
         if commands.is_some() {
-            self.warn_unenforced_for_commands(&view_of_backend, &permissions.rules);
+            self.warn_unenforced_for_commands(&backend_view, &permissions.rules);
         }
-        let pages = self.network_of(&view_of_backend, &backend::FETCH_URL);
+        let pages = self.network_of(&backend_view, &backend::FETCH_URL);
         let steps_per_round_max = steps_per_round(view).unwrap_or(shared.steps_per_round_max);
         Some(AgentConfig {
             id: id?,
-            system_message: (!parts.is_empty()).then(|| parts.join("\n\n")),
+            system_message: (!system_messages.is_empty()).then(|| system_messages.join("\n\n")),
             backend: backend?,
             cwd,
             context_paths,
@@ -250,8 +248,8 @@ impl ConfigChecker<'_> {
             tools,
             commands,
             programs,
-            debug_delay: debug_delay(&view_of_backend),
-            merges_files: view_of_backend.flag(&backend::ENABLE_FILE_GENERATION) == Some(true),
+            debug_delay: debug_delay(&backend_view),
+            merges_files: backend_view.flag(&backend::ENABLE_FILE_GENERATION) == Some(true),
             pages,
             servers,
             record,
@@ -267,11 +265,11 @@ impl ConfigChecker<'_> {
         &mut self,
         view: &MappingView<'_>,
         agent: &AgentConfig,
-        earlier: &[AgentConfig],
+        earlier_agents: &[AgentConfig],
     ) {
-        let records_there =
+        let has_same_record =
             |other: &&AgentConfig| other.record.is_some() && other.record == agent.record;
-        let Some(other_agent) = earlier.iter().find(records_there) else {
+        let Some(other_agent) = earlier_agents.iter().find(has_same_record) else {
             return;
         };
         let message = format!(
@@ -297,32 +295,32 @@ impl ConfigChecker<'_> {
         Some(StoragePath::relocated(WORKSPACE))
     }
 
-    /// Returns the agent with a workspace that none of the `earlier` agents has: where massgen
-    /// manages the workspaces, two agents that name the same one get one each.
+    /// Returns the agent with a workspace that no earlier agent has: where massgen manages the
+    /// workspaces, two agents that name the same one get one each.
     fn with_own_workspace(
         &mut self,
         view: &MappingView<'_>,
         agent: AgentConfig,
-        earlier: &[AgentConfig],
+        earlier_agents: &[AgentConfig],
     ) -> AgentConfig {
         let base = self.context.base;
         let folded_path = |path: &StoragePath| {
             let path = path.resolve_workspace(base, "");
             FoldedPath::from_path(path.as_path())
         };
-        let used_workspaces: Vec<FoldedPath> = earlier
+        let used_workspaces: Vec<FoldedPath> = earlier_agents
             .iter()
             .filter_map(|agent| agent.cwd.as_ref())
             .map(folded_path)
             .collect();
-        let Some(shared) = agent.cwd.clone() else {
+        let Some(workspace) = agent.cwd.clone() else {
             return agent;
         };
-        if shared.absolute().is_some() || !used_workspaces.contains(&folded_path(&shared)) {
+        if workspace.absolute().is_some() || !used_workspaces.contains(&folded_path(&workspace)) {
             return agent;
         }
         let numbers = (2..).take(AGENTS_MAX);
-        let mut numbered_paths = numbers.filter_map(|number| shared.with_suffix(number));
+        let mut numbered_paths = numbers.filter_map(|number| workspace.with_suffix(number));
         let Some(own_workspace) =
             numbered_paths.find(|path| !used_workspaces.contains(&folded_path(path)))
         else {
@@ -332,7 +330,7 @@ impl ConfigChecker<'_> {
         if let Some(text) = backend.as_ref().and_then(|view| view.text(&backend::CWD)) {
             let message = format!(
                 "another agent works in {} too: this one works in {}",
-                quote(&shared.to_string()),
+                quote(&workspace.to_string()),
                 quote(&own_workspace.to_string())
             );
             self.findings
@@ -409,8 +407,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the tools that a list names. An unknown name similar to a known one is an error: a
-    /// typing error would open a tool that should be closed.
+    /// Returns the tools that a list names. An unknown name similar to a known one is an error,
+    /// because a misspelled name would open a tool that should be closed.
     fn tool_names(
         &mut self,
         backend: &MappingView<'_>,
@@ -418,29 +416,34 @@ impl ConfigChecker<'_> {
         servers: &[Arc<ServerConfig>],
     ) -> Vec<String> {
         let texts = backend.texts(key);
-        // Tools of external agents start with a capital letter.
-        let has_own_tools = is_external_agent(backend);
-        let is_own = |name: &str| has_own_tools && name.starts_with(|c: char| c.is_uppercase());
-        let custom: Vec<String> = servers
+        let is_external = is_external_agent(backend);
+        // The names of an external agent's native tools start with a capital letter.
+        let is_native_tool =
+            |name: &str| is_external && name.starts_with(|c: char| c.is_uppercase());
+        let custom_tools: Vec<String> = servers
             .iter()
             .flat_map(|server| server.custom_tools())
             .collect();
-        let is_custom = |name: &str| {
-            let full_names = custom.iter().map(String::as_str);
+        let is_custom_tool = |name: &str| {
+            let full_names = custom_tools.iter().map(String::as_str);
             full_names
-                .filter_map(|full| full.strip_prefix(CUSTOM_PREFIX))
+                .filter_map(|full_name| full_name.strip_prefix(CUSTOM_PREFIX))
                 .any(|tool| tool == name)
         };
         for text in &texts {
-            let is_known = is_custom(text.value) || is_own_tool(text.value);
-            if is_known || is_own(text.value) || is_served_name(text.value) {
+            let name = text.value;
+            if is_custom_tool(name)
+                || is_own_tool(name)
+                || is_native_tool(name)
+                || is_served_name(name)
+            {
                 continue;
             }
             let message = format!("massgen has no file tool {}", quote(text.value));
             let names = own_tools().map(|tool| tool.name);
             let finding = match nearest(text.value, names) {
-                Some(near) => Diagnostic::error(&text.path, message)
-                    .with_suggestion(format!("did you mean `{near}`?")),
+                Some(similar_name) => Diagnostic::error(&text.path, message)
+                    .with_suggestion(format!("did you mean `{similar_name}`?")),
                 // It may be a tool of a server, whose tools are not known here.
                 None if !servers.is_empty() => continue,
                 None => Diagnostic::warning(&text.path, message),
@@ -478,13 +481,13 @@ fn debug_delay(backend: &MappingView<'_>) -> Option<DebugDelay> {
     })
 }
 
-/// Makes `agent` share its servers with `earlier` agents that configure the same: they are then the
-/// same value, so that a connection and everything known about a server can be shared.
-fn with_servers_of(mut agent: AgentConfig, earlier: &[AgentConfig]) -> AgentConfig {
+/// Returns `agent` with the servers of earlier agents in place of its own equal ones, so that all of
+/// them can share a connection and everything known about a server.
+fn with_shared_servers(mut agent: AgentConfig, earlier_agents: &[AgentConfig]) -> AgentConfig {
     for server in &mut agent.servers {
-        let mut known_servers = earlier.iter().flat_map(|earlier| &earlier.servers);
-        if let Some(known_server) = known_servers.find(|known| *known == server) {
-            *server = Arc::clone(known_server);
+        let mut earlier_servers = earlier_agents.iter().flat_map(|earlier| &earlier.servers);
+        if let Some(equal_server) = earlier_servers.find(|earlier| *earlier == server) {
+            *server = Arc::clone(equal_server);
         }
     }
     agent

@@ -22,7 +22,7 @@ use crate::text::list_names;
 
 /// The default time that an external agent may be silent, in seconds: longer than the commands that
 /// such programs run.
-const GUEST_SILENCE_SECONDS_DEFAULT: u64 = 1_200;
+const EXTERNAL_AGENT_IDLE_SECONDS_DEFAULT: u64 = 1_200;
 
 impl ConfigChecker<'_> {
     /// Builds the backend of one agent.
@@ -38,7 +38,7 @@ impl ConfigChecker<'_> {
         let base_url = self.base_url(view, vendor);
         let script = self.script(view, vendor);
         let model = model?;
-        let known_images = vendor.image_input_at(base_url.as_deref());
+        let image_input_default = vendor.image_input_at(base_url.as_deref());
         let mut backend = BackendConfig {
             vendor,
             base_url,
@@ -49,7 +49,7 @@ impl ConfigChecker<'_> {
             script,
             external_agent: None,
             media: self.media(view, vendor),
-            image_input: image_input(view, known_images),
+            image_input: image_input(view, image_input_default),
             reasoning_echo: reasoning_echo(view),
             timeouts: reply_timeouts(view, vendor),
             subagent_models: Vec::new(),
@@ -65,11 +65,11 @@ impl ConfigChecker<'_> {
         Some(backend)
     }
 
-    /// Builds the fallback models of `first`.
+    /// Builds the fallback models of `primary`.
     fn fallback(
         &mut self,
         view: &MappingView<'_>,
-        first: &BackendConfig,
+        primary: &BackendConfig,
     ) -> Option<Vec<BackendConfig>> {
         let items = view.items(&backend::FALLBACK);
         items
@@ -77,24 +77,24 @@ impl ConfigChecker<'_> {
             .map(|(path, node)| match scalar_text(node, path.clone()) {
                 Some(text) => Some(BackendConfig {
                     model: text.value.trim().to_owned(),
-                    parameters: self.fallback_parameters(first, &text),
-                    ..first.clone()
+                    parameters: self.fallback_parameters(primary, &text),
+                    ..primary.clone()
                 }),
-                None => self.described_fallback(&MappingView { node, path }, first),
+                None => self.fallback_with_settings(&MappingView { node, path }, primary),
             })
             .collect()
     }
 
-    /// Builds a fallback model that has its own mapping.
-    fn described_fallback(
+    /// Builds a fallback model that has settings of its own.
+    fn fallback_with_settings(
         &mut self,
         view: &MappingView<'_>,
-        first: &BackendConfig,
+        primary: &BackendConfig,
     ) -> Option<BackendConfig> {
         let type_text = view.text(&backend::TYPE);
         let vendor = match &type_text {
             Some(text) => self.vendor(text)?,
-            None => first.vendor,
+            None => primary.vendor,
         };
         if let (VendorConnection::ExternalAgent(_), Some(text)) = (vendor.connection, type_text) {
             let message = "an external agent cannot be a fallback";
@@ -108,30 +108,31 @@ impl ConfigChecker<'_> {
             .and_then(|text| self.api_key(&text));
         let model = self.model(view, vendor)?;
         let parameters = self.parameters(view, &FALLBACK, vendor, &model);
-        let is_same = vendor.name == first.vendor.name && view.text(&backend::BASE_URL).is_none();
-        let image_knowledge = if is_same {
-            first.image_input
+        let url_text = view.text(&backend::BASE_URL);
+        let is_same_server = vendor.name == primary.vendor.name && url_text.is_none();
+        let image_input_default = if is_same_server {
+            primary.image_input
         } else {
-            let base_url = view.text(&backend::BASE_URL);
-            vendor.image_input_at(base_url.map(|text| text.value))
+            vendor.image_input_at(url_text.map(|text| text.value))
         };
         Some(BackendConfig {
             vendor,
             model,
-            base_url: if is_same {
-                first.base_url.clone()
+            base_url: if is_same_server {
+                primary.base_url.clone()
             } else {
                 self.base_url(view, vendor)
             },
-            api_key: api_key.or_else(|| first.api_key.clone().filter(|_| is_same)),
+            api_key: api_key.or_else(|| primary.api_key.clone().filter(|_| is_same_server)),
             key_hosts: KeyHosts::default(),
             parameters,
             script: self.script(view, vendor),
             external_agent: None,
             media: MediaModels::default(),
-            image_input: image_input(view, image_knowledge),
-            reasoning_echo: reasoning_echo(view).or(first.reasoning_echo.filter(|_| is_same)),
-            timeouts: first.timeouts,
+            image_input: image_input(view, image_input_default),
+            reasoning_echo: reasoning_echo(view)
+                .or(primary.reasoning_echo.filter(|_| is_same_server)),
+            timeouts: primary.timeouts,
             subagent_models: Vec::new(),
             fallback: Vec::new(),
         })
@@ -157,6 +158,7 @@ impl ConfigChecker<'_> {
             .collect()
     }
 
+    /// Returns the vendor with this name; adds an error if it is unknown or not supported.
     fn vendor(&mut self, text: &TextValue<'_>) -> Option<&'static Vendor> {
         let name = quote(text.value);
         let names = VENDORS.iter().map(|vendor| vendor.name);
@@ -198,11 +200,11 @@ impl ConfigChecker<'_> {
     }
 
     fn model(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> Option<String> {
-        let written_model = view
+        let config_model = view
             .text(&backend::MODEL)
             .map(|text| text.value.trim().to_owned())
             .filter(|name| !name.is_empty());
-        let model = written_model.or_else(|| vendor.default_model.map(str::to_owned));
+        let model = config_model.or_else(|| vendor.default_model.map(str::to_owned));
         if model.is_none() {
             let message = format!("`model` is missing, and `{}` has no default", vendor.name);
             let error = Diagnostic::error(view.key_path(&backend::MODEL), message)
@@ -213,15 +215,15 @@ impl ConfigChecker<'_> {
         model
     }
 
-    /// Warns of a model of another maker than the one whose server is asked.
-    fn warn_of_foreign_model(&mut self, view: &MappingView<'_>, asked: &BackendConfig) {
-        let Some(maker) = find_foreign_maker(asked, self.context.env) else {
+    /// Warns about a model of another maker than the one whose server is asked.
+    fn warn_of_foreign_model(&mut self, view: &MappingView<'_>, backend: &BackendConfig) {
+        let Some(maker) = find_foreign_maker(backend, self.context.env) else {
             return;
         };
         let message = format!(
             "{} is a model of `{maker}`, but `type` is `{}`",
-            quote(&asked.model),
-            asked.vendor.name
+            quote(&backend.model),
+            backend.vendor.name
         );
         let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message)
             .with_span(view.key_span(&backend::MODEL));
@@ -308,10 +310,11 @@ impl ConfigChecker<'_> {
         let YamlValue::List(items) = &list.value else {
             return Vec::new();
         };
-        let ends: Vec<usize> = self.text.match_indices('\n').map(|(end, _)| end).collect();
+        let line_ends = self.text.match_indices('\n').map(|(index, _)| index);
+        let line_ends: Vec<usize> = line_ends.collect();
         let line = |item: &YamlNode| {
-            let ends_before = ends.partition_point(|end| *end < item.span.start);
-            ends_before.saturating_add(1)
+            let earlier_lines = line_ends.partition_point(|end| *end < item.span.start);
+            earlier_lines.saturating_add(1)
         };
         items.iter().map(line).collect()
     }
@@ -328,12 +331,12 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Returns whether the model accepts images: as configured, otherwise as it is `known`.
-fn image_input(view: &MappingView<'_>, known: ImageInput) -> ImageInput {
+/// Returns whether the model accepts images, as the config says; `default` if it does not say.
+fn image_input(view: &MappingView<'_>, default: ImageInput) -> ImageInput {
     match view.flag(&backend::IMAGE_INPUT) {
         Some(true) => ImageInput::Accepted,
         Some(false) => ImageInput::Refused,
-        None => known,
+        None => default,
     }
 }
 
@@ -351,7 +354,7 @@ fn reasoning_echo(view: &MappingView<'_>) -> Option<ReasoningEcho> {
 fn reply_timeouts(view: &MappingView<'_>, vendor: &Vendor) -> ReplyTimeouts {
     let default = match vendor.connection {
         VendorConnection::ExternalAgent(_) => ReplyTimeouts {
-            idle_seconds: GUEST_SILENCE_SECONDS_DEFAULT,
+            idle_seconds: EXTERNAL_AGENT_IDLE_SECONDS_DEFAULT,
             ..ReplyTimeouts::default()
         },
         VendorConnection::Http(_) | VendorConnection::Scripted | VendorConnection::Unsupported => {

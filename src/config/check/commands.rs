@@ -10,7 +10,7 @@ use crate::code_mode::language::{ProgramDialect, PythonLibraries};
 use crate::commands::CommandPolicy;
 use crate::commands::pattern::CommandRegex;
 use crate::config::check::ConfigChecker;
-use crate::config::check::key_walk::is_default;
+use crate::config::check::key_walk::{holds_api_key, is_default};
 use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scalar_text};
 use crate::config::code_mode::CodeModeConfig;
 use crate::config::command_line::{CommandBounds, CommandLineConfig, EnvVariable};
@@ -19,7 +19,6 @@ use crate::config::execution_mode::ExecutionMode;
 use crate::config::keys::backend::BACKEND;
 use crate::config::keys::shape::{NamesOrPairs, SeveralTexts, Text, TextList, TextOrList};
 use crate::config::keys::{ConfigKey, TypedKey, command_limits, commands, docker, kubernetes};
-use crate::config::vendors::VENDORS;
 use crate::config::yaml::{YamlEntry, YamlNode, YamlValue};
 use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::limits::ResourceLimits;
@@ -29,7 +28,7 @@ use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 /// The maximum number of patterns or domains in one list.
 const ENTRIES_MAX: usize = 256;
 /// The hint about a name that no variable can have.
-const HOW_TO_WRITE_ENV: &str = "write `env: [NAME]`, or `env: {NAME: value}`";
+const ENV_SYNTAX_HINT: &str = "write `env: [NAME]`, or `env: {NAME: value}`";
 
 impl ConfigChecker<'_> {
     /// Returns how an agent's commands are run, if it may run any.
@@ -45,13 +44,13 @@ impl ConfigChecker<'_> {
             bounds: command_bounds(backend),
             env: self.command_variables(backend, &commands::ENV),
         };
-        if backend.flag(&commands::ENABLED) != Some(true) && !works_by_programs(backend) {
-            let remedy = "add `enable_mcp_command_line: true`, or remove it";
+        if backend.flag(&commands::ENABLED) != Some(true) && !writes_programs(backend) {
+            let hint = "add `enable_mcp_command_line: true`, or remove it";
             self.warn_without_effect(
                 backend,
                 commands::COMMAND_PREFIX,
                 "the agent runs no commands",
-                remedy,
+                hint,
             );
             return None;
         }
@@ -59,18 +58,18 @@ impl ConfigChecker<'_> {
             return None;
         }
         if config.mode.container().is_none() {
-            let remedy = "add `command_line_execution_mode: docker`, or remove it";
+            let hint = "add `command_line_execution_mode: docker`, or remove it";
             let why = if config.mode.is_local() {
                 "commands run on this machine"
             } else {
                 "commands run in pods"
             };
-            self.warn_without_effect(backend, docker::PREFIX, why, remedy);
+            self.warn_without_effect(backend, docker::PREFIX, why, hint);
         }
         if config.mode.pod().is_none() {
-            let remedy = "add `command_line_execution_mode: kubernetes`, or remove it";
+            let hint = "add `command_line_execution_mode: kubernetes`, or remove it";
             let why = "commands do not run in pods";
-            self.warn_without_effect(backend, kubernetes::SECTION_NAME, why, remedy);
+            self.warn_without_effect(backend, kubernetes::SECTION_NAME, why, hint);
         }
         if config.mode.is_local() {
             self.warn_about_open_settings(backend, &config);
@@ -95,10 +94,10 @@ impl ConfigChecker<'_> {
         let libraries = text_of(&commands::CODE_LIBRARIES)
             .and_then(PythonLibraries::from_name)
             .unwrap_or_default();
-        if !works_by_programs(backend) {
-            let remedy = "add `enable_code_based_tools: true`, or remove it";
+        if !writes_programs(backend) {
+            let hint = "add `enable_code_based_tools: true`, or remove it";
             let why = "the agent does not write programs";
-            self.warn_without_effect(backend, commands::CODE_PREFIX, why, remedy);
+            self.warn_without_effect(backend, commands::CODE_PREFIX, why, hint);
             return None;
         }
         if language == Some(ProgramLanguage::Go) {
@@ -133,7 +132,7 @@ impl ConfigChecker<'_> {
         backend: &MappingView<'_>,
         prefix: &str,
         why: &str,
-        remedy: &str,
+        hint: &str,
     ) {
         for YamlEntry {
             key,
@@ -141,24 +140,26 @@ impl ConfigChecker<'_> {
             value,
         } in backend.node.entries()
         {
-            let is_meant =
+            let asks_for_effect =
                 |row: &ConfigKey| row.is_implemented() && !is_default(value, row.default);
-            let is_meant = BACKEND.find(key).is_some_and(is_meant);
-            if is_meant && key.starts_with(prefix) && value.value != YamlValue::Null {
+            if key.starts_with(prefix)
+                && value.value != YamlValue::Null
+                && BACKEND.find(key).is_some_and(asks_for_effect)
+            {
                 let message = format!("`{key}` has no effect: {why}");
                 let warning = Diagnostic::warning(join_key(&backend.path, key), message);
                 self.findings
-                    .push(warning.with_span(key_span).with_suggestion(remedy));
+                    .push(warning.with_span(key_span).with_suggestion(hint));
             }
         }
     }
 
     /// Warns about settings that open what is closed by default.
     fn warn_about_open_settings(&mut self, backend: &MappingView<'_>, config: &CommandLineConfig) {
-        let mut warn = |key: &ConfigKey, message: &str, remedy: &str| {
+        let mut warn = |key: &ConfigKey, message: &str, hint: &str| {
             let warning = Diagnostic::warning(backend.key_path(key), message)
                 .with_span(backend.key_span(key));
-            self.findings.push(warning.with_suggestion(remedy));
+            self.findings.push(warning.with_suggestion(hint));
         };
         if config.sandbox == SandboxLevelChoice::Only(SandboxLevel::Off) {
             warn(
@@ -184,7 +185,7 @@ impl ConfigChecker<'_> {
             "docker" => ExecutionMode::Docker(Box::new(self.docker(backend))),
             "kubernetes" => match self.kubernetes(backend) {
                 Some(pod) => ExecutionMode::Kubernetes(Box::new(pod)),
-                // That is an error.
+                // The missing settings of the pod have been reported as an error.
                 None => ExecutionMode::Local,
             },
             "srt" => {
@@ -193,7 +194,7 @@ impl ConfigChecker<'_> {
                 self.findings.push(warning.with_suggestion("write `local`"));
                 ExecutionMode::Local
             }
-            // Any other word than `local` is an error of the key.
+            // `local`: the walk has reported any other word as an error.
             _ => ExecutionMode::Local,
         }
     }
@@ -314,7 +315,7 @@ impl ConfigChecker<'_> {
     ) -> BTreeMap<String, EnvVariable> {
         let mut variables = BTreeMap::new();
         for text in self.bounded_texts(view, key) {
-            if self.is_variable_name(&text, HOW_TO_WRITE_ENV) {
+            if self.is_variable_name(&text, ENV_SYNTAX_HINT) {
                 self.warn_if_unset(&text);
                 variables.insert(text.value.to_owned(), EnvVariable::Inherited);
             }
@@ -322,7 +323,7 @@ impl ConfigChecker<'_> {
         let pairs = view.section(key);
         for entry in pairs.iter().flat_map(|pairs| pairs.node.entries()) {
             let name = pair_name(view, key, entry);
-            if self.is_variable_name(&name, HOW_TO_WRITE_ENV) {
+            if self.is_variable_name(&name, ENV_SYNTAX_HINT) {
                 let variable = self.variable(&entry.value);
                 if entry.value.value == YamlValue::Null {
                     self.warn_if_unset(&name);
@@ -338,8 +339,8 @@ impl ConfigChecker<'_> {
         let Some(text) = scalar_text(value, String::new()) else {
             return EnvVariable::Inherited;
         };
-        let raw = self.text.get(text.span.clone());
-        if raw.is_some_and(|raw| raw.contains(text.value)) {
+        let source = self.text.get(text.span.clone());
+        if source.is_some_and(|source| source.contains(text.value)) {
             EnvVariable::Literal(text.value.to_owned())
         } else {
             EnvVariable::Expanded(SecretString::from(text.value))
@@ -366,10 +367,9 @@ impl ConfigChecker<'_> {
     pub(super) fn is_variable_name(&mut self, name: &TextValue<'_>, hint: &str) -> bool {
         let mut bytes = name.value.bytes();
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let starts = bytes
-            .next()
-            .is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit());
-        let is_name = starts && bytes.all(is_word);
+        let first_byte = bytes.next();
+        let is_name = first_byte.is_some_and(|byte| is_word(byte) && !byte.is_ascii_digit())
+            && bytes.all(is_word);
         if !is_name {
             let message = format!("{} is not a variable name", quote(name.value));
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
@@ -378,16 +378,13 @@ impl ConfigChecker<'_> {
         is_name
     }
 
-    /// Warns about variables that hold a vendor's key, which every command could then read.
+    /// Warns about variables that hold an API key, which every command could then read.
     fn warn_about_keys(&mut self, view: &MappingView<'_>, key: &TypedKey<NamesOrPairs>) {
         let pairs = view.section(key);
         let pairs = pairs.iter().flat_map(|pairs| pairs.node.entries());
         let pair_names = pairs.map(|entry| pair_name(view, key, entry));
-        let is_key = |name: &TextValue<'_>| {
-            let mut key_variables = VENDORS.iter().flat_map(|vendor| vendor.key_variables);
-            key_variables.any(|known| *known == name.value)
-        };
-        for name in view.texts(key).into_iter().chain(pair_names).filter(is_key) {
+        let names = view.texts(key).into_iter().chain(pair_names);
+        for name in names.filter(|name| holds_api_key(name.value)) {
             let message = format!("every command of the agent can read `{}`", name.value);
             let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
             self.findings
@@ -419,7 +416,7 @@ pub(super) fn external_agent_commands(backend: &MappingView<'_>) -> CommandLineC
     }
 }
 
-fn works_by_programs(backend: &MappingView<'_>) -> bool {
+fn writes_programs(backend: &MappingView<'_>) -> bool {
     backend.flag(&commands::CODE) == Some(true)
 }
 

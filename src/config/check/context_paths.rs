@@ -226,12 +226,11 @@ impl ConfigChecker<'_> {
             }
             let message = format!("{} is not a protected name", quote(text.value));
             let error = Diagnostic::error(text.path, message).with_span(text.span);
-            self.findings.push(
-                match nearest(text.value, PROTECTED_NAMES.iter().copied()) {
+            self.findings
+                .push(match nearest(text.value, PROTECTED_NAMES.iter().copied()) {
                     Some(near) => error.with_suggestion(format!("did you mean `{near}`?")),
                     None => error.with_suggestion("remove it: the name is open anyway"),
-                },
-            );
+                });
         }
         names
     }

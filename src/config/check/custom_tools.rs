@@ -13,7 +13,7 @@ use crate::config::custom_tools::{
     NamedFile, ProgramInterface, ProgramTool, PythonFunction, PythonFunctions,
 };
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{NodeList, Text, Tree};
+use crate::config::keys::shape::{NodeList, Tree};
 use crate::config::keys::{TypedKey, commands, custom_tools};
 use crate::config::servers::{
     CALL_SECONDS_DEFAULT, InstanceSharing, ProgramPlace, ServerConfig, ServerDirectory, ServerNeed,
@@ -42,37 +42,42 @@ const METACHARACTERS: &[char] = &[
 ];
 
 impl ConfigChecker<'_> {
-    /// Returns the servers of an agent's own tools; their names differ from those of `others`.
+    /// Returns the servers of an agent's own tools; their names differ from those of
+    /// `other_servers`.
     pub(super) fn custom_tool_servers(
         &mut self,
         backend: &MappingView<'_>,
-        others: &[Arc<ServerConfig>],
+        other_servers: &[Arc<ServerConfig>],
     ) -> Vec<ServerConfig> {
         let mut names = CustomToolNames {
-            servers: others.iter().map(|other| other.name().clone()).collect(),
+            servers: other_servers
+                .iter()
+                .map(|server| server.name().clone())
+                .collect(),
             tools: Vec::new(),
         };
         let mut groups: Vec<(ServerConfig, PythonFunctions)> = Vec::new();
         for view in self.tool_entries(backend, &custom_tools::CUSTOM_TOOLS) {
             let functions = self.python_functions(&view, &mut names);
-            let Some(wanted) = self.tool_server(&view, "custom_tools") else {
+            let Some(new_server) = self.tool_server(&view, "custom_tools") else {
                 continue;
             };
-            self.warn_about_package_tools(&view, &functions, &wanted);
-            let known_index = groups
+            self.warn_about_package_tools(&view, &functions, &new_server);
+            let shared_index = groups
                 .iter()
-                .position(|(server, _)| has_same_rights(server, &wanted));
-            let index = known_index.unwrap_or_else(|| {
-                groups.push((names.with_own_name(wanted), PythonFunctions::default()));
+                .position(|(server, _)| has_same_rights(server, &new_server));
+            let index = shared_index.unwrap_or_else(|| {
+                groups.push((names.with_own_name(new_server), PythonFunctions::default()));
                 groups.len().saturating_sub(1)
             });
             let Some((server, python)) = groups.get_mut(index) else {
                 continue;
             };
-            let content = content_arguments(&view);
+            let arguments = content_arguments(&view);
             for function in &functions {
-                let of_function = |argument: &String| format!("{}.{argument}", function.name);
-                server.rules.content.extend(content.iter().map(of_function));
+                let qualified_name = |argument: &String| format!("{}.{argument}", function.name);
+                let qualified_names = arguments.iter().map(qualified_name);
+                server.rules.content.extend(qualified_names);
             }
             python.functions.extend(functions);
         }
@@ -83,31 +88,38 @@ impl ConfigChecker<'_> {
         for view in self.tool_entries(backend, &custom_tools::TOOLS) {
             servers.extend(self.program_tool(&view, &mut names));
         }
-        let is_discovering = backend.flag(&custom_tools::AUTO_DISCOVER) == Some(true)
-            && backend.flag(&commands::CODE) == Some(true);
-        if is_discovering {
-            let excluded = backend
-                .texts(&custom_tools::EXCLUDE)
-                .into_iter()
-                .map(|text| text.value.to_owned());
-            let python = PythonFunctions {
-                functions: Vec::new(),
-                discovered_without: Some(excluded.collect()),
-            };
-            // No entry says more about these tools.
-            let nothing = MappingView {
-                node: &YamlNode {
-                    span: backend.node.span.clone(),
-                    value: YamlValue::Null,
-                },
-                path: String::new(),
-            };
-            let server = self
-                .tool_server(&nothing, "discovered_tools")
-                .map(|server| with_python(names.with_own_name(server), python));
-            servers.extend(server);
-        }
+        servers.extend(self.discovered_tools_server(backend, &mut names));
         servers
+    }
+
+    /// Returns the server of the tools of MassGen's own package, if the config lets massgen
+    /// discover them.
+    fn discovered_tools_server(
+        &mut self,
+        backend: &MappingView<'_>,
+        names: &mut CustomToolNames,
+    ) -> Option<ServerConfig> {
+        if backend.flag(&custom_tools::AUTO_DISCOVER) != Some(true)
+            || backend.flag(&commands::CODE) != Some(true)
+        {
+            return None;
+        }
+        let excluded_texts = backend.texts(&custom_tools::EXCLUDE).into_iter();
+        let exclusions = excluded_texts.map(|text| text.value.to_owned());
+        let python = PythonFunctions {
+            functions: Vec::new(),
+            discovery_exclusions: Some(exclusions.collect()),
+        };
+        // No entry of the config describes these tools, so all settings have their defaults.
+        let empty_entry = MappingView {
+            node: &YamlNode {
+                span: backend.node.span.clone(),
+                value: YamlValue::Null,
+            },
+            path: String::new(),
+        };
+        let server = self.tool_server(&empty_entry, "discovered_tools")?;
+        Some(with_python(names.with_own_name(server), python))
     }
 
     fn tool_entries<'n>(
@@ -129,15 +141,12 @@ impl ConfigChecker<'_> {
     /// Returns the server of a tool, without its program.
     fn tool_server(&mut self, view: &MappingView<'_>, name: &str) -> Option<ServerConfig> {
         let server = ServerName::parse(name)?;
-        let is = |key: &TypedKey<Text>, word: &str| {
-            view.text(key).is_some_and(|text| text.value == word)
-        };
-        let permission = if is(&custom_tools::PERMISSION, "write") {
+        let permission = if view.has_text(&custom_tools::PERMISSION, "write") {
             Permission::Write
         } else {
             Permission::Read
         };
-        let outside = if is(&custom_tools::SIDE_EFFECTS, "none") {
+        let outside = if view.has_text(&custom_tools::SIDE_EFFECTS, "none") {
             OutsideEffects::None
         } else {
             OutsideEffects::Some
@@ -176,9 +185,9 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         names: &mut CustomToolNames,
     ) -> Vec<PythonFunction> {
-        let wanted = text_list(view, &custom_tools::FUNCTION);
+        let function_names = text_list(view, &custom_tools::FUNCTION);
         let Some(function_names) =
-            wanted.filter(|wanted| !wanted.is_empty() && wanted.len() <= TOOLS_MAX)
+            function_names.filter(|names| !names.is_empty() && names.len() <= TOOLS_MAX)
         else {
             let message = format!("`function` is not a name or a list of 1 to {TOOLS_MAX} names");
             let hint = "write `function: add`, or `function: [add, multiply]`";
@@ -186,9 +195,9 @@ impl ConfigChecker<'_> {
             return Vec::new();
         };
         let count = function_names.len();
-        let tool_names = self.one_each(view, &custom_tools::NAME, count);
-        let descriptions = self.one_each(view, &custom_tools::DESCRIPTION, count);
-        let presets = self.presets(view, count);
+        let tool_names = self.texts_of_functions(view, &custom_tools::NAME, count);
+        let descriptions = self.texts_of_functions(view, &custom_tools::DESCRIPTION, count);
+        let presets = self.preset_arguments(view, count);
         let path = view.text(&custom_tools::PATH);
         let file = path.as_ref().and_then(|text| {
             self.path(text)?;
@@ -230,14 +239,16 @@ impl ConfigChecker<'_> {
     fn tool_name(
         &mut self,
         view: &MappingView<'_>,
-        written: &str,
+        config_name: &str,
         names: &mut CustomToolNames,
     ) -> Option<String> {
-        let name = written.strip_prefix(CUSTOM_PREFIX).unwrap_or(written);
+        let name = config_name
+            .strip_prefix(CUSTOM_PREFIX)
+            .unwrap_or(config_name);
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let bytes_max = FULL_NAME_BYTES_MAX.saturating_sub(CUSTOM_PREFIX.len());
         let fault = if name.is_empty() || name.len() > bytes_max || !name.bytes().all(is_part) {
-            Some(format!("{} is not the name of a tool", quote(written)))
+            Some(format!("{} is not the name of a tool", quote(config_name)))
         } else if names.tools.iter().any(|taken| taken == name) {
             Some(format!("the name {} is taken by another tool", quote(name)))
         } else {
@@ -256,9 +267,9 @@ impl ConfigChecker<'_> {
         None
     }
 
-    /// Returns the text of a key for each of `count` functions: one text alone is for all of them,
-    /// but a name is for one.
-    fn one_each(
+    /// Returns the text of a key for each of `count` functions. One text alone applies to all of
+    /// them, except a name.
+    fn texts_of_functions(
         &mut self,
         view: &MappingView<'_>,
         key: &TypedKey<Tree>,
@@ -269,10 +280,12 @@ impl ConfigChecker<'_> {
         };
         let is_list = matches!(node.value, YamlValue::List(_));
         let is_name = key.name() == custom_tools::NAME.name();
-        let listed_texts = text_list(view, key);
-        let texts = listed_texts.filter(|texts| {
-            let is_for_all = !is_list && (!is_name || count == 1);
-            is_for_all || (is_list && texts.len() == count)
+        let texts = text_list(view, key).filter(|texts| {
+            if is_list {
+                texts.len() == count
+            } else {
+                !is_name || count == 1
+            }
         });
         let Some(texts) = texts else {
             let message = format!("`{}` does not match the {count} functions", key.name());
@@ -285,24 +298,28 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the arguments that the config sets for each of `count` functions.
-    fn presets(&mut self, view: &MappingView<'_>, count: usize) -> Vec<Map<String, Value>> {
+    fn preset_arguments(
+        &mut self,
+        view: &MappingView<'_>,
+        count: usize,
+    ) -> Vec<Map<String, Value>> {
         let Some(node) = view.get(&custom_tools::PRESET_ARGS) else {
             return Vec::new();
         };
-        let preset_list: Vec<Option<Map<String, Value>>> = match (&node.value, node.to_json()) {
-            (YamlValue::Mapping(_), Value::Object(one)) => vec![Some(one); count],
-            (YamlValue::List(_), Value::Array(list)) => list
+        let json = node.to_json();
+        let is_short = json.to_string().len() <= PRESET_BYTES_MAX;
+        let presets: Option<Vec<Map<String, Value>>> = match json {
+            Value::Object(arguments) => Some(vec![arguments; count]),
+            Value::Array(list) => list
                 .into_iter()
-                .map(|one| match one {
-                    Value::Object(one) => Some(one),
+                .map(|arguments| match arguments {
+                    Value::Object(arguments) => Some(arguments),
                     Value::Null => Some(Map::new()),
                     Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
                 })
                 .collect(),
-            _ => Vec::new(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         };
-        let is_short = node.to_json().to_string().len() <= PRESET_BYTES_MAX;
-        let presets: Option<Vec<_>> = preset_list.into_iter().collect();
         let presets = presets.filter(|presets| presets.len() == count && is_short);
         if presets.is_none() {
             let message = format!(
@@ -315,6 +332,7 @@ impl ConfigChecker<'_> {
         presets.unwrap_or_default()
     }
 
+    /// Returns the server of a program that is one tool.
     fn program_tool(
         &mut self,
         view: &MappingView<'_>,
@@ -356,7 +374,7 @@ impl ConfigChecker<'_> {
             return Some(json!({"type": "object", "properties": {}}));
         };
         let schema = node.to_json();
-        let fault = match (clean_tool_schema(&schema), fields_fault(&schema)) {
+        let fault = match (clean_tool_schema(&schema), properties_fault(&schema)) {
             (Ok(schema), None) => return Some(schema),
             (Err(why), _) | (Ok(_), Some(why)) => why,
         };
@@ -409,21 +427,23 @@ impl ConfigChecker<'_> {
     /// Returns the file that a path names: next to the config, or in the current directory if the
     /// config is in it too.
     fn named_file(&self, text: &TextValue<'_>) -> Option<NamedFile> {
-        let from_base = resolve(text.value, self.context).ok()?;
+        let path_in_base = resolve(text.value, self.context).ok()?;
         let is_relative = !text.value.starts_with(['/', '~']);
         let config_directory = self.origin.directory.as_ref().filter(|_| is_relative);
         let candidates = match config_directory {
-            None => vec![from_base],
+            None => vec![path_in_base],
             Some(directory) => {
-                let next_to_config = AbsPath::resolve(directory, text.value);
-                let base = self.context.base;
-                let is_inside = directory.is_within(base) && next_to_config != from_base;
-                let from_base = is_inside.then_some(from_base);
-                std::iter::once(next_to_config).chain(from_base).collect()
+                let path_next_to_config = AbsPath::resolve(directory, text.value);
+                let is_config_in_base = directory.is_within(self.context.base);
+                let has_two_meanings = is_config_in_base && path_next_to_config != path_in_base;
+                let second_path = has_two_meanings.then_some(path_in_base);
+                std::iter::once(path_next_to_config)
+                    .chain(second_path)
+                    .collect()
             }
         };
         Some(NamedFile {
-            written: text.value.to_owned(),
+            config_path: text.value.to_owned(),
             candidates,
         })
     }
@@ -465,19 +485,22 @@ impl CustomToolNames {
 }
 
 /// Returns whether the Python functions of two entries can share a host.
-fn has_same_rights(server: &ServerConfig, wanted: &ServerConfig) -> bool {
+fn has_same_rights(one: &ServerConfig, other: &ServerConfig) -> bool {
     let rights = |server: &ServerConfig| {
         let rules = &server.rules;
         (rules.permission, rules.outside, server.call_seconds)
     };
-    let (ServerTransport::Program(one), ServerTransport::Program(other)) =
-        (&server.transport, &wanted.transport)
+    let (ServerTransport::Program(one_program), ServerTransport::Program(other_program)) =
+        (&one.transport, &other.transport)
     else {
         return false;
     };
-    rights(server) == rights(wanted) && one.env == other.env && one.network == other.network
+    rights(one) == rights(other)
+        && one_program.env == other_program.env
+        && one_program.network == other_program.network
 }
 
+/// Returns the server with massgen's host of these functions as its program.
 fn with_python(mut server: ServerConfig, python: PythonFunctions) -> ServerConfig {
     if let ServerTransport::Program(program) = &mut server.transport {
         program.command = vec![PYTHON.to_owned()];
@@ -490,15 +513,14 @@ fn with_python(mut server: ServerConfig, python: PythonFunctions) -> ServerConfi
 const PYTHON: &str = "python3";
 
 /// Returns what is wrong with the properties of a schema.
-fn fields_fault(schema: &Value) -> Option<String> {
-    let properties = schema.get("properties");
-    let fields = match properties {
+fn properties_fault(schema: &Value) -> Option<String> {
+    let properties = match schema.get("properties") {
         None => None,
-        Some(Value::Object(fields)) => Some(fields),
+        Some(Value::Object(properties)) => Some(properties),
         Some(_) => return Some("`properties` is not a mapping".to_owned()),
     };
-    let mut all_fields = fields.into_iter().flatten();
-    if let Some((name, _)) = all_fields.find(|(_, field)| !field.is_object()) {
+    let mut all_properties = properties.into_iter().flatten();
+    if let Some((name, _)) = all_properties.find(|(_, property)| !property.is_object()) {
         return Some(format!("the property {} is not a mapping", quote(name)));
     }
     let required_names = match schema.get("required") {
@@ -508,7 +530,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
     };
     let is_property = |name: &&Value| {
         let name = name.as_str();
-        name.is_some_and(|name| fields.is_some_and(|fields| fields.contains_key(name)))
+        name.is_some_and(|name| properties.is_some_and(|known| known.contains_key(name)))
     };
     let unknown_name = required_names.iter().find(|name| !is_property(name))?;
     Some(format!(
@@ -517,7 +539,7 @@ fn fields_fault(schema: &Value) -> Option<String> {
     ))
 }
 
-/// Returns the texts of a value that is one or a list of them.
+/// Returns the texts of a value that is one text or a list of them.
 fn text_list<'n>(view: &MappingView<'n>, key: &TypedKey<Tree>) -> Option<Vec<TextValue<'n>>> {
     let node = view.get(key)?;
     let path = view.key_path(key);

@@ -1,5 +1,5 @@
-//! Compares the tree with the table of keys: unknown keys, unsupported keys, values of a wrong
-//! shape, missing keys. It also expands variables.
+//! Compares the tree with the table of keys and reports unknown keys, unsupported keys, values of a
+//! wrong shape and missing keys. It also expands variables.
 
 use crate::config::check::commands::is_variable_mapping;
 use crate::config::check::expand::{ExpandedText, expand, is_whole_variable};
@@ -7,7 +7,7 @@ use crate::config::check::mapping_view::join_key;
 use crate::config::check::{ConfigChecker, KEYS_MAX};
 use crate::config::diagnostic::{Diagnostic, Span, quote};
 use crate::config::keys::{
-    ABOUT_COMMANDS, ConfigKey, ForeignValue, IgnoredEffect, KeySection, KeyStatus, SECTIONS,
+    COMMAND_LINE_PREFIX, ConfigKey, ForeignValue, IgnoredEffect, KeySection, KeyStatus, SECTIONS,
     ValueShape, backend, commands, nearest, root, servers,
 };
 use crate::config::servers::CWD_PLACEHOLDER;
@@ -17,9 +17,9 @@ use crate::config::yaml::{YamlEntry, YamlLiteral, YamlNode, YamlScalar, YamlValu
 use crate::text::list_names;
 
 /// Keys whose value is useless if it contains a variable that is not set.
-const NEEDS_VARIABLES: &[&str] = &[backend::API_KEY.name(), backend::BASE_URL.name()];
-/// Keys that may contain a vendor's key: values of others can reach a prompt.
-const MAY_HOLD_KEYS: &[&str] = &[
+const KEYS_REQUIRING_VARIABLES: &[&str] = &[backend::API_KEY.name(), backend::BASE_URL.name()];
+/// Keys whose values may contain a vendor's API key; the values of others can reach a prompt.
+const KEYS_WITH_API_KEYS: &[&str] = &[
     backend::API_KEY.name(),
     commands::ENV.name(),
     servers::HEADERS.name(),
@@ -30,7 +30,7 @@ const SERVERS: &str = servers::KEY.name();
 const CWD: &str = backend::CWD.name();
 /// The keys of a server in which that variable is the program's working directory, which is known
 /// only when it is started.
-const OF_STARTS: &[&str] = &[servers::ARGS.name(), servers::CWD.name()];
+const SERVER_CWD_KEYS: &[&str] = &[servers::ARGS.name(), servers::CWD.name()];
 /// The prefix of keys that only hold YAML anchors.
 const ANCHOR_PREFIX: &str = "x-";
 /// The longest value after variable expansion, in bytes.
@@ -77,7 +77,7 @@ impl ConfigChecker<'_> {
         self.report_repeated_keys(entries, section, path);
         for entry in entries.iter_mut().take(KEYS_MAX) {
             let cwd = match entry.key.as_str() {
-                key if path.contains(SERVERS) && OF_STARTS.contains(&key) => CWD_PLACEHOLDER,
+                key if path.contains(SERVERS) && SERVER_CWD_KEYS.contains(&key) => CWD_PLACEHOLDER,
                 CWD => cwd,
                 _ => &inner_cwd,
             };
@@ -135,14 +135,14 @@ impl ConfigChecker<'_> {
     ) {
         let path = join_key(path, &entry.key);
         let Some(key) = section.find(&entry.key) else {
-            return self.walk_other(entry, section, &path, cwd);
+            return self.walk_unknown_key(entry, section, &path, cwd);
         };
         if let Some(current_name) = key.renamed_from(&entry.key) {
             self.warn_of_former_name(&path, &entry.key_span, &entry.key, current_name);
             current_name.clone_into(&mut entry.key);
         }
         if !key.former_values.is_empty() {
-            self.fill_variables(&mut entry.value, &path, cwd);
+            self.expand_variables(&mut entry.value, &path, cwd);
             self.rename_value(&mut entry.value, key, &path);
         }
         self.read_foreign_value(entry, key, &path);
@@ -182,15 +182,18 @@ impl ConfigChecker<'_> {
             return;
         };
         let mut values = key.foreign_values.iter();
-        let Some(value) = values.find(|value| value.written == scalar.text) else {
+        let Some(value) = values.find(|value| value.massgen_value == scalar.text) else {
             return;
         };
         let ForeignValue {
-            written,
+            massgen_value,
             read_as,
             doc,
         } = value;
-        let message = format!("`{}: {written}` is read as `{read_as}`: {doc}", entry.key);
+        let message = format!(
+            "`{}: {massgen_value}` is read as `{read_as}`: {doc}",
+            entry.key
+        );
         let warning = Diagnostic::warning(path, message);
         self.findings.push(warning.with_span(&entry.value.span));
         scalar.text = (*read_as).to_owned();
@@ -203,8 +206,8 @@ impl ConfigChecker<'_> {
         self.findings.push(warning.with_suggestion(hint));
     }
 
-    /// Reports that a key is not supported, unless it asks for the default behaviour anyway. If the
-    /// user relies on a restriction by it, that is an error.
+    /// Reports that a key is not supported, unless its value asks for the default behaviour anyway.
+    /// That is an error if the user relies on a restriction by the key.
     fn walk_unsupported(
         &mut self,
         entry: &mut YamlEntry,
@@ -213,10 +216,10 @@ impl ConfigChecker<'_> {
         path: &str,
         cwd: &str,
     ) {
-        let is_lost = ignored != IgnoredEffect::Nothing
+        let loses_effect = ignored != IgnoredEffect::Nothing
             && !is_default(&entry.value, key.default)
             && !is_disabled(&entry.value);
-        if entry.value.value == YamlValue::Null || !is_lost {
+        if entry.value.value == YamlValue::Null || !loses_effect {
             return;
         }
         if let ValueShape::Mapping(_) = key.shape {
@@ -239,22 +242,28 @@ impl ConfigChecker<'_> {
     }
 
     /// Handles a key that the section does not list.
-    fn walk_other(&mut self, entry: &mut YamlEntry, section: &KeySection, path: &str, cwd: &str) {
-        let near = section.nearest(&entry.key);
+    fn walk_unknown_key(
+        &mut self,
+        entry: &mut YamlEntry,
+        section: &KeySection,
+        path: &str,
+        cwd: &str,
+    ) {
+        let similar_key = section.nearest(&entry.key);
         let is_passed_on = section.passes_on(&entry.key);
-        if is_passed_on && near.is_none() {
+        if is_passed_on && similar_key.is_none() {
             return self.walk_value(&mut entry.value, &ValueShape::Any, path, cwd);
         }
         if !is_passed_on && entry.key.starts_with(ANCHOR_PREFIX) {
             return;
         }
-        let hint = match (near, section_of_key(&entry.key)) {
-            (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, Some(home)) => format!("it belongs in `{home}`"),
+        let hint = match (similar_key, section_of_key(&entry.key)) {
+            (Some(similar_key), _) => format!("did you mean `{similar_key}`?"),
+            (None, Some(owner)) => format!("it belongs in `{owner}`"),
             (None, None) => {
                 let mut names = supported_names(section);
-                if entry.key.starts_with(ABOUT_COMMANDS) {
-                    names.retain(|name| name.starts_with(ABOUT_COMMANDS));
+                if entry.key.starts_with(COMMAND_LINE_PREFIX) {
+                    names.retain(|name| name.starts_with(COMMAND_LINE_PREFIX));
                 }
                 format!("keys here are {}", list_names(&names, "and"))
             }
@@ -300,7 +309,7 @@ impl ConfigChecker<'_> {
                 }
             }
             _ => {
-                self.fill_variables(node, path, cwd);
+                self.expand_variables(node, path, cwd);
                 if !matches_shape(node, shape) {
                     self.wrong_shape(node, shape, path);
                 }
@@ -309,28 +318,28 @@ impl ConfigChecker<'_> {
     }
 
     /// Expands the variables in every scalar from this node down.
-    fn fill_variables(&mut self, node: &mut YamlNode, path: &str, cwd: &str) {
+    fn expand_variables(&mut self, node: &mut YamlNode, path: &str, cwd: &str) {
         match &mut node.value {
             YamlValue::Null => {}
             YamlValue::List(items) => {
                 for item in items {
-                    self.fill_variables(item, path, cwd);
+                    self.expand_variables(item, path, cwd);
                 }
             }
             YamlValue::Mapping(entries) => {
                 for entry in entries {
-                    self.fill_variables(&mut entry.value, path, cwd);
+                    self.expand_variables(&mut entry.value, path, cwd);
                 }
             }
             YamlValue::Scalar(scalar) => {
-                if let Some(filled_scalar) = self.fill_scalar(scalar, &node.span, path, cwd) {
-                    *scalar = filled_scalar;
+                if let Some(expanded_scalar) = self.expand_scalar(scalar, &node.span, path, cwd) {
+                    *scalar = expanded_scalar;
                 }
             }
         }
     }
 
-    fn fill_scalar(
+    fn expand_scalar(
         &mut self,
         scalar: &YamlScalar,
         span: &Span,
@@ -349,7 +358,7 @@ impl ConfigChecker<'_> {
                      servers";
                 (message, hint.to_owned())
             } else {
-                let file = if holds_key(&unset) {
+                let file = if holds_api_key(&unset) {
                     ".env"
                 } else {
                     "~/.massgen/.env"
@@ -357,7 +366,7 @@ impl ConfigChecker<'_> {
                 let hint = format!("export {unset}, or set it in `{file}` as `{unset}=…`");
                 (format!("variable `{unset}` is not set"), hint)
             };
-            let diagnostic = if NEEDS_VARIABLES.contains(&name) || path.contains(SERVERS) {
+            let diagnostic = if KEYS_REQUIRING_VARIABLES.contains(&name) || path.contains(SERVERS) {
                 Diagnostic::error(path, message)
             } else {
                 Diagnostic::warning(path, format!("{message}: it is not expanded"))
@@ -386,21 +395,21 @@ impl ConfigChecker<'_> {
         let env = self.context.env;
         expand(text, |name| match name {
             CWD => Some(cwd),
-            name if holds_key(name) && !MAY_HOLD_KEYS.contains(&key) => None,
+            name if holds_api_key(name) && !KEYS_WITH_API_KEYS.contains(&key) => None,
             name => env.get(name),
         })
     }
 
     /// Returns the value of `${cwd}` in a mapping: its own `cwd`, or else that of the enclosing
     /// mapping.
-    fn effective_cwd(&self, node: &YamlNode, outer: &str) -> String {
+    fn effective_cwd(&self, node: &YamlNode, outer_cwd: &str) -> String {
         match node.entry(CWD).map(|entry| &entry.value.value) {
-            Some(YamlValue::Scalar(scalar)) => self.expand_text(&scalar.text, CWD, outer).text,
-            _ => outer.to_owned(),
+            Some(YamlValue::Scalar(scalar)) => self.expand_text(&scalar.text, CWD, outer_cwd).text,
+            _ => outer_cwd.to_owned(),
         }
     }
 
-    /// Reports a value of a wrong shape, as it was written: a variable may contain a key.
+    /// Reports a value of a wrong shape, without expanded variables: one may contain an API key.
     fn wrong_shape(&mut self, node: &YamlNode, shape: &ValueShape, path: &str) {
         let name = path.rsplit('.').next().unwrap_or(path);
         let value = match &node.value {
@@ -411,7 +420,7 @@ impl ConfigChecker<'_> {
         let error = Diagnostic::error(path, message)
             .with_span(&node.span)
             .with_expected(format!("expected {}", shape.describe()));
-        let near = match (shape, &node.value) {
+        let similar_name = match (shape, &node.value) {
             (
                 ValueShape::OneOf(names) | ValueShape::OneOfOrList(names),
                 YamlValue::Scalar(scalar),
@@ -419,15 +428,15 @@ impl ConfigChecker<'_> {
             (_, YamlValue::List(_)) if path == root::AGENT.name() => Some(root::AGENTS.name()),
             _ => None,
         };
-        self.findings.push(match near {
-            Some(known) => error.with_suggestion(format!("did you mean `{known}`?")),
+        self.findings.push(match similar_name {
+            Some(name) => error.with_suggestion(format!("did you mean `{name}`?")),
             None => error,
         });
     }
 }
 
-/// Returns whether a variable holds a vendor's key.
-fn holds_key(variable: &str) -> bool {
+/// Returns whether a variable holds the API key of a backend type.
+pub(super) fn holds_api_key(variable: &str) -> bool {
     let mut vendors = VENDORS.iter();
     vendors.any(|vendor| vendor.key_variables.contains(&variable))
 }
@@ -443,19 +452,20 @@ fn matches_shape(node: &YamlNode, shape: &ValueShape) -> bool {
             true
         }
         (ValueShape::Flag, _) => scalar.as_flag().is_some(),
-        (ValueShape::Integer(least, most), YamlLiteral::Integer(integer)) => {
-            (*least..=*most).contains(&integer)
+        (ValueShape::Integer(min, max), YamlLiteral::Integer(integer)) => {
+            (*min..=*max).contains(&integer)
         }
-        (ValueShape::Number(least, most), YamlLiteral::Number(number)) => {
-            (*least..=*most).contains(&number)
+        (ValueShape::Number(min, max), YamlLiteral::Number(number)) => {
+            (*min..=*max).contains(&number)
         }
-        (ValueShape::Number(least, most), YamlLiteral::Integer(integer)) => i32::try_from(integer)
-            .is_ok_and(|integer| (*least..=*most).contains(&f64::from(integer))),
+        (ValueShape::Number(min, max), YamlLiteral::Integer(integer)) => {
+            i32::try_from(integer).is_ok_and(|integer| (*min..=*max).contains(&f64::from(integer)))
+        }
         (ValueShape::OneOf(names) | ValueShape::OneOfOrList(names), _) => {
             names.contains(&scalar.text.as_str())
         }
-        (ValueShape::Size(least, most), _) => {
-            size::bytes(&scalar.text).is_some_and(|bytes| (*least..=*most).contains(&bytes))
+        (ValueShape::Size(min, max), _) => {
+            size::bytes(&scalar.text).is_some_and(|bytes| (*min..=*max).contains(&bytes))
         }
         (
             ValueShape::Integer(..)
@@ -497,7 +507,7 @@ pub(super) fn is_default(node: &YamlNode, default: Option<&str>) -> bool {
     }
 }
 
-/// Returns whether a mapping disables what it is about by `enabled: false`.
+/// Returns whether a mapping contains `enabled: false`.
 fn is_disabled(node: &YamlNode) -> bool {
     let is_off = |entry: &YamlEntry| match &entry.value.value {
         YamlValue::Scalar(scalar) => entry.key == "enabled" && scalar.as_flag() == Some(false),

@@ -1,5 +1,5 @@
-//! Reads the mappings of the tree by declared keys, whose type says what comes out. The walk has
-//! already reported every value of a wrong shape; here it counts as absent.
+//! Reads the mappings of the tree by the keys of the table, whose types determine those of the
+//! values. The walk has already reported every value of a wrong shape; here it counts as absent.
 
 use crate::config::diagnostic::Span;
 use crate::config::keys::shape::{
@@ -22,7 +22,7 @@ pub(super) struct MappingView<'a> {
 /// A string and its location.
 #[derive(Clone, Debug)]
 pub(super) struct TextValue<'a> {
-    /// The string.
+    /// The string, with its variables expanded.
     pub(super) value: &'a str,
     /// Its path in the YAML.
     pub(super) path: String,
@@ -41,8 +41,8 @@ impl<'a> MappingView<'a> {
 
     /// Returns the path of a key of this mapping.
     pub(super) fn key_path(&self, key: &ConfigKey) -> String {
-        let written_key = self.entry(key).map(|entry| entry.key.as_str());
-        join_key(&self.path, written_key.unwrap_or(key.name()))
+        let name = self.entry(key).map(|entry| entry.key.as_str());
+        join_key(&self.path, name.unwrap_or(key.name()))
     }
 
     /// Returns the value of a key, unless it is empty.
@@ -70,6 +70,11 @@ impl<'a> MappingView<'a> {
         scalar_text(self.get(key)?, self.key_path(key))
     }
 
+    /// Returns whether a key has this text.
+    pub(super) fn has_text(&self, key: &TypedKey<Text>, text: &str) -> bool {
+        self.text(key).is_some_and(|found| found.value == text)
+    }
+
     /// Returns the boolean of a key.
     pub(super) fn flag(&self, key: &TypedKey<Flag>) -> Option<bool> {
         self.scalar(key)?.as_flag()
@@ -83,7 +88,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// Returns the number of a key as written; numbers have no exponent.
+    /// Returns the number of a key in decimal digits, without an exponent.
     pub(super) fn decimal(&self, key: &TypedKey<Decimal>) -> Option<String> {
         match self.scalar(key)?.literal {
             YamlLiteral::Integer(integer) => Some(integer.to_string()),
@@ -92,7 +97,7 @@ impl<'a> MappingView<'a> {
         }
     }
 
-    /// Returns the number of a key, rounded to the nearest that a machine has.
+    /// Returns the number of a key, rounded to the nearest `f64`.
     pub(super) fn float(&self, key: &TypedKey<Decimal>) -> Option<f64> {
         self.decimal(key)?.parse().ok()
     }
@@ -158,15 +163,15 @@ impl<'a> MappingView<'a> {
 
     /// Returns the items of the lists under all names of a key, each with its path.
     fn list_items(&self, key: &ConfigKey) -> Vec<(String, &'a YamlNode)> {
-        let mut texts = Vec::new();
+        let mut all_items = Vec::new();
         for entry in self.entries(key) {
             if let YamlValue::List(items) = &entry.value.value {
                 let path = join_key(&self.path, &entry.key);
                 let items = items.iter().enumerate();
-                texts.extend(items.map(|(index, item)| (format!("{path}[{index}]"), item)));
+                all_items.extend(items.map(|(index, item)| (format!("{path}[{index}]"), item)));
             }
         }
-        texts
+        all_items
     }
 
     fn scalar(&self, key: &ConfigKey) -> Option<&'a YamlScalar> {

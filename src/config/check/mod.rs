@@ -1,5 +1,5 @@
-//! Turns a tree into a [`Config`]: first checks every key and value against the table of keys, then
-//! their combination. All errors are reported together.
+//! Turns a tree into a [`Config`]: first checks every key and value against the table of keys, and
+//! then their combinations. All errors are reported together.
 
 use crate::config::check::agents::is_external_agent;
 use crate::config::check::mapping_view::MappingView;
@@ -56,12 +56,12 @@ pub const KEYS_MAX: usize = 256;
 /// The maximum number of findings that are kept for one file.
 const FINDINGS_MAX: usize = 100;
 
-/// The findings so far.
+/// The findings so far: errors and warnings.
 #[derive(Debug, Default)]
 struct DiagnosticList {
-    list: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     has_errors: bool,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 impl DiagnosticList {
@@ -70,19 +70,21 @@ impl DiagnosticList {
     fn push(&mut self, diagnostic: Diagnostic) {
         let is_error = diagnostic.severity == Severity::Error;
         self.has_errors |= is_error;
-        let mut warnings = self
-            .list
-            .iter_mut()
-            .filter(|found| found.severity == Severity::Warning);
-        if let Some(equal_warning) = warnings.find(|found| found.message == diagnostic.message) {
-            equal_warning.repeats = equal_warning.repeats.saturating_add(1);
-        } else if self.list.len() < FINDINGS_MAX {
-            self.list.push(diagnostic);
+        let is_warning = |found: &Diagnostic| found.severity == Severity::Warning;
+        let mut earlier = self.diagnostics.iter_mut();
+        let is_repeated =
+            |found: &&mut Diagnostic| is_warning(found) && found.message == diagnostic.message;
+        if let Some(warning) = earlier.find(is_repeated) {
+            warning.repeats = warning.repeats.saturating_add(1);
+        } else if self.diagnostics.len() < FINDINGS_MAX {
+            self.diagnostics.push(diagnostic);
         } else {
-            self.is_cut = true;
-            let is_warning = |found: &Diagnostic| found.severity == Severity::Warning;
-            let index = self.list.iter().rposition(is_warning).filter(|_| is_error);
-            if let Some(warning) = index.and_then(|index| self.list.get_mut(index)) {
+            self.is_truncated = true;
+            let last_warning = self.diagnostics.iter().rposition(is_warning);
+            let replaced_index = last_warning.filter(|_| is_error);
+            if let Some(index) = replaced_index
+                && let Some(warning) = self.diagnostics.get_mut(index)
+            {
                 *warning = diagnostic;
             }
         }
@@ -90,13 +92,13 @@ impl DiagnosticList {
 
     /// Returns the findings in the order of the file; those about the whole file come first.
     fn finish(mut self) -> Vec<Diagnostic> {
-        self.list
+        self.diagnostics
             .sort_by_key(|found| found.span.as_ref().map_or(0, |span| span.start));
-        if self.is_cut {
+        if self.is_truncated {
             let message = format!("only the first {FINDINGS_MAX} findings are listed");
-            self.list.push(Diagnostic::warning("", message));
+            self.diagnostics.push(Diagnostic::warning("", message));
         }
-        self.list
+        self.diagnostics
     }
 }
 
@@ -109,7 +111,7 @@ struct ConfigChecker<'a> {
     context: &'a ConfigContext<'a>,
     /// Whether a pipeline decides where agents work, so that they need no `cwd`.
     is_pipeline: bool,
-    /// What is said about media for all agents.
+    /// The settings about media that apply to all agents.
     media: TeamMedia,
     findings: DiagnosticList,
 }
@@ -122,7 +124,7 @@ pub fn check(
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> (Option<(Config, Vec<RestrictedUse>)>, Vec<Diagnostic>) {
-    let written_tree = tree.clone();
+    let unexpanded_tree = tree.clone();
     let mut checker = ConfigChecker::new(text, origin, context);
     if holds_rate_limits(&tree) {
         let message = "this is a file of MassGen's rate limits, and not the config of a team";
@@ -138,8 +140,8 @@ pub fn check(
     } else {
         None
     };
-    let reaches = found_config::restricted_uses(&written_tree, &tree, origin, context);
-    checker.finish(config.map(|config| (config, reaches)))
+    let restricted_uses = found_config::restricted_uses(&unexpanded_tree, &tree, origin, context);
+    checker.finish(config.map(|config| (config, restricted_uses)))
 }
 
 /// Checks the tree of a file of models. If no models are returned, at least one of the findings is
@@ -158,14 +160,16 @@ pub fn check_models(
     checker.finish(models)
 }
 
-/// Returns whether a file has nothing but limits of models, below the vendor and the model.
+/// Returns whether a file has nothing but rate limits: in a mapping of vendors to mappings of
+/// models.
 fn holds_rate_limits(tree: &YamlNode) -> bool {
-    let is_limit = |entry: &YamlEntry| ["rpm", "tpm", "rpd"].contains(&entry.key.as_str());
-    let holds = |node: &YamlNode, inner: &dyn Fn(&YamlEntry) -> bool| {
-        !node.entries().is_empty() && node.entries().iter().all(inner)
+    let has_only = |node: &YamlNode, is_expected: &dyn Fn(&YamlEntry) -> bool| {
+        !node.entries().is_empty() && node.entries().iter().all(is_expected)
     };
-    let is_model = |entry: &YamlEntry| holds(&entry.value, &is_limit);
-    holds(tree, &|vendor| holds(&vendor.value, &is_model))
+    let is_limit = |entry: &YamlEntry| ["rpm", "tpm", "rpd"].contains(&entry.key.as_str());
+    let is_model = |entry: &YamlEntry| has_only(&entry.value, &is_limit);
+    let is_vendor = |entry: &YamlEntry| has_only(&entry.value, &is_model);
+    has_only(tree, &is_vendor)
 }
 
 impl<'a> ConfigChecker<'a> {

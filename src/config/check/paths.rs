@@ -1,5 +1,7 @@
 //! Resolves paths that the user wrote, and decides which are too broad to be opened to agents.
 
+use std::path::Path;
+
 use crate::config::ConfigContext;
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::TextValue;
@@ -21,19 +23,16 @@ const KERNEL_DIRS: &[&str] = &["/dev", "/proc", "/sys"];
 /// Returns why a path is too broad to be opened to agents without explicit permission from the
 /// user; `None` if it is not.
 pub fn breadth_reason(path: &AbsPath, context: &ConfigContext<'_>) -> Option<&'static str> {
-    let is = |dirs: &[&str]| {
-        dirs.iter()
-            .any(|dir| path.as_path() == std::path::Path::new(dir))
-    };
-    let is_below = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
-    let holds = |inner: &AbsPath| inner.is_within(path);
-    if is(SYSTEM_DIRS) || is_below(KERNEL_DIRS) {
+    let is_one_of = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path() == Path::new(dir));
+    let is_within_one_of = |dirs: &[&str]| dirs.iter().any(|dir| path.as_path().starts_with(dir));
+    let contains = |inner: &AbsPath| inner.is_within(path);
+    if is_one_of(SYSTEM_DIRS) || is_within_one_of(KERNEL_DIRS) {
         Some("a system directory")
     } else if context.home == Some(path) {
         Some("your home directory")
-    } else if context.home.is_some_and(holds) {
+    } else if context.home.is_some_and(contains) {
         Some("a parent of your home directory")
-    } else if path != context.base && holds(context.base) {
+    } else if path != context.base && contains(context.base) {
         Some("a parent of the current directory")
     } else if path.is_within(&context.state_parent.join(STATE_DIR)) {
         Some("massgen's own state")
@@ -59,7 +58,7 @@ impl ConfigChecker<'_> {
 #[derive(Debug)]
 pub(super) struct PathFault {
     message: String,
-    /// What to do.
+    /// What the user can do.
     suggestion: &'static str,
 }
 

@@ -12,7 +12,7 @@ use crate::config::check::mapping_view::{MappingView, TextValue, join_key, scala
 use crate::config::command_line::CommandLineConfig;
 use crate::config::custom_tools::ProgramInterface;
 use crate::config::diagnostic::{Diagnostic, quote};
-use crate::config::keys::shape::{Flag, NamesOrPairs, Text, TextList};
+use crate::config::keys::shape::{Flag, NamesOrPairs, TextList};
 use crate::config::keys::{ConfigKey, TypedKey, commands, server_security, servers};
 use crate::config::server_package::{ServerPackage, registry_domains};
 use crate::config::servers::{
@@ -203,8 +203,6 @@ impl ConfigChecker<'_> {
             texts.map(|text| text.value.to_owned()).collect::<Vec<_>>()
         };
         let tool_actions = self.tool_actions(&name, entry);
-        let has_value =
-            |key: &TypedKey<Text>, value| entry.text(key).is_some_and(|text| text.value == value);
         Some(ServerConfig {
             rules: ServerRules {
                 naming: ToolNaming::OfServer,
@@ -214,13 +212,13 @@ impl ConfigChecker<'_> {
                     .map(|_| texts(&servers::ALLOWED_TOOLS)),
                 excluded: texts(&servers::EXCLUDE_TOOLS),
                 ruled: tool_actions,
-                permission: if has_value(&servers::PERMISSION, "write") {
+                permission: if entry.has_text(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {
                     Permission::Read
                 },
                 content: texts(&servers::CONTENT_ARGUMENTS),
-                outside: if has_value(&servers::SIDE_EFFECTS, "none") {
+                outside: if entry.has_text(&servers::SIDE_EFFECTS, "none") {
                     OutsideEffects::None
                 } else {
                     OutsideEffects::Some
@@ -348,8 +346,7 @@ impl ConfigChecker<'_> {
 
     /// Returns where a program runs. Refuses the keys that have no effect there.
     fn place_of_program(&mut self, entry: &MappingView<'_>) -> ProgramPlace {
-        let run_in = entry.text(&servers::RUN_IN);
-        if run_in.is_none_or(|text| text.value != "container") {
+        if !entry.has_text(&servers::RUN_IN, "container") {
             let why = "the program does not run in a container";
             self.refuse_keys(entry, &[&servers::IMAGE], why);
             return ProgramPlace::Sandbox;
@@ -459,8 +456,7 @@ impl ConfigChecker<'_> {
         if entry.flag(&servers::SHARED) != Some(true) {
             return InstanceSharing::PerAgent;
         }
-        let permission = entry.text(&servers::PERMISSION);
-        if permission.is_some_and(|text| text.value == "write") {
+        if entry.has_text(&servers::PERMISSION, "write") {
             let message = "a shared program cannot write";
             let hint = "remove `shared`, so that each agent has its own instance, or remove \
                         `permission: write`";
@@ -561,11 +557,9 @@ impl ConfigChecker<'_> {
             };
             self.refuse_key(entry, &servers::URL, fault, hint);
         }
-        let type_text = entry.text(&servers::TYPE);
-        let is_sse = type_text.is_some_and(|text| text.value == "sse");
         Some(RemoteServer {
             url: url?,
-            protocol: if is_sse {
+            protocol: if entry.has_text(&servers::TYPE, "sse") {
                 RemoteProtocol::Sse
             } else {
                 RemoteProtocol::Streamable

@@ -1,4 +1,5 @@
-//! Checks `workflow` and `roles`: every role is known, has an agent and occurs in one stage only.
+//! Checks `workflow` and `roles`, the keys about pipelines: every role is known, has an agent and
+//! occurs in one stage only.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -31,7 +32,7 @@ const ROLES_MAX: usize = 64;
 const ITERATIONS_DEFAULT: u64 = 3;
 /// The default token budget for earlier output in a stage's prompt.
 const CONTEXT_TOKENS_DEFAULT: u64 = 20_000;
-/// The word for no role or no project.
+/// The value for no role or no project.
 const NONE: &str = "none";
 
 impl ConfigChecker<'_> {
@@ -52,8 +53,7 @@ impl ConfigChecker<'_> {
             }
             return None;
         };
-        let stage_list = self.stages(&view, &roles, agents);
-        let stages = stage_list?;
+        let stages = self.stages(&view, &roles, agents)?;
         self.check_outputs_exist(root, &stages);
         self.check_command_roles(&view, &stages, agents);
         self.warn_about_idle_agents(&view, &stages, agents);
@@ -238,13 +238,13 @@ impl ConfigChecker<'_> {
     fn directory(&mut self, text: &TextValue<'_>) -> Option<RelPath> {
         // Git rejects paths with one of these components, ignoring case: `git~1` is the short name
         // of `.git` on Windows.
-        let is_gits = |part: &OsStr| {
+        let is_git_name = |component: &OsStr| {
             [".git", "git~1"]
                 .iter()
-                .any(|name| part.eq_ignore_ascii_case(name))
+                .any(|name| component.eq_ignore_ascii_case(name))
         };
-        let is_git = |path: &RelPath| path.as_path().iter().any(is_gits);
-        let path = RelPath::new(text.value).filter(|path| !path.is_root() && !is_git(path));
+        let is_git_path = |path: &RelPath| path.as_path().iter().any(is_git_name);
+        let path = RelPath::new(text.value).filter(|path| !path.is_root() && !is_git_path(path));
         if path.is_none() {
             let message = format!("{} is not a directory of the tree", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
@@ -278,6 +278,7 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Returns the stages; `None` if one is invalid.
     fn stages(
         &mut self,
         view: &MappingView<'_>,
@@ -313,13 +314,14 @@ impl ConfigChecker<'_> {
         for stage in &stages {
             if !role_names.insert(&stage.role.name) {
                 let message = format!("role `{}` is in two stages", stage.role.name);
-                let suggestion = "define a role with another name under `roles`";
-                self.refuse_key(view, &workflow::STAGES, &message, suggestion);
+                let hint = "define a role with another name under `roles`";
+                self.refuse_key(view, &workflow::STAGES, &message, hint);
             }
         }
         (stages.len() == count).then_some(stages)
     }
 
+    /// Returns the stage of the role `name`; `view` is its mapping, if it has one.
     fn stage(
         &mut self,
         name: &TextValue<'_>,
@@ -328,19 +330,19 @@ impl ConfigChecker<'_> {
         agents: &[AgentConfig],
     ) -> Option<PipelineStage> {
         let role = self.role_name(name)?;
-        let own_role = roles.iter().find(|own_role| own_role.name == role).cloned();
-        let Some(role) = own_role.or_else(|| built_in_role(&role)) else {
+        let config_role = roles.iter().find(|other| other.name == role).cloned();
+        let Some(role) = config_role.or_else(|| built_in_role(&role)) else {
             let message = format!("unknown role {}", quote(name.value));
             let role_names = roles
                 .iter()
                 .map(|role| role.name.as_str())
                 .chain(ROLES.iter().map(|row| row.name));
-            let suggestion = match nearest(name.value, role_names) {
-                Some(near) => format!("did you mean `{near}`?"),
+            let hint = match nearest(name.value, role_names) {
+                Some(similar_name) => format!("did you mean `{similar_name}`?"),
                 None => "define it under `roles`".to_owned(),
             };
             let error = Diagnostic::error(&name.path, message).with_span(name.span);
-            self.findings.push(error.with_suggestion(suggestion));
+            self.findings.push(error.with_suggestion(hint));
             return None;
         };
         let mut agent_names: Vec<TextValue<'_>> = Vec::new();
@@ -363,8 +365,8 @@ impl ConfigChecker<'_> {
                     role.name, first_agent.id
                 );
                 let warning = Diagnostic::warning(&name.path, message).with_span(name.span);
-                let suggestion = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
-                self.findings.push(warning.with_suggestion(suggestion));
+                let hint = format!("name the agent: `{{role: {}, agent: …}}`", role.name);
+                self.findings.push(warning.with_suggestion(hint));
             }
             ids.extend(namesake.or(agents.first()).map(|agent| agent.id.clone()));
         }
@@ -384,31 +386,32 @@ impl ConfigChecker<'_> {
             return Some(known_agent.id.clone());
         }
         let message = format!("unknown agent {}", quote(text.value));
-        let suggestion = match nearest(text.value, ids()) {
-            Some(near) => format!("did you mean `{near}`?"),
+        let hint = match nearest(text.value, ids()) {
+            Some(similar_id) => format!("did you mean `{similar_id}`?"),
             None => format!("expected one of: {}", ids().collect::<Vec<_>>().join(", ")),
         };
         let error = Diagnostic::error(&text.path, message).with_span(text.span);
-        self.findings.push(error.with_suggestion(suggestion));
+        self.findings.push(error.with_suggestion(hint));
         None
     }
 
+    /// Returns the role whose verdict ends the pipeline.
     fn deciding_role(
         &mut self,
         view: &MappingView<'_>,
         stages: &[PipelineStage],
     ) -> Option<RoleName> {
-        let stage_of = |name: &str| {
-            let mut names = stages.iter().map(|stage| &stage.role.name);
-            names.find(|known| known.as_str() == name).cloned()
+        let find_role = |name: &str| {
+            let mut roles = stages.iter().map(|stage| &stage.role.name);
+            roles.find(|role| role.as_str() == name).cloned()
         };
         let Some(text) = view.text(&workflow::UNTIL) else {
-            return stage_of(USER);
+            return find_role(USER);
         };
         if text.value == NONE {
             return None;
         }
-        let role = stage_of(text.value);
+        let role = find_role(text.value);
         if role.is_none() {
             let message = format!("role {} is not a stage", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
@@ -450,12 +453,14 @@ impl ConfigChecker<'_> {
             .iter()
             .filter(|stage| stage.role.has_right(RoleRight::Bash))
         {
-            let its = agents
+            let stage_agents = agents
                 .iter()
                 .filter(|agent| stage.agents.contains(&agent.id));
-            for agent in its {
-                let is_able = agent.commands.is_some() || agent.backend.external_agent.is_some();
-                if is_able || agent.programs.is_some() {
+            for agent in stage_agents {
+                if agent.commands.is_some()
+                    || agent.programs.is_some()
+                    || agent.backend.external_agent.is_some()
+                {
                     continue;
                 }
                 let role = &stage.role.name;
@@ -463,8 +468,8 @@ impl ConfigChecker<'_> {
                     "role `{role}` runs commands, but its agent `{}` may not",
                     agent.id
                 );
-                let suggestion = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
-                self.refuse_key(view, &workflow::STAGES, &message, suggestion);
+                let hint = "add `enable_mcp_command_line: true` to its `backend`, or change the role's `rights`";
+                self.refuse_key(view, &workflow::STAGES, &message, hint);
             }
         }
     }

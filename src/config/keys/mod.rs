@@ -53,7 +53,7 @@ pub mod workflow;
 pub use typed_key::TypedKey;
 
 /// The prefix of keys about commands.
-pub const ABOUT_COMMANDS: &str = "command_line_";
+pub const COMMAND_LINE_PREFIX: &str = "command_line_";
 /// The longest unknown key for which a similar known one is looked up, in bytes.
 const SUGGESTED_KEY_BYTES_MAX: usize = 64;
 
@@ -118,7 +118,7 @@ pub struct FormerValue {
 #[derive(Debug)]
 pub struct ForeignValue {
     /// The value in MassGen.
-    pub written: &'static str,
+    pub massgen_value: &'static str,
     /// The value that it is read as.
     pub read_as: &'static str,
     /// What happens, in words that follow a colon.
@@ -332,7 +332,7 @@ impl KeySection {
         match self.others {
             UnknownKeys::Refused => false,
             // No vendor has parameters about commands: such a key is meant as a restriction.
-            _ if name.starts_with(ABOUT_COMMANDS) => false,
+            _ if name.starts_with(COMMAND_LINE_PREFIX) => false,
             UnknownKeys::PassedOn => true,
             UnknownKeys::AsInBackend => backend::BACKEND.find(name).is_none(),
         }

@@ -85,9 +85,13 @@ const FOREIGN_SENSITIVITIES: &[ForeignValue] = &[
     foreign("reflective", "balanced", NO_SUCH_JUDGEMENT),
 ];
 
-const fn foreign(written: &'static str, read_as: &'static str, doc: &'static str) -> ForeignValue {
+const fn foreign(
+    massgen_value: &'static str,
+    read_as: &'static str,
+    doc: &'static str,
+) -> ForeignValue {
     ForeignValue {
-        written,
+        massgen_value,
         read_as,
         doc,
     }

@@ -17,17 +17,17 @@ pub(crate) const LEVEL: TypedKey<Text> = TypedKey::optional(
 /// Levels that MassGen accepts and reads as the strictest.
 const FOREIGN_LEVELS: &[ForeignValue] = &[
     ForeignValue {
-        written: "high",
+        massgen_value: "high",
         read_as: "strict",
         doc: "there is no such level, and the strictest one applies, as in MassGen",
     },
     ForeignValue {
-        written: "medium",
+        massgen_value: "medium",
         read_as: "strict",
         doc: "there is no such level, and the strictest one applies, as in MassGen",
     },
     ForeignValue {
-        written: "low",
+        massgen_value: "low",
         read_as: "strict",
         doc: "there is no such level, and the strictest one applies, as in MassGen",
     },

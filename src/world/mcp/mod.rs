@@ -753,7 +753,7 @@ fn missing_program_note(tool: &ProgramTool) -> Option<String> {
         format!(
             "calls of `{CUSTOM_PREFIX}{}` fail: there is no program `{}`: relative paths start in \
              the directory of the config",
-            tool.name, program.written
+            tool.name, program.config_path
         )
     })
 }

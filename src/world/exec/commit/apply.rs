@@ -58,7 +58,9 @@ impl LayerCommit<'_> {
             UpperEntry::NewDirectory(meta) => {
                 self.make_dir(rel, path, &meta, DirectoryOpacity::Transparent)
             }
-            UpperEntry::OpaqueDirectory(meta) => self.make_dir(rel, path, &meta, DirectoryOpacity::Opaque),
+            UpperEntry::OpaqueDirectory(meta) => {
+                self.make_dir(rel, path, &meta, DirectoryOpacity::Opaque)
+            }
             UpperEntry::File(meta) => self.put_file(rel, path, &meta),
             UpperEntry::Link => self.put_link(rel, path),
             UpperEntry::Special(kind) => {

@@ -80,7 +80,7 @@ pub(in crate::world) fn setup_line(
     let setup = json!({
         "host": HOST_SOURCE,
         "tools": tools,
-        "discover": python.discovered_without,
+        "discover": python.discovery_exclusions,
         "context": {
             "agent_id": context.agent,
             "agent_cwd": context.directory.to_string(),
@@ -108,5 +108,5 @@ fn path_and_source(file: &NamedFile) -> Result<(Value, Value), String> {
             return Ok((path.to_string().into(), text.into()));
         }
     }
-    Ok((file.written.as_str().into(), Value::Null))
+    Ok((file.config_path.as_str().into(), Value::Null))
 }
