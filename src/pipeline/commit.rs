@@ -6,8 +6,8 @@ use crate::path::RelPath;
 use crate::pipeline::merge::StageMerger;
 use crate::pipeline::stage_run::StageResult;
 use crate::text::{single_line, truncate};
+use crate::world::git::bare_repository::NewCommit;
 use crate::world::git::checkout::{CapturedTree, ForcedDirectory};
-use crate::world::git::hub::NewCommit;
 use crate::world::git::object::ObjectId;
 
 /// Maximum length of a commit's subject, in characters.
@@ -33,14 +33,22 @@ impl StageMerger<'_> {
         let branch = repository.branch(&self.stage_run.instance.name)?;
         let CapturedTree { tree, left_out } = self.capture_tree(stage_result).await?;
         let (tip, main) = (self.newest_commit().await?, repository.tip().await?);
-        let is_merged = repository.hub.is_descendant_of(&main, &tip).await?;
-        let is_same = repository.hub.tree_of(&tip).await? == tree;
+        let is_merged = repository
+            .bare_repository
+            .is_descendant_of(&main, &tip)
+            .await?;
+        let is_same = repository.bare_repository.tree_of(&tip).await? == tree;
         let is_whole = left_out.is_empty() && self.excluded_files(&tip).await?.is_none();
         if !is_merged && is_same && is_whole {
             return Ok(tip);
         }
         let mut parents = vec![tip.clone()];
-        if tried > 0 && !repository.hub.is_descendant_of(&tip, &main).await? {
+        if tried > 0
+            && !repository
+                .bare_repository
+                .is_descendant_of(&tip, &main)
+                .await?
+        {
             parents.push(main);
         }
         let answer = truncate(&stage_result.answer, ANSWER_CHARS_MAX);
@@ -65,9 +73,9 @@ impl StageMerger<'_> {
             author: &stage_result.author,
             message: &text,
         };
-        let commit = repository.hub.commit(new_commit).await?;
+        let commit = repository.bare_repository.commit(new_commit).await?;
         repository
-            .hub
+            .bare_repository
             .move_branch(&branch, &commit, Some(&tip))
             .await?;
         Ok(commit)
@@ -90,7 +98,12 @@ impl StageMerger<'_> {
     /// Returns why files are left out of a commit of the branch, one line for each; `None` if none
     /// are.
     pub(super) async fn excluded_files(&self, commit: &ObjectId) -> Result<Option<String>> {
-        let commit = self.pipeline.repository.hub.read_commit(commit).await?;
+        let commit = self
+            .pipeline
+            .repository
+            .bare_repository
+            .read_commit(commit)
+            .await?;
         if commit.subject() != LEFT_OUT {
             return Ok(None);
         }
@@ -113,7 +126,7 @@ impl StageMerger<'_> {
     pub(super) async fn newest_commit(&self) -> Result<ObjectId> {
         let repository = &self.pipeline.repository;
         let branch = repository.branch(&self.stage_run.instance.name)?;
-        let tip = repository.hub.tip(&branch).await?;
+        let tip = repository.bare_repository.tip(&branch).await?;
         tip.ok_or_else(|| Error::bug(format!("branch `{branch}` no longer exists")))
     }
 }

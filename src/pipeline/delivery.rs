@@ -10,7 +10,7 @@ use crate::pipeline::repository::{PipelineRepository, supervisor_author};
 use crate::text::{count_noun, list_first, single_line};
 use crate::world::delivery::git_layer::{layer_created_ns, remove_from_layer};
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::git::hub::{MergeResult, NewCommit};
+use crate::world::git::bare_repository::{MergeResult, NewCommit};
 use crate::world::git::import::{ImportChanges, LineEndings, WorkingTree};
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
@@ -55,11 +55,14 @@ impl PipelineDelivery {
         repository: PipelineRepository,
         history_mode: HistoryMode,
     ) -> Result<Self> {
-        let hub = &repository.hub;
+        let bare_repository = &repository.bare_repository;
         let mut line_endings = LineEndings::default();
         if let Some(project) = &repository.project {
-            let delivered_tip = hub.tip(&repository.branch(DELIVERED)?).await?;
-            let receiver = CommitReceiver { hub, project };
+            let delivered_tip = bare_repository.tip(&repository.branch(DELIVERED)?).await?;
+            let receiver = CommitReceiver {
+                bare_repository,
+                project,
+            };
             receiver.finish(delivered_tip.as_ref())?;
             if history_mode != HistoryMode::Files {
                 receiver.expect_idle().await?;
@@ -75,9 +78,12 @@ impl PipelineDelivery {
             .and_then(|project| project.head.as_ref());
         let tip = repository.tip().await?;
         let (before, merged) = match head {
-            None => (hub.empty_tree().await?, hub.tree_of(&tip).await?),
-            Some(head) => match hub.merge(head, &tip).await? {
-                MergeResult::Clean(tree) => (hub.tree_of(head).await?, tree),
+            None => (
+                bare_repository.empty_tree().await?,
+                bare_repository.tree_of(&tip).await?,
+            ),
+            Some(head) => match bare_repository.merge(head, &tip).await? {
+                MergeResult::Clean(tree) => (bare_repository.tree_of(head).await?, tree),
                 MergeResult::Conflict { files, .. } => return Err(conflict_error(&files)),
             },
         };
@@ -85,9 +91,9 @@ impl PipelineDelivery {
             merged
         } else {
             let role_files = [(repository.record.directory.clone(), None)];
-            hub.with_files(&merged, &role_files).await?
+            bare_repository.with_files(&merged, &role_files).await?
         };
-        let changes = hub.changes(&before, &tree).await?;
+        let changes = bare_repository.changes(&before, &tree).await?;
         Ok(Self {
             repository,
             tree,
@@ -120,7 +126,7 @@ impl PipelineDelivery {
         let upper = delivery.layer(0).join("upper");
         let to = self.working_tree(&upper);
         self.repository
-            .hub
+            .bare_repository
             .write_files(&self.tree, &self.changes, to)
             .await?;
         let removed_paths: Vec<RelPath> = self
@@ -144,7 +150,7 @@ impl PipelineDelivery {
         let receiver = self.receiver(project);
         let missing_files = self
             .repository
-            .hub
+            .bare_repository
             .unwritten_files(self.working_tree(&project.root), &self.changes)
             .await?;
         if !missing_files.is_empty() {
@@ -156,7 +162,7 @@ impl PipelineDelivery {
             return Err(Error::new(ErrorKind::Denied, message)
                 .with_hint("apply the rest, or deliver only files: `--history none`"));
         }
-        let hub = &self.repository.hub;
+        let bare_repository = &self.repository.bare_repository;
         let tip = self.repository.tip().await?;
         let mut parents: Vec<ObjectId> = project.head.clone().into_iter().collect();
         let is_linked = history_mode == HistoryMode::Merge || parents.is_empty();
@@ -171,10 +177,11 @@ impl PipelineDelivery {
             author: &author,
             message: &message,
         };
-        let commit = hub.commit(new_commit).await?;
+        let commit = bare_repository.commit(new_commit).await?;
         let branch = self.repository.branch(DELIVERED)?;
-        let tip_before = hub.tip(&branch).await?;
-        hub.move_branch(&branch, &commit, tip_before.as_ref())
+        let tip_before = bare_repository.tip(&branch).await?;
+        bare_repository
+            .move_branch(&branch, &commit, tip_before.as_ref())
             .await?;
         receiver.receive_objects(&commit).await?;
         let why = format!("massgen: apply {name}");
@@ -200,7 +207,7 @@ impl PipelineDelivery {
 
     fn receiver<'a>(&'a self, project: &'a ProjectRepository) -> CommitReceiver<'a> {
         CommitReceiver {
-            hub: &self.repository.hub,
+            bare_repository: &self.repository.bare_repository,
             project,
         }
     }
@@ -227,14 +234,17 @@ impl PipelineDelivery {
         history_mode: HistoryMode,
         is_known: impl Fn(&RelPath) -> bool,
     ) -> Result<()> {
-        let obstacles = self.repository.hub.obstacles(self.root(), &self.changes);
+        let obstacles = self
+            .repository
+            .bare_repository
+            .obstacles(self.root(), &self.changes);
         if !obstacles.is_empty() {
             return Err(obstacle_error(&obstacles));
         }
         let disk = self.working_tree(self.root());
         let mut foreign = self
             .repository
-            .hub
+            .bare_repository
             .find_user_changes(disk, &self.changes)
             .await?;
         foreign.retain(|path| !is_known(path));

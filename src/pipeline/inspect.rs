@@ -8,8 +8,8 @@ use crate::path::AbsPath;
 use crate::pipeline::repository::{base_commit, main_branch, no_shared_branch_error};
 use crate::roles::journal::JournalEntry;
 use crate::world::git::GitProgram;
+use crate::world::git::bare_repository::{BareRepository, ChangedFile};
 use crate::world::git::history::{GitCommit, HistoryTraversal};
-use crate::world::git::hub::{ChangedFile, Hub};
 use crate::world::git::object::{BranchName, ObjectId};
 use crate::world::store::pipelines::{PipelineDir, PipelineRecord};
 
@@ -20,7 +20,7 @@ pub struct PipelineView {
     pub dir: PipelineDir,
     /// The record of its start.
     pub record: PipelineRecord,
-    hub: Hub,
+    bare_repository: BareRepository,
 }
 
 /// A branch, compared with the shared one.
@@ -58,7 +58,7 @@ impl PipelineView {
         let record = dir.record()?;
         let git = GitProgram::find(env).await?;
         Ok(Self {
-            hub: Hub::open(git, dir.hub()),
+            bare_repository: BareRepository::open(git, dir.bare_repository()),
             dir,
             record,
         })
@@ -66,7 +66,7 @@ impl PipelineView {
 
     /// Returns all its branches by name, including the shared one.
     pub async fn branches(&self) -> Result<Vec<BranchStatus>> {
-        let branches = self.hub.branches().await?;
+        let branches = self.bare_repository.branches().await?;
         let shared_branch = main_branch()?;
         let branch_and_tip = branches.iter().find(|(branch, _)| *branch == shared_branch);
         let (_, shared) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
@@ -74,7 +74,7 @@ impl PipelineView {
         let prefix = format!("massgen/{}/", self.dir.short_name());
         let mut statuses = Vec::new();
         for (branch, id) in &branches {
-            let (ahead, behind) = self.hub.distance(id, shared).await?;
+            let (ahead, behind) = self.bare_repository.distance(id, shared).await?;
             let branch_name = branch.to_string();
             let instance = branch_name.strip_prefix(&prefix);
             let checkouts = checkout_names
@@ -82,7 +82,7 @@ impl PipelineView {
                 .filter(|name| Some(instance_name(name)) == instance);
             statuses.push(BranchStatus {
                 branch: branch.clone(),
-                tip: self.hub.read_commit(id).await?,
+                tip: self.bare_repository.read_commit(id).await?,
                 ahead,
                 behind,
                 checkouts: checkouts
@@ -97,11 +97,14 @@ impl PipelineView {
     /// it.
     pub async fn commits(&self) -> Result<Vec<PipelineCommit>> {
         let shared = main_branch()?;
-        if self.hub.tip(&shared).await?.is_none() {
+        if self.bare_repository.tip(&shared).await?.is_none() {
             return Err(no_shared_branch_error(&self.dir));
         }
         let base = base_commit(&self.record);
-        let history = |traversal| self.hub.history(&shared, base.as_ref(), traversal);
+        let history = |traversal| {
+            self.bare_repository
+                .history(&shared, base.as_ref(), traversal)
+        };
         // A role writes its own commit messages, so journal entries in them are not trusted.
         let massgen_commits = history(HistoryTraversal::FirstParents).await?;
         let massgen_commits: BTreeMap<&ObjectId, Option<(JournalEntry, &str)>> = massgen_commits
@@ -121,10 +124,13 @@ impl PipelineView {
                 .and_then(|parsed_entry| parsed_entry.as_ref().map(|(entry, _)| entry.clone()));
             let parent = match commit.parents.first() {
                 Some(parent) => parent.clone(),
-                None => self.hub.empty_tree().await?,
+                None => self.bare_repository.empty_tree().await?,
             };
             commits.push(PipelineCommit {
-                changed: self.hub.changed_files(&parent, &commit.tree).await?,
+                changed: self
+                    .bare_repository
+                    .changed_files(&parent, &commit.tree)
+                    .await?,
                 commit,
                 entry,
                 iteration,

@@ -29,7 +29,7 @@ use crate::roles::journal::{JournalEntry, MergeEntry};
 use crate::roles::sections::self_review;
 use crate::roles::verdict::RoleVerdict;
 use crate::text::{count_noun, list_first, single_line, truncate};
-use crate::world::git::hub::{ChangedFile, MergeResult};
+use crate::world::git::bare_repository::{ChangedFile, MergeResult};
 use crate::world::git::object::ObjectId;
 
 /// Maximum size of a file that is searched for conflict markers, in bytes.
@@ -137,19 +137,22 @@ impl StageMerger<'_> {
     ) -> Result<MergeAttempt> {
         let repository = &self.pipeline.repository;
         if let Some(faults) = self.excluded_files(commit).await? {
-            let tree = repository.hub.tree_of(commit).await?;
+            let tree = repository.bare_repository.tree_of(commit).await?;
             return Ok(MergeAttempt::Rejected(excluded_files_rejection(
                 &faults, tree,
             )));
         }
         let main = repository.tip().await?;
-        let tree = match repository.hub.merge(&main, commit).await? {
+        let tree = match repository.bare_repository.merge(&main, commit).await? {
             MergeResult::Clean(tree) => tree,
             MergeResult::Conflict { tree, files } => {
                 return Ok(MergeAttempt::Rejected(conflict_rejection(&files, tree)));
             }
         };
-        let changed_files = repository.hub.changed_files(&main, &tree).await?;
+        let changed_files = repository
+            .bare_repository
+            .changed_files(&main, &tree)
+            .await?;
         if let Some(stop) = self.check_write_scope(&changed_files) {
             return Ok(MergeAttempt::Stopped(stop));
         }
@@ -235,8 +238,8 @@ impl StageMerger<'_> {
             let Some(path) = RelPath::new(name) else {
                 continue;
             };
-            let hub = &self.pipeline.repository.hub;
-            let bytes = hub.file(tree, &path, MARKED_BYTES_MAX).await?;
+            let bare_repository = &self.pipeline.repository.bare_repository;
+            let bytes = bare_repository.file(tree, &path, MARKED_BYTES_MAX).await?;
             let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let text = text.unwrap_or_default();
             let has = |mark: &str| text.lines().any(|line| line.starts_with(mark));
@@ -263,9 +266,9 @@ impl StageMerger<'_> {
             files.push((repository.shared_file(SHARED_FILE), Some(text.into_bytes())));
         }
         let path = repository.shared_file(CUMULATIVE_FILE);
-        let tree_before = repository.hub.tree_of(main).await?;
+        let tree_before = repository.bare_repository.tree_of(main).await?;
         let previous_reviews = repository
-            .hub
+            .bare_repository
             .file(&tree_before, &path, MARKED_BYTES_MAX)
             .await?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -276,7 +279,7 @@ impl StageMerger<'_> {
         let (name, iteration) = (&instance.name, instance.iteration);
         let text = format!("{cumulative}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
-        let with = repository.hub.with_files(tree, &files).await?;
+        let with = repository.bare_repository.with_files(tree, &files).await?;
         let stages = self.pipeline.spec().stages.iter();
         let outputs = stages.filter_map(|stage| {
             let output = RelPath::new(stage.role.output.as_ref()?)?;
@@ -284,7 +287,10 @@ impl StageMerger<'_> {
         });
         let massgens = [SHARED_FILE, CUMULATIVE_FILE].map(|name| repository.shared_file(name));
         let removals: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
-        let work = repository.hub.with_files(&with, &removals).await?;
+        let work = repository
+            .bare_repository
+            .with_files(&with, &removals)
+            .await?;
         Ok((with, work))
     }
 

@@ -294,7 +294,7 @@ impl PipelineRun {
 
     async fn commit_entry(&self, entry: &JournalEntry, subject: &str) -> Result<()> {
         let tip = self.repository.tip().await?;
-        let tree = self.repository.hub.tree_of(&tip).await?;
+        let tree = self.repository.bare_repository.tree_of(&tip).await?;
         let message = entry.message(subject, "");
         let commit = self.repository.commit(&tip, &[], &tree, &message).await;
         commit.map(drop)
@@ -316,7 +316,7 @@ impl PipelineRun {
             return Ok(Some(stop));
         }
         let tip = self.repository.tip().await?;
-        let tree = self.repository.hub.tree_of(&tip).await?;
+        let tree = self.repository.bare_repository.tree_of(&tip).await?;
         let pipeline_state = PipelineState {
             repository: &self.repository,
             pipeline: self.spec(),

@@ -12,9 +12,9 @@ use crate::roles::journal::JournalEntry;
 use crate::roles::{RoleName, RoleRight};
 use crate::text::{count_noun, list_first, single_line};
 use crate::world::git::GitProgram;
+use crate::world::git::bare_repository::{BareRepository, NewCommit};
 use crate::world::git::checkout::Checkout;
 use crate::world::git::history::HistoryTraversal;
-use crate::world::git::hub::{Hub, NewCommit};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::git::project::ProjectRepository;
 use crate::world::io::clock;
@@ -50,7 +50,7 @@ pub struct PipelineRepository {
     /// The record of its start.
     pub record: PipelineRecord,
     /// Its repository.
-    pub hub: Hub,
+    pub bare_repository: BareRepository,
     /// The current state of its project, if it works on one.
     pub(super) project: Option<ProjectRepository>,
     _lock: PipelineLock,
@@ -95,9 +95,10 @@ impl PipelineRepository {
         clear_unstarted(new.pipelines)?;
         let dir = PipelineDir::create(new.pipelines)?;
         let lock = dir.lock()?;
-        let hub = Hub::create(git, dir.hub(), project.as_ref()).await?;
+        let bare_repository =
+            BareRepository::create(git, dir.bare_repository(), project.as_ref()).await?;
         let mut notes = match &project {
-            Some(project) => validate_project(project, &hub, &directory).await?,
+            Some(project) => validate_project(project, &bare_repository, &directory).await?,
             None => Vec::new(),
         };
         let mut stages = workflow.pipeline.stages.iter();
@@ -135,7 +136,7 @@ impl PipelineRepository {
         let begins_at = project.as_ref().and_then(|project| project.head.clone());
         let repository = Self {
             dir,
-            hub,
+            bare_repository,
             project,
             record,
             _lock: lock,
@@ -168,7 +169,7 @@ impl PipelineRepository {
             }
         };
         Ok(Self {
-            hub: Hub::open(git, dir.hub()),
+            bare_repository: BareRepository::open(git, dir.bare_repository()),
             dir,
             record,
             project,
@@ -193,28 +194,31 @@ impl PipelineRepository {
         let origin = self.record.project.as_ref();
         let head = origin.and_then(|origin| ObjectId::parse(origin.head.as_deref()?));
         let tree_before = match &head {
-            Some(head) => self.hub.tree_of(head).await?,
-            None => self.hub.empty_tree().await?,
+            Some(head) => self.bare_repository.tree_of(head).await?,
+            None => self.bare_repository.empty_tree().await?,
         };
-        let tree_after = self.hub.tree_of(&self.tip().await?).await?;
+        let tree_after = self.bare_repository.tree_of(&self.tip().await?).await?;
         let role_directory = &self.record.directory;
         let is_ours = |path: &str| {
             !role_directory.is_root()
                 && RelPath::new(path).is_some_and(|path| path.is_within(role_directory))
         };
-        let changed_files = self.hub.changed_files(&tree_before, &tree_after).await?;
+        let changed_files = self
+            .bare_repository
+            .changed_files(&tree_before, &tree_after)
+            .await?;
         Ok(changed_files.iter().any(|changed| !is_ours(&changed.path)))
     }
 
     /// Creates the first commit of the shared branch: the project's files, and the task.
     async fn commit_start(&self, head: Option<ObjectId>, task: &str) -> Result<()> {
         let tree = match &head {
-            Some(head) => self.hub.tree_of(head).await?,
-            None => self.hub.empty_tree().await?,
+            Some(head) => self.bare_repository.tree_of(head).await?,
+            None => self.bare_repository.empty_tree().await?,
         };
         let task = format!("{}\n", task.trim()).into_bytes();
         let files = [(self.shared_file(TASK_FILE), Some(task))];
-        let tree = self.hub.with_files(&tree, &files).await?;
+        let tree = self.bare_repository.with_files(&tree, &files).await?;
         let subject = single_line(&self.record.task, SUBJECT_CHARS_MAX);
         let message =
             JournalEntry::PipelineStart.message(&format!("[supervisor] start: {subject}"), "");
@@ -225,13 +229,15 @@ impl PipelineRepository {
             author: &supervisor_author(),
             message: &message,
         };
-        let commit = self.hub.commit(new_commit).await?;
-        self.hub.move_branch(&main_branch()?, &commit, None).await
+        let commit = self.bare_repository.commit(new_commit).await?;
+        self.bare_repository
+            .move_branch(&main_branch()?, &commit, None)
+            .await
     }
 
     /// Returns the newest commit of the shared branch.
     pub async fn tip(&self) -> Result<ObjectId> {
-        let tip = self.hub.tip(&main_branch()?).await?;
+        let tip = self.bare_repository.tip(&main_branch()?).await?;
         tip.ok_or_else(|| no_shared_branch_error(&self.dir))
     }
 
@@ -250,8 +256,8 @@ impl PipelineRepository {
             author: &supervisor_author(),
             message,
         };
-        let commit = self.hub.commit(new_commit).await?;
-        self.hub
+        let commit = self.bare_repository.commit(new_commit).await?;
+        self.bare_repository
             .move_branch(&main_branch()?, &commit, Some(tip))
             .await?;
         Ok(commit)
@@ -262,7 +268,7 @@ impl PipelineRepository {
     pub(super) async fn journal(&self) -> Result<Vec<(JournalEntry, String)>> {
         let head = base_commit(&self.record);
         let commits = self
-            .hub
+            .bare_repository
             .history(
                 &main_branch()?,
                 head.as_ref(),
@@ -297,13 +303,13 @@ impl PipelineRepository {
     /// Returns the checkout in which checks run on what would be merged.
     pub(super) fn checks_checkout(&self) -> Checkout {
         let (dir, index) = (self.dir.merge_checkout(), self.dir.index("merge"));
-        Checkout::new(self.hub.clone(), dir, index)
+        Checkout::new(self.bare_repository.clone(), dir, index)
     }
 
     /// Returns the checkout of this name.
     pub(super) fn checkout(&self, name: &str) -> Checkout {
         let dir = self.record.workspace.join(name);
-        Checkout::new(self.hub.clone(), dir, self.dir.index(name))
+        Checkout::new(self.bare_repository.clone(), dir, self.dir.index(name))
     }
 }
 
@@ -404,13 +410,13 @@ async fn find_project(
 /// Checks a project before any role works on it. Returns notes for the user.
 async fn validate_project(
     project: &ProjectRepository,
-    hub: &Hub,
+    bare_repository: &BareRepository,
     directory: &RelPath,
 ) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     if let Some(head) = &project.head {
-        let tree = hub.tree_of(head).await?;
-        let files = hub.files_below(&tree, directory).await?;
+        let tree = bare_repository.tree_of(head).await?;
+        let files = bare_repository.files_below(&tree, directory).await?;
         if !directory.is_root() && !files.is_empty() {
             let message =
                 format!("the directory of the roles, `{directory}`, exists in the project");
@@ -418,7 +424,7 @@ async fn validate_project(
                 .with_hint("choose another one with `directory` under `workflow`"));
         }
     }
-    let uncommitted = project.list_uncommitted(hub).await?;
+    let uncommitted = project.list_uncommitted(bare_repository).await?;
     if !uncommitted.is_empty() {
         notes.push(format!(
             "{} not committed, so the roles do not see them: {}",

@@ -10,8 +10,8 @@ use crate::pipeline::repository::{
 use crate::roles::RoleName;
 use crate::roles::journal::JournalEntry;
 use crate::text::join_with_commas;
+use crate::world::git::bare_repository::MergeResult;
 use crate::world::git::history::{GitCommit, HistoryTraversal};
-use crate::world::git::hub::MergeResult;
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::TreeEdit;
 
@@ -34,7 +34,7 @@ impl PipelineRepository {
         self.require_role(role)?;
         let merges = self.role_merges(role).await?;
         let tip = self.tip().await?;
-        let tree_before = self.hub.tree_of(&tip).await?;
+        let tree_before = self.bare_repository.tree_of(&tip).await?;
         let mut tree = tree_before.clone();
         for merge in &merges {
             tree = self.tree_without(merge, tree).await?;
@@ -55,20 +55,20 @@ impl PipelineRepository {
         self.require_role(role)?;
         let roles = self.record.roles.as_slice();
         let prefix = format!("massgen/{}/", self.dir.short_name());
-        for (branch, tip) in self.hub.branches().await? {
+        for (branch, tip) in self.bare_repository.branches().await? {
             let name = branch.to_string();
             let instance = name.strip_prefix(&prefix);
             if instance.is_some_and(|instance| is_instance_of(role, roles, instance)) {
-                self.hub.remove_branch(&branch, &tip).await?;
+                self.bare_repository.remove_branch(&branch, &tip).await?;
             }
         }
         let is_its = |name: &str| is_instance_of(role, roles, instance_name(name));
         self.dir.remove_checkouts(&self.record.workspace, is_its)?;
         // This comes last: until the commit exists, the reset can be repeated.
         let tip = self.tip().await?;
-        let tree = self.hub.tree_of(&tip).await?;
+        let tree = self.bare_repository.tree_of(&tip).await?;
         let removals = [(self.role_directory(role), None)];
-        let tree = self.hub.with_files(&tree, &removals).await?;
+        let tree = self.bare_repository.with_files(&tree, &removals).await?;
         let entry = JournalEntry::Reset { role: role.clone() };
         let subject = format!("[supervisor] reset {role}");
         let message = entry.message(&subject, "");
@@ -79,9 +79,9 @@ impl PipelineRepository {
     async fn role_merges(&self, role: &RoleName) -> Result<Vec<RoleMerge>> {
         let start = base_commit(&self.record);
         let shared = main_branch()?;
-        let commits = self
-            .hub
-            .history(&shared, start.as_ref(), HistoryTraversal::FirstParents);
+        let commits =
+            self.bare_repository
+                .history(&shared, start.as_ref(), HistoryTraversal::FirstParents);
         // Every merge adds to the documents.
         let documents =
             [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));
@@ -116,10 +116,20 @@ impl PipelineRepository {
         let Some(parent) = merge.parents.first() else {
             return Ok(tree);
         };
-        let parent = self.hub.tree_of(parent).await?;
-        let reverted_tree = self.hub.with_files(&parent, excluded_edits).await?;
-        let base = self.hub.with_files(&merge.tree, excluded_edits).await?;
-        match self.hub.merge_from(&base, &tree, &reverted_tree).await? {
+        let parent = self.bare_repository.tree_of(parent).await?;
+        let reverted_tree = self
+            .bare_repository
+            .with_files(&parent, excluded_edits)
+            .await?;
+        let base = self
+            .bare_repository
+            .with_files(&merge.tree, excluded_edits)
+            .await?;
+        match self
+            .bare_repository
+            .merge_from(&base, &tree, &reverted_tree)
+            .await?
+        {
             MergeResult::Clean(tree) => Ok(tree),
             MergeResult::Conflict { files, .. } => {
                 let subject = merge.subject();

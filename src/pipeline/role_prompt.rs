@@ -62,8 +62,10 @@ impl PipelineState<'_> {
     }
 
     async fn read_text(&self, path: &RelPath) -> Result<Option<String>> {
-        let hub = &self.repository.hub;
-        let bytes = hub.file(self.tree, path, DOCUMENT_BYTES_MAX).await?;
+        let bare_repository = &self.repository.bare_repository;
+        let bytes = bare_repository
+            .file(self.tree, path, DOCUMENT_BYTES_MAX)
+            .await?;
         Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
@@ -211,7 +213,11 @@ impl PipelineState<'_> {
         documents: &mut Vec<StageDocument>,
     ) -> Result<()> {
         let dir = self.repository.role_directory(&role.name);
-        let files = self.repository.hub.files_below(self.tree, &dir).await?;
+        let files = self
+            .repository
+            .bare_repository
+            .files_below(self.tree, &dir)
+            .await?;
         for file in files.iter().take(FILES_MAX) {
             let path = dir.join(&RelPath::new(file).unwrap_or_default());
             self.add(&path, documents).await?;
@@ -226,7 +232,11 @@ impl PipelineState<'_> {
             return Ok(String::new());
         };
         let directory = &self.repository.record.directory;
-        let changed_files = self.repository.hub.changed_files(&head, self.tip).await?;
+        let changed_files = self
+            .repository
+            .bare_repository
+            .changed_files(&head, self.tip)
+            .await?;
         let is_work = |path: &String| {
             RelPath::new(path).is_some_and(|path| directory.is_root() || !path.is_within(directory))
         };

@@ -293,13 +293,15 @@ impl PipelineRun {
         checkouts: &[Checkout],
         tip: &ObjectId,
     ) -> Result<()> {
-        let (hub, instance) = (&self.repository.hub, &stage_run.instance);
+        let (bare_repository, instance) = (&self.repository.bare_repository, &stage_run.instance);
         let branch = self.repository.branch(&instance.name)?;
-        let at = hub.tip(&branch).await?;
+        let at = bare_repository.tip(&branch).await?;
         let (shown_tree, head) = match (&stage_run.task, at) {
             (StageTask::Repair { tree, .. }, Some(at)) => (tree, at),
             (StageTask::Repair { .. } | StageTask::Initial { .. }, at) => {
-                hub.move_branch(&branch, tip, at.as_ref()).await?;
+                bare_repository
+                    .move_branch(&branch, tip, at.as_ref())
+                    .await?;
                 (tip, tip.clone())
             }
         };
@@ -318,7 +320,9 @@ impl PipelineRun {
                     main: tip,
                     author: &author,
                 };
-                hub.create_private_repository(checkout.dir(), spec).await?;
+                bare_repository
+                    .create_private_repository(checkout.dir(), spec)
+                    .await?;
             }
         }
         Ok(())
@@ -335,7 +339,7 @@ impl PipelineRun {
             }
         }
         let dirs: Vec<AbsPath> = checkouts.iter().map(|one| one.dir().clone()).collect();
-        let mut objects = vec![self.repository.hub.dir().join("objects")];
+        let mut objects = vec![self.repository.bare_repository.dir().join("objects")];
         let project = self.repository.project.as_ref();
         objects.extend(project.map(|project| project.objects.clone()));
         let totals = self.usage().clone();

@@ -1,5 +1,5 @@
-//! massgen's use of git: a hub for a project, branches, merges and checkouts; and git never runs
-//! anything that a project or a tree brings along.
+//! massgen's use of git: a bare repository for a project, branches, merges and checkouts; and git
+//! never runs anything that a project or a tree brings along.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,16 @@ use std::process::{Command, Output};
 
 use massgen::path::AbsPath;
 use massgen::world::git::GitProgram;
+use massgen::world::git::bare_repository::{
+    BareRepository, ChangedFile, DiffStatus, MergeResult, NewCommit,
+};
 use massgen::world::git::checkout::Checkout;
-use massgen::world::git::hub::{ChangedFile, DiffStatus, Hub, MergeResult, NewCommit};
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::project::ProjectRepository;
 
 use crate::project::make_program;
 
-/// A directory with a hub in it, and optionally a project.
+/// A directory with a bare repository in it, and optionally a project.
 pub(crate) struct GitFixture {
     pub(crate) dir: tempfile::TempDir,
 }
@@ -67,14 +69,23 @@ impl GitFixture {
         found.unwrap()
     }
 
-    pub(crate) async fn hub(&self, project: Option<&ProjectRepository>) -> Hub {
+    pub(crate) async fn bare_repository(
+        &self,
+        project: Option<&ProjectRepository>,
+    ) -> BareRepository {
         let dir = abs(&self.dir.path().join("hub.git"));
-        Hub::create(self.git().await, dir, project).await.unwrap()
+        BareRepository::create(self.git().await, dir, project)
+            .await
+            .unwrap()
     }
 
-    pub(crate) fn checkout(&self, hub: &Hub, name: &str) -> Checkout {
-        let index = hub.dir().join(format!("{name}.index"));
-        Checkout::new(hub.clone(), abs(&self.dir.path().join(name)), index)
+    pub(crate) fn checkout(&self, bare_repository: &BareRepository, name: &str) -> Checkout {
+        let index = bare_repository.dir().join(format!("{name}.index"));
+        Checkout::new(
+            bare_repository.clone(),
+            abs(&self.dir.path().join(name)),
+            index,
+        )
     }
 }
 
@@ -101,7 +112,7 @@ pub(crate) fn write_file(path: &Path, content: &str) {
 
 /// Commits the content of the checkout on top of `parents`.
 pub(crate) async fn commit_checkout(
-    hub: &Hub,
+    bare_repository: &BareRepository,
     checkout: &Checkout,
     parents: &[ObjectId],
 ) -> ObjectId {
@@ -112,7 +123,7 @@ pub(crate) async fn commit_checkout(
         author: &author(),
         message: "[implementer] work\n",
     };
-    hub.commit(new).await.unwrap()
+    bare_repository.commit(new).await.unwrap()
 }
 
 fn changed_file(path: &str, status: DiffStatus) -> ChangedFile {
@@ -143,47 +154,77 @@ fn list_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
+async fn a_bare_repository_works_on_a_project_and_leaves_it_as_it_is() {
     let fixture = GitFixture::with_commit(&[("src/a.txt", "one\n"), ("b.txt", "two\n")]);
     let before = list_files(&fixture.project());
     let project = fixture.open_project().await;
     assert_eq!(project.branch.as_deref(), Some("trunk"));
     let head = project.head.clone().unwrap();
-    let hub = fixture.hub(Some(&project)).await;
+    let bare_repository = fixture.bare_repository(Some(&project)).await;
     let main = BranchName::parse("main").unwrap();
-    assert_eq!(hub.tip(&main).await.unwrap(), None);
-    hub.move_branch(&main, &head, None).await.unwrap();
+    assert_eq!(bare_repository.tip(&main).await.unwrap(), None);
+    bare_repository
+        .move_branch(&main, &head, None)
+        .await
+        .unwrap();
 
-    let work = fixture.checkout(&hub, "work");
+    let work = fixture.checkout(&bare_repository, "work");
     work.show(&head).await.unwrap();
     write_file(&work.dir().as_path().join("src/a.txt"), "changed\n");
     write_file(&work.dir().as_path().join("src/new.txt"), "new\n");
     fs::remove_file(work.dir().as_path().join("b.txt")).unwrap();
-    let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+    let new_commit = commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
     let expected = [
         changed_file("b.txt", DiffStatus::Removed),
         changed_file("src/a.txt", DiffStatus::Modified),
         changed_file("src/new.txt", DiffStatus::Added),
     ];
     assert_eq!(
-        hub.changed_files(&head, &new_commit).await.unwrap(),
+        bare_repository
+            .changed_files(&head, &new_commit)
+            .await
+            .unwrap(),
         expected
     );
-    assert!(hub.is_descendant_of(&new_commit, &head).await.unwrap());
-    assert!(!hub.is_descendant_of(&head, &new_commit).await.unwrap());
-    hub.move_branch(&main, &new_commit, Some(&head))
+    assert!(
+        bare_repository
+            .is_descendant_of(&new_commit, &head)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !bare_repository
+            .is_descendant_of(&head, &new_commit)
+            .await
+            .unwrap()
+    );
+    bare_repository
+        .move_branch(&main, &new_commit, Some(&head))
         .await
         .unwrap();
-    assert_eq!(hub.tip(&main).await.unwrap(), Some(new_commit.clone()));
+    assert_eq!(
+        bare_repository.tip(&main).await.unwrap(),
+        Some(new_commit.clone())
+    );
     // A late update does not overwrite another one.
-    assert!(hub.move_branch(&main, &head, Some(&head)).await.is_err());
-    assert!(hub.move_branch(&main, &head, None).await.is_err());
-    assert_eq!(hub.tip(&main).await.unwrap(), Some(new_commit));
+    assert!(
+        bare_repository
+            .move_branch(&main, &head, Some(&head))
+            .await
+            .is_err()
+    );
+    assert!(
+        bare_repository
+            .move_branch(&main, &head, None)
+            .await
+            .is_err()
+    );
+    assert_eq!(bare_repository.tip(&main).await.unwrap(), Some(new_commit));
 
     assert_eq!(list_files(&fixture.project()), before);
     let checked = Command::new("git")
         .args(["fsck", "--strict"])
-        .current_dir(hub.dir().as_path())
+        .current_dir(bare_repository.dir().as_path())
         .output()
         .unwrap();
     assert!(checked.status.success(), "{checked:?}");
@@ -192,30 +233,30 @@ async fn a_hub_works_on_a_project_and_leaves_it_as_it_is() {
 #[tokio::test]
 async fn merges_are_clean_or_name_the_files_in_conflict() {
     let fixture = GitFixture::new();
-    let hub = fixture.hub(None).await;
-    let ours = fixture.checkout(&hub, "ours");
-    let empty = hub.empty_tree().await.unwrap();
+    let bare_repository = fixture.bare_repository(None).await;
+    let ours = fixture.checkout(&bare_repository, "ours");
+    let empty = bare_repository.empty_tree().await.unwrap();
     let new = NewCommit {
         tree: &empty,
         parents: &[],
         author: &author(),
         message: "[supervisor] begin",
     };
-    let root = hub.commit(new).await.unwrap();
+    let root = bare_repository.commit(new).await.unwrap();
     ours.show(&root).await.unwrap();
     write_file(&ours.dir().as_path().join("same.txt"), "a\nb\nc\n");
-    let base = commit_checkout(&hub, &ours, &[root]).await;
-    let theirs = fixture.checkout(&hub, "theirs");
+    let base = commit_checkout(&bare_repository, &ours, &[root]).await;
+    let theirs = fixture.checkout(&bare_repository, "theirs");
     theirs.show(&base).await.unwrap();
 
     write_file(&ours.dir().as_path().join("ours.txt"), "o\n");
-    let left = commit_checkout(&hub, &ours, std::slice::from_ref(&base)).await;
+    let left = commit_checkout(&bare_repository, &ours, std::slice::from_ref(&base)).await;
     write_file(&theirs.dir().as_path().join("same.txt"), "a\nb\nC\n");
-    let right = commit_checkout(&hub, &theirs, std::slice::from_ref(&base)).await;
-    let MergeResult::Clean(tree) = hub.merge(&left, &right).await.unwrap() else {
+    let right = commit_checkout(&bare_repository, &theirs, std::slice::from_ref(&base)).await;
+    let MergeResult::Clean(tree) = bare_repository.merge(&left, &right).await.unwrap() else {
         panic!("they changed different files");
     };
-    let merged = hub.changed_files(&base, &tree).await.unwrap();
+    let merged = bare_repository.changed_files(&base, &tree).await.unwrap();
     let expected = [
         changed_file("ours.txt", DiffStatus::Added),
         changed_file("same.txt", DiffStatus::Modified),
@@ -223,12 +264,12 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
     assert_eq!(merged, expected);
 
     write_file(&ours.dir().as_path().join("same.txt"), "a\nb\n!\n");
-    let left = commit_checkout(&hub, &ours, &[left]).await;
-    match hub.merge(&left, &right).await.unwrap() {
+    let left = commit_checkout(&bare_repository, &ours, &[left]).await;
+    match bare_repository.merge(&left, &right).await.unwrap() {
         MergeResult::Clean(tree) => panic!("they changed the same line, and came to {tree}"),
         MergeResult::Conflict { tree, files } => {
             assert_eq!(files, ["same.txt"]);
-            let both = fixture.checkout(&hub, "both");
+            let both = fixture.checkout(&bare_repository, "both");
             both.show(&tree).await.unwrap();
             let text = fs::read_to_string(both.dir().as_path().join("same.txt")).unwrap();
             assert!(text.contains("!\n|||||||"), "{text}");
@@ -241,16 +282,16 @@ async fn merges_are_clean_or_name_the_files_in_conflict() {
 async fn a_checkout_shows_another_commit_and_keeps_what_git_passes_over() {
     let fixture = GitFixture::with_commit(&[("a.txt", "one\n"), (".gitignore", "cache/\n")]);
     let project = fixture.open_project().await;
-    let hub = fixture.hub(Some(&project)).await;
+    let bare_repository = fixture.bare_repository(Some(&project)).await;
     let head = project.head.unwrap();
-    let work = fixture.checkout(&hub, "work");
+    let work = fixture.checkout(&bare_repository, "work");
     work.show(&head).await.unwrap();
     let file = |name: &str| work.dir().as_path().join(name);
     write_file(&file("cache/big"), "x");
     write_file(&file("a.txt"), "two\n");
     write_file(&file("stray.txt"), "x");
-    let second = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-    let paths = hub.changed_files(&head, &second).await.unwrap();
+    let second = commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
+    let paths = bare_repository.changed_files(&head, &second).await.unwrap();
     assert_eq!(
         paths.into_iter().map(|row| row.path).collect::<Vec<_>>(),
         ["a.txt", "stray.txt"]
@@ -331,11 +372,14 @@ async fn nothing_is_run_that_a_project_brings_along() {
     assert_eq!(take_triggered(dir), ["ran-hook", "ran-trap"]);
 
     let project = fixture.open_project().await;
-    let hub = fixture.hub(Some(&project)).await;
+    let bare_repository = fixture.bare_repository(Some(&project)).await;
     write_file(&project_dir.join("a.txt"), "three, and not committed\n");
-    assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["a.txt"]);
+    assert_eq!(
+        project.list_uncommitted(&bare_repository).await.unwrap(),
+        ["a.txt"]
+    );
     let head = project.head.unwrap();
-    let work = fixture.checkout(&hub, "work");
+    let work = fixture.checkout(&bare_repository, "work");
     work.show(&head).await.unwrap();
     write_file(&work.dir().as_path().join("a.txt"), "four\n");
     // An agent may put its own repository into its tree, at the top and below.
@@ -346,12 +390,12 @@ async fn nothing_is_run_that_a_project_brings_along() {
         let copied = copy.arg("-a").arg(project_dir.join(".git")).arg(&at);
         assert!(copied.status().unwrap().success());
     }
-    let second = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
+    let second = commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
     write_file(&work.dir().as_path().join("a.txt"), "five\n");
-    let third = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-    let merged = hub.merge(&second, &third).await.unwrap();
+    let third = commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
+    let merged = bare_repository.merge(&second, &third).await.unwrap();
     assert!(matches!(merged, MergeResult::Conflict { .. }));
-    let rows = hub.changed_files(&head, &second).await.unwrap();
+    let rows = bare_repository.changed_files(&head, &second).await.unwrap();
     assert_eq!(rows, [changed_file("a.txt", DiffStatus::Modified)]);
     work.show(&head).await.unwrap();
     assert_eq!(take_triggered(dir), Vec::<String>::new());
@@ -433,17 +477,23 @@ async fn a_shallow_clone_and_sha256_are_worked_on() {
             .await
             .unwrap()
             .unwrap();
-        let hub = abs(&home.join(format!("{name}.git")));
-        let hub = Hub::create(git, hub, Some(&project)).await.unwrap();
+        let bare_repository = abs(&home.join(format!("{name}.git")));
+        let bare_repository = BareRepository::create(git, bare_repository, Some(&project))
+            .await
+            .unwrap();
         let head = project.head.clone().unwrap();
-        let work = fixture.checkout(&hub, &format!("{name}-work"));
+        let work = fixture.checkout(&bare_repository, &format!("{name}-work"));
         work.show(&head).await.unwrap();
         write_file(&work.dir().as_path().join("b.txt"), "new\n");
-        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed_files(&head, &new_commit).await.unwrap();
+        let new_commit =
+            commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
+        let rows = bare_repository
+            .changed_files(&head, &new_commit)
+            .await
+            .unwrap();
         assert_eq!(rows, [changed_file("b.txt", DiffStatus::Added)], "{name}");
         assert_eq!(
-            project.list_uncommitted(&hub).await.unwrap(),
+            project.list_uncommitted(&bare_repository).await.unwrap(),
             Vec::<String>::new(),
             "{name}"
         );

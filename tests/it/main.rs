@@ -85,7 +85,7 @@ mod foreign_text;
 mod found_config;
 mod gate;
 mod git;
-mod git_hub;
+mod git_bare_repository;
 mod gemini_faults;
 mod gemini_runs;
 mod gemini_wire;

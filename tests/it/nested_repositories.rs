@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use massgen::world::git::bare_repository::{BareRepository, DiffStatus};
 use massgen::world::git::checkout::Checkout;
-use massgen::world::git::hub::{DiffStatus, Hub};
 use massgen::world::git::object::ObjectId;
 
 use crate::git::{GitFixture, commit_checkout, create_trap, take_triggered, write_file};
@@ -69,8 +69,8 @@ fn make_trap(dir: &Path, program: &str, head: Option<&str>) {
 }
 
 /// Adds all files of `work` with plain git, as massgen's git must not.
-fn add_plainly(hub: &Hub, work: &Checkout) {
-    let (git_dir, tree) = (hub.dir().to_string(), work.dir().to_string());
+fn add_plainly(bare_repository: &BareRepository, work: &Checkout) {
+    let (git_dir, tree) = (bare_repository.dir().to_string(), work.dir().to_string());
     let index = format!("{git_dir}/work.index");
     let mut add = Command::new("git");
     add.args(["-c", "safe.directory=*", "add", "--all", "."])
@@ -83,31 +83,35 @@ fn add_plainly(hub: &Hub, work: &Checkout) {
 }
 
 /// Reverts what massgen's git recorded about the files of `work`.
-fn forget_index(hub: &Hub) {
-    fs::remove_file(hub.dir().as_path().join("work.index")).unwrap();
+fn forget_index(bare_repository: &BareRepository) {
+    fs::remove_file(bare_repository.dir().as_path().join("work.index")).unwrap();
 }
 
-async fn open_checkout(fixture: &GitFixture) -> (Hub, Checkout, ObjectId) {
+async fn open_checkout(fixture: &GitFixture) -> (BareRepository, Checkout, ObjectId) {
     let project = fixture.open_project().await;
-    let hub = fixture.hub(Some(&project)).await;
-    let work = fixture.checkout(&hub, "work");
+    let bare_repository = fixture.bare_repository(Some(&project)).await;
+    let work = fixture.checkout(&bare_repository, "work");
     let head = project.head.unwrap();
     work.show(&head).await.unwrap();
-    (hub, work, head)
+    (bare_repository, work, head)
 }
 
 #[tokio::test]
 async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     let fixture = with_submodule();
     let program = create_trap(fixture.dir.path(), "trap");
-    let (hub, work, head) = open_checkout(&fixture).await;
+    let (bare_repository, work, head) = open_checkout(&fixture).await;
     let library = git_in(&fixture.project(), &["rev-parse", "HEAD:library"]);
     let at = work.dir().as_path().join("library");
     make_trap(&at, &program, Some(&library));
     write_file(&work.dir().as_path().join("new.txt"), "new\n");
     for _ in 0..2 {
-        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        let rows = hub.changed_files(&head, &new_commit).await.unwrap();
+        let new_commit =
+            commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
+        let rows = bare_repository
+            .changed_files(&head, &new_commit)
+            .await
+            .unwrap();
         let rows: Vec<_> = rows
             .iter()
             .map(|row| (row.path.as_str(), row.status))
@@ -116,20 +120,27 @@ async fn a_repository_that_replaces_a_submodule_runs_and_changes_nothing() {
     }
     assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: without precautions, git runs the program.
-    forget_index(&hub);
+    forget_index(&bare_repository);
     work.show(&head).await.unwrap();
-    add_plainly(&hub, &work);
+    add_plainly(&bare_repository, &work);
     assert_eq!(take_triggered(fixture.dir.path()), ["ran-trap"]);
 }
 
 #[tokio::test]
 async fn a_submodule_stays_when_its_directory_goes_or_becomes_something_else() {
     let fixture = with_submodule();
-    let (hub, work, head) = open_checkout(&fixture).await;
+    let (bare_repository, work, head) = open_checkout(&fixture).await;
     let at = work.dir().as_path().join("library");
     let expect_same = async || {
-        let new_commit = commit_checkout(&hub, &work, std::slice::from_ref(&head)).await;
-        assert_eq!(hub.changed_files(&head, &new_commit).await.unwrap(), []);
+        let new_commit =
+            commit_checkout(&bare_repository, &work, std::slice::from_ref(&head)).await;
+        assert_eq!(
+            bare_repository
+                .changed_files(&head, &new_commit)
+                .await
+                .unwrap(),
+            []
+        );
     };
     fs::remove_dir(&at).unwrap();
     expect_same().await;
@@ -147,7 +158,7 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     fixture.user(&["add", "--force", "ignored/code"]);
     fixture.user(&["commit", "-q", "-m", "ignored"]);
     let program = create_trap(fixture.dir.path(), "trap");
-    let (hub, work, head) = open_checkout(&fixture).await;
+    let (bare_repository, work, head) = open_checkout(&fixture).await;
     for name in ["src/code", "ignored/code"] {
         let at = work.dir().as_path().join(name);
         fs::remove_file(&at).unwrap();
@@ -159,7 +170,10 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     for _ in 0..2 {
         let taken = work.capture(None).await.unwrap();
         assert_eq!(taken.left_out.len(), 1, "{:?}", taken.left_out);
-        let rows = hub.changed_files(&head, &taken.tree).await.unwrap();
+        let rows = bare_repository
+            .changed_files(&head, &taken.tree)
+            .await
+            .unwrap();
         assert!(!rows.iter().any(|row| row.is_submodule), "{rows:?}");
         let names: Vec<&str> = rows.iter().map(|row| row.path.as_str()).collect();
         let expected = ["ignored/code", "src/code", "src/code/.gitattributes"];
@@ -171,9 +185,9 @@ async fn a_repository_that_replaces_a_file_counts_as_its_files() {
     assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: plain git first adds it as a submodule, and then reads its files.
     fs::remove_file(work.dir().as_path().join("src/.GIT")).unwrap();
-    forget_index(&hub);
-    add_plainly(&hub, &work);
-    add_plainly(&hub, &work);
+    forget_index(&bare_repository);
+    add_plainly(&bare_repository, &work);
+    add_plainly(&bare_repository, &work);
     assert_eq!(take_triggered(fixture.dir.path()), ["ran-trap"]);
 }
 
@@ -185,8 +199,11 @@ async fn a_submodule_of_the_user_runs_nothing_when_changes_are_looked_for() {
     set_filter(&library, &program);
     write_file(&fixture.project().join("file.txt"), "two\n");
     let project = fixture.open_project().await;
-    let hub = fixture.hub(Some(&project)).await;
-    assert_eq!(project.list_uncommitted(&hub).await.unwrap(), ["file.txt"]);
+    let bare_repository = fixture.bare_repository(Some(&project)).await;
+    assert_eq!(
+        project.list_uncommitted(&bare_repository).await.unwrap(),
+        ["file.txt"]
+    );
     assert_eq!(take_triggered(fixture.dir.path()), Vec::<String>::new());
     // Control: the user's own git runs it.
     fixture.user(&["status"]);

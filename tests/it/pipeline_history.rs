@@ -13,7 +13,7 @@ use massgen::pipeline::repository::{NewPipeline, PipelineRepository};
 use massgen::roles::built_in::built_in_role;
 use massgen::roles::journal::{JournalEntry, MergeEntry};
 use massgen::roles::{PipelineSpec, PipelineStage, RoleName};
-use massgen::world::git::hub::NewCommit;
+use massgen::world::git::bare_repository::NewCommit;
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::tree::TreeEdit;
 use massgen::world::store::diagnostic_log::LogDetail;
@@ -88,7 +88,7 @@ impl PipelineFixture {
     }
 
     async fn tree(&self, on: &ObjectId, files: &[(&str, Option<&str>)]) -> ObjectId {
-        let tree = self.repository.hub.tree_of(on).await.unwrap();
+        let tree = self.repository.bare_repository.tree_of(on).await.unwrap();
         let files: Vec<TreeEdit> = files
             .iter()
             .map(|(path, text)| {
@@ -96,7 +96,11 @@ impl PipelineFixture {
                 (RelPath::new(path).unwrap(), text)
             })
             .collect();
-        self.repository.hub.with_files(&tree, &files).await.unwrap()
+        self.repository
+            .bare_repository
+            .with_files(&tree, &files)
+            .await
+            .unwrap()
     }
 
     async fn commit(&self, tree: &ObjectId, parents: &[ObjectId], message: &str) -> ObjectId {
@@ -106,13 +110,13 @@ impl PipelineFixture {
             author: &CommitAuthor::new("planner (scripted)", "planner@massgen"),
             message,
         };
-        self.repository.hub.commit(new).await.unwrap()
+        self.repository.bare_repository.commit(new).await.unwrap()
     }
 
     /// Commits the work of an instance in an iteration, merged together with a line in massgen's
     /// document.
     async fn work(&self, (instance, iteration): (&str, u32), files: &[(&str, Option<&str>)]) {
-        let hub = &self.repository.hub;
+        let bare_repository = &self.repository.bare_repository;
         let tip = self.repository.tip().await.unwrap();
         let tree = self.tree(&tip, files).await;
         // A role's own claims about the progress are not trusted.
@@ -122,8 +126,9 @@ impl PipelineFixture {
         let own = self.commit(&tree, parents, &message).await;
         let branch = format!("massgen/{}/{instance}", self.repository.dir.short_name());
         let branch = BranchName::parse(&branch).unwrap();
-        let before = hub.tip(&branch).await.unwrap();
-        hub.move_branch(&branch, &own, before.as_ref())
+        let before = bare_repository.tip(&branch).await.unwrap();
+        bare_repository
+            .move_branch(&branch, &own, before.as_ref())
             .await
             .unwrap();
 
@@ -145,16 +150,19 @@ impl PipelineFixture {
             "",
         );
         let merged = self.commit(&tree, &[tip.clone(), own], &message).await;
-        hub.move_branch(&main(), &merged, Some(&tip)).await.unwrap();
+        bare_repository
+            .move_branch(&main(), &merged, Some(&tip))
+            .await
+            .unwrap();
     }
 
     /// Returns a file of the shared branch.
     async fn text(&self, path: &str) -> Option<String> {
-        let hub = &self.repository.hub;
-        let tip = hub.tip(&main()).await.unwrap().unwrap();
-        let tree = hub.tree_of(&tip).await.unwrap();
+        let bare_repository = &self.repository.bare_repository;
+        let tip = bare_repository.tip(&main()).await.unwrap().unwrap();
+        let tree = bare_repository.tree_of(&tip).await.unwrap();
         let path = RelPath::new(path).unwrap();
-        let bytes = hub.file(&tree, &path, 1000).await.unwrap();
+        let bytes = bare_repository.file(&tree, &path, 1000).await.unwrap();
         bytes.map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
@@ -340,7 +348,12 @@ async fn the_work_of_a_role_is_reverted_once() {
     assert_eq!(plan.as_deref(), Some("plan 1\n"));
     assert_eq!(fixture.text("CUMULATIVE_UNDERSTANDING.md").await, documents);
     let tip = fixture.repository.tip().await.unwrap();
-    let commit = fixture.repository.hub.read_commit(&tip).await.unwrap();
+    let commit = fixture
+        .repository
+        .bare_repository
+        .read_commit(&tip)
+        .await
+        .unwrap();
     assert_eq!(
         commit.subject(),
         "[supervisor] revert the work of implementer"
@@ -434,7 +447,7 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     let left: Vec<bool> = places.iter().map(|path| path.exists()).collect();
     let expected = [[false; 3], [false; 3], [true; 3]];
     assert_eq!(left, expected.concat());
-    let branches = fixture.repository.hub.branches().await.unwrap();
+    let branches = fixture.repository.bare_repository.branches().await.unwrap();
     let names: Vec<String> = branches.iter().map(|(name, _)| name.to_string()).collect();
     let short = fixture.repository.dir.short_name();
     let own = |instance: &str| format!("massgen/{short}/{instance}");
@@ -443,7 +456,12 @@ async fn a_reset_removes_the_branches_checkouts_and_directory_of_a_role() {
     // Outside its own directory, its work stays.
     assert_eq!(fixture.text("shared.txt").await.as_deref(), Some("a\n"));
     let tip = fixture.repository.tip().await.unwrap();
-    let commit = fixture.repository.hub.read_commit(&tip).await.unwrap();
+    let commit = fixture
+        .repository
+        .bare_repository
+        .read_commit(&tip)
+        .await
+        .unwrap();
     assert_eq!(commit.subject(), "[supervisor] reset implementer");
     let entry = JournalEntry::parse(&commit.message).map(|(entry, _)| entry);
     assert_eq!(

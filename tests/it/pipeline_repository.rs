@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use massgen::path::AbsPath;
 use massgen::world::git::GitProgram;
-use massgen::world::git::hub::{Hub, NewCommit};
+use massgen::world::git::bare_repository::{BareRepository, NewCommit};
 use massgen::world::git::object::CommitAuthor;
 use massgen::world::git::project;
 use massgen::world::git::receiver::CommitReceiver;
@@ -456,7 +456,7 @@ fn anothers_repository_has_to_be_trusted() {
 struct Receiving {
     _dir: tempfile::TempDir,
     root: std::path::PathBuf,
-    hub: Hub,
+    bare_repository: BareRepository,
     project: project::ProjectRepository,
     author: CommitAuthor,
 }
@@ -477,12 +477,14 @@ impl Receiving {
             .unwrap()
             .unwrap();
         let hub_dir = AbsPath::new(dir.path().join("hub.git")).unwrap();
-        let hub = Hub::create(git, hub_dir, Some(&project)).await.unwrap();
+        let bare_repository = BareRepository::create(git, hub_dir, Some(&project))
+            .await
+            .unwrap();
         Self {
             author: CommitAuthor::new("u", "u@u"),
             _dir: dir,
             root,
-            hub,
+            bare_repository,
             project,
         }
     }
@@ -490,14 +492,14 @@ impl Receiving {
     async fn advance(&self) -> massgen::error::Result<()> {
         let head = self.project.head.clone().unwrap();
         let commit = NewCommit {
-            tree: &self.hub.tree_of(&head).await.unwrap(),
+            tree: &self.bare_repository.tree_of(&head).await.unwrap(),
             parents: &[head],
             author: &self.author,
             message: "second",
         };
-        let commit = self.hub.commit(commit).await.unwrap();
+        let commit = self.bare_repository.commit(commit).await.unwrap();
         let receiver = CommitReceiver {
-            hub: &self.hub,
+            bare_repository: &self.bare_repository,
             project: &self.project,
         };
         receiver.receive_objects(&commit).await.unwrap();

@@ -159,7 +159,7 @@ pub(crate) fn partial_files(
 ) -> Result<BTreeSet<RelPath>> {
     let deliveries = deliveries_directory(host);
     let mut partial = BTreeSet::new();
-    for name in names_of_pipeline(&pipeline_delivery.pipeline(), &deliveries)? {
+    for name in names_of_pipeline(&pipeline_delivery.short_name(), &deliveries)? {
         let delivery = OpenDelivery::open(&deliveries, &name)?;
         if let Some(delivered) = AppliedDelivery::open(delivery)? {
             let roots = delivered.roots();

@@ -44,8 +44,10 @@ pub(crate) fn show(
     if form == ReportFormat::Text {
         let (name, is_running) = (view.dir.name(), view.dir.is_running());
         let suffix = if is_running { ", which is running" } else { "" };
-        let hub = escape_name(&view.dir.hub().to_string());
-        output.note(&format!("the repository of {name}{suffix}: {hub}"));
+        let bare_repository = escape_name(&view.dir.bare_repository().to_string());
+        output.note(&format!(
+            "the repository of {name}{suffix}: {bare_repository}"
+        ));
         let workspace = escape_name(&view.record.workspace.to_string());
         output.note(&format!("its checkouts: {workspace}"));
     }
@@ -91,7 +93,7 @@ fn to_json(view: &PipelineView, status: &BranchStatus) -> String {
         "ahead": status.ahead,
         "behind": status.behind,
         "checkouts": status.checkouts,
-        "repository": view.dir.hub(),
+        "repository": view.dir.bare_repository(),
     });
     format!("{row}\n")
 }

@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::pipeline::inspect::{PipelineCommit, PipelineView};
 use crate::roles::journal::JournalEntry;
 use crate::text::{count_noun, escape_name, single_line};
-use crate::world::git::hub::{ChangedFile, DiffStatus};
+use crate::world::git::bare_repository::{ChangedFile, DiffStatus};
 use crate::world::io::clock::LocalDateTime;
 
 /// Maximum length of a commit subject on one line, in characters.

@@ -1,12 +1,12 @@
-//! Checkouts of a hub: a tree of files on the disk. Git's index of the files is stored next to the
-//! hub, never in the tree, so that nothing in the tree affects how git runs.
+//! Checkouts of a bare repository: a tree of files on the disk. Git's index of the files is stored
+//! next to the bare repository, never in the tree, so that nothing in the tree affects how git runs.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RelPath};
-use crate::world::git::hub::{Hub, parse_id};
+use crate::world::git::bare_repository::{BareRepository, parse_id};
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::{ABSENT_MODE, FILE_MODE, index_row};
 use crate::world::git::{GitOutput, nul_separated};
@@ -30,7 +30,7 @@ pub const PRIVATE_REPOSITORY: &str = ".git";
 /// The files of a commit, in a directory.
 #[derive(Clone, Debug)]
 pub struct Checkout {
-    hub: Hub,
+    bare_repository: BareRepository,
     dir: AbsPath,
     index: AbsPath,
 }
@@ -56,8 +56,12 @@ pub struct ForcedDirectory<'a> {
 impl Checkout {
     /// Creates a checkout of the files in `dir`; git's index of them is the file `index`, which no
     /// agent may write to.
-    pub fn new(hub: Hub, dir: AbsPath, index: AbsPath) -> Self {
-        Self { hub, dir, index }
+    pub fn new(bare_repository: BareRepository, dir: AbsPath, index: AbsPath) -> Self {
+        Self {
+            bare_repository,
+            dir,
+            index,
+        }
     }
 
     /// Returns the directory of the files.
@@ -186,7 +190,7 @@ impl Checkout {
         let paths: Vec<&[u8]> = paths.iter().map(Vec::as_slice).collect();
         let skip = ["update-index", "--skip-worktree", "-z", "--stdin"];
         let paths = paths.join(&0);
-        self.hub
+        self.bare_repository
             .run_in_worktree_with_input(&self.dir, &self.index, &skip, &paths)
             .await
     }
@@ -199,7 +203,7 @@ impl Checkout {
         {
             return Ok(());
         }
-        let staging = StagingDirectory::new(self.hub.dir())?;
+        let staging = StagingDirectory::new(self.bare_repository.dir())?;
         let empty_index = staging.path().join("index");
         // Git runs in the directory, so no rule matches it itself; rules for its content apply.
         let gitignore = self.dir.join(GITIGNORE);
@@ -209,7 +213,10 @@ impl Checkout {
         let per_directory = format!("--exclude-per-directory={GITIGNORE}");
         let mut list = vec!["ls-files", "--others", "-z", &per_directory];
         list.extend(exclude_option.as_deref());
-        let listing = self.hub.run_in_worktree(&dir, &empty_index, &list).await?;
+        let listing = self
+            .bare_repository
+            .run_in_worktree(&dir, &empty_index, &list)
+            .await?;
         let files = nul_separated(&listing).filter(|name| !name.ends_with(b"/"));
         let prefix = forced.dir.as_path().as_os_str().as_bytes();
         let mut paths: Vec<Vec<u8>> = files.map(|name| [prefix, b"/", name].concat()).collect();
@@ -219,7 +226,7 @@ impl Checkout {
         paths.extend(output_in_place.map(|output| output.as_bytes().to_vec()));
         let paths = paths.join(&0);
         let add = ["update-index", "--add", "-z", "--stdin"];
-        self.hub
+        self.bare_repository
             .run_in_worktree_with_input(&self.dir, &self.index, &add, &paths)
             .await
     }
@@ -265,17 +272,19 @@ impl Checkout {
             [index_row(ABSENT_MODE, &empty_blob, dir), row_inside].concat()
         });
         let rows = rows.collect::<Vec<_>>().concat();
-        self.hub.fill_index(&self.dir, &self.index, &rows).await
+        self.bare_repository
+            .fill_index(&self.dir, &self.index, &rows)
+            .await
     }
 
     async fn try_run_git(&self, arguments: &[&str]) -> Result<GitOutput> {
-        self.hub
+        self.bare_repository
             .try_run_in_worktree(&self.dir, &self.index, arguments)
             .await
     }
 
     async fn run_git(&self, arguments: &[&str]) -> Result<Vec<u8>> {
-        self.hub
+        self.bare_repository
             .run_in_worktree(&self.dir, &self.index, arguments)
             .await
     }

@@ -1,7 +1,7 @@
 //! Reads the history of branches.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::world::git::hub::Hub;
+use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::lossy_text;
 use crate::world::git::nul_separated;
 use crate::world::git::object::{BranchName, ObjectId};
@@ -42,7 +42,7 @@ pub enum HistoryTraversal {
     All,
 }
 
-impl Hub {
+impl BareRepository {
     /// Returns the history of a branch, oldest commit first, without `since` and its ancestors.
     pub async fn history(
         &self,

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use crate::error::Result;
 use crate::path::{AbsPath, RelPath};
-use crate::world::git::hub::{Hub, parse_id};
+use crate::world::git::bare_repository::{BareRepository, parse_id};
 use crate::world::git::nul_separated;
 use crate::world::git::object::ObjectId;
 use crate::world::git::tree::index_row;
@@ -69,7 +69,7 @@ pub struct WorkingTree<'a> {
 /// Changed files, by their paths in the tree.
 pub type ImportChanges = BTreeMap<RelPath, ImportChange>;
 
-impl Hub {
+impl BareRepository {
     /// Returns the files in which two trees differ.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! Merges with a chosen base, by which an earlier merge can be reverted.
 
 use crate::error::Result;
-use crate::world::git::hub::{Hub, MergeResult, NewCommit};
+use crate::world::git::bare_repository::{BareRepository, MergeResult, NewCommit};
 use crate::world::git::object::{CommitAuthor, ObjectId};
 
-impl Hub {
+impl BareRepository {
     /// Merges two commits or trees as if both had been made on `base`, which is a commit or a tree,
     /// too, whatever their ancestors are. To revert a commit, `base` is that commit and `theirs` is
     /// its parent.

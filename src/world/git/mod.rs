@@ -6,7 +6,7 @@ pub mod object;
 mod object_cache;
 mod ownership;
 pub mod project;
-pub mod hub;
+pub mod bare_repository;
 pub mod merge_base;
 pub mod tree;
 pub mod checkout;

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::AbsPath;
-use crate::world::git::hub::Hub;
+use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::object::ObjectId;
 use crate::world::git::project::ProjectRepository;
 use crate::world::sys::state_files::dir::{self, DirLock, DirLockAttempt, StagingDirectory};
@@ -24,24 +24,26 @@ impl NextIndex {
     /// # Errors
     /// Another git holds the lock, or has changed the index meanwhile.
     pub(super) async fn lock(
-        hub: &Hub,
+        bare_repository: &BareRepository,
         project: &ProjectRepository,
         commit: &ObjectId,
     ) -> Result<Self> {
         let massgen_lock = lock_index(project)?;
         let old_version = version_of(&project.index);
-        let staging = StagingDirectory::new(hub.dir())?;
+        let staging = StagingDirectory::new(bare_repository.dir())?;
         let next_index = staging.path().join("index");
-        project.copy_index(hub, &next_index).await?;
+        project.copy_index(bare_repository, &next_index).await?;
         // The files exist already, and git need not look at them.
         let mut arguments = vec!["read-tree", "-m", "-i"];
         arguments.extend(project.head.as_ref().map(ObjectId::as_str));
         arguments.push(commit.as_str());
-        hub.run_in_worktree(&project.root, &next_index, &arguments)
+        bare_repository
+            .run_in_worktree(&project.root, &next_index, &arguments)
             .await?;
         // Its exit status shows whether files differ, which is the user's business.
         let refresh = ["update-index", "-q", "--refresh", "--ignore-submodules"];
-        hub.try_run_in_worktree(&project.root, &next_index, &refresh)
+        bare_repository
+            .try_run_in_worktree(&project.root, &next_index, &refresh)
             .await?;
         let lock = GitLockFile::acquire(&project.index, &next_index)?
             .ok_or_else(|| busy_error(&project.index))?;

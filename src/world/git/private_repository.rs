@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::error::Result;
 use crate::path::AbsPath;
+use crate::world::git::bare_repository::{BareRepository, GitWorktree};
 use crate::world::git::checkout::PRIVATE_REPOSITORY;
-use crate::world::git::hub::{GitWorktree, Hub};
 use crate::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirectoryAudience};
@@ -30,9 +30,9 @@ pub struct PrivateRepositorySpec<'a> {
     pub author: &'a CommitAuthor,
 }
 
-impl Hub {
+impl BareRepository {
     /// Creates the private repository of the checkout in `dir`; an existing one is removed,
-    /// whatever its state. It reads the hub's objects, and writes its own.
+    /// whatever its state. It reads the bare_repository's objects, and writes its own.
     pub async fn create_private_repository(
         &self,
         dir: &AbsPath,
@@ -52,7 +52,7 @@ impl Hub {
             ".",
         ];
         let repository = PrivateRepository {
-            hub: self,
+            bare_repository: self,
             dir,
             git_dir: &git_dir,
         };
@@ -96,7 +96,7 @@ impl Hub {
 /// A private repository.
 #[derive(Clone, Copy)]
 struct PrivateRepository<'a> {
-    hub: &'a Hub,
+    bare_repository: &'a BareRepository,
     dir: &'a AbsPath,
     git_dir: &'a AbsPath,
 }
@@ -109,6 +109,8 @@ impl PrivateRepository<'_> {
             dir: self.dir,
             index: &index,
         };
-        self.hub.run_in_other_worktree(worktree, arguments).await
+        self.bare_repository
+            .run_in_other_worktree(worktree, arguments)
+            .await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
-use crate::world::git::hub::Hub;
+use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::import::{LineEndings, paths};
 use crate::world::git::next_index::{NextIndex, moved_error};
 use crate::world::git::object::{CommitAuthor, ObjectId};
@@ -26,8 +26,8 @@ const OPERATION_FILES: &[(&str, &str)] = &[
 /// A project of the user that receives a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitReceiver<'a> {
-    /// The hub that created the commit.
-    pub hub: &'a Hub,
+    /// The bare repository that created the commit.
+    pub bare_repository: &'a BareRepository,
     /// The project.
     pub project: &'a ProjectRepository,
 }
@@ -81,7 +81,9 @@ impl CommitReceiver<'_> {
 
     /// Gives the project all objects of `commit` that it lacks.
     pub async fn receive_objects(self, commit: &ObjectId) -> Result<()> {
-        self.hub.send_objects(self.project, commit).await
+        self.bare_repository
+            .send_objects(self.project, commit)
+            .await
     }
 
     /// Finishes what a killed process has begun with [`CommitReceiver::advance`]: if the branch
@@ -121,7 +123,7 @@ impl CommitReceiver<'_> {
     /// Another git is working, or the branch does not point to the project's head: nothing has
     /// changed then.
     pub async fn advance(self, commit: &ObjectId, author: &CommitAuthor, why: &str) -> Result<()> {
-        let next_index = NextIndex::lock(self.hub, self.project, commit).await?;
+        let next_index = NextIndex::lock(self.bare_repository, self.project, commit).await?;
         // From here on, no other git changes the branch or checks out another.
         let branch = format!("{BRANCH_PREFIX}{}", self.expect_unmoved().await?);
         let null_id = "0".repeat(commit.as_str().len());

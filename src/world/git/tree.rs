@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::path::RelPath;
-use crate::world::git::hub::{Hub, parse_id};
+use crate::world::git::bare_repository::{BareRepository, parse_id};
 use crate::world::git::nul_separated;
 use crate::world::git::object::ObjectId;
 use crate::world::sys::state_files::dir::StagingDirectory;
@@ -30,7 +30,7 @@ struct TreeEntry {
     object: ObjectId,
 }
 
-impl Hub {
+impl BareRepository {
     /// Returns the tree with these files added or removed. An entry that blocks a file is replaced;
     /// a name that git never accepts, such as `.git`, is skipped.
     pub async fn with_files(&self, tree: &ObjectId, files: &[TreeEdit]) -> Result<ObjectId> {

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::world::git::hub::Hub;
+use crate::world::git::bare_repository::BareRepository;
 use crate::world::git::project::ProjectRepository;
 use crate::world::git::{GitInvocation, lossy_text, nul_separated};
 use crate::world::sys::state_files::dir::{self, StagingDirectory};
@@ -13,26 +13,32 @@ const INDEX_PART: &str = "sharedindex.";
 
 impl ProjectRepository {
     /// Returns the tracked files that differ from the head commit, as far as git's index shows
-    /// that. `hub` is created on top of the repository.
-    pub async fn list_uncommitted(&self, hub: &Hub) -> Result<Vec<String>> {
-        let staging = StagingDirectory::new(hub.dir())?;
+    /// that. `bare_repository` is created on top of the repository.
+    pub async fn list_uncommitted(&self, bare_repository: &BareRepository) -> Result<Vec<String>> {
+        let staging = StagingDirectory::new(bare_repository.dir())?;
         let index = staging.path().join("index");
         let Some(head) = &self.head else {
             return Ok(Vec::new());
         };
-        if !self.copy_index(hub, &index).await? {
+        if !self.copy_index(bare_repository, &index).await? {
             return Ok(Vec::new());
         }
         // Inspecting a submodule would run programs that its settings name.
         let submodules = "--ignore-submodules=dirty";
         let arguments = ["diff-index", "--name-only", "-z", submodules, head.as_str()];
-        let listing = hub.run_in_worktree(&self.root, &index, &arguments).await?;
+        let listing = bare_repository
+            .run_in_worktree(&self.root, &index, &arguments)
+            .await?;
         Ok(nul_separated(&listing).map(lossy_text).collect())
     }
 
     /// Copies git's index to `to`, with all its parts in this one file. Returns whether there is an
     /// index.
-    pub(super) async fn copy_index(&self, hub: &Hub, to: &AbsPath) -> Result<bool> {
+    pub(super) async fn copy_index(
+        &self,
+        bare_repository: &BareRepository,
+        to: &AbsPath,
+    ) -> Result<bool> {
         if !copy_with_mtime(&self.index, to)? {
             return Ok(false);
         }
@@ -49,7 +55,7 @@ impl ProjectRepository {
                 env: &[("GIT_INDEX_FILE", &to)],
                 ..GitInvocation::new(&self.root, &join)
             };
-            hub.git().run_without_hooks(call).await?;
+            bare_repository.git().run_without_hooks(call).await?;
         }
         Ok(true)
     }

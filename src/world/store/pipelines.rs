@@ -244,8 +244,8 @@ impl PipelineDir {
     }
 
     /// Returns its repository.
-    pub fn hub(&self) -> AbsPath {
-        self.dir.join("hub.git")
+    pub fn bare_repository(&self) -> AbsPath {
+        self.dir.join("bare_repository.git")
     }
 
     /// Returns git's index for the checkout with this name.
@@ -336,8 +336,8 @@ impl PipelineDir {
     /// Removes what a killed git process left: its locks and temporary directories. The caller must
     /// hold the lock on the pipeline.
     pub fn clear_stale(&self) -> Result<()> {
-        let hub = self.hub();
-        let mut dirs_left = vec![hub.join("refs"), self.indexes()];
+        let bare_repository = self.bare_repository();
+        let mut dirs_left = vec![bare_repository.join("refs"), self.indexes()];
         while let Some(dir) = dirs_left.pop() {
             for name in dir::names_if_exists(&dir)? {
                 let path = dir.join(&name);
@@ -348,9 +348,9 @@ impl PipelineDir {
                 }
             }
         }
-        for name in dir::names_if_exists(&hub)? {
+        for name in dir::names_if_exists(&bare_repository)? {
             if name.ends_with(LOCK_SUFFIX) || name.starts_with(TEMPORARY_PREFIX) {
-                clear::remove(&hub.join(name))?;
+                clear::remove(&bare_repository.join(name))?;
             }
         }
         Ok(())
@@ -401,7 +401,7 @@ impl PipelineDir {
 
     /// Returns a directory that changes whenever one of its branches moves.
     pub fn branches(&self) -> AbsPath {
-        self.hub().join("refs/heads")
+        self.bare_repository().join("refs/heads")
     }
 
     /// Removes it with all its parts.

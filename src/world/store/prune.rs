@@ -143,13 +143,13 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
         if index > 0 && !pipeline.is_running() {
             let own_names = names
                 .iter()
-                .filter(|name| pipeline_of(name) == Some(&short));
+                .filter(|name| pipeline_of(name) == Some(&short_name));
             let own_deliveries = own_names.map(|name| deliveries.join(name));
             let mut paths: Vec<AbsPath> = own_deliveries.filter(dir::is_owned_by_user).collect();
             paths.push(pipeline.dir().clone());
             items.extend(item(PrunableKind::Pipeline(pipeline), name, paths));
         }
-        pipelines.insert(short);
+        pipelines.insert(short_name);
     }
     // What the delivery of a run or a pipeline saved is removed with it.
     let is_left = |name: &String| match pipeline_of(name) {

@@ -1,4 +1,4 @@
-//! Other operations of massgen in a hub: histories, trees, branches, reverts, and nested
+//! Other operations of massgen in a bare repository: histories, trees, branches, reverts, and nested
 //! repositories of agents. Agents may choose any names in trees.
 
 use std::ffi::OsStr;
@@ -10,17 +10,17 @@ use std::process::Command;
 
 use massgen::path::{AbsPath, RelPath};
 use massgen::world::git::GitProgram;
+use massgen::world::git::bare_repository::{BareRepository, MergeResult, NewCommit};
 use massgen::world::git::checkout::Checkout;
 use massgen::world::git::history::HistoryTraversal;
-use massgen::world::git::hub::{Hub, MergeResult, NewCommit};
 use massgen::world::git::object::{BranchName, CommitAuthor, ObjectId};
 use massgen::world::git::private_repository::PrivateRepositorySpec;
 use massgen::world::git::project::ProjectRepository;
 
-/// A hub in its own directory.
+/// A bare repository in its own directory.
 pub(crate) struct HubFixture {
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) hub: Hub,
+    pub(crate) bare_repository: BareRepository,
 }
 
 fn abs(path: &Path) -> AbsPath {
@@ -59,12 +59,17 @@ fn plain_git(dir: &Path, arguments: &[&str]) -> String {
 impl HubFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let hub = abs(&dir.path().join("hub.git"));
-        let hub = Hub::create(git().await, hub, None).await.unwrap();
-        Self { dir, hub }
+        let bare_repository = abs(&dir.path().join("hub.git"));
+        let bare_repository = BareRepository::create(git().await, bare_repository, None)
+            .await
+            .unwrap();
+        Self {
+            dir,
+            bare_repository,
+        }
     }
 
-    /// Creates the hub of a project whose objects have long (SHA-256) names.
+    /// Creates the bare repository of a project whose objects have long (SHA-256) names.
     async fn of_long_names() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let format = "--object-format=sha256";
@@ -73,11 +78,15 @@ impl HubFixture {
         let project = ProjectRepository::discover(&git().await, &project)
             .await
             .unwrap();
-        let hub = abs(&dir.path().join("hub.git"));
-        let hub = Hub::create(git().await, hub, project.as_ref())
-            .await
-            .unwrap();
-        Self { dir, hub }
+        let bare_repository = abs(&dir.path().join("hub.git"));
+        let bare_repository =
+            BareRepository::create(git().await, bare_repository, project.as_ref())
+                .await
+                .unwrap();
+        Self {
+            dir,
+            bare_repository,
+        }
     }
 
     async fn commit(&self, tree: &ObjectId, parents: &[&ObjectId], message: &str) -> ObjectId {
@@ -88,60 +97,71 @@ impl HubFixture {
             author: &author(),
             message,
         };
-        self.hub.commit(new).await.unwrap()
+        self.bare_repository.commit(new).await.unwrap()
     }
 
     /// Commits these changed files on top of `on`.
     async fn put(&self, on: Option<&ObjectId>, files: &[(&str, Option<&str>)]) -> ObjectId {
         let tree = match on {
-            Some(commit) => self.hub.tree_of(commit).await.unwrap(),
-            None => self.hub.empty_tree().await.unwrap(),
+            Some(commit) => self.bare_repository.tree_of(commit).await.unwrap(),
+            None => self.bare_repository.empty_tree().await.unwrap(),
         };
         let files: Vec<_> = files
             .iter()
             .map(|(path, text)| (rel(path), text.map(|text| text.as_bytes().to_vec())))
             .collect();
-        let tree = self.hub.with_files(&tree, &files).await.unwrap();
+        let tree = self
+            .bare_repository
+            .with_files(&tree, &files)
+            .await
+            .unwrap();
         let parents: Vec<&ObjectId> = on.into_iter().collect();
         self.commit(&tree, &parents, "put\n").await
     }
 
     async fn text(&self, commit: &ObjectId, path: &str) -> Option<String> {
-        let tree = self.hub.tree_of(commit).await.unwrap();
-        let file = self.hub.file(&tree, &rel(path), 1000).await.unwrap();
+        let tree = self.bare_repository.tree_of(commit).await.unwrap();
+        let file = self
+            .bare_repository
+            .file(&tree, &rel(path), 1000)
+            .await
+            .unwrap();
         file.map(|file| String::from_utf8(file).unwrap())
     }
 
     fn checkout(&self, name: &str) -> Checkout {
-        let index = self.hub.dir().join(format!("{name}.index"));
+        let index = self.bare_repository.dir().join(format!("{name}.index"));
         let dir = abs(&self.dir.path().join(name));
-        Checkout::new(self.hub.clone(), dir, index)
+        Checkout::new(self.bare_repository.clone(), dir, index)
     }
 }
 
 #[tokio::test]
 async fn a_history_is_read_as_it_was_made() {
     let fixture = HubFixture::new().await;
-    let hub = &fixture.hub;
+    let bare_repository = &fixture.bare_repository;
     let messages = [
         "one\n",
         "-x \"two\"\n\ncommit 0000\n\u{1b}[31m red\n\nMassgen-Event: end\n",
         "",
     ];
     let read = |since: Option<ObjectId>, line| {
-        let (hub, main) = (&fixture.hub, branch("main"));
-        async move { hub.history(&main, since.as_ref(), line).await }
+        let (bare_repository, main) = (&fixture.bare_repository, branch("main"));
+        async move { bare_repository.history(&main, since.as_ref(), line).await }
     };
-    let empty = hub.empty_tree().await.unwrap();
+    let empty = bare_repository.empty_tree().await.unwrap();
     let first = fixture.commit(&empty, &[], messages[0]).await;
     let aside = fixture.put(Some(&first), &[("a", Some("a"))]).await;
-    let tree = hub.tree_of(&aside).await.unwrap();
+    let tree = bare_repository.tree_of(&aside).await.unwrap();
     let merge = fixture.commit(&tree, &[&first, &aside], messages[1]).await;
     let last = fixture.commit(&tree, &[&merge], messages[2]).await;
     let main = branch("main");
-    hub.move_branch(&main, &last, None).await.unwrap();
+    bare_repository
+        .move_branch(&main, &last, None)
+        .await
+        .unwrap();
 
-    let history = read(None, HistoryTraversal::First).await.unwrap();
+    let history = read(None, HistoryTraversal::FirstParents).await.unwrap();
     let ids: Vec<_> = history.iter().map(|commit| &commit.id).collect();
     assert_eq!(ids, [&first, &merge, &last]);
     for (commit, message) in history.iter().zip(messages) {
@@ -154,7 +174,7 @@ async fn a_history_is_read_as_it_was_made() {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
     assert!(history[0].when.abs_diff(now.cast_signed()) < 3600);
 
-    let since = read(Some(merge.clone()), HistoryTraversal::First)
+    let since = read(Some(merge.clone()), HistoryTraversal::FirstParents)
         .await
         .unwrap();
     assert_eq!(since, history[2..]);
@@ -165,10 +185,14 @@ async fn a_history_is_read_as_it_was_made() {
         .map(|commit| commit.id)
         .collect();
     assert_eq!(all, [aside, merge.clone(), last]);
-    assert_eq!(hub.read_commit(&merge).await.unwrap(), history[1]);
+    assert_eq!(
+        bare_repository.read_commit(&merge).await.unwrap(),
+        history[1]
+    );
     let missing = branch("missing");
     assert!(
-        hub.history(&missing, None, HistoryTraversal::First)
+        bare_repository
+            .history(&missing, None, HistoryTraversal::FirstParents)
             .await
             .is_err()
     );
@@ -177,7 +201,7 @@ async fn a_history_is_read_as_it_was_made() {
 #[tokio::test]
 async fn trees_of_any_names_are_changed_and_looked_into() {
     for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
-        let hub = &fixture.hub;
+        let bare_repository = &fixture.bare_repository;
         let odd = [
             OsStr::new("-x"),
             OsStr::new("a\nb\t\"c\""),
@@ -191,28 +215,46 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
             .collect();
         files.push((rel("directory"), Some(b"beside".to_vec())));
         files.push((rel("-d/inner/file"), Some(b"0123456789".to_vec())));
-        let empty = hub.empty_tree().await.unwrap();
-        let tree = hub.with_files(&empty, &files).await.unwrap();
+        let empty = bare_repository.empty_tree().await.unwrap();
+        let tree = bare_repository.with_files(&empty, &files).await.unwrap();
         for (path, content) in &files {
-            assert_eq!(hub.file(&tree, path, 100).await.unwrap(), *content);
+            assert_eq!(
+                bare_repository.file(&tree, path, 100).await.unwrap(),
+                *content
+            );
         }
-        let below = hub.files_below(&tree, &rel("dir")).await.unwrap();
+        let below = bare_repository
+            .files_below(&tree, &rel("dir"))
+            .await
+            .unwrap();
         let expected = ["*", "-x", ":(top)x-gdeadbeef", "a\nb\t\"c\""];
         assert_eq!(below, expected);
-        let all = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+        let all = bare_repository
+            .files_below(&tree, &RelPath::default())
+            .await
+            .unwrap();
         assert_eq!(all.len(), 6);
         for missing in ["nothing", "dir", "directory/x", "", "-d/inner/file/x"] {
-            let found = hub.file(&tree, &rel(missing), 100).await.unwrap();
+            let found = bare_repository
+                .file(&tree, &rel(missing), 100)
+                .await
+                .unwrap();
             assert_eq!(found, None, "{missing}");
         }
-        let none = hub.files_below(&tree, &rel("directory")).await.unwrap();
+        let none = bare_repository
+            .files_below(&tree, &rel("directory"))
+            .await
+            .unwrap();
         assert_eq!(none, Vec::<String>::new());
         let path = rel("-d/inner/file");
-        let begins = hub.file(&tree, &path, 4).await.unwrap();
+        let begins = bare_repository.file(&tree, &path, 4).await.unwrap();
         assert_eq!(begins.as_deref(), Some(b"0123".as_slice()));
         let long = [(rel("long"), Some(vec![b'x'; 1_000_000]))];
-        let with_long = hub.with_files(&tree, &long).await.unwrap();
-        let begins = hub.file(&with_long, &rel("long"), 2).await.unwrap();
+        let with_long = bare_repository.with_files(&tree, &long).await.unwrap();
+        let begins = bare_repository
+            .file(&with_long, &rel("long"), 2)
+            .await
+            .unwrap();
         assert_eq!(begins.as_deref(), Some(b"xx".as_slice()));
 
         // A file replaces a directory, one file is removed, and a directory is removed with all its
@@ -223,14 +265,19 @@ async fn trees_of_any_names_are_changed_and_looked_into() {
             (rel("dir"), None),
             (rel("never/was/there"), None),
         ];
-        let after = hub.with_files(&tree, &changes).await.unwrap();
-        let all = hub.files_below(&after, &RelPath::default()).await;
+        let after = bare_repository.with_files(&tree, &changes).await.unwrap();
+        let all = bare_repository
+            .files_below(&after, &RelPath::default())
+            .await;
         assert_eq!(all.unwrap(), ["-d/inner"]);
-        let back = hub.with_files(&empty, &files).await.unwrap();
+        let back = bare_repository.with_files(&empty, &files).await.unwrap();
         assert_eq!(back, tree);
         let escape = [(rel(".git/config"), Some(Vec::new()))];
-        assert_eq!(hub.with_files(&tree, &escape).await.unwrap(), tree);
-        let left = fs::read_dir(hub.dir().as_path()).unwrap();
+        assert_eq!(
+            bare_repository.with_files(&tree, &escape).await.unwrap(),
+            tree
+        );
+        let left = fs::read_dir(bare_repository.dir().as_path()).unwrap();
         let left = left.filter(|entry| {
             let name = entry.as_ref().unwrap().file_name();
             name.to_string_lossy().starts_with(".massgen-")
@@ -248,8 +295,8 @@ async fn a_link_is_no_file() {
     symlink("/etc/passwd", work.dir().as_path().join("link")).unwrap();
     let tree = work.capture(None).await.unwrap().tree;
     let read = |name: &'static str| {
-        let (hub, tree) = (&fixture.hub, &tree);
-        async move { hub.file(tree, &rel(name), 100).await.unwrap() }
+        let (bare_repository, tree) = (&fixture.bare_repository, &tree);
+        async move { bare_repository.file(tree, &rel(name), 100).await.unwrap() }
     };
     assert_eq!(read("link").await, None);
     assert_eq!(read("a").await, Some(b"a".to_vec()));
@@ -258,40 +305,55 @@ async fn a_link_is_no_file() {
 #[tokio::test]
 async fn branches_are_listed_measured_and_removed() {
     let fixture = HubFixture::new().await;
-    let hub = &fixture.hub;
-    assert_eq!(hub.branches().await.unwrap(), []);
+    let bare_repository = &fixture.bare_repository;
+    assert_eq!(bare_repository.branches().await.unwrap(), []);
     let first = fixture.put(None, &[("a", Some("1"))]).await;
     let ours = fixture.put(Some(&first), &[("a", Some("2"))]).await;
     let ours = fixture.put(Some(&ours), &[("a", Some("3"))]).await;
     let theirs = fixture.put(Some(&first), &[("b", Some("1"))]).await;
     let (main, role) = (branch("main"), branch("massgen/0a/planner"));
     for (name, at) in [(&role, &theirs), (&main, &ours)] {
-        hub.move_branch(name, at, None).await.unwrap();
+        bare_repository.move_branch(name, at, None).await.unwrap();
     }
     let same = branch("same");
-    hub.move_branch(&same, &ours, None).await.unwrap();
-    let found = hub.branches().await.unwrap();
+    bare_repository
+        .move_branch(&same, &ours, None)
+        .await
+        .unwrap();
+    let found = bare_repository.branches().await.unwrap();
     let found: Vec<_> = found.iter().map(|(name, tip)| (name, tip)).collect();
     assert_eq!(found, [(&main, &ours), (&role, &theirs), (&same, &ours)]);
-    assert_eq!(hub.distance(&ours, &theirs).await.unwrap(), (2, 1));
-    assert_eq!(hub.distance(&ours, &ours).await.unwrap(), (0, 0));
+    assert_eq!(
+        bare_repository.distance(&ours, &theirs).await.unwrap(),
+        (2, 1)
+    );
+    assert_eq!(
+        bare_repository.distance(&ours, &ours).await.unwrap(),
+        (0, 0)
+    );
 
     // A late removal does not undo another update.
-    assert!(hub.remove_branch(&role, &first).await.is_err());
-    assert_eq!(hub.tip(&role).await.unwrap().as_ref(), Some(&theirs));
-    hub.remove_branch(&role, &theirs).await.unwrap();
-    assert_eq!(hub.tip(&role).await.unwrap(), None);
+    assert!(bare_repository.remove_branch(&role, &first).await.is_err());
+    assert_eq!(
+        bare_repository.tip(&role).await.unwrap().as_ref(),
+        Some(&theirs)
+    );
+    bare_repository.remove_branch(&role, &theirs).await.unwrap();
+    assert_eq!(bare_repository.tip(&role).await.unwrap(), None);
 }
 
 #[tokio::test]
 async fn merged_work_is_reverted_or_its_conflicts_are_named() {
     let fixture = HubFixture::new().await;
-    let hub = &fixture.hub;
+    let bare_repository = &fixture.bare_repository;
     let first = fixture.put(None, &[("a", Some("1\n"))]).await;
     let changes = [("a", Some("2\n")), ("new", Some("n\n"))];
     let merged = fixture.put(Some(&first), &changes).await;
     let later = fixture.put(Some(&merged), &[("b", Some("b\n"))]).await;
-    let taken = hub.merge_from(&merged, &later, &first).await.unwrap();
+    let taken = bare_repository
+        .merge_from(&merged, &later, &first)
+        .await
+        .unwrap();
     let MergeResult::Clean(tree) = taken else {
         panic!("no role changed the same file: {taken:?}");
     };
@@ -304,7 +366,11 @@ async fn merged_work_is_reverted_or_its_conflicts_are_named() {
     assert_eq!(texts, [some("1\n"), some("b\n"), None]);
 
     let later = fixture.put(Some(&merged), &[("a", Some("3\n"))]).await;
-    match hub.merge_from(&merged, &later, &first).await.unwrap() {
+    match bare_repository
+        .merge_from(&merged, &later, &first)
+        .await
+        .unwrap()
+    {
         MergeResult::Clean(tree) => panic!("both changed the same line, and came to {tree}"),
         MergeResult::Conflict { files, .. } => assert_eq!(files, ["a"]),
     }
@@ -313,12 +379,15 @@ async fn merged_work_is_reverted_or_its_conflicts_are_named() {
 #[tokio::test]
 async fn an_agent_has_a_repository_that_is_its_own() {
     for fixture in [HubFixture::new().await, HubFixture::of_long_names().await] {
-        let hub = &fixture.hub;
+        let bare_repository = &fixture.bare_repository;
         let first = fixture.put(None, &[("a.txt", Some("1\n"))]).await;
         let tip = fixture.put(Some(&first), &[("b.txt", Some("2\n"))]).await;
         let (main, own) = (branch("main"), branch("massgen/0a/planner"));
-        hub.move_branch(&main, &first, None).await.unwrap();
-        hub.move_branch(&own, &tip, None).await.unwrap();
+        bare_repository
+            .move_branch(&main, &first, None)
+            .await
+            .unwrap();
+        bare_repository.move_branch(&own, &tip, None).await.unwrap();
         let work = fixture.checkout("work");
         work.show(&tip).await.unwrap();
         let dir = work.dir().as_path().to_owned();
@@ -334,7 +403,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
             main: &first,
             author: &identity,
         };
-        let made = hub.make_private(work.dir(), outset(&tip)).await;
+        let made = bare_repository.make_private(work.dir(), outset(&tip)).await;
         made.unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 
@@ -353,20 +422,29 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         );
         plain_git(&dir, &["gc", "-q", "--prune=now"]);
         plain_git(&dir, &["branch", "-D", "main"]);
-        assert_eq!(hub.tip(&main).await.unwrap().as_ref(), Some(&first));
-        assert_eq!(hub.tip(&own).await.unwrap().as_ref(), Some(&tip));
+        assert_eq!(
+            bare_repository.tip(&main).await.unwrap().as_ref(),
+            Some(&first)
+        );
+        assert_eq!(
+            bare_repository.tip(&own).await.unwrap().as_ref(),
+            Some(&tip)
+        );
 
         // The files count; the repository does not, and is replaced.
         let tree = work.capture(None).await.unwrap().tree;
-        let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+        let files = bare_repository
+            .files_below(&tree, &RelPath::default())
+            .await
+            .unwrap();
         assert_eq!(files, ["a.txt", "b.txt"]);
         let taken = fixture.commit(&tree, &[&tip], "taken\n").await;
         assert_eq!(fixture.text(&taken, "a.txt").await.unwrap(), "changed\n");
-        let made = hub.make_private(work.dir(), outset(&taken));
+        let made = bare_repository.make_private(work.dir(), outset(&taken));
         made.await.unwrap();
         assert_eq!(plain_git(&dir, &["log", "-1", "--format=%s"]), "taken\n");
         assert_eq!(plain_git(&dir, &["status", "--porcelain"]), "");
-        let fsck = hub.dir().as_path();
+        let fsck = bare_repository.dir().as_path();
         assert_eq!(plain_git(fsck, &["fsck", "--strict", "--no-dangling"]), "");
     }
 }
@@ -374,7 +452,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
 #[tokio::test]
 async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     let fixture = HubFixture::new().await;
-    let hub = &fixture.hub;
+    let bare_repository = &fixture.bare_repository;
     let first = fixture.put(None, &[("src/a.txt", Some("1\n"))]).await;
     let work = fixture.checkout("work");
     work.show(&first).await.unwrap();
@@ -407,7 +485,10 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
     fs::write(dir.join("said/.git"), "gitdir: ../lib/.git\n").unwrap();
     fs::write(dir.join("said/file"), "text\n").unwrap();
     let tree = work.capture(None).await.unwrap().tree;
-    let files = hub.files_below(&tree, &RelPath::default()).await.unwrap();
+    let files = bare_repository
+        .files_below(&tree, &RelPath::default())
+        .await
+        .unwrap();
     let expected = [
         "fresh/file",
         "lib/deep \"\n/file",
@@ -417,12 +498,12 @@ async fn repositories_that_an_agent_makes_inside_are_taken_as_plain_files() {
         "src/file",
     ];
     assert_eq!(files, expected);
-    let changed = hub.changed_files(&first, &tree).await.unwrap();
+    let changed = bare_repository.changed_files(&first, &tree).await.unwrap();
     assert!(changed.iter().all(|row| !row.is_submodule), "{changed:?}");
     assert!(dir.join("lib/.git/HEAD").exists());
     // Again, and after another commit was checked out.
     assert_eq!(work.capture(None).await.unwrap().tree, tree);
     work.show(&first).await.unwrap();
     let again = work.capture(None).await.unwrap().tree;
-    assert_eq!(again, hub.tree_of(&first).await.unwrap());
+    assert_eq!(again, bare_repository.tree_of(&first).await.unwrap());
 }

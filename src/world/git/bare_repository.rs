@@ -1,6 +1,5 @@
-//! The hub, the bare repository of one pipeline: massgen alone creates and changes it. If the
-//! pipeline works on a project, it builds on the project's objects. The project's own repository is
-//! only read.
+//! The bare git repository of one pipeline, which massgen alone creates and changes. If the pipeline
+//! works on a project, it uses the project's objects. The project's own repository is only read.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -19,9 +18,9 @@ const CONFLICT_STATUS: i32 = 1;
 /// The mode of a tree entry that is a commit of another repository.
 const SUBMODULE_MODE: &str = "160000";
 
-/// A bare repository of massgen's.
+/// A bare git repository that only massgen changes.
 #[derive(Clone, Debug)]
-pub struct Hub {
+pub struct BareRepository {
     git: GitProgram,
     dir: AbsPath,
     objects: GitObjectCache,
@@ -84,7 +83,7 @@ pub enum DiffStatus {
     Modified,
 }
 
-impl Hub {
+impl BareRepository {
     /// Creates a repository without a branch at `dir`. It uses the objects of `project` without
     /// copying them.
     pub async fn create(
@@ -93,7 +92,7 @@ impl Hub {
         project: Option<&ProjectRepository>,
     ) -> Result<Self> {
         dir::create_all(&dir, DirectoryAudience::User)?;
-        let hub = Self::open(git, dir);
+        let bare_repository = Self::open(git, dir);
         let format = project.map_or("sha1", |project| &project.format);
         let format_option = format!("--object-format={format}");
         // No template: it could contain hooks.
@@ -107,18 +106,18 @@ impl Hub {
             &format_option,
             ".",
         ];
-        hub.run_git(&init, &[], b"").await?;
+        bare_repository.run_git(&init, &[], b"").await?;
         if let Some(project) = project {
-            let info = hub.dir.join("objects/info");
+            let info = bare_repository.dir.join("objects/info");
             dir::create_all(&info, DirectoryAudience::User)?;
             let line = [project.objects.as_path().as_os_str().as_bytes(), b"\n"].concat();
             file::replace(&info.join("alternates"), &line, FileDurability::Power)?;
             if !project.shallow.is_empty() {
-                let shallow = hub.dir.join("shallow");
+                let shallow = bare_repository.dir.join("shallow");
                 file::replace(&shallow, &project.shallow, FileDurability::Power)?;
             }
         }
-        Ok(hub)
+        Ok(bare_repository)
     }
 
     /// Opens the existing repository at `dir`.
@@ -323,7 +322,7 @@ impl Hub {
             .await
     }
 
-    /// Like [`Hub::run_in_worktree`], but returns the output whatever git's exit status.
+    /// Like [`BareRepository::run_in_worktree`], but returns the output whatever git's exit status.
     pub(super) async fn try_run_in_worktree(
         &self,
         dir: &AbsPath,
@@ -334,7 +333,7 @@ impl Hub {
             .await
     }
 
-    /// Like [`Hub::run_in_worktree`], but git reads `input`.
+    /// Like [`BareRepository::run_in_worktree`], but git reads `input`.
     pub(super) async fn run_in_worktree_with_input(
         &self,
         dir: &AbsPath,
@@ -378,7 +377,7 @@ impl Hub {
         }
     }
 
-    /// Like [`Hub::run_git_in`], but returns the output whatever git's exit status.
+    /// Like [`BareRepository::run_git_in`], but returns the output whatever git's exit status.
     async fn try_run_git_in(
         &self,
         worktree: GitWorktree<'_>,
@@ -414,7 +413,8 @@ impl Hub {
     }
 
     /// Gives `project` all objects that are reachable from `commit` and not from its head, as one
-    /// pack. It is written by a git that uses only the settings of the hub.
+    /// pack. It is written by a git that uses only the settings of the bare
+    /// repository.
     pub(super) async fn send_objects(
         &self,
         project: &ProjectRepository,
@@ -423,7 +423,7 @@ impl Hub {
         let packs = project.objects.join("pack/pack").to_string();
         let arguments = ["pack-objects", "--quiet", "--non-empty", "--revs", &packs];
         let objects = project.objects.to_string();
-        // It runs in the hub, to which this path is relative.
+        // It runs in the bare repository, to which this path is relative.
         let env = [
             ("GIT_OBJECT_DIRECTORY", objects.as_str()),
             ("GIT_ALTERNATE_OBJECT_DIRECTORIES", "objects"),
