@@ -1,5 +1,6 @@
-//! The bare git repository of one pipeline, which massgen alone creates and changes. If the pipeline
-//! works on a project, it uses the project's objects. The project's own repository is only read.
+//! The bare git repository of one pipeline, which massgen alone creates and changes. If the
+//! pipeline works on a project, it uses the project's objects. The project's own repository is only
+//! read.
 
 use std::os::unix::ffi::OsStrExt;
 

@@ -1,5 +1,5 @@
 //! Checkouts of a bare repository: a tree of files on the disk. Git's index of the files is stored
-//! next to the bare repository, never in the tree, so that nothing in the tree affects how git runs.
+//! next to the bare repository, never in the tree: nothing in the tree affects how git runs.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
