@@ -29,24 +29,24 @@ impl PipelineRun {
         }
         let mut parts = vec![text, "\n## Answers\n\n".to_owned()];
         for question in questions {
-            let assumed = match question.assumption.as_str() {
+            let assumption = match question.assumption.as_str() {
                 "" => "the role that works on it decides".to_owned(),
-                assumption => format!("assumed: {assumption}"),
+                text => format!("assumed: {text}"),
             };
             let user_answer = match self.reviewer() {
-                Some(person) => {
-                    let without_answer = format!("without an answer, {assumed}");
+                Some(reviewer) => {
+                    let without_answer = format!("without an answer, {assumption}");
                     let (text, stop) = (question.text.clone(), &self.stop.graceful);
-                    person.ask_open_question(text, without_answer, stop).await
+                    reviewer.ask_open_question(text, without_answer, stop).await
                 }
                 None => None,
             };
             let result = match user_answer {
                 Some(user_answer) => {
-                    // Its further lines are part of the item too.
+                    // Further lines are indented, so that they stay part of the list item.
                     format!("the user: {}", user_answer.replace('\n', "\n  "))
                 }
-                None => format!("no answer; {assumed}"),
+                None => format!("no answer; {assumption}"),
             };
             parts.push(format!("- {}\n  {result}\n", question.text));
         }
@@ -54,9 +54,9 @@ impl PipelineRun {
     }
 
     /// Asks the user for advice for a role that cannot merge its work; returns it if there is any.
-    pub(super) async fn ask_for_advice(&self, role: &RoleName, why: &str) -> Option<String> {
+    pub(super) async fn ask_for_advice(&self, role: &RoleName, reason: &str) -> Option<String> {
         let question =
-            format!("the work of {role} still cannot be merged: {why}. What should it do?");
+            format!("the work of {role} still cannot be merged: {reason}. What should it do?");
         let without_answer = "without an answer, the pipeline ends here".to_owned();
         self.reviewer()?
             .ask_open_question(question, without_answer, &self.stop.graceful)

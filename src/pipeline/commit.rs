@@ -1,5 +1,5 @@
 //! Commits the work of a stage run: its files go to the branch of its role instance. Files that git
-//! cannot store stay on disk, and the commit names them: such a commit is never merged.
+//! cannot store stay on disk, and the commit's message explains why: such a commit is never merged.
 
 use crate::error::{Error, Result};
 use crate::path::RelPath;
@@ -14,20 +14,20 @@ use crate::world::git::object::ObjectId;
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Maximum length of the answer in a commit, in characters.
 pub(super) const ANSWER_CHARS_MAX: usize = 64 * 1024;
-/// The subject of a commit that lacks files. No role's commit can begin with it: its subject begins
-/// with the role's name.
-const LEFT_OUT: &str = "[supervisor] files are left out";
-/// Maximum number of faults that a commit names.
-const FAULTS_MAX: usize = 20;
-/// Maximum length of a fault, in characters.
-const FAULT_CHARS_MAX: usize = 300;
+/// The subject of a commit from which files are excluded. No other commit of a role can have it,
+/// because its subject begins with the role's name.
+const EXCLUDED_FILES_SUBJECT: &str = "[supervisor] files are left out";
+/// Maximum number of excluded files that a commit explains.
+const EXPLANATIONS_MAX: usize = 20;
+/// Maximum length of the explanation of one file, in characters.
+const EXPLANATION_CHARS_MAX: usize = 300;
 
 impl StageMerger<'_> {
     /// Commits the files of a stage run to its branch, unless the branch already has them.
     pub(super) async fn commit_work(
         &self,
         stage_result: &StageResult,
-        tried: u32,
+        attempt: u32,
     ) -> Result<ObjectId> {
         let repository = &self.pipeline.repository;
         let branch = repository.branch(&self.stage_run.instance.name)?;
@@ -37,13 +37,13 @@ impl StageMerger<'_> {
             .bare_repository
             .is_descendant_of(&main, &tip)
             .await?;
-        let is_same = repository.bare_repository.tree_of(&tip).await? == tree;
-        let is_whole = left_out.is_empty() && self.excluded_files(&tip).await?.is_none();
-        if !is_merged && is_same && is_whole {
+        let is_unchanged = repository.bare_repository.tree_of(&tip).await? == tree;
+        let is_complete = left_out.is_empty() && self.explain_excluded_files(&tip).await?.is_none();
+        if !is_merged && is_unchanged && is_complete {
             return Ok(tip);
         }
         let mut parents = vec![tip.clone()];
-        if tried > 0
+        if attempt > 0
             && !repository
                 .bare_repository
                 .is_descendant_of(&tip, &main)
@@ -58,13 +58,15 @@ impl StageMerger<'_> {
                 self.commit_subject(stage_result),
                 answer.trim()
             ),
-            faults => {
-                let faults: Vec<String> = faults
+            explanations => {
+                let lines: Vec<String> = explanations
                     .iter()
-                    .take(FAULTS_MAX)
-                    .map(|fault| single_line(fault, FAULT_CHARS_MAX))
+                    .take(EXPLANATIONS_MAX)
+                    .map(|explanation| single_line(explanation, EXPLANATION_CHARS_MAX))
                     .collect();
-                format!("{LEFT_OUT}\n\n{}\n\n{}\n", faults.join("\n"), answer.trim())
+                let explanation = lines.join("\n");
+                let answer = answer.trim();
+                format!("{EXCLUDED_FILES_SUBJECT}\n\n{explanation}\n\n{answer}\n")
             }
         };
         let new_commit = NewCommit {
@@ -95,20 +97,20 @@ impl StageMerger<'_> {
         stage_result.checkout.capture(Some(forced)).await
     }
 
-    /// Returns why files are left out of a commit of the branch, one line for each; `None` if none
-    /// are.
-    pub(super) async fn excluded_files(&self, commit: &ObjectId) -> Result<Option<String>> {
+    /// Returns why files are excluded from a commit of the branch, one line for each; `None` if no
+    /// file is.
+    pub(super) async fn explain_excluded_files(&self, commit: &ObjectId) -> Result<Option<String>> {
         let commit = self
             .pipeline
             .repository
             .bare_repository
             .read_commit(commit)
             .await?;
-        if commit.subject() != LEFT_OUT {
+        if commit.subject() != EXCLUDED_FILES_SUBJECT {
             return Ok(None);
         }
-        let faults = commit.message.split("\n\n").nth(1);
-        Ok(Some(faults.unwrap_or_default().to_owned()))
+        let explanation = commit.message.split("\n\n").nth(1);
+        Ok(Some(explanation.unwrap_or_default().to_owned()))
     }
 
     /// Returns the subject of a commit of the role, which contains the beginning of its answer.

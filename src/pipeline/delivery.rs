@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 10;
 /// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 60;
 
-/// The branch of a pipeline that points to what was delivered last.
+/// The branch of a pipeline that points to the commit that was delivered last.
 const DELIVERED: &str = "delivered";
 
 /// Form in which the history of a pipeline is delivered.
@@ -146,7 +146,7 @@ impl PipelineDelivery {
     pub async fn commit(&self, history_mode: HistoryMode) -> Result<(ObjectId, &str)> {
         let no_branch = || Error::bug("no branch to commit to");
         let project = self.repository.project.as_ref().ok_or_else(no_branch)?;
-        let users = project.branch.as_deref().ok_or_else(no_branch)?;
+        let branch_name = project.branch.as_deref().ok_or_else(no_branch)?;
         let receiver = self.receiver(project);
         let missing_files = self
             .repository
@@ -178,15 +178,15 @@ impl PipelineDelivery {
             message: &message,
         };
         let commit = bare_repository.commit(new_commit).await?;
-        let branch = self.repository.branch(DELIVERED)?;
-        let tip_before = bare_repository.tip(&branch).await?;
+        let delivered_branch = self.repository.branch(DELIVERED)?;
+        let tip_before = bare_repository.tip(&delivered_branch).await?;
         bare_repository
-            .move_branch(&branch, &commit, tip_before.as_ref())
+            .move_branch(&delivered_branch, &commit, tip_before.as_ref())
             .await?;
         receiver.receive_objects(&commit).await?;
-        let why = format!("massgen: apply {name}");
-        receiver.advance(&commit, &author, &why).await?;
-        Ok((commit, users))
+        let log_message = format!("massgen: apply {name}");
+        receiver.advance(&commit, &author, &log_message).await?;
+        Ok((commit, branch_name))
     }
 
     /// Pushes the branch that the user has checked out.
@@ -223,16 +223,16 @@ impl PipelineDelivery {
         self.repository.dir.short_name()
     }
 
-    /// Fails if it would replace files that the user has changed, or has staged if a commit
-    /// follows. `is_known` tells whether a file is as an earlier part of the delivery left it, or
-    /// is not delivered now.
+    /// Fails if the delivery would replace files that the user has changed, or has staged if a
+    /// commit follows. `is_exempt` says which files to leave out: those that an earlier part of the
+    /// delivery has written, and those that are not delivered now.
     ///
     /// # Errors
     /// It would, or a file or symlink blocks a directory; nothing is touched.
     pub async fn require_unchanged(
         &self,
         history_mode: HistoryMode,
-        is_known: impl Fn(&RelPath) -> bool,
+        is_exempt: impl Fn(&RelPath) -> bool,
     ) -> Result<()> {
         let obstacles = self
             .repository
@@ -241,13 +241,13 @@ impl PipelineDelivery {
         if !obstacles.is_empty() {
             return Err(obstacle_error(&obstacles));
         }
-        let disk = self.working_tree(self.root());
-        let mut foreign = self
+        let working_tree = self.working_tree(self.root());
+        let mut user_changes = self
             .repository
             .bare_repository
-            .find_user_changes(disk, &self.changes)
+            .find_user_changes(working_tree, &self.changes)
             .await?;
-        foreign.retain(|path| !is_known(path));
+        user_changes.retain(|path| !is_exempt(path));
         if let Some(project) = self
             .repository
             .project
@@ -255,15 +255,15 @@ impl PipelineDelivery {
             .filter(|_| history_mode != HistoryMode::Files)
         {
             let staged: BTreeSet<RelPath> = self.receiver(project).staged_files().await?;
-            let changed_paths = self.changes.keys().filter(|path| staged.contains(*path));
-            foreign.extend(changed_paths.cloned());
-            foreign.sort();
-            foreign.dedup();
+            let staged_paths = self.changes.keys().filter(|path| staged.contains(*path));
+            user_changes.extend(staged_paths.cloned());
+            user_changes.sort();
+            user_changes.dedup();
         }
-        if foreign.is_empty() {
+        if user_changes.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = foreign.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = user_changes.iter().map(ToString::to_string).collect();
         let message = format!(
             "{} with your changes would be replaced, so nothing was applied: {}",
             count_noun(names.len(), "file"),
@@ -287,7 +287,7 @@ fn require_branch(project: Option<&ProjectRepository>) -> Result<()> {
 fn obstacle_error(obstacles: &BTreeMap<RelPath, &'static str>) -> Error {
     let named_obstacles: Vec<String> = obstacles
         .iter()
-        .map(|(path, what)| format!("`{path}` ({what})"))
+        .map(|(path, obstacle)| format!("`{path}` ({obstacle})"))
         .collect();
     let message = format!(
         "the pipeline created files below a path that is not a directory of this project, so \

@@ -17,22 +17,22 @@ use crate::world::store::sessions::{self, SessionDir};
 impl PipelineRun {
     /// Returns the messages in the logs of the runs that have their sessions below `sessions_dir`
     /// and ended without an answer, in the order in which they were sent. A message that several of
-    /// them were given is one.
+    /// these runs were given is returned once.
     pub(super) fn earlier_messages(&self, sessions_dir: &AbsPath) -> Result<Vec<UserMessage>> {
         let sessions = sessions::list(sessions_dir)?;
-        let sessions: BTreeSet<String> = sessions.iter().map(SessionDir::id).collect();
-        if sessions.is_empty() {
+        let session_ids: BTreeSet<String> = sessions.iter().map(SessionDir::id).collect();
+        if session_ids.is_empty() {
             return Ok(Vec::new());
         }
         let logs = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
         let run_ids = self.repository.dir.runs()?;
         let mut runs = runs::list(&logs)?;
         runs.retain(|run| {
-            let is_of_stage = |run: &RunDir| {
+            let is_of_stage_run = |run: &RunDir| {
                 let metadata = run.metadata();
-                metadata.is_some_and(|started| sessions.contains(&started.session_id))
+                metadata.is_some_and(|metadata| session_ids.contains(&metadata.session_id))
             };
-            run_ids.contains(&run.name()) && is_of_stage(run)
+            run_ids.contains(&run.name()) && is_of_stage_run(run)
         });
         let mut messages: Vec<UserMessage> = Vec::new();
         // The oldest first.
@@ -46,19 +46,20 @@ impl PipelineRun {
         Ok(messages)
     }
 
-    /// Sends `messages` to a stage run, before those that wait for it. Warns about one that it does
-    /// not take.
-    pub(super) async fn send_again(&self, messages: Vec<UserMessage>, sender: &UserMessageSender) {
+    /// Sends `messages` to a stage run again, before those that wait for it. Warns about each one
+    /// that it rejects.
+    pub(super) async fn resend(&self, messages: Vec<UserMessage>, sender: &UserMessageSender) {
         for message in messages {
-            if let Err(why) = sender.send(message) {
-                let message = format!("an earlier message of yours was not sent again: {why}");
+            if let Err(rejection) = sender.send(message) {
+                let message =
+                    format!("an earlier message of yours was not sent again: {rejection}");
                 self.events.emit(RunEvent::Warning { message }).await;
             }
         }
     }
 }
 
-/// Returns the messages of `messages` that are not among `sent`.
+/// Returns those of `messages` that are not among `sent`.
 pub(super) fn missing_messages(
     mut messages: Vec<UserMessage>,
     sent: &[UserMessage],

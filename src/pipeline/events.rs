@@ -1,5 +1,4 @@
-//! Passes on the events of a pipeline: to its log, from which other programs show it, and to the
-//! UI.
+//! Sends the events of a pipeline to its log, which other processes read, and to the UI.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +21,7 @@ pub(super) struct PipelineEvents {
 }
 
 impl PipelineEvents {
-    /// Creates the receivers, with the log of the pipeline in `dir`.
+    /// Opens the log of the pipeline in `dir`.
     pub(super) fn open(
         dir: &PipelineDir,
         redactor: Redactor,
@@ -34,7 +33,7 @@ impl PipelineEvents {
         })
     }
 
-    /// Returns the UI alone.
+    /// Returns the channel to the UI, for events that the log does not contain.
     pub(super) fn display(&self) -> &Sender<Event> {
         &self.display
     }
@@ -45,11 +44,12 @@ impl PipelineEvents {
         log.as_ref().map_or(0, PipelineLog::earlier_messages)
     }
 
-    /// Passes on an event. If the log cannot be written, the pipeline continues without it.
+    /// Sends an event to the log and to the UI. If the log cannot be written, the pipeline continues
+    /// without it.
     pub(super) async fn emit(&self, event: impl Into<Event>) {
         let event = event.into();
-        if let Err(fault) = self.record(&event) {
-            let message = format!("the log of the pipeline ends here: {fault:#}");
+        if let Err(error) = self.record(&event) {
+            let message = format!("the log of the pipeline ends here: {error:#}");
             emit(&self.display, RunEvent::Warning { message }).await;
         }
         emit(&self.display, event).await;

@@ -1,11 +1,11 @@
-//! Inspects a pipeline from outside, whether or not it is running: its branches, and all commits of
-//! the shared one. It changes nothing.
+//! Inspects a pipeline, whether or not it is running: its branches, and all commits of the shared
+//! one. It changes nothing.
 
 use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::path::AbsPath;
-use crate::pipeline::repository::{base_commit, main_branch, no_shared_branch_error};
+use crate::pipeline::repository::{base_commit, no_shared_branch_error, shared_branch};
 use crate::roles::journal::JournalEntry;
 use crate::world::git::GitProgram;
 use crate::world::git::bare_repository::{BareRepository, ChangedFile};
@@ -67,14 +67,14 @@ impl PipelineView {
     /// Returns all its branches by name, including the shared one.
     pub async fn branches(&self) -> Result<Vec<BranchStatus>> {
         let branches = self.bare_repository.branches().await?;
-        let shared_branch = main_branch()?;
+        let shared_branch = shared_branch()?;
         let branch_and_tip = branches.iter().find(|(branch, _)| *branch == shared_branch);
-        let (_, shared) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
+        let (_, shared_tip) = branch_and_tip.ok_or_else(|| no_shared_branch_error(&self.dir))?;
         let checkout_names = PipelineDir::checkouts(&self.record.workspace)?;
         let prefix = format!("massgen/{}/", self.dir.short_name());
         let mut statuses = Vec::new();
         for (branch, id) in &branches {
-            let (ahead, behind) = self.bare_repository.distance(id, shared).await?;
+            let (ahead, behind) = self.bare_repository.distance(id, shared_tip).await?;
             let branch_name = branch.to_string();
             let instance = branch_name.strip_prefix(&prefix);
             let checkouts = checkout_names
@@ -96,14 +96,14 @@ impl PipelineView {
     /// Returns all commits since the pipeline began, newest first. The commits of a merge follow
     /// it.
     pub async fn commits(&self) -> Result<Vec<PipelineCommit>> {
-        let shared = main_branch()?;
-        if self.bare_repository.tip(&shared).await?.is_none() {
+        let shared_branch = shared_branch()?;
+        if self.bare_repository.tip(&shared_branch).await?.is_none() {
             return Err(no_shared_branch_error(&self.dir));
         }
         let base = base_commit(&self.record);
         let history = |traversal| {
             self.bare_repository
-                .history(&shared, base.as_ref(), traversal)
+                .history(&shared_branch, base.as_ref(), traversal)
         };
         // A role writes its own commit messages, so journal entries in them are not trusted.
         let massgen_commits = history(HistoryTraversal::FirstParents).await?;

@@ -1,5 +1,5 @@
-//! Instructions for a role about its own part: who it is, where it may write, and how its answer
-//! ends. What other roles have left is added elsewhere.
+//! The instructions in a role's prompt: who it is, where it may write, and how its answer begins
+//! and ends. `role_prompt` adds what other roles have left.
 
 use crate::path::RelPath;
 use crate::pipeline::role_instance::{RoleInstance, WriteScope};

@@ -32,14 +32,14 @@ use crate::text::{count_noun, list_first, single_line, truncate};
 use crate::world::git::bare_repository::{ChangedFile, MergeResult};
 use crate::world::git::object::ObjectId;
 
-/// Maximum size of a file that is searched for conflict markers, in bytes.
-const MARKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Maximum size of a file that is read from a tree, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Maximum number of files that a reason names.
 const NAMED_MAX: usize = 5;
-/// Maximum length of git's messages about files in a reason, in characters.
-const FAULTS_CHARS_MAX: usize = 300;
-/// The directory of the checks' overlays, in place of a run's name.
-const CHECKED: &str = "merge";
+/// Maximum length of the explanations of excluded files in a reason, in characters.
+const EXPLANATION_CHARS_MAX: usize = 300;
+/// The directory of the checks' overlays, which is named after the run where there is one.
+const CHECKS_DIRECTORY: &str = "merge";
 
 /// Merges the work of a stage run.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ pub(super) struct StageMerger<'a> {
     pub(super) stage_run: &'a StageRun<'a>,
 }
 
-/// Rejection of work that cannot be merged, with the task to repair it.
+/// Rejection of work that cannot be merged.
 struct MergeRejection {
     /// The reason, in one sentence.
     reason: String,
-    /// The task for the role.
+    /// The task for the role: what to repair.
     task: String,
     /// The tree that the repair starts from.
     tree: ObjectId,
@@ -68,19 +68,21 @@ enum MergeAttempt {
 impl StageMerger<'_> {
     /// Merges the work of a stage run, and lets its role repair what does not merge. Returns why
     /// the pipeline ends there, if it does.
-    pub(super) async fn run(&self, first: StageResult) -> Result<Option<PipelineStop>> {
-        let earlier_attempts = self.pipeline.attempts_so_far(&self.stage_run.instance)?;
+    pub(super) async fn run(&self, first_result: StageResult) -> Result<Option<PipelineStop>> {
+        let earlier_attempts = self
+            .pipeline
+            .newest_repair_attempt(&self.stage_run.instance)?;
         let tries_max = self.pipeline.workflow.merge_tries_max;
         let mut attempts_max = earlier_attempts.saturating_add(tries_max);
         // Earlier attempts are committed; the newest attempt has replaced their files.
         let mut attempt = earlier_attempts.saturating_sub(1);
         let mut commit = match earlier_attempts {
-            0 => self.commit_work(&first, 0).await?,
+            0 => self.commit_work(&first_result, 0).await?,
             _ => self.newest_commit().await?,
         };
-        let mut stage_result = first;
+        let mut stage_result = first_result;
         loop {
-            let refusal = match self.try_to_merge(&commit, attempt, &stage_result).await? {
+            let rejection = match self.try_to_merge(&commit, attempt, &stage_result).await? {
                 MergeAttempt::Merged => {
                     // The user may run git there, so nothing in its repository may come from an
                     // agent.
@@ -88,23 +90,23 @@ impl StageMerger<'_> {
                     return Ok(None);
                 }
                 MergeAttempt::Stopped(stop) => return Ok(Some(stop)),
-                MergeAttempt::Rejected(refusal) => refusal,
+                MergeAttempt::Rejected(rejection) => rejection,
             };
-            let mut task = refusal.task.clone();
+            let mut task = rejection.task.clone();
             if attempt >= attempts_max {
                 let role = &self.stage_run.stage.role.name;
-                match self.pipeline.ask_for_advice(role, &refusal.reason).await {
+                match self.pipeline.ask_for_advice(role, &rejection.reason).await {
                     Some(advice) => {
                         task = format!("{task}\n\nThe user says: {advice}");
                         attempts_max = attempts_max.saturating_add(1);
                     }
-                    None => return Ok(Some(self.stop_after_tries(attempt, &refusal.reason))),
+                    None => return Ok(Some(self.stop_after_attempts(attempt, &rejection.reason))),
                 }
             }
             attempt = attempt.saturating_add(1);
-            self.emit_rejection(&refusal.reason, attempt, attempts_max)
+            self.emit_rejection(&rejection.reason, attempt, attempts_max)
                 .await;
-            match Box::pin(self.run_repair(refusal.tree, task, attempt)).await? {
+            match Box::pin(self.run_repair(rejection.tree, task, attempt)).await? {
                 StageOutcome::Stopped(stop) => return Ok(Some(stop)),
                 StageOutcome::Completed(repaired) => stage_result = *repaired,
             }
@@ -132,14 +134,15 @@ impl StageMerger<'_> {
     async fn try_to_merge(
         &self,
         commit: &ObjectId,
-        tried: u32,
+        attempt: u32,
         stage_result: &StageResult,
     ) -> Result<MergeAttempt> {
         let repository = &self.pipeline.repository;
-        if let Some(faults) = self.excluded_files(commit).await? {
+        if let Some(explanation) = self.explain_excluded_files(commit).await? {
             let tree = repository.bare_repository.tree_of(commit).await?;
             return Ok(MergeAttempt::Rejected(excluded_files_rejection(
-                &faults, tree,
+                &explanation,
+                tree,
             )));
         }
         let main = repository.tip().await?;
@@ -160,16 +163,19 @@ impl StageMerger<'_> {
             .into_iter()
             .map(|changed| changed.path)
             .collect();
-        if tried > 0 {
-            let marked = self.files_with_conflict_markers(&tree, &names).await?;
-            if !marked.is_empty() {
-                return Ok(MergeAttempt::Rejected(conflict_rejection(&marked, tree)));
+        if attempt > 0 {
+            let conflicting = self.files_with_conflict_markers(&tree, &names).await?;
+            if !conflicting.is_empty() {
+                return Ok(MergeAttempt::Rejected(conflict_rejection(
+                    &conflicting,
+                    tree,
+                )));
             }
         }
-        if let Some(refusal) = self.failed_check_rejection(&tree, stage_result).await? {
-            return Ok(MergeAttempt::Rejected(refusal));
+        if let Some(rejection) = self.failed_check_rejection(&tree, stage_result).await? {
+            return Ok(MergeAttempt::Rejected(rejection));
         }
-        let (tree, work) = self.with_documents(&tree, &main, stage_result).await?;
+        let (tree, work_state) = self.with_documents(&tree, &main, stage_result).await?;
         let instance = &self.stage_run.instance;
         let entry = JournalEntry::Merge(MergeEntry {
             iteration: instance.iteration,
@@ -177,7 +183,7 @@ impl StageMerger<'_> {
             copy: instance.copy,
             copies: instance.copies,
             satisfied: RoleVerdict::parse(&stage_result.answer) == RoleVerdict::Satisfied,
-            tree_state: work.to_string(),
+            tree_state: work_state.to_string(),
         });
         let commit_subject = self.commit_subject(stage_result);
         let summary = commit_subject
@@ -189,39 +195,39 @@ impl StageMerger<'_> {
         let merge_commit = repository
             .commit(&main, merge_parents, &tree, &message)
             .await?;
-        let step = PipelineEvent::Merged {
+        let event = PipelineEvent::Merged {
             iteration: instance.iteration,
             role: instance.name.clone(),
             commit: merge_commit.to_string(),
             files: names.len(),
         };
-        self.pipeline.events.emit(step).await;
+        self.pipeline.events.emit(event).await;
         Ok(MergeAttempt::Merged)
     }
 
     /// Returns why the pipeline ends, if a role has changed files outside its scope.
-    fn check_write_scope(&self, changed: &[ChangedFile]) -> Option<PipelineStop> {
+    fn check_write_scope(&self, changed_files: &[ChangedFile]) -> Option<PipelineStop> {
         let role = &self.stage_run.stage.role;
         let write_scope = WriteScope::for_role(role, &self.pipeline.repository.record.directory);
-        let is_foreign =
+        let is_outside =
             |path: &str| RelPath::new(path).is_none_or(|path| !write_scope.allows(&path));
-        let paths = changed.iter().map(|changed| changed.path.as_str());
-        let foreign: Vec<&str> = paths.filter(|path| is_foreign(path)).collect();
-        let moved_submodule = changed.iter().find(|changed| changed.is_submodule);
-        let why = match (foreign.as_slice(), moved_submodule) {
+        let paths = changed_files.iter().map(|file| file.path.as_str());
+        let outside: Vec<&str> = paths.filter(|path| is_outside(path)).collect();
+        let moved_submodule = changed_files.iter().find(|file| file.is_submodule);
+        let reason = match (outside.as_slice(), moved_submodule) {
             ([], None) => return None,
             ([], Some(moved_submodule)) => format!(
                 "{} moved the submodule `{}`",
                 role.name, moved_submodule.path
             ),
-            (foreign, _) => {
-                let foreign = list_first(foreign, NAMED_MAX);
-                format!("{} changed what is not its own: {foreign}", role.name)
+            (outside, _) => {
+                let paths = list_first(outside, NAMED_MAX);
+                format!("{} changed what is not its own: {paths}", role.name)
             }
         };
         Some(PipelineStop {
             status: ExitStatus::Denied,
-            reason: why,
+            reason,
             is_final: true,
             limit: None,
         })
@@ -233,25 +239,25 @@ impl StageMerger<'_> {
         tree: &ObjectId,
         names: &[String],
     ) -> Result<Vec<String>> {
-        let mut marked = Vec::new();
+        let mut conflicting = Vec::new();
         for name in names {
             let Some(path) = RelPath::new(name) else {
                 continue;
             };
             let bare_repository = &self.pipeline.repository.bare_repository;
-            let bytes = bare_repository.file(tree, &path, MARKED_BYTES_MAX).await?;
+            let bytes = bare_repository.file(tree, &path, FILE_BYTES_MAX).await?;
             let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let text = text.unwrap_or_default();
-            let has = |mark: &str| text.lines().any(|line| line.starts_with(mark));
-            if has("<<<<<<< ") && has(">>>>>>> ") {
-                marked.push(name.clone());
+            let has_marker = |marker: &str| text.lines().any(|line| line.starts_with(marker));
+            if has_marker("<<<<<<< ") && has_marker(">>>>>>> ") {
+                conflicting.push(name.clone());
             }
         }
-        Ok(marked)
+        Ok(conflicting)
     }
 
-    /// Returns the tree with the documents that massgen writes to it, and the id of the tree
-    /// without the files that roles leave to each other, which shows whether there is progress.
+    /// Returns `tree` with the documents that massgen writes to it, and the tree without them and
+    /// without the files that roles leave for each other, which shows whether there is progress.
     async fn with_documents(
         &self,
         tree: &ObjectId,
@@ -269,29 +275,33 @@ impl StageMerger<'_> {
         let tree_before = repository.bare_repository.tree_of(main).await?;
         let previous_reviews = repository
             .bare_repository
-            .file(&tree_before, &path, MARKED_BYTES_MAX)
+            .file(&tree_before, &path, FILE_BYTES_MAX)
             .await?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let cumulative =
+        let previous_reviews =
             previous_reviews.unwrap_or_else(|| "# Cumulative understanding\n".to_owned());
         let review =
             self_review(&stage_result.answer).unwrap_or("It says nothing of its own work.");
         let (name, iteration) = (&instance.name, instance.iteration);
-        let text = format!("{cumulative}\n## {name}, iteration {iteration}\n\n{review}\n");
+        let text = format!("{previous_reviews}\n## {name}, iteration {iteration}\n\n{review}\n");
         files.push((path, Some(text.into_bytes())));
-        let with = repository.bare_repository.with_files(tree, &files).await?;
+        let tree_with_documents = repository.bare_repository.with_files(tree, &files).await?;
         let stages = self.pipeline.spec().stages.iter();
         let outputs = stages.filter_map(|stage| {
             let output = RelPath::new(stage.role.output.as_ref()?)?;
             Some(repository.role_directory(&stage.role.name).join(&output))
         });
-        let massgens = [SHARED_FILE, CUMULATIVE_FILE].map(|name| repository.shared_file(name));
-        let removals: Vec<_> = outputs.chain(massgens).map(|path| (path, None)).collect();
-        let work = repository
+        let massgen_documents =
+            [SHARED_FILE, CUMULATIVE_FILE].map(|name| repository.shared_file(name));
+        let removals: Vec<_> = outputs
+            .chain(massgen_documents)
+            .map(|path| (path, None))
+            .collect();
+        let work_state = repository
             .bare_repository
-            .with_files(&with, &removals)
+            .with_files(&tree_with_documents, &removals)
             .await?;
-        Ok((with, work))
+        Ok((tree_with_documents, work_state))
     }
 
     /// Returns why the config's checks reject this tree, if they do.
@@ -322,51 +332,51 @@ impl StageMerger<'_> {
                 pipeline.events.display(),
             )
             .await;
-        let has_failed = |finding: &&CheckResult| {
-            finding.need == CheckRequirement::Required && finding.verdict != CheckVerdict::Passed
+        let has_failed = |result: &&CheckResult| {
+            result.need == CheckRequirement::Required && result.verdict != CheckVerdict::Passed
         };
         let failed_checks: Vec<&CheckResult> = results.checks.iter().filter(has_failed).collect();
         if failed_checks.is_empty() {
             return Ok(None);
         }
-        let findings_text: Vec<String> = failed_checks
+        let outputs: Vec<String> = failed_checks
             .iter()
-            .map(|finding| {
+            .map(|result| {
                 let CheckResult {
                     check,
                     verdict,
                     tail,
                     ..
-                } = finding;
+                } = result;
                 format!("`{check}` {verdict}\n{tail}")
             })
             .collect();
         let names: Vec<&str> = failed_checks
             .iter()
-            .map(|finding| finding.check.as_str())
+            .map(|result| result.check.as_str())
             .collect();
         Ok(Some(MergeRejection {
             reason: format!("required checks fail: {}", names.join(", ")),
             task: format!(
                 "Your work was not merged: on the tree with it these checks do not pass. The checkout \
                  holds that tree; put it right.\n\n{}",
-                findings_text.join("\n\n")
+                outputs.join("\n\n")
             ),
             tree: tree.clone(),
         }))
     }
 
-    async fn emit_rejection(&self, reason: &str, tried: u32, tries_max: u32) {
-        let step = PipelineEvent::Refused {
+    async fn emit_rejection(&self, reason: &str, attempt: u32, attempts_max: u32) {
+        let event = PipelineEvent::Refused {
             role: self.stage_run.instance.name.clone(),
             reason: reason.to_owned(),
-            tried,
-            tries_max,
+            tried: attempt,
+            tries_max: attempts_max,
         };
-        self.pipeline.events.emit(step).await;
+        self.pipeline.events.emit(event).await;
     }
 
-    fn stop_after_tries(&self, tried: u32, reason: &str) -> PipelineStop {
+    fn stop_after_attempts(&self, attempts: u32, reason: &str) -> PipelineStop {
         let role = &self.stage_run.stage.role.name;
         PipelineStop {
             status: ExitStatus::Failure,
@@ -374,18 +384,18 @@ impl StageMerger<'_> {
             limit: None,
             reason: format!(
                 "the work of {role} was not merged after {}: {reason}",
-                match tried {
+                match attempts {
                     1 => "1 attempt to fix it".to_owned(),
-                    _ => format!("{tried} attempts to fix it"),
+                    _ => format!("{attempts} attempts to fix it"),
                 }
             ),
         }
     }
 }
 
-/// The environment of a stage's checks, with what it was built from.
+/// The environment of the checks on what would be merged, with what it was built from.
 #[derive(Debug)]
-struct CheckPlace {
+struct CheckSetup {
     environments: AgentEnvironments,
     grants: Vec<Grant>,
     layout: RunLayout,
@@ -398,49 +408,50 @@ impl PipelineRun {
         agent: &AgentId,
         dir: &AbsPath,
     ) -> Result<(CheckRunner, AgentEnvironments)> {
-        let CheckPlace {
+        let CheckSetup {
             environments,
             grants,
             layout,
         } = self.prepare_checks(agent, dir)?;
         let commands = environments.check_environment(agent).cloned();
-        let candidate = CheckedAgent {
+        let checked_agent = CheckedAgent {
             grants,
             commands,
             left_out: Vec::new(),
         };
-        let candidates = BTreeMap::from([(agent.clone(), candidate)]);
+        let checked_agents = BTreeMap::from([(agent.clone(), checked_agent)]);
         let executable = &self.context.host.executable;
-        let overlays = OverlayFactory::new(&layout, CHECKED, executable);
+        let overlays = OverlayFactory::new(&layout, CHECKS_DIRECTORY, executable);
         let checks = self.config.checks.list.clone();
-        Ok((CheckRunner::new(checks, candidates, overlays), environments))
+        Ok((
+            CheckRunner::new(checks, checked_agents, overlays),
+            environments,
+        ))
     }
 
-    fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckPlace> {
+    fn prepare_checks(&self, agent: &AgentId, dir: &AbsPath) -> Result<CheckSetup> {
         let mut layout = RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0));
         layout.deliveries = self.repository.dir.dir().join("checks");
-        let agents = self.config.agents.iter();
-        let commands = agents
-            .into_iter()
-            .find_map(|agent_config| agent_config.commands.as_ref());
+        let mut agents = self.config.agents.iter();
+        let commands = agents.find_map(|agent_config| agent_config.commands.as_ref());
         let command_config = check_command_config(commands, self.config.checks.sandbox);
         let grants = vec![Grant::tree(
             real_path(dir)?,
             GrantKind::Context,
             Permission::Write,
         )];
-        let runner = EnvironmentSpec {
+        let spec = EnvironmentSpec {
             id: agent,
             config: &command_config,
             grants: &grants,
             workspace: dir,
         };
-        let runners = EnvironmentSpecs {
-            checks: vec![runner],
+        let specs = EnvironmentSpecs {
+            checks: vec![spec],
             ..EnvironmentSpecs::default()
         };
-        let environments = AgentEnvironments::prepare(runners, &layout, &self.context.host)?;
-        Ok(CheckPlace {
+        let environments = AgentEnvironments::prepare(specs, &layout, &self.context.host)?;
+        Ok(CheckSetup {
             environments,
             grants,
             layout,
@@ -457,30 +468,31 @@ impl PipelineRun {
         };
         let checkout = self.repository.checks_checkout();
         checkout.show(&self.repository.tip().await?).await?;
-        let check_place = self.prepare_checks(agent, checkout.dir())?;
-        if let Some(message) = validate_checks(&check_place.environments, checks)? {
+        let check_setup = self.prepare_checks(agent, checkout.dir())?;
+        if let Some(message) = validate_checks(&check_setup.environments, checks)? {
             self.events.emit(RunEvent::Warning { message }).await;
         }
         Ok(())
     }
 }
 
-/// Returns a deadline that is never reached: a check has its own timeout.
+/// Returns a deadline that no check reaches: each check has its own timeout.
 fn check_deadline() -> Instant {
     const DAYS: u64 = 365;
     let now = Instant::now();
-    let far = std::time::Duration::from_hours(DAYS * 24);
-    now.checked_add(far).unwrap_or(now)
+    let time_left = std::time::Duration::from_hours(DAYS * 24);
+    now.checked_add(time_left).unwrap_or(now)
 }
 
-fn excluded_files_rejection(faults: &str, tree: ObjectId) -> MergeRejection {
+fn excluded_files_rejection(explanation: &str, tree: ObjectId) -> MergeRejection {
     MergeRejection {
         reason: format!(
             "git cannot hold all of it: {}",
-            single_line(faults, FAULTS_CHARS_MAX)
+            single_line(explanation, EXPLANATION_CHARS_MAX)
         ),
         task: format!(
-            "Your work was not merged: git cannot hold these files. Remove them, or give them other names;              all else that you made is there.\n\n{faults}"
+            "Your work was not merged: git cannot hold these files. Remove them, or give them other \
+             names; all else that you made is there.\n\n{explanation}"
         ),
         tree,
     }

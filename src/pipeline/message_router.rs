@@ -8,23 +8,23 @@ use crate::agent::user_messages::{MessageRejection, UserMessage, UserMessageSend
 use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
 
-/// What became of a message.
+/// What the router did with a message.
 #[derive(Debug)]
 pub(super) enum RoutingOutcome {
-    /// The agents that it is for and that work have it.
+    /// It was sent to the agents that it is for and that work.
     Sent,
     /// It waits for a stage.
     Waiting {
         /// The iteration and the stage, from 0, that began last.
         last_stage: Option<(u32, usize)>,
     },
-    /// The run of a stage does not take it.
+    /// A stage run rejects it.
     Rejected(MessageRejection),
     /// The pipeline is over.
     Closed,
 }
 
-/// A point in the pipeline: all copies of a role work at the same one.
+/// A position in the pipeline, which all copies of a role share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StagePosition {
     /// The iteration, from 1.
@@ -44,7 +44,7 @@ pub(super) struct MessageRouter {
 #[derive(Debug, Default)]
 struct RouterState {
     /// Senders to the stage runs that work, by their numbers.
-    working: BTreeMap<u32, UserMessageSender>,
+    senders: BTreeMap<u32, UserMessageSender>,
     /// The number of the last stage run.
     last_run: u32,
     /// The number of the last message in the events of the pipeline.
@@ -59,16 +59,16 @@ struct RouterState {
 #[derive(Debug)]
 struct WaitingMessage {
     message: UserMessage,
-    /// Where agents were given it; those of further copies of the role get it too.
+    /// The position at which agents were given it; those of further copies of the role get it too.
     given_at: Option<StagePosition>,
 }
 
 impl MessageRouter {
-    /// Creates the router of a pipeline whose events have so many messages already.
-    pub(super) fn new(messages: u32) -> Self {
+    /// Creates the router of a pipeline whose log already contains so many messages.
+    pub(super) fn new(message_count: u32) -> Self {
         Self {
             state: Mutex::new(RouterState {
-                last_message: messages,
+                last_message: message_count,
                 ..RouterState::default()
             }),
         }
@@ -81,7 +81,7 @@ impl MessageRouter {
             return RoutingOutcome::Closed;
         }
         let mut is_sent = false;
-        for sender in state.working.values() {
+        for sender in state.senders.values() {
             if !is_for(&message, sender) {
                 continue;
             }
@@ -104,34 +104,38 @@ impl MessageRouter {
         }
     }
 
-    /// Notes that this stage, from 0, of this iteration begins.
+    /// Notes that the stage with this index, from 0, of this iteration begins.
     pub(super) fn begin_stage(&self, iteration: u32, stage: usize) {
         self.lock().last_stage = Some((iteration, stage));
     }
 
-    /// Adds a stage run, which works from now on, and sends it what waits for it. Returns its
-    /// number.
-    pub(super) fn begin(&self, at: StagePosition, sender: UserMessageSender) -> u32 {
+    /// Adds a stage run, which works from now on, and sends it the messages that wait for it.
+    /// Returns its number.
+    pub(super) fn begin_stage_run(
+        &self,
+        position: StagePosition,
+        sender: UserMessageSender,
+    ) -> u32 {
         let mut state = self.lock();
         state
             .waiting
-            .retain(|waiting| waiting.given_at.is_none_or(|given_at| given_at == at));
+            .retain(|waiting| waiting.given_at.is_none_or(|given_at| given_at == position));
         for waiting_message in &mut state.waiting {
             if is_for(&waiting_message.message, &sender)
                 && sender.send(waiting_message.message.clone()).is_ok()
             {
-                waiting_message.given_at = Some(at);
+                waiting_message.given_at = Some(position);
             }
         }
         state.last_run = state.last_run.saturating_add(1);
         let number = state.last_run;
-        state.working.insert(number, sender);
+        state.senders.insert(number, sender);
         number
     }
 
     /// Removes the stage run with this number, which has ended.
-    pub(super) fn end(&self, number: u32) {
-        self.lock().working.remove(&number);
+    pub(super) fn end_stage_run(&self, number: u32) {
+        self.lock().senders.remove(&number);
     }
 
     /// Refuses further messages, and returns those that no agent was given.
@@ -154,14 +158,14 @@ impl MessageRouter {
     }
 }
 
-/// Returns whether an agent of the stage run of `sender` is to read `message`.
+/// Returns whether `message` is for an agent of the stage run of `sender`.
 fn is_for(message: &UserMessage, sender: &UserMessageSender) -> bool {
     let to = message.to.agent();
     to.is_none_or(|agent| sender.agents().contains(agent))
 }
 
-/// Restates the messages in the events of a stage run as those of the pipeline, in which each
-/// message to all agents of the stage is one to each of them.
+/// Converts the message events of a stage run to events of the pipeline, which have numbers of
+/// their own. A message to all agents of the stage run becomes one message to each of them.
 #[derive(Debug)]
 pub(super) struct StageMessageEvents<'r> {
     router: &'r MessageRouter,
@@ -172,7 +176,7 @@ pub(super) struct StageMessageEvents<'r> {
 }
 
 impl<'r> StageMessageEvents<'r> {
-    /// Creates the restatement for a stage run of `agents`.
+    /// Creates the converter for a stage run of `agents`.
     pub(super) fn new(router: &'r MessageRouter, agents: Vec<AgentId>) -> Self {
         Self {
             router,
@@ -181,8 +185,8 @@ impl<'r> StageMessageEvents<'r> {
         }
     }
 
-    /// Returns `event` as events of the pipeline.
-    pub(super) fn restate(&mut self, event: Event) -> Vec<Event> {
+    /// Converts an event of the stage run.
+    pub(super) fn convert(&mut self, event: Event) -> Vec<Event> {
         match event {
             Event::Run(RunEvent::UserMessage {
                 number,
@@ -191,24 +195,25 @@ impl<'r> StageMessageEvents<'r> {
                 by,
             }) => {
                 let recipients = agent.map_or_else(|| self.agents.clone(), |agent| vec![agent]);
-                let restated = recipients.into_iter().map(|agent| {
-                    let own_number = self.router.next_number();
-                    self.numbers.insert((number, agent.clone()), own_number);
+                let converted = recipients.into_iter().map(|agent| {
+                    let pipeline_number = self.router.next_number();
+                    self.numbers
+                        .insert((number, agent.clone()), pipeline_number);
                     Event::Run(RunEvent::UserMessage {
-                        number: own_number,
+                        number: pipeline_number,
                         agent: Some(agent),
                         text: Arc::clone(&text),
                         by,
                     })
                 });
-                restated.collect()
+                converted.collect()
             }
             Event::Run(RunEvent::UserMessagesShown { agent, numbers }) => {
-                // Those that an earlier process recorded have other numbers.
-                let own_numbers = numbers
+                // Messages that an earlier process recorded are not in `self.numbers`.
+                let pipeline_numbers = numbers
                     .iter()
                     .filter_map(|number| self.numbers.get(&(*number, agent.clone())).copied());
-                let numbers: Vec<u32> = own_numbers.collect();
+                let numbers: Vec<u32> = pipeline_numbers.collect();
                 if numbers.is_empty() {
                     return Vec::new();
                 }
@@ -256,7 +261,7 @@ mod tests {
     /// Adds a stage run of one agent. Returns its number, and what it receives.
     fn begin(router: &MessageRouter, stage: usize, id: &str) -> (u32, UserMessageReceiver) {
         let (sender, receiver) = user_message_channel([agent(id)]);
-        (router.begin(position(stage), sender), receiver)
+        (router.begin_stage_run(position(stage), sender), receiver)
     }
 
     /// Returns the texts of the messages that have arrived.
@@ -286,8 +291,8 @@ mod tests {
         ));
         assert_eq!(texts(to_a), ["early", "all", "one"]);
         assert_eq!(texts(to_copy), ["early", "all"]);
-        router.end(first);
-        router.end(copy);
+        router.end_stage_run(first);
+        router.end_stage_run(copy);
         assert!(matches!(
             send(Some("a"), "never"),
             RoutingOutcome::Waiting { .. }
@@ -318,11 +323,11 @@ mod tests {
             })
         };
         assert_eq!(
-            events.restate(sent(1, None)),
+            events.convert(sent(1, None)),
             [sent(5, Some("a")), sent(6, Some("b"))]
         );
-        assert_eq!(events.restate(sent(2, Some("b"))), [sent(7, Some("b"))]);
-        assert_eq!(events.restate(shown("b", &[1, 2])), [shown("b", &[6, 7])]);
-        assert!(events.restate(shown("a", &[9])).is_empty());
+        assert_eq!(events.convert(sent(2, Some("b"))), [sent(7, Some("b"))]);
+        assert_eq!(events.convert(shown("b", &[1, 2])), [shown("b", &[6, 7])]);
+        assert!(events.convert(shown("a", &[9])).is_empty());
     }
 }

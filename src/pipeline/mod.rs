@@ -65,7 +65,7 @@ const MESSAGE_CHARS_SHOWN_MAX: usize = 100;
 pub struct PipelineContext {
     /// The user's current directory.
     pub base: AbsPath,
-    /// The directory in which massgen's state directory is.
+    /// The directory that contains massgen's state directory.
     pub state_parent: AbsPath,
     /// The paths that the user's prompt opened.
     pub opened: Vec<OpenedPath>,
@@ -98,7 +98,7 @@ pub struct PipelineRun {
     workflow: WorkflowConfig,
     context: PipelineContext,
     repository: PipelineRepository,
-    stop: ShutdownSignal,
+    shutdown: ShutdownSignal,
     events: PipelineEvents,
     usage: Mutex<UsageTotals>,
     /// The sandbox reports that have been emitted.
@@ -135,7 +135,7 @@ impl PipelineRun {
         config: Config,
         context: PipelineContext,
         repository: PipelineRepository,
-        stop: ShutdownSignal,
+        shutdown: ShutdownSignal,
         events: Sender<Event>,
     ) -> Result<Self> {
         let workflow = config
@@ -151,7 +151,7 @@ impl PipelineRun {
             workflow,
             context,
             repository,
-            stop,
+            shutdown,
             events,
             usage: Mutex::default(),
             reported_sandboxes: Mutex::default(),
@@ -159,12 +159,12 @@ impl PipelineRun {
         })
     }
 
-    /// Runs it to its end. A failure of a role is part of the result; an error means that it could
-    /// not continue at all.
+    /// Runs the pipeline to its end. A failure of a role is part of the result; an error means that
+    /// the pipeline could not continue at all.
     pub async fn run(mut self) -> Result<PipelineResult> {
         let mut incoming = std::mem::take(&mut self.context.messages);
         let result = tokio::select! {
-            ended = self.run_stages() => ended,
+            result = self.run_stages() => result,
             never = self.route_messages(&mut incoming) => never,
         };
         if let Err(error) = &result {
@@ -209,7 +209,9 @@ impl PipelineRun {
                 RoutingOutcome::Waiting { last_stage } => {
                     waiting_notice(self.spec(), &message, last_stage)
                 }
-                RoutingOutcome::Rejected(why) => format!("your message was not sent: {why}"),
+                RoutingOutcome::Rejected(reason) => {
+                    format!("your message was not sent: {reason}")
+                }
                 RoutingOutcome::Closed => match pending::<Infallible>().await {},
             };
             let warning = RunEvent::Warning { message: notice };
@@ -238,9 +240,9 @@ impl PipelineRun {
     /// them.
     fn working_agents(&self) -> Vec<AgentId> {
         let stages = &self.spec().stages;
-        let works = |id: &AgentId| stages.iter().any(|stage| stage.agents.contains(id));
+        let works_in_stage = |id: &AgentId| stages.iter().any(|stage| stage.agents.contains(id));
         let agents = self.config.agents.iter().map(|agent| &agent.id);
-        agents.filter(|id| works(id)).cloned().collect()
+        agents.filter(|id| works_in_stage(id)).cloned().collect()
     }
 
     async fn emit_start(&self) {
@@ -305,13 +307,13 @@ impl PipelineRun {
     async fn run_stage(
         &self,
         iteration: u32,
-        number: usize,
+        stage_index: usize,
         journal: &[(JournalEntry, String)],
     ) -> Result<Option<PipelineStop>> {
         let stage = self
             .spec()
-            .stage(number)
-            .ok_or_else(|| Error::bug(format!("no stage is {number}")))?;
+            .stage(stage_index)
+            .ok_or_else(|| Error::bug(format!("no stage has the index {stage_index}")))?;
         if let Some(stop) = self.stop_before_stage(stage) {
             return Ok(Some(stop));
         }
@@ -326,7 +328,7 @@ impl PipelineRun {
         };
         let parts = match stage.copies {
             1 => Vec::new(),
-            _ => pipeline_state.plan_parts(number).await?,
+            _ => pipeline_state.plan_parts(stage_index).await?,
         };
         let copies = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let copies = copies.clamp(1, stage.copies);
@@ -336,51 +338,50 @@ impl PipelineRun {
             .collect();
         if open_copies.is_empty() {
             let message = format!(
-                "{} has nothing left to do, and is not done",
+                "all copies of {} are merged, but its stage is not complete",
                 stage.role.name
             );
             return Err(Error::bug(message));
         }
-        let stages = self.spec().stages.len();
-        let mut playing = Vec::new();
+        let stage_count = self.spec().stages.len();
+        let mut stage_runs = Vec::new();
         for copy in open_copies {
-            let instance = RoleInstance::new(&stage.role, iteration, number, copy, copies);
-            let works = PipelineEvent::Works {
+            let instance = RoleInstance::new(&stage.role, iteration, stage_index, copy, copies);
+            let event = PipelineEvent::Works {
                 iteration,
                 role: instance.name.clone(),
-                stage: number.saturating_add(1),
-                stages,
+                stage: stage_index.saturating_add(1),
+                stages: stage_count,
                 agents: instance_agents(stage, &instance)?,
             };
-            self.events.emit(works).await;
+            self.events.emit(event).await;
             let index = usize::try_from(copy).unwrap_or_default().saturating_sub(1);
-            let of_plan = parts.get(index).filter(|_| copies > 1).map(String::as_str);
+            let part = parts.get(index).filter(|_| copies > 1).map(String::as_str);
             let prompt = pipeline_state
-                .question(stage, &instance, &self.config, of_plan)
+                .question(stage, &instance, &self.config, part)
                 .await?;
             let question = format!("{}\n\n{prompt}", self.heading(&instance));
-            let work = StageTask::Initial { question };
-            playing.push(StageRun {
+            stage_runs.push(StageRun {
                 stage,
                 instance,
-                task: work,
+                task: StageTask::Initial { question },
             });
         }
-        let played = join_all(
-            playing
+        let outcomes = join_all(
+            stage_runs
                 .iter()
-                .map(|part| self.run_stage_instance(part, &tip)),
+                .map(|stage_run| self.run_stage_instance(stage_run, &tip)),
         )
         .await;
         // One after the other, in the order of the copies, so that the result is deterministic.
-        for (part, played) in playing.iter().zip(played) {
-            let stop = match played? {
+        for (stage_run, outcome) in stage_runs.iter().zip(outcomes) {
+            let stop = match outcome? {
                 StageOutcome::Completed(stage_result) => {
-                    let merging = StageMerger {
+                    let merger = StageMerger {
                         pipeline: self,
-                        stage_run: part,
+                        stage_run,
                     };
-                    merging.run(*stage_result).await?
+                    merger.run(*stage_result).await?
                 }
                 StageOutcome::Stopped(stop) => Some(stop),
             };
@@ -393,7 +394,7 @@ impl PipelineRun {
 
     /// Returns why no further stage may begin, if none may.
     fn stop_before_stage(&self, stage: &PipelineStage) -> Option<PipelineStop> {
-        if self.stop.graceful.is_cancelled() {
+        if self.shutdown.graceful.is_cancelled() {
             return Some(PipelineStop {
                 status: ExitStatus::Interrupted,
                 reason: "interrupted".to_owned(),
@@ -410,9 +411,9 @@ impl PipelineRun {
         })
     }
 
-    fn final_stop(&self, over: PipelineEnd) -> PipelineStop {
+    fn final_stop(&self, end: PipelineEnd) -> PipelineStop {
         let iterations = self.spec().iterations_max;
-        let (status, why) = match (over, &self.spec().until) {
+        let (status, reason) = match (end, &self.spec().until) {
             (PipelineEnd::Finished, Some(role)) => {
                 (ExitStatus::Success, format!("{role} is satisfied"))
             }
@@ -434,7 +435,7 @@ impl PipelineRun {
         };
         PipelineStop {
             status,
-            reason: why,
+            reason,
             is_final: true,
             limit: None,
         }
@@ -449,10 +450,8 @@ impl PipelineRun {
             .rev()
             .find_map(|(entry, text)| Some((entry.merge()?, text)));
         let answer = last_merge.and_then(|(merge, text)| {
-            let stages = self.spec().stages.iter();
-            let stage = stages
-                .into_iter()
-                .find(|stage| stage.role.name == merge.role)?;
+            let mut stages = self.spec().stages.iter();
+            let stage = stages.find(|stage| stage.role.name == merge.role)?;
             Some(FinalAnswer {
                 agent: stage.agents.first()?.clone(),
                 text: Arc::from(text.as_str()),
@@ -462,11 +461,11 @@ impl PipelineRun {
         // end.
         let answer = answer.filter(|_| stop.is_final);
         if let Some(answer) = &answer {
-            let final_answer = Event::Delivery(DeliveryEvent::FinalAnswer {
+            let event = Event::Delivery(DeliveryEvent::FinalAnswer {
                 agent: answer.agent.clone(),
                 content: Arc::clone(&answer.text),
             });
-            self.events.emit(final_answer).await;
+            self.events.emit(event).await;
         }
         let next_action = if stop.status == ExitStatus::Success {
             if self.repository.has_deliverable_changes().await? {
@@ -502,16 +501,16 @@ pub fn agents_of_stages(config: &Config) -> Result<BTreeSet<AgentId>> {
     let mut agents = BTreeSet::new();
     let workflow = config.workflow.as_ref();
     let stages = workflow.map(|workflow| workflow.pipeline.stages.iter());
-    for (number, stage) in stages.into_iter().flatten().enumerate() {
+    for (stage_index, stage) in stages.into_iter().flatten().enumerate() {
         for copy in 1..=stage.copies {
-            let instance = RoleInstance::new(&stage.role, 1, number, copy, stage.copies);
+            let instance = RoleInstance::new(&stage.role, 1, stage_index, copy, stage.copies);
             agents.extend(instance_agents(stage, &instance)?);
         }
     }
     Ok(agents)
 }
 
-/// Returns the entries of a trail by reference, each with its text.
+/// Returns the entries of a journal by reference, each with its text.
 fn entry_refs(journal: &[(JournalEntry, String)]) -> impl Iterator<Item = (&JournalEntry, &str)> {
     journal.iter().map(|(entry, text)| (entry, text.as_str()))
 }

@@ -1,5 +1,5 @@
-//! The limits of a pipeline: which one is reached by all that its stages have used, and how the
-//! pipeline is resumed with a higher one.
+//! The limits of a pipeline: which one its stages have reached together, and how the pipeline is
+//! resumed with a higher one.
 
 use crate::event::{Event, RunEvent};
 use crate::id::AgentId;
@@ -19,10 +19,10 @@ pub(super) struct PipelineLimit {
 impl PipelineLimit {
     /// Returns the limit that this usage of all agents together reaches, if it reaches one.
     pub(super) fn find(limits: &BudgetLimits, used: &UsageTotals) -> Option<Self> {
-        let limit = limits.reached_by_any(&used.run(), used.tool_calls())?;
+        let reached = limits.reached_by_any(&used.run(), used.tool_calls())?;
         Some(Self {
             agent: None,
-            reached: limit,
+            reached,
         })
     }
 
@@ -55,16 +55,16 @@ impl PipelineLimit {
 impl PipelineRun {
     /// Returns the limit that prevents the agents of `stage` from asking their models once more.
     pub(super) fn reached_limit(&self, stage: &PipelineStage) -> Option<PipelineLimit> {
-        let of_pipeline = self.reached_pipeline_limit();
-        let of_agent = |id: &AgentId| {
+        let pipeline_limit = self.reached_pipeline_limit();
+        let agent_limit = |id: &AgentId| {
             let usage = self.usage().agent(id);
-            let limit = self.limits_of_agent(id)?.reached_by(&usage)?;
+            let reached = self.limits_of_agent(id)?.reached_by(&usage)?;
             Some(PipelineLimit {
                 agent: Some(id.clone()),
-                reached: limit,
+                reached,
             })
         };
-        of_pipeline.or_else(|| stage.agents.iter().find_map(of_agent))
+        pipeline_limit.or_else(|| stage.agents.iter().find_map(agent_limit))
     }
 
     fn reached_pipeline_limit(&self) -> Option<PipelineLimit> {
@@ -78,8 +78,8 @@ impl PipelineRun {
             .map(|agent| agent.limits)
     }
 
-    /// Returns an event of a stage run as one of the pipeline: a stage run reports what was left of
-    /// a limit when it began, and the user has set the limit of all of them.
+    /// Converts an event of a stage run to one of the pipeline: a stage run reports a limit as what
+    /// was left of it when the stage run began, but the user knows the limit of the pipeline.
     pub(super) fn restate_limit(&self, event: Event) -> Event {
         let Event::Run(RunEvent::LimitMet { agent, .. }) = &event else {
             return event;

@@ -1,5 +1,5 @@
-//! The directory, the repository and the project of a pipeline, created once at its start and
-//! reopened when it is resumed.
+//! The directory, the repository and the project of a pipeline: created at its start, and reopened
+//! when it is resumed, inspected or delivered.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ const BORROWED_OBJECTS_WARNING: &str = "some objects of the project are in anoth
                                         `.git/objects/info/alternates`";
 /// The directory in the tree for the roles' directories, if a pipeline works on a project.
 const ROLES_DIRECTORY: &str = ".pipeline";
-/// The file with the task.
+/// The file in which massgen stores the task.
 pub(super) const TASK_FILE: &str = "TASK.md";
-/// The file with the shared understanding of the task.
+/// The file in which massgen stores the shared understanding of the task.
 pub(super) const SHARED_FILE: &str = "SHARED_UNDERSTANDING.md";
-/// The file with the roles' reviews of their own work.
+/// The file in which massgen stores the roles' reviews of their own work.
 pub(super) const CUMULATIVE_FILE: &str = "CUMULATIVE_UNDERSTANDING.md";
 /// Maximum length of a commit's subject, in characters.
 const SUBJECT_CHARS_MAX: usize = 72;
@@ -49,7 +49,7 @@ pub struct PipelineRepository {
     pub dir: PipelineDir,
     /// The record of its start.
     pub record: PipelineRecord,
-    /// Its repository.
+    /// The repository in which the roles' work is merged.
     pub bare_repository: BareRepository,
     /// The current state of its project, if it works on one.
     pub(super) project: Option<ProjectRepository>,
@@ -69,7 +69,7 @@ pub struct NewPipeline<'a> {
     pub opened: &'a [OpenedPath],
     /// The user's current directory.
     pub base: &'a AbsPath,
-    /// The directory in which massgen's state directory is.
+    /// The directory that contains massgen's state directory.
     pub state_parent: &'a AbsPath,
     /// The directory of all pipelines.
     pub pipelines: &'a AbsPath,
@@ -133,7 +133,7 @@ impl PipelineRepository {
                 head: project.head.as_ref().map(ToString::to_string),
             }),
         };
-        let begins_at = project.as_ref().and_then(|project| project.head.clone());
+        let head = project.as_ref().and_then(|project| project.head.clone());
         let repository = Self {
             dir,
             bare_repository,
@@ -141,7 +141,7 @@ impl PipelineRepository {
             record,
             _lock: lock,
         };
-        repository.commit_start(begins_at, new.question).await?;
+        repository.commit_start(head, new.question).await?;
         repository
             .dir
             .write_record(&repository.record, new.redactor)?;
@@ -198,16 +198,18 @@ impl PipelineRepository {
             None => self.bare_repository.empty_tree().await?,
         };
         let tree_after = self.bare_repository.tree_of(&self.tip().await?).await?;
-        let role_directory = &self.record.directory;
-        let is_ours = |path: &str| {
-            !role_directory.is_root()
-                && RelPath::new(path).is_some_and(|path| path.is_within(role_directory))
+        let roles_directory = &self.record.directory;
+        let is_role_file = |path: &str| {
+            !roles_directory.is_root()
+                && RelPath::new(path).is_some_and(|path| path.is_within(roles_directory))
         };
         let changed_files = self
             .bare_repository
             .changed_files(&tree_before, &tree_after)
             .await?;
-        Ok(changed_files.iter().any(|changed| !is_ours(&changed.path)))
+        Ok(changed_files
+            .iter()
+            .any(|changed| !is_role_file(&changed.path)))
     }
 
     /// Creates the first commit of the shared branch: the project's files, and the task.
@@ -231,25 +233,25 @@ impl PipelineRepository {
         };
         let commit = self.bare_repository.commit(new_commit).await?;
         self.bare_repository
-            .move_branch(&main_branch()?, &commit, None)
+            .move_branch(&shared_branch()?, &commit, None)
             .await
     }
 
     /// Returns the newest commit of the shared branch.
     pub async fn tip(&self) -> Result<ObjectId> {
-        let tip = self.bare_repository.tip(&main_branch()?).await?;
+        let tip = self.bare_repository.tip(&shared_branch()?).await?;
         tip.ok_or_else(|| no_shared_branch_error(&self.dir))
     }
 
-    /// Commits a tree to the shared branch, which still points at `tip`.
+    /// Commits a tree to the shared branch. Fails if the branch no longer points to `tip`.
     pub(super) async fn commit(
         &self,
         tip: &ObjectId,
-        others: &[ObjectId],
+        other_parents: &[ObjectId],
         tree: &ObjectId,
         message: &str,
     ) -> Result<ObjectId> {
-        let parents: Vec<ObjectId> = [tip].into_iter().chain(others).cloned().collect();
+        let parents: Vec<ObjectId> = [tip].into_iter().chain(other_parents).cloned().collect();
         let new_commit = NewCommit {
             tree,
             parents: &parents,
@@ -258,7 +260,7 @@ impl PipelineRepository {
         };
         let commit = self.bare_repository.commit(new_commit).await?;
         self.bare_repository
-            .move_branch(&main_branch()?, &commit, Some(tip))
+            .move_branch(&shared_branch()?, &commit, Some(tip))
             .await?;
         Ok(commit)
     }
@@ -270,7 +272,7 @@ impl PipelineRepository {
         let commits = self
             .bare_repository
             .history(
-                &main_branch()?,
+                &shared_branch()?,
                 head.as_ref(),
                 HistoryTraversal::FirstParents,
             )
@@ -306,7 +308,7 @@ impl PipelineRepository {
         Checkout::new(self.bare_repository.clone(), dir, index)
     }
 
-    /// Returns the checkout of this name.
+    /// Returns the checkout with this name.
     pub(super) fn checkout(&self, name: &str) -> Checkout {
         let dir = self.record.workspace.join(name);
         Checkout::new(self.bare_repository.clone(), dir, self.dir.index(name))
@@ -327,7 +329,7 @@ pub(super) fn no_shared_branch_error(dir: &PipelineDir) -> Error {
 }
 
 /// Returns the name of the shared branch.
-pub(super) fn main_branch() -> Result<BranchName> {
+pub(super) fn shared_branch() -> Result<BranchName> {
     BranchName::parse("main").ok_or_else(|| Error::bug("`main` is not a branch"))
 }
 
@@ -366,7 +368,7 @@ impl PipelinePreview {
     }
 }
 
-/// Rejects a project that is outside the directory that it has to be in.
+/// Rejects a project outside the directory `within`, if there is one.
 fn require_within(project: Option<&ProjectRepository>, within: Option<&AbsPath>) -> Result<()> {
     let (Some(project), Some(within)) = (project, within) else {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Reverts parts of a pipeline that is not running, on the user's request: the work of a role, or
-//! everything that is stored for it. Each becomes one commit of the shared branch.
+//! Reverts the work of a role, or resets a role, in a pipeline that is not running, on the user's
+//! request. Each becomes one commit of the shared branch.
 
 use crate::config::keys::nearest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::inspect::instance_name;
 use crate::pipeline::repository::{
-    CUMULATIVE_FILE, PipelineRepository, SHARED_FILE, TASK_FILE, base_commit, main_branch,
+    CUMULATIVE_FILE, PipelineRepository, SHARED_FILE, TASK_FILE, base_commit, shared_branch,
 };
 use crate::roles::RoleName;
 use crate::roles::journal::JournalEntry;
@@ -62,8 +62,9 @@ impl PipelineRepository {
                 self.bare_repository.remove_branch(&branch, &tip).await?;
             }
         }
-        let is_its = |name: &str| is_instance_of(role, roles, instance_name(name));
-        self.dir.remove_checkouts(&self.record.workspace, is_its)?;
+        let is_of_role = |name: &str| is_instance_of(role, roles, instance_name(name));
+        self.dir
+            .remove_checkouts(&self.record.workspace, is_of_role)?;
         // This comes last: until the commit exists, the reset can be repeated.
         let tip = self.tip().await?;
         let tree = self.bare_repository.tree_of(&tip).await?;
@@ -78,10 +79,12 @@ impl PipelineRepository {
     /// Returns the merges of a role's work since it was last reverted, newest first.
     async fn role_merges(&self, role: &RoleName) -> Result<Vec<RoleMerge>> {
         let start = base_commit(&self.record);
-        let shared = main_branch()?;
-        let commits =
-            self.bare_repository
-                .history(&shared, start.as_ref(), HistoryTraversal::FirstParents);
+        let shared_branch = shared_branch()?;
+        let commits = self.bare_repository.history(
+            &shared_branch,
+            start.as_ref(),
+            HistoryTraversal::FirstParents,
+        );
         // Every merge adds to the documents.
         let documents =
             [TASK_FILE, SHARED_FILE, CUMULATIVE_FILE].map(|name| (self.shared_file(name), None));
@@ -107,12 +110,13 @@ impl PipelineRepository {
         Ok(merges)
     }
 
-    /// Returns `tree` without the changes of a merge, except for those that are kept.
-    async fn tree_without(&self, merged: &RoleMerge, tree: ObjectId) -> Result<ObjectId> {
+    /// Returns `tree` without the changes of a merge, except for those that are excluded from the
+    /// revert.
+    async fn tree_without(&self, role_merge: &RoleMerge, tree: ObjectId) -> Result<ObjectId> {
         let RoleMerge {
             commit: merge,
             excluded_edits,
-        } = merged;
+        } = role_merge;
         let Some(parent) = merge.parents.first() else {
             return Ok(tree);
         };
@@ -151,22 +155,21 @@ impl PipelineRepository {
         }
         let message = format!("`{}` has no role `{role}`", self.dir.name());
         let error = Error::new(ErrorKind::Usage, message);
-        let near = nearest(role.as_str(), roles.iter().map(RoleName::as_str));
-        Err(match near {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
+        let nearest_role = nearest(role.as_str(), roles.iter().map(RoleName::as_str));
+        Err(match nearest_role {
+            Some(nearest_role) => error.with_hint(format!("did you mean `{nearest_role}`?")),
             None => error.with_hint(format!("its roles are {}", join_with_commas(roles))),
         })
     }
 }
 
-/// Returns whether a role instance is the role's, or that of one of its copies, in a pipeline of
-/// these roles.
+/// Returns whether `instance` is the role or one of its copies, in a pipeline of these roles.
 fn is_instance_of(role: &RoleName, roles: &[RoleName], instance: &str) -> bool {
     let is_other = |other: &RoleName| other != role && other.as_str() == instance;
     match instance.strip_prefix(role.as_str()) {
         Some("") => true,
-        Some(rest) if !roles.iter().any(is_other) => {
-            let copy = rest.strip_prefix('-').map(str::parse::<u32>);
+        Some(suffix) if !roles.iter().any(is_other) => {
+            let copy = suffix.strip_prefix('-').map(str::parse::<u32>);
             copy.is_some_and(|copy| copy.is_ok())
         }
         Some(_) | None => false,

@@ -1,5 +1,5 @@
-//! Converts a role to what an ordinary run knows: agents with a workspace, grants, tools and
-//! limits. Only here do rights become something that is enforced.
+//! Converts a role to the config of an ordinary run: agents with a workspace, grants, tools and
+//! limits. The rights of roles are enforced only by that config.
 
 use crate::config::storage_path::StoragePath;
 use crate::config::vendors::AgentProtocolKind;
@@ -55,11 +55,11 @@ impl RoleInstance {
         }
     }
 
-    /// Returns the name of the checkout of one of its agents, of which it has `agents`.
-    pub(super) fn checkout_name(&self, number: usize, agents: usize) -> String {
-        match agents {
+    /// Returns the name of the checkout of one of its `agent_count` agents.
+    pub(super) fn checkout_name(&self, agent_index: usize, agent_count: usize) -> String {
+        match agent_count {
             1 => self.name.clone(),
-            _ => format!("{}.agent{}", self.name, number.saturating_add(1)),
+            _ => format!("{}.agent{}", self.name, agent_index.saturating_add(1)),
         }
     }
 
@@ -68,7 +68,7 @@ impl RoleInstance {
         let output = role.output.as_ref()?;
         Some(match (self.copies, output.rsplit_once('.')) {
             (1, _) => output.clone(),
-            (_, Some((stem, end))) => format!("{stem}-{}.{end}", self.copy),
+            (_, Some((stem, extension))) => format!("{stem}-{}.{extension}", self.copy),
             (_, None) => format!("{output}-{}", self.copy),
         })
     }
@@ -85,13 +85,13 @@ pub(super) fn reject_unsupported_agents(config: &Config, stages: &[PipelineStage
             .agents
             .iter()
             .filter(|agent| stage.agents.contains(&agent.id));
-        let free = agents.find(|agent| {
+        let unsupported_agent = agents.find(|agent| {
             let external_agent = agent.backend.external_agent.as_ref();
             external_agent.is_some_and(|external_agent| {
                 external_agent.protocol != AgentProtocolKind::ClaudeCode
             })
         });
-        if let Some(agent) = free {
+        if let Some(agent) = unsupported_agent {
             let role = &stage.role.name;
             let message = format!(
                 "external agent `{}` runs commands by itself, but role `{role}` may not run any",
@@ -116,54 +116,58 @@ pub(super) struct WriteScope {
 }
 
 impl WriteScope {
-    /// Returns the write scope of `role`, whose directory is in `directory` of the tree.
-    pub(super) fn for_role(role: &PipelineRole, directory: &RelPath) -> Self {
-        let own_directory = directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
-        let nothing = Vec::new();
+    /// Returns the write scope of `role`; the roles have their directories in `roles_directory` of
+    /// the tree.
+    pub(super) fn for_role(role: &PipelineRole, roles_directory: &RelPath) -> Self {
+        let own_directory =
+            roles_directory.join(&RelPath::new(role.name.as_str()).unwrap_or_default());
         if !role.has_right(RoleRight::Write) {
             return Self {
                 write: Vec::new(),
-                read: nothing,
+                read: Vec::new(),
             };
         }
         match &role.writes {
-            RoleWriteAccess::Project if !directory.is_root() => Self {
+            RoleWriteAccess::Project if !roles_directory.is_root() => Self {
                 write: vec![RelPath::default(), own_directory],
-                read: vec![directory.clone()],
+                read: vec![roles_directory.clone()],
             },
             RoleWriteAccess::OwnDirectory | RoleWriteAccess::Project => Self {
                 write: vec![own_directory],
-                read: nothing,
+                read: Vec::new(),
             },
             RoleWriteAccess::OwnAndListed(others) => Self {
                 write: [own_directory]
                     .into_iter()
                     .chain(others.iter().cloned())
                     .collect(),
-                read: nothing,
+                read: Vec::new(),
             },
         }
     }
 
-    /// Returns whether it may write to `path`: the deepest listed directory decides.
+    /// Returns whether the role may write to `path`: the deepest listed directory that contains it
+    /// decides.
     pub(super) fn allows(&self, path: &RelPath) -> bool {
-        let deepest = |listed: &[RelPath]| {
-            let around = listed.iter().filter(|dir| path.is_within(dir));
-            around.map(|dir| dir.as_path().components().count()).max()
+        let max_depth = |directories: &[RelPath]| {
+            let ancestors = directories.iter().filter(|dir| path.is_within(dir));
+            ancestors
+                .map(|dir| dir.as_path().components().count())
+                .max()
         };
-        match (deepest(&self.write), deepest(&self.read)) {
-            (Some(write), Some(read)) => write > read,
+        match (max_depth(&self.write), max_depth(&self.read)) {
+            (Some(write_depth), Some(read_depth)) => write_depth > read_depth,
             (Some(_), None) => true,
             (None, _) => false,
         }
     }
 }
 
-/// The directories of an instance's agents.
+/// The directories of an instance's agents, and what the pipeline has used.
 #[derive(Clone, Debug)]
 pub(super) struct InstanceDirectories<'a> {
     /// The directory in the tree for the roles' directories.
-    pub(super) directory: &'a RelPath,
+    pub(super) roles_directory: &'a RelPath,
     /// A checkout for each agent, in their order.
     pub(super) checkouts: &'a [AbsPath],
     /// What git needs to read in addition to a checkout: the objects of the pipeline and of its
@@ -182,7 +186,7 @@ pub(super) fn instance_config(
     instance: &RoleInstance,
     directories: &InstanceDirectories<'_>,
 ) -> Result<Config> {
-    let write_scope = WriteScope::for_role(&stage.role, directories.directory);
+    let write_scope = WriteScope::for_role(&stage.role, directories.roles_directory);
     let mut agents = Vec::new();
     for (id, checkout) in stage.agents.iter().zip(directories.checkouts) {
         let agent = config

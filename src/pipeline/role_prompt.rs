@@ -1,5 +1,6 @@
-//! The prompt of a role instance: its part, where it may write, what it is to leave, and what
-//! earlier roles have left, within a budget. It is identical whenever the same stage run starts.
+//! The prompt of a role instance: what it does, where it may write, which file it leaves for later
+//! roles, and what earlier roles have left, within a budget. The same stage run always has the same
+//! prompt.
 
 use crate::config::Config;
 use crate::error::Result;
@@ -56,8 +57,8 @@ impl PipelineState<'_> {
         let Some(output) = &role.output else {
             return Ok(None);
         };
-        let path = self.repository.role_directory(&role.name);
-        self.read_text(&path.join(&RelPath::new(output).unwrap_or_default()))
+        let dir = self.repository.role_directory(&role.name);
+        self.read_text(&dir.join(&RelPath::new(output).unwrap_or_default()))
             .await
     }
 
@@ -104,15 +105,15 @@ impl PipelineState<'_> {
                 checks.join("; ")
             ));
         }
-        paragraphs.push(self.documents(instance).await?);
+        paragraphs.push(self.describe_documents(instance).await?);
         Ok(paragraphs.join("\n\n"))
     }
 
     /// Returns what earlier roles have left, the most important first.
-    async fn documents(&self, instance: &RoleInstance) -> Result<String> {
+    async fn describe_documents(&self, instance: &RoleInstance) -> Result<String> {
         let mut documents = Vec::new();
         for name in [TASK_FILE, SHARED_FILE] {
-            self.add(&self.repository.shared_file(name), &mut documents)
+            self.add_document(&self.repository.shared_file(name), &mut documents)
                 .await?;
         }
         if let Some((iteration, text)) = self.feedback(instance.iteration) {
@@ -135,7 +136,7 @@ impl PipelineState<'_> {
         for stage in &earlier_stages {
             self.add_files(&stage.role, &mut documents).await?;
         }
-        self.add(
+        self.add_document(
             &self.repository.shared_file(CUMULATIVE_FILE),
             &mut documents,
         )
@@ -172,7 +173,7 @@ impl PipelineState<'_> {
         })
     }
 
-    async fn add(&self, path: &RelPath, documents: &mut Vec<StageDocument>) -> Result<()> {
+    async fn add_document(&self, path: &RelPath, documents: &mut Vec<StageDocument>) -> Result<()> {
         let name = path.to_string();
         if documents.iter().any(|document| document.path == name) {
             return Ok(());
@@ -191,13 +192,13 @@ impl PipelineState<'_> {
         let dir = self.repository.role_directory(&role.name);
         if let Some(output) = &role.output {
             let path = dir.join(&RelPath::new(output).unwrap_or_default());
-            return self.add(&path, documents).await;
+            return self.add_document(&path, documents).await;
         }
-        let last_report = self.journal.iter().rev().find_map(|(entry, text)| {
+        let last_answer = self.journal.iter().rev().find_map(|(entry, text)| {
             let merge = entry.merge()?;
             (merge.role == role.name).then_some(text)
         });
-        if let Some(text) = last_report.filter(|_| role.name.as_str() != UNDERSTAND) {
+        if let Some(text) = last_answer.filter(|_| role.name.as_str() != UNDERSTAND) {
             documents.push(StageDocument {
                 path: format!("answer of {}", role.name),
                 text: text.clone(),
@@ -220,7 +221,7 @@ impl PipelineState<'_> {
             .await?;
         for file in files.iter().take(FILES_MAX) {
             let path = dir.join(&RelPath::new(file).unwrap_or_default());
-            self.add(&path, documents).await?;
+            self.add_document(&path, documents).await?;
         }
         Ok(())
     }
@@ -237,13 +238,13 @@ impl PipelineState<'_> {
             .bare_repository
             .changed_files(&head, self.tip)
             .await?;
-        let is_work = |path: &String| {
+        let is_project_file = |path: &String| {
             RelPath::new(path).is_some_and(|path| directory.is_root() || !path.is_within(directory))
         };
         let names: Vec<String> = changed_files
             .into_iter()
             .map(|changed| changed.path)
-            .filter(is_work)
+            .filter(is_project_file)
             .collect();
         if names.is_empty() {
             return Ok(String::new());
@@ -263,10 +264,12 @@ impl PipelineState<'_> {
     }
 }
 
-fn document_element(document: &StageDocument, more: &str) -> String {
+fn document_element(document: &StageDocument, more_attributes: &str) -> String {
     let StageDocument { path, text } = document;
     let path = UntrustedText::from(path.as_str()).in_quotes();
-    let text = UntrustedText::from(text.as_str())
-        .in_frame(TextFrame::Document, &format!(" path={path}{more}"));
+    let text = UntrustedText::from(text.as_str()).in_frame(
+        TextFrame::Document,
+        &format!(" path={path}{more_attributes}"),
+    );
     format!("\n{text}\n")
 }

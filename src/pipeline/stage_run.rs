@@ -89,8 +89,10 @@ pub(super) enum StageOutcome {
     Stopped(PipelineStop),
 }
 
-fn complete_outcome(result: StageResult) -> StageOutcome {
-    StageOutcome::Completed(Box::new(result))
+impl StageOutcome {
+    fn completed(result: StageResult) -> Self {
+        StageOutcome::Completed(Box::new(result))
+    }
 }
 
 /// Result of a completed stage run.
@@ -106,11 +108,14 @@ pub(super) struct StageResult {
     pub(super) answer: Arc<str>,
 }
 
-/// State of an earlier start of the same stage run.
-enum PreviousAttempt {
-    Nothing,
+/// The run that an earlier process started for the same stage run.
+enum EarlierRun {
+    /// There is none, or it failed: the stage run starts over.
+    NoneUsable,
+    /// It was interrupted, and is resumed. Its session is in this directory.
     Interrupted(Box<InterruptedRun>, AbsPath),
-    Ended { agent: AgentId, answer: String },
+    /// It ended with this answer, which is not requested again.
+    Answered { agent: AgentId, answer: String },
 }
 
 impl StageTask {
@@ -137,19 +142,20 @@ impl PipelineRun {
         tip: &ObjectId,
     ) -> Result<StageOutcome> {
         let checkouts = self.checkouts(stage_run);
-        let (request, messages) = match self.previous_attempt(stage_run)? {
-            PreviousAttempt::Ended { agent, answer } => {
+        let (request, messages) = match self.earlier_run(stage_run)? {
+            EarlierRun::Answered { agent, answer } => {
                 let result = self.stage_result(stage_run, &checkouts, agent, Arc::from(answer));
-                return result.map(complete_outcome);
+                return result.map(StageOutcome::completed);
             }
-            PreviousAttempt::Interrupted(unfinished, sessions) => {
+            EarlierRun::Interrupted(interrupted_run, sessions) => {
                 let config = self.stage_config(stage_run, &checkouts)?;
-                let known_messages = sent_messages(&read_events(&unfinished.run)?);
+                let known_messages = sent_messages(&read_events(&interrupted_run.run)?);
                 let messages = missing_messages(self.earlier_messages(&sessions)?, &known_messages);
-                let request = self.resumed_run(stage_run, config, &unfinished, &sessions)?;
+                let request =
+                    self.resume_request(stage_run, config, &interrupted_run, &sessions)?;
                 (request, messages)
             }
-            PreviousAttempt::Nothing => {
+            EarlierRun::NoneUsable => {
                 self.prepare_checkouts(stage_run, &checkouts, tip).await?;
                 let config = self.stage_config(stage_run, &checkouts)?;
                 let sessions = self.sessions(&stage_run.instance, stage_run.task.attempt());
@@ -160,7 +166,7 @@ impl PipelineRun {
         match Box::pin(self.execute(stage_run, request, messages)).await? {
             Ok((agent, answer)) => {
                 let result = self.stage_result(stage_run, &checkouts, agent, answer);
-                result.map(complete_outcome)
+                result.map(StageOutcome::completed)
             }
             Err(stop) => Ok(StageOutcome::Stopped(stop)),
         }
@@ -192,10 +198,8 @@ impl PipelineRun {
     }
 
     fn author(&self, stage_run: &StageRun<'_>, agent: &AgentId) -> CommitAuthor {
-        let agents = self.config.agents.iter();
-        let agent_config = agents
-            .into_iter()
-            .find(|agent_config| agent_config.id == *agent);
+        let mut agents = self.config.agents.iter();
+        let agent_config = agents.find(|agent_config| agent_config.id == *agent);
         let model = agent_config.map_or("", |agent_config| agent_config.backend.model.as_str());
         let role = &stage_run.stage.role.name;
         CommitAuthor::new(
@@ -205,12 +209,12 @@ impl PipelineRun {
     }
 
     fn checkouts(&self, stage_run: &StageRun<'_>) -> Vec<Checkout> {
-        let agents = stage_run.stage.agents.len();
-        let checkout = |number| {
+        let agent_count = stage_run.stage.agents.len();
+        let checkout = |agent_index| {
             self.repository
-                .checkout(&stage_run.instance.checkout_name(number, agents))
+                .checkout(&stage_run.instance.checkout_name(agent_index, agent_count))
         };
-        (0..agents).map(checkout).collect()
+        (0..agent_count).map(checkout).collect()
     }
 
     /// Returns the directory for the sessions of a stage run.
@@ -223,7 +227,7 @@ impl PipelineRun {
     }
 
     /// Returns the number of the newest repair attempt of an instance; 0 if there is none.
-    pub(super) fn attempts_so_far(&self, instance: &RoleInstance) -> Result<u32> {
+    pub(super) fn newest_repair_attempt(&self, instance: &RoleInstance) -> Result<u32> {
         let mut newest_attempt = 0;
         for attempt in 1..u32::MAX {
             if sessions::list(&self.sessions(instance, attempt))?.is_empty() {
@@ -234,21 +238,20 @@ impl PipelineRun {
         Ok(newest_attempt)
     }
 
-    fn previous_attempt(&self, stage_run: &StageRun<'_>) -> Result<PreviousAttempt> {
+    fn earlier_run(&self, stage_run: &StageRun<'_>) -> Result<EarlierRun> {
         let directory = self.sessions(&stage_run.instance, stage_run.task.attempt());
         for session in sessions::list(&directory)? {
             let logs =
                 RunLayout::plan(&self.config, &self.context.state_parent, RunName::new(0)).logs;
-            if let Some(unfinished) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
-                let end = run_end(&read_events(&unfinished.run)?);
+            if let Some(interrupted_run) = find_interrupted(&logs, Some(&session.id()), |_| true)? {
+                let end = run_end(&read_events(&interrupted_run.run)?);
                 return Ok(match end {
                     RunEnd::Unfinished => {
-                        PreviousAttempt::Interrupted(Box::new(unfinished), directory)
+                        EarlierRun::Interrupted(Box::new(interrupted_run), directory)
                     }
-                    // Its end is in its log and nowhere else, for example because the disk was
-                    // full.
-                    RunEnd::Answered { agent, answer } => PreviousAttempt::Ended { agent, answer },
-                    RunEnd::Failed => PreviousAttempt::Nothing,
+                    // Only its log contains its end, for example because the disk was full.
+                    RunEnd::Answered { agent, answer } => EarlierRun::Answered { agent, answer },
+                    RunEnd::Failed => EarlierRun::NoneUsable,
                 });
             }
             let Some(turn) = session.turns()?.pop() else {
@@ -257,13 +260,13 @@ impl PipelineRun {
             let log_dir = &turn.metadata.log_dir;
             let run = runs::find(&log_dir.to_string(), log_dir, &self.context.base)?;
             if let RunEnd::Answered { .. } = run_end(&read_events(&run)?) {
-                return Ok(PreviousAttempt::Ended {
+                return Ok(EarlierRun::Answered {
                     agent: turn.metadata.winning_agent,
                     answer: turn.answer,
                 });
             }
         }
-        Ok(PreviousAttempt::Nothing)
+        Ok(EarlierRun::NoneUsable)
     }
 
     /// Adds the usage of earlier stage runs that have ended to the totals.
@@ -295,23 +298,23 @@ impl PipelineRun {
     ) -> Result<()> {
         let (bare_repository, instance) = (&self.repository.bare_repository, &stage_run.instance);
         let branch = self.repository.branch(&instance.name)?;
-        let at = bare_repository.tip(&branch).await?;
-        let (shown_tree, head) = match (&stage_run.task, at) {
-            (StageTask::Repair { tree, .. }, Some(at)) => (tree, at),
-            (StageTask::Repair { .. } | StageTask::Initial { .. }, at) => {
+        let branch_tip = bare_repository.tip(&branch).await?;
+        let (shown_tree, head) = match (&stage_run.task, branch_tip) {
+            (StageTask::Repair { tree, .. }, Some(branch_tip)) => (tree, branch_tip),
+            (StageTask::Repair { .. } | StageTask::Initial { .. }, branch_tip) => {
                 bare_repository
-                    .move_branch(&branch, tip, at.as_ref())
+                    .move_branch(&branch, tip, branch_tip.as_ref())
                     .await?;
                 (tip, tip.clone())
             }
         };
-        for (number, checkout) in checkouts.iter().enumerate() {
+        for (agent_index, checkout) in checkouts.iter().enumerate() {
             checkout.show(shown_tree).await?;
             if stage_run.stage.role.has_right(RoleRight::Bash) {
                 let agent = stage_run
                     .stage
                     .agents
-                    .get(number)
+                    .get(agent_index)
                     .ok_or_else(|| Error::bug("an instance without an agent"))?;
                 let author = self.author(stage_run, agent);
                 let spec = PrivateRepositorySpec {
@@ -338,13 +341,16 @@ impl PipelineRun {
                 checkout.refuse_symlinks(&RelPath::new(PRIVATE_REPOSITORY).unwrap_or_default())?;
             }
         }
-        let dirs: Vec<AbsPath> = checkouts.iter().map(|one| one.dir().clone()).collect();
+        let dirs: Vec<AbsPath> = checkouts
+            .iter()
+            .map(|checkout| checkout.dir().clone())
+            .collect();
         let mut objects = vec![self.repository.bare_repository.dir().join("objects")];
         let project = self.repository.project.as_ref();
         objects.extend(project.map(|project| project.objects.clone()));
         let totals = self.usage().clone();
         let directories = InstanceDirectories {
-            directory: &self.repository.record.directory,
+            roles_directory: &self.repository.record.directory,
             checkouts: &dirs,
             objects: &objects,
             sessions: self.sessions(&stage_run.instance, stage_run.task.attempt()),
@@ -409,18 +415,18 @@ impl PipelineRun {
     }
 
     /// Returns the request for resuming an interrupted run.
-    fn resumed_run(
+    fn resume_request(
         &self,
         stage_run: &StageRun<'_>,
         config: Config,
-        unfinished: &InterruptedRun,
+        interrupted_run: &InterruptedRun,
         sessions: &AbsPath,
     ) -> Result<RunRequest> {
-        let resume_state = ResumeState::read(&unfinished.run)?;
-        let stored_session = find(&unfinished.metadata.session_id, sessions)?;
+        let resume_state = ResumeState::read(&interrupted_run.run)?;
+        let stored_session = find(&interrupted_run.metadata.session_id, sessions)?;
         let session = Session::resume_turn(
             stored_session,
-            unfinished.turn,
+            interrupted_run.turn,
             self.context.redactor.clone(),
         )?;
         let question = resume_state.question();
@@ -444,27 +450,27 @@ impl PipelineRun {
     }
 
     /// Returns whether an event is new: the sandbox report of an agent is the same in every stage
-    /// run.
+    /// run, so only the first one is forwarded.
     fn is_new(&self, event: &Event) -> bool {
         let Event::Run(RunEvent::SandboxSelected { agents, by, .. }) = event else {
             return true;
         };
         let key = format!("{agents:?} {by}");
-        let sandbox_set = self.reported_sandboxes.lock();
-        sandbox_set
+        let reported_sandboxes = self.reported_sandboxes.lock();
+        reported_sandboxes
             .unwrap_or_else(PoisonError::into_inner)
             .insert(key)
     }
 
-    /// Executes a run, to which the messages `earlier` are sent again, and forwards its events.
-    /// Returns the answer that counts and its agent, or why the pipeline ends there.
+    /// Executes a run, to which `earlier_messages` are sent again, and forwards its events. Returns
+    /// the answer that counts and its agent, or why the pipeline ends there.
     async fn execute(
         &self,
         stage_run: &StageRun<'_>,
         request: RunRequest,
-        earlier: Vec<UserMessage>,
+        earlier_messages: Vec<UserMessage>,
     ) -> Result<std::result::Result<(AgentId, Arc<str>), PipelineStop>> {
-        let (role, share) = (&stage_run.instance.name, request.config.limits);
+        let (role, limits) = (&stage_run.instance.name, request.config.limits);
         let agents: Vec<AgentId> = request
             .config
             .agents
@@ -476,7 +482,7 @@ impl PipelineRun {
             messages,
             ..request
         };
-        let run = RunExecution::prepare(request, self.stop.clone())?;
+        let run = RunExecution::prepare(request, self.shutdown.clone())?;
         let log_dir = run.output_paths().log_dir;
         self.repository.dir.record_run(&log_dir)?;
         if let Some(run) = runs::name_of(&log_dir) {
@@ -488,22 +494,22 @@ impl PipelineRun {
         let (event_sender, mut events) = mpsc::channel::<Event>(EVENTS_WAITING_MAX);
         let mut own_usage = UsageTotals::default();
         let mut message_events = StageMessageEvents::new(&self.messages, agents);
-        let passing = async {
+        let forward_events = async {
             while let Some(event) = events.recv().await {
                 event.add_to_totals(&mut self.usage());
                 event.add_to_totals(&mut own_usage);
                 let event = self.restate_limit(event);
                 if is_pipeline_event(&event) && self.is_new(&event) {
-                    for event in message_events.restate(event) {
+                    for event in message_events.convert(event) {
                         self.events.emit(event).await;
                     }
                 }
             }
         };
-        self.send_again(earlier, &sender).await;
-        let working = self.messages.begin(stage_run.position(), sender);
-        let (result, ()) = tokio::join!(run.execute(event_sender), passing);
-        self.messages.end(working);
+        self.resend(earlier_messages, &sender).await;
+        let stage_run_number = self.messages.begin_stage_run(stage_run.position(), sender);
+        let (result, ()) = tokio::join!(run.execute(event_sender), forward_events);
+        self.messages.end_stage_run(stage_run_number);
         let TurnResult {
             status,
             summary,
@@ -517,18 +523,18 @@ impl PipelineRun {
         };
         let is_limited = status == ExitStatus::Limit;
         let limit = self.reached_limit(stage_run.stage).filter(|_| is_limited);
-        let why = match &limit {
+        let reason = match &limit {
             Some(limit) => format!("{role}: {}", limit.reason()),
             None if status == ExitStatus::Interrupted => format!("interrupted while {role} worked"),
             None => format!("{role}: {summary}"),
         };
-        // A copy of a role may have used its share of a limit before all of that is used.
-        let of_share = || PipelineLimit::find(&share, &own_usage);
+        // A copy of a role may use up its share of a limit before the pipeline reaches that limit.
+        let limit_of_copy = || PipelineLimit::find(&limits, &own_usage);
         let stop = PipelineStop {
             status,
-            reason: why,
+            reason,
             is_final: false,
-            limit: limit.or_else(|| of_share().filter(|_| is_limited)),
+            limit: limit.or_else(|| limit_of_copy().filter(|_| is_limited)),
         };
         Ok(answer.map(|answer| (answer.agent, answer.text)).ok_or(stop))
     }

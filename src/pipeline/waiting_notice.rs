@@ -1,4 +1,4 @@
-//! What the user reads about a message that waits: which stage it waits for.
+//! The notice about a message of the user that waits: which stage it waits for.
 
 use crate::agent::user_messages::UserMessage;
 use crate::id::AgentId;
@@ -8,29 +8,34 @@ use crate::roles::progress::next_stage_where;
 use crate::roles::{PipelineSpec, PipelineStage};
 use crate::text::single_line;
 
-/// Returns the line about `message`, for which no agent works; `last` is the iteration and the
-/// stage, from 0, that began last.
+/// Returns the notice about `message`, for which no agent works; `last_stage` is the iteration and
+/// the index of the stage that began last.
 pub(super) fn waiting_notice(
     pipeline: &PipelineSpec,
     message: &UserMessage,
-    last: Option<(u32, usize)>,
+    last_stage: Option<(u32, usize)>,
 ) -> String {
-    let to = message.to.agent();
-    let is_meant = |number: usize, stage: &PipelineStage| {
-        to.is_none_or(|agent| may_work_in(stage, number, agent))
+    let recipient = message.to.agent();
+    let is_recipient = |stage_index: usize, stage: &PipelineStage| {
+        recipient.is_none_or(|agent| may_work_in(stage, stage_index, agent))
     };
-    let next_stage = next_stage_where(pipeline, last, is_meant).and_then(|(iteration, number)| {
-        let stage = pipeline.stage(number)?;
-        let (role, count) = (stage.role.name.as_str(), pipeline.stages.len());
-        let stage = format!("stage {} of {count} ({role})", number.saturating_add(1));
-        Some(match last {
-            Some((current, _)) if current != iteration => {
-                format!("{stage} begins in iteration {iteration}, if there is one")
-            }
-            Some(_) | None => format!("{stage} begins"),
-        })
-    });
-    let who = to.map_or_else(
+    let next_stage = next_stage_where(pipeline, last_stage, is_recipient).and_then(
+        |(iteration, stage_index)| {
+            let stage = pipeline.stage(stage_index)?;
+            let (role, count) = (stage.role.name.as_str(), pipeline.stages.len());
+            let stage = format!(
+                "stage {} of {count} ({role})",
+                stage_index.saturating_add(1)
+            );
+            Some(match last_stage {
+                Some((current, _)) if current != iteration => {
+                    format!("{stage} begins in iteration {iteration}, if there is one")
+                }
+                Some(_) | None => format!("{stage} begins"),
+            })
+        },
+    );
+    let who = recipient.map_or_else(
         || "no role works now".to_owned(),
         |agent| format!("{agent} does not work now"),
     );
@@ -42,10 +47,10 @@ pub(super) fn waiting_notice(
     format!("{who}: {when}: {text}")
 }
 
-/// Returns whether `agent` may work in the stage with this number, in any copy of its role.
-fn may_work_in(stage: &PipelineStage, number: usize, agent: &AgentId) -> bool {
+/// Returns whether `agent` may work in the stage with this index, in any copy of its role.
+fn may_work_in(stage: &PipelineStage, stage_index: usize, agent: &AgentId) -> bool {
     (1..=stage.copies).any(|copy| {
-        let instance = RoleInstance::new(&stage.role, 1, number, copy, stage.copies);
+        let instance = RoleInstance::new(&stage.role, 1, stage_index, copy, stage.copies);
         instance_agents(stage, &instance).is_ok_and(|agents| agents.contains(agent))
     })
 }

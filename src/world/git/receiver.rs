@@ -49,7 +49,7 @@ impl CommitReceiver<'_> {
     pub async fn identity(self) -> Result<Option<CommitAuthor>> {
         let arguments = ["-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT"];
         let output = self
-            .hub
+            .bare_repository
             .git()
             .try_run_as_user(self.call(&arguments))
             .await?;
@@ -69,7 +69,7 @@ impl CommitReceiver<'_> {
     async fn setting(self, name: &str) -> Result<Option<String>> {
         let arguments = ["config", "--type=bool-or-str", "--get", name];
         let output = self
-            .hub
+            .bare_repository
             .git()
             .try_run_as_user(self.call(&arguments))
             .await?;
@@ -143,7 +143,7 @@ impl CommitReceiver<'_> {
             env: &author.variables(),
             ..self.call(&arguments)
         };
-        self.hub.git().run_without_hooks(call).await?;
+        self.bare_repository.git().run_without_hooks(call).await?;
         next_index.install()
     }
 
@@ -155,7 +155,7 @@ impl CommitReceiver<'_> {
     pub fn push(self, remote: &str, branch: &str) -> Result<()> {
         let reference = format!("{BRANCH_PREFIX}{branch}");
         let arguments = ["push", "--", remote, &reference];
-        let git = self.hub.git();
+        let git = self.bare_repository.git();
         let exit_code =
             process::run_for_user(&git.program, &arguments, &self.project.root, &git.full_env)
                 .map_err(|error| Error::io("cannot start git", error))?;
@@ -173,7 +173,7 @@ impl CommitReceiver<'_> {
     /// Returns the branch that is checked out, if it still is the expected one and points to the
     /// same commit.
     async fn expect_unmoved(self) -> Result<String> {
-        let repository = ProjectRepository::discover(self.hub.git(), &self.project.root).await?;
+        let repository = ProjectRepository::discover(self.bare_repository.git(), &self.project.root).await?;
         let unmoved_repository =
             repository.filter(|repository| repository.head == self.project.head);
         let branch = unmoved_repository.and_then(|repository| repository.branch);
@@ -184,7 +184,7 @@ impl CommitReceiver<'_> {
     }
 
     async fn run_git(self, arguments: &[&str]) -> Result<Vec<u8>> {
-        self.hub.git().run(self.call(arguments)).await
+        self.bare_repository.git().run(self.call(arguments)).await
     }
 
     fn call<'a>(&'a self, arguments: &'a [&'a str]) -> GitInvocation<'a> {
