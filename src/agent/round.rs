@@ -137,7 +137,7 @@ pub enum SubmissionResponse {
     /// It counted, and now there are answers to judge.
     Judge {
         /// The label of the agent's answer, if it submitted one.
-        recorded: Option<AnswerLabel>,
+        accepted: Option<AnswerLabel>,
     },
     /// The coordination is over for this agent.
     Closed,
@@ -516,8 +516,8 @@ impl RoundLoop {
                 }
                 Some(())
             }
-            SubmissionResponse::Judge { recorded } => {
-                let confirmation = recorded.map_or_else(
+            SubmissionResponse::Judge { accepted } => {
+                let confirmation = accepted.map_or_else(
                     || prompts::vote_counted().to_owned(),
                     prompts::answer_accepted,
                 );

@@ -19,7 +19,7 @@ use crate::error::{ExitStatus, Result};
 use crate::layout::{RunLayout, RunName};
 use crate::orchestrator::grants::{self, InheritedPaths};
 use crate::orchestrator::memory::{MemoryOrigin, keeps_memory, read_memory};
-use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
 use crate::orchestrator::team::project_instructions::describe_size;
 use crate::orchestrator::team::{AgentTeam, DeliveryAccess, TeamMember};
 use crate::permissions::grant::{Grant, GrantScope, Permission, Phase};
@@ -66,7 +66,7 @@ fn describe_team(prepared: &PreparedRun) -> Result<String> {
     };
     let task = TaskPrompt {
         question: prepared.prompt.cleaned_prompt.as_str().into(),
-        previous_turns: describe(&turns).into(),
+        previous_turns: turn_history(&turns).into(),
     };
     let access = DeliveryAccess::ReadWrite;
     let team = AgentTeam::assemble(config, &layout, &prepared.host.cwd, inherited, access)?

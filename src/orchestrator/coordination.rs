@@ -1,5 +1,5 @@
-//! Coordinates one attempt: receives agents' submissions, passes them to the ballot, and performs
-//! its effects. It decides nothing itself.
+//! Coordinates one attempt: receives the submissions of agents, applies them to the ballot, and
+//! carries out the effects. It decides nothing itself.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -114,7 +114,7 @@ pub struct CoordinationLimits {
     pub ballot: BallotRules,
     /// The time limits of rounds.
     pub rounds: RoundLimits,
-    /// The deadline; then the ballot is closed with what there is.
+    /// The deadline, at which the ballot is closed with the votes that there are.
     pub deadline: RunDeadline,
     /// Runs checks on answers before any agent sees them, if the config has checks.
     pub check_runner: Option<CheckRunner>,
@@ -131,14 +131,17 @@ pub async fn run(
     events: &mpsc::Sender<Event>,
 ) -> CoordinationResult {
     let (submissions, receiver) = mpsc::channel::<QueuedSubmission>(SUBMISSIONS_MAX);
-    let recorded_results = replay
+    let recorded_check_results = replay
         .as_mut()
-        .map(|replay| std::mem::take(&mut replay.remaining.check_results));
-    let recorded_results = recorded_results.unwrap_or_default();
+        .map(|replay| std::mem::take(&mut replay.remaining.check_results))
+        .unwrap_or_default();
     let mut queue = SubmissionQueue::new(receiver, replay);
     let (answer_log, answers) = watch::channel(AnswerLog::default());
     let mut coordinator = Coordinator {
-        ballot: Ballot::new(participants.iter().map(|p| p.number), limits.ballot),
+        ballot: Ballot::new(
+            participants.iter().map(|participant| participant.number),
+            limits.ballot,
+        ),
         participants: BTreeMap::new(),
         answer_log,
         waiting: BTreeMap::new(),
@@ -146,7 +149,7 @@ pub async fn run(
         votes: BTreeMap::new(),
         snapshots,
         check_runner: limits.check_runner.as_ref(),
-        recorded_results,
+        recorded_check_results,
         deadline: &limits.deadline,
         events,
     };
@@ -197,7 +200,7 @@ pub async fn run(
             }
             cause = limits.deadline.wait() => {
                 coordinator.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
-                Some((CoordinationEnd::Over(cause), coordinator.ballot.close()))
+                Some((CoordinationEnd::Stopped(cause), coordinator.ballot.close()))
             }
         };
         if let Some(end_and_effect) = end_and_effect {
@@ -213,12 +216,12 @@ impl Participant {
     /// Splits the participant into its number, its record for the coordinator, and its session,
     /// which runs as a task.
     fn into_parts(self) -> (AgentNumber, ParticipantRecord, ModelSession) {
-        let participant = ParticipantRecord {
+        let record = ParticipantRecord {
             id: self.id,
             workspace: self.workspace,
             hooks: self.hooks,
         };
-        (self.number, participant, self.session)
+        (self.number, record, self.session)
     }
 }
 
@@ -231,7 +234,8 @@ struct ParticipantRecord {
 /// An agent that waits for a response.
 struct WaitingAgent {
     response: oneshot::Sender<SubmissionResponse>,
-    recorded: Option<AnswerLabel>,
+    /// The label of the accepted answer, if an answer was submitted.
+    accepted: Option<AnswerLabel>,
 }
 
 /// State of one coordination.
@@ -245,7 +249,7 @@ struct Coordinator<'a> {
     snapshots: &'a mut SnapshotStore,
     check_runner: Option<&'a CheckRunner>,
     /// The recorded check results for answers that are still to come.
-    recorded_results: BTreeMap<AnswerLabel, CheckResults>,
+    recorded_check_results: BTreeMap<AnswerLabel, CheckResults>,
     deadline: &'a RunDeadline,
     events: &'a mpsc::Sender<Event>,
 }
@@ -272,7 +276,7 @@ impl Coordinator<'_> {
             agent,
             WaitingAgent {
                 response,
-                recorded: None,
+                accepted: None,
             },
         );
         let hook_refusal = match recorded_refusal {
@@ -284,7 +288,7 @@ impl Coordinator<'_> {
                 .await;
             return None;
         }
-        let (outcome, pending) = match submission {
+        let (outcome, unconfirmed) = match submission {
             AgentSubmission::Answer {
                 content,
                 known_messages,
@@ -327,7 +331,7 @@ impl Coordinator<'_> {
                 (RoundOutcome::DropOut, UnconfirmedSubmission::Nothing)
             }
         };
-        self.apply_outcome(agent, outcome, pending).await
+        self.apply_outcome(agent, outcome, unconfirmed).await
     }
 
     /// Returns why the user's hooks reject a submission, if they do.
@@ -370,7 +374,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Treats an agent whose task failed as dropped out; the run continues without it.
+    /// Drops an agent whose task failed; the run continues without it.
     async fn handle_agent_exit(
         &mut self,
         agent: AgentNumber,
@@ -397,10 +401,10 @@ impl Coordinator<'_> {
         &mut self,
         agent: AgentNumber,
         outcome: RoundOutcome,
-        pending: UnconfirmedSubmission,
+        unconfirmed: UnconfirmedSubmission,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         let effects = self.ballot.apply(agent, outcome);
-        self.perform(effects, pending, None).await
+        self.perform(effects, unconfirmed, None).await
     }
 
     /// Handles a message of the user, which the agents can already read.
@@ -430,8 +434,8 @@ impl Coordinator<'_> {
     fn register(&mut self, participants: Vec<Participant>) -> Vec<(AgentNumber, ModelSession)> {
         let mut sessions = Vec::new();
         for participant in participants {
-            let (number, participant, session) = participant.into_parts();
-            self.participants.insert(number, participant);
+            let (number, record, session) = participant.into_parts();
+            self.participants.insert(number, record);
             sessions.push((number, session));
         }
         sessions
@@ -442,30 +446,30 @@ impl Coordinator<'_> {
     async fn take_early_messages(&mut self, messages: &mut UserMessageLog) {
         while let Some(early) = messages.next_arrived(self.events).await {
             let NumberedMessage { number, message } = early;
-            // Nothing is decided yet, so that nothing follows.
+            // There are no answers yet, so the message cannot end the coordination.
             self.handle_user_message(number, &message.to).await;
         }
     }
 
-    /// Performs what follows from a submission, or from the user's message `message`.
+    /// Carries out the effects of a submission, or of the user's message with the number `message`.
     async fn perform(
         &mut self,
         effects: Vec<BallotEffect>,
-        mut pending: UnconfirmedSubmission,
+        mut unconfirmed: UnconfirmedSubmission,
         message: Option<u32>,
     ) -> Option<(CoordinationEnd, BallotEffect)> {
         for effect in effects {
             match effect {
                 BallotEffect::AcceptAnswer(label) => {
                     if let UnconfirmedSubmission::Answer(content, plan) =
-                        std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
+                        std::mem::replace(&mut unconfirmed, UnconfirmedSubmission::Nothing)
                     {
                         self.accept_answer(label, content, plan).await;
                     }
                 }
                 BallotEffect::AcceptVote { voter, answer } => {
                     if let UnconfirmedSubmission::Vote(reason) =
-                        std::mem::replace(&mut pending, UnconfirmedSubmission::Nothing)
+                        std::mem::replace(&mut unconfirmed, UnconfirmedSubmission::Nothing)
                     {
                         self.accept_vote(voter, answer, reason).await;
                     }
@@ -475,7 +479,7 @@ impl Coordinator<'_> {
                     self.reject_submission(agent, refusal).await;
                 }
                 BallotEffect::Judge(agent) => {
-                    self.send_response(agent, |recorded| SubmissionResponse::Judge { recorded });
+                    self.send_response(agent, |accepted| SubmissionResponse::Judge { accepted });
                 }
                 BallotEffect::Close(_) | BallotEffect::GiveUp => {
                     return Some((CoordinationEnd::Agreed, effect));
@@ -535,8 +539,8 @@ impl Coordinator<'_> {
                 check_results,
             },
         );
-        if let Some(submission) = self.waiting.get_mut(&label.agent) {
-            submission.recorded = Some(label);
+        if let Some(waiting_agent) = self.waiting.get_mut(&label.agent) {
+            waiting_agent.accepted = Some(label);
         }
         let view = self.view(label.agent);
         self.answer_log.send_modify(|log| log.answers.extend(view));
@@ -550,8 +554,8 @@ impl Coordinator<'_> {
         label: AnswerLabel,
         snapshot: Option<&RealPath>,
     ) -> Option<CheckResults> {
-        if let Some(recorded_result) = self.recorded_results.remove(&label) {
-            return Some(recorded_result);
+        if let Some(check_results) = self.recorded_check_results.remove(&label) {
+            return Some(check_results);
         }
         let target = CheckTarget::Answer(snapshot.cloned());
         let (deadline, events) = (self.deadline, self.events);
@@ -581,7 +585,7 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Voids votes, because of a new answer or of the user's message `message`.
+    /// Voids votes because of a new answer, or of the user's message with the number `message`.
     async fn void_votes(&mut self, voters: Vec<AgentNumber>, message: Option<u32>) {
         self.votes.retain(|voter, _| !voters.contains(voter));
         let voters = voters
@@ -596,7 +600,7 @@ impl Coordinator<'_> {
         if let Some(agent) = self.id(agent) {
             let reason = prompts::submission_refused(&refusal);
             let hook = match &refusal {
-                BallotRefusal::ByHook(why) => Some(why.clone()),
+                BallotRefusal::ByHook(reason) => Some(reason.clone()),
                 BallotRefusal::EmptyAnswer
                 | BallotRefusal::AnswerLimit { .. }
                 | BallotRefusal::SharedAnswerLimit { .. }
@@ -626,13 +630,13 @@ impl Coordinator<'_> {
         response: impl FnOnce(Option<AnswerLabel>) -> SubmissionResponse,
     ) {
         if let Some(WaitingAgent {
-            response: to,
-            recorded,
+            response: sender,
+            accepted,
         }) = self.waiting.remove(&agent)
         {
-            // An agent that no longer receives has ended; its participant is removed when its task
-            // is joined.
-            let _gone = to.send(response(recorded));
+            // An agent that no longer receives has ended; it is dropped from the ballot when its
+            // task is joined.
+            let _unsent_response = sender.send(response(accepted));
         }
     }
 

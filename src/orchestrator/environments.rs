@@ -1,5 +1,5 @@
-//! Prepares the environments in which agents' commands run: determines the available sandboxes, and
-//! creates directories and perhaps a container for each agent that may run commands.
+//! Prepares the environments in which the processes of agents run: determines the available
+//! sandboxes, and creates directories and, if the config asks for them, containers or pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,9 @@ pub struct PreparedProgram {
 /// The environments of a run's processes.
 #[derive(Debug, Default)]
 pub struct AgentEnvironments {
+    /// The environments of an agent's commands.
     command_environments: BTreeMap<AgentId, ExecEnvironment>,
+    /// The agents whose commands are rejected, with the reasons why no sandbox is available.
     rejected: BTreeMap<AgentId, ExecutionIsolation>,
     /// The environments of checks on an agent's work.
     check_environments: BTreeMap<AgentId, ExecEnvironment>,
@@ -79,7 +81,7 @@ pub struct AgentEnvironments {
     server_environments: BTreeMap<(AgentId, ServerName), ExecEnvironment>,
     /// The programs of external agents.
     external_agents: BTreeMap<AgentId, PreparedProgram>,
-    /// The same for external agents that work as subagents of an agent, by their place among the
+    /// The programs of external agents that work as subagents of an agent, by their index among the
     /// models for subagents.
     subagent_programs: BTreeMap<(AgentId, usize), PreparedProgram>,
     /// The environments of an agent's hooks.
@@ -180,7 +182,7 @@ impl AgentEnvironments {
     pub fn prepare(
         specs: EnvironmentSpecs<'_>,
         layout: &RunLayout,
-        machine: &HostEnvironment,
+        host: &HostEnvironment,
     ) -> Result<Self> {
         if specs.is_empty() {
             return Ok(Self::default());
@@ -199,55 +201,57 @@ impl AgentEnvironments {
             sandboxes: Vec::new(),
             engines: ConnectedEngines::default(),
             layout,
-            host: machine,
+            host,
         };
         let mut environments = Self::default();
         for spec in commands {
             let directory = builder.directories.agent(spec.id)?;
-            let commands = builder.build_commands(spec, &directory)?;
+            let environment = builder.build_commands(spec, &directory)?;
             let id = spec.id.clone();
-            if commands.sandbox_level() == SandboxLevel::Unavailable {
-                environments.rejected.insert(id, commands.isolation());
+            if environment.sandbox_level() == SandboxLevel::Unavailable {
+                environments.rejected.insert(id, environment.isolation());
             } else {
-                environments.command_environments.insert(id, commands);
+                environments.command_environments.insert(id, environment);
             }
         }
         for spec in checks {
             let directory = builder.directories.checks_of(spec.id)?;
-            let commands = builder.build_environment(spec, &directory, ContainerWork::Checks)?;
-            if let Some(why) = check_obstacle(commands.sandbox_level(), spec.grants) {
-                environments.unsupported_checks.insert(spec.id.clone(), why);
+            let environment = builder.build_environment(spec, &directory, ContainerWork::Checks)?;
+            if let Some(reason) = check_obstacle(environment.sandbox_level(), spec.grants) {
+                environments
+                    .unsupported_checks
+                    .insert(spec.id.clone(), reason);
             }
-            if commands.sandbox_level() != SandboxLevel::Unavailable {
+            if environment.sandbox_level() != SandboxLevel::Unavailable {
                 environments
                     .check_environments
-                    .insert(spec.id.clone(), commands);
+                    .insert(spec.id.clone(), environment);
             }
         }
         for code_mode_spec in programs {
             let id = code_mode_spec.environment.id;
             let directory = builder.directories.programs_of(id)?;
-            let commands = builder.build_commands(code_mode_spec.environment, &directory)?;
+            let environment = builder.build_commands(code_mode_spec.environment, &directory)?;
             environments
                 .programs
-                .insert(id.clone(), prepare_programs(code_mode_spec, commands)?);
+                .insert(id.clone(), prepare_programs(code_mode_spec, environment)?);
         }
         for (server, spec) in servers {
             let directory = builder.directories.server_of(spec.id, server)?;
-            let commands = builder.build_server(server, spec, &directory)?;
-            if commands.sandbox_level() == SandboxLevel::Unavailable {
-                let what = format!("MCP server `{server}` of `{}`", spec.id);
-                return Err(no_sandbox_error(&what, &commands.isolation()));
+            let environment = builder.build_server(server, spec, &directory)?;
+            if environment.sandbox_level() == SandboxLevel::Unavailable {
+                let subject = format!("MCP server `{server}` of `{}`", spec.id);
+                return Err(no_sandbox_error(&subject, &environment.isolation()));
             }
             let key = (spec.id.clone(), server.clone());
-            environments.server_environments.insert(key, commands);
+            environments.server_environments.insert(key, environment);
         }
         for (agent, spec) in external_agents {
             let directory = builder.directories.external_agent_of(spec.id)?;
-            let external_agent = builder.build_external_agent(agent, spec, &directory)?;
+            let program = builder.build_external_agent(agent, spec, &directory)?;
             environments
                 .external_agents
-                .insert(spec.id.clone(), external_agent);
+                .insert(spec.id.clone(), program);
         }
         for spec in subagent_programs {
             let key = (spec.environment.id.clone(), spec.index);
@@ -282,7 +286,7 @@ impl AgentEnvironments {
         self.external_agents.get(agent)
     }
 
-    /// Returns the program of the external agent at this place among the models for subagents of an
+    /// Returns the program of the external agent at this index among the models for subagents of an
     /// agent; `None` if that model is not an external agent.
     pub fn subagent_program(&self, agent: &AgentId, index: usize) -> Option<&PreparedProgram> {
         self.subagent_programs.get(&(agent.clone(), index))
@@ -302,7 +306,7 @@ impl AgentEnvironments {
     /// Returns the first agent on whose work checks cannot run, and why.
     pub fn unsupported_check(&self) -> Option<(&AgentId, &'static str)> {
         let first_check = self.unsupported_checks.first_key_value();
-        first_check.map(|(agent, why)| (agent, *why))
+        first_check.map(|(agent, reason)| (agent, *reason))
     }
 
     /// Returns the environment of an agent's commands; `None` if it may run none.
@@ -322,8 +326,11 @@ impl AgentEnvironments {
         let own_isolations = self
             .command_environments
             .iter()
-            .map(|(agent, commands)| (agent, commands.isolation()));
-        let rejected_isolations = self.rejected.iter().map(|(agent, by)| (agent, by.clone()));
+            .map(|(agent, environment)| (agent, environment.isolation()));
+        let rejected_isolations = self
+            .rejected
+            .iter()
+            .map(|(agent, isolation)| (agent, isolation.clone()));
         let only_programs = self
             .programs
             .iter()
@@ -351,25 +358,26 @@ impl AgentEnvironments {
             .chain(rejected_isolations)
             .chain(code_mode)
             .chain(external_agents);
-        for (agent, by) in isolations.chain(subagents) {
-            match groups.iter_mut().find(|(known, _)| *known == by) {
+        for (agent, isolation) in isolations.chain(subagents) {
+            match groups.iter_mut().find(|(known, _)| *known == isolation) {
                 Some((_, agents)) if agents.contains(agent) => {}
                 Some((_, agents)) => agents.push(agent.clone()),
-                None => groups.push((by, vec![agent.clone()])),
+                None => groups.push((isolation, vec![agent.clone()])),
             }
         }
-        let event = |(by, agents): (ExecutionIsolation, Vec<AgentId>)| {
+        let event = |(isolation, agents): (ExecutionIsolation, Vec<AgentId>)| {
+            let leaves_open = isolation.leaves_open().iter();
             Event::from(RunEvent::SandboxSelected {
                 agents,
-                leaves_open: by.leaves_open().iter().map(ToString::to_string).collect(),
-                by,
+                leaves_open: leaves_open.map(ToString::to_string).collect(),
+                by: isolation,
             })
         };
         let notes = self
             .command_environments
             .iter()
-            .flat_map(|(agent, commands)| {
-                let notes = commands.notes().iter();
+            .flat_map(|(agent, environment)| {
+                let notes = environment.notes().iter();
                 notes.map(move |note| format!("commands of {agent}: {note}"))
             });
         let warning = |message| Event::Run(RunEvent::Warning { message });
@@ -381,7 +389,7 @@ impl AgentEnvironments {
     }
 }
 
-/// Prepares the programs of an agent, after a test run of one.
+/// Prepares the environment of an agent's programs, after a test run in it.
 fn prepare_programs(
     code_mode_spec: CodeModeSpec<'_>,
     environment: ExecEnvironment,
@@ -402,30 +410,31 @@ fn prepare_programs(
             ));
     }
     let programs = ProgramEnvironment::new(dialect, tools.clone(), environment);
-    check_language(&programs).map_err(|why| {
+    check_language(&programs).map_err(|reason| {
         let title = dialect.language().title();
-        let message = format!("the programs of `{id}` cannot be run in {title}: {why}");
+        let message = format!("the programs of `{id}` cannot be run in {title}: {reason}");
         Error::new(ErrorKind::Environment, message).with_hint(dialect.remedy())
     })?;
     Ok(programs)
 }
 
-/// Returns the error that something cannot start, because it could do whatever the user may do.
-fn no_sandbox_error(what: &str, by: &ExecutionIsolation) -> Error {
-    let reasons = by.reasons().join("; ");
-    let message = format!("no sandbox is available for {what}: {reasons}");
+/// Returns the error that `subject` cannot start: without a sandbox, it could do whatever the user
+/// may do.
+fn no_sandbox_error(subject: &str, isolation: &ExecutionIsolation) -> Error {
+    let reasons = isolation.reasons().join("; ");
+    let message = format!("no sandbox is available for {subject}: {reasons}");
     Error::new(ErrorKind::Environment, message)
         .with_hint("see `massgen doctor` for what is missing, or remove them from the config")
 }
 
 /// Returns why an external agent cannot start: there is no sandbox for it, or it could not reach
 /// the run.
-fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<Error> {
-    let (why, hint) = match commands.sandbox_level() {
+fn external_agent_error(agent: &AgentId, environment: &ExecEnvironment) -> Option<Error> {
+    let (message, hint) = match environment.sandbox_level() {
         SandboxLevel::Unavailable => (
             format!(
                 "no sandbox is available for the program of agent `{agent}`: {}",
-                commands.isolation().reasons().join("; ")
+                environment.isolation().reasons().join("; ")
             ),
             "see `massgen doctor` for what is missing, or give the agent a backend type with an HTTP API",
         ),
@@ -437,7 +446,7 @@ fn external_agent_error(agent: &AgentId, commands: &ExecEnvironment) -> Option<E
         ),
         SandboxLevel::Overlay | SandboxLevel::Namespaces | SandboxLevel::Off => return None,
     };
-    Some(Error::new(ErrorKind::Environment, why).with_hint(hint))
+    Some(Error::new(ErrorKind::Environment, message).with_hint(hint))
 }
 
 /// Returns why checks cannot run in `level` on the work of an agent with these grants. If the agent
@@ -494,8 +503,8 @@ impl<'b> EnvironmentBuilder<'b> {
                 let container = build_container(&engine, spec, work, docker, origin, self.host)?;
                 ExecBackend::Container(Arc::new(container))
             }
-            ExecutionMode::Kubernetes(pod) => {
-                let pod = build_pod(spec, work, pod, self.origin(), self.host)?;
+            ExecutionMode::Kubernetes(config) => {
+                let pod = build_pod(spec, work, config, self.origin(), self.host)?;
                 ExecBackend::Container(Arc::new(pod))
             }
             ExecutionMode::Local => ExecBackend::Sandbox(self.build_sandbox(spec, &directories)?),
@@ -503,7 +512,7 @@ impl<'b> EnvironmentBuilder<'b> {
         Ok(self.environment(spec.config, directories, backend))
     }
 
-    /// Builds the environment of a server. If it runs in containers, none is created yet.
+    /// Builds the environment of a server. If the server runs in containers, none is created yet.
     fn build_server(
         &mut self,
         server: &ServerName,
@@ -525,7 +534,7 @@ impl<'b> EnvironmentBuilder<'b> {
         Ok(self.environment(spec.config, directories, ExecBackend::Server(containers)))
     }
 
-    /// Returns the run that containers are created for.
+    /// Returns the run for which containers are created.
     fn origin(&self) -> ContainerOrigin<'b> {
         ContainerOrigin {
             run: self.layout.run,
@@ -573,15 +582,15 @@ impl<'b> EnvironmentBuilder<'b> {
     /// could do more than its agent.
     fn build_subagent_program(
         &mut self,
-        program: SubagentProgramSpec<'_>,
+        program_spec: SubagentProgramSpec<'_>,
     ) -> Result<PreparedProgram> {
-        let spec = program.environment;
+        let spec = program_spec.environment;
         let directory = self
             .directories
-            .subagent_program_of(spec.id, program.index)?;
-        let external_agent = self.build_external_agent(program.program, spec, &directory)?;
+            .subagent_program_of(spec.id, program_spec.index)?;
+        let external_agent = self.build_external_agent(program_spec.program, spec, &directory)?;
         if external_agent.environment.sandbox_level() == SandboxLevel::Off {
-            let (program, id) = (program.program.vendor, spec.id);
+            let (program, id) = (program_spec.program.vendor, spec.id);
             let message =
                 format!("`{program}` does not work as subagents of `{id}` without a sandbox");
             return Err(Error::new(ErrorKind::Config, message)
@@ -594,12 +603,12 @@ impl<'b> EnvironmentBuilder<'b> {
     /// Returns the environment of the hooks about an agent.
     fn build_hooks(&mut self, spec: EnvironmentSpec<'_>) -> Result<ExecEnvironment> {
         let directory = self.directories.hooks_of(spec.id)?;
-        let commands = self.build_commands(spec, &directory)?;
-        if commands.sandbox_level() == SandboxLevel::Unavailable {
-            let what = format!("the hooks about `{}`", spec.id);
-            return Err(no_sandbox_error(&what, &commands.isolation()));
+        let environment = self.build_commands(spec, &directory)?;
+        if environment.sandbox_level() == SandboxLevel::Unavailable {
+            let subject = format!("the hooks about `{}`", spec.id);
+            return Err(no_sandbox_error(&subject, &environment.isolation()));
         }
-        Ok(commands)
+        Ok(environment)
     }
 
     fn build_sandbox(
@@ -613,8 +622,8 @@ impl<'b> EnvironmentBuilder<'b> {
             .map(|grant| grant.root.to_abs())
             .collect();
         let key = (spec.config.sandbox, trees);
-        if let Some((_, environment)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
-            return Ok(environment.clone());
+        if let Some((_, sandbox)) = self.sandboxes.iter().find(|(known, _)| *known == key) {
+            return Ok(sandbox.clone());
         }
         let record = LevelRecord::find(&self.host.env, spec.grants);
         let sandbox = Sandbox::open_with(SandboxSpec {
@@ -639,15 +648,18 @@ impl ConnectedEngines {
     pub fn connect(
         &mut self,
         docker: &DockerConfig,
-        machine: &HostEnvironment,
+        host: &HostEnvironment,
     ) -> Result<ContainerEngine> {
-        let named_in_config = docker.host.as_ref().map(ToString::to_string);
-        let engine_host = named_in_config.or_else(|| machine.env.get("DOCKER_HOST").cloned());
-        if let Some(engine) = engine_host.as_ref().and_then(|named| self.0.get(named)) {
+        let config_host = docker.host.as_ref().map(ToString::to_string);
+        let engine_host = config_host.or_else(|| host.env.get("DOCKER_HOST").cloned());
+        if let Some(engine) = engine_host
+            .as_ref()
+            .and_then(|engine_host| self.0.get(engine_host))
+        {
             return Ok(engine.clone());
         }
-        let opening = || ContainerEngine::open(engine_host.as_deref(), &machine.env);
-        let engine = on_separate_thread(opening)?;
+        let open_engine = || ContainerEngine::open(engine_host.as_deref(), &host.env);
+        let engine = on_separate_thread(open_engine)?;
         if let Some(engine_host) = engine_host.filter(|_| engine.is_remote()) {
             self.0.insert(engine_host, engine.clone());
         }
@@ -668,20 +680,20 @@ pub fn build_pod(
     work: ContainerWork,
     config: &KubernetesConfig,
     origin: ContainerOrigin<'_>,
-    machine: &HostEnvironment,
+    host: &HostEnvironment,
 ) -> Result<AgentPod> {
-    let reachable = first_reachable_paths(spec);
+    let reachable = initial_reachable_paths(spec);
     on_separate_thread(|| {
-        let cluster = PodCluster::open(config, &machine.env, &machine.cwd)?;
+        let cluster = PodCluster::open(config, &host.env, &host.cwd)?;
         cluster.remove_leftovers(origin.state)?;
-        let added_variables = spec.config.added_env(&machine.variables);
+        let added_variables = spec.config.added_env(&host.variables);
         let owner = spec.container_owner(origin, &added_variables);
         AgentPod::open(&cluster, owner, work, config, &reachable)
     })
 }
 
-/// Returns the paths that commands of an agent can reach first.
-fn first_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
+/// Returns the paths that commands of an agent can reach when its container or pod is created.
+fn initial_reachable_paths(spec: EnvironmentSpec<'_>) -> ReachablePaths {
     let manager = grants::permission_manager(spec.grants, Phase::Coordination);
     let (open_paths, hidden_paths) = reachable_paths(&manager, SandboxLevel::Namespaces);
     ReachablePaths {
@@ -699,17 +711,17 @@ pub fn build_container(
     work: ContainerWork,
     docker: &DockerConfig,
     origin: ContainerOrigin<'_>,
-    machine: &HostEnvironment,
+    host: &HostEnvironment,
 ) -> Result<AgentContainer> {
-    let reachable = first_reachable_paths(spec);
+    let reachable = initial_reachable_paths(spec);
     on_separate_thread(|| {
         engine.remove_leftovers(origin.state)?;
-        let added_variables = spec.config.added_env(&machine.variables);
+        let added_variables = spec.config.added_env(&host.variables);
         let owner = spec.container_owner(origin, &added_variables);
         let user = HostUser {
-            home: machine.home.as_ref(),
-            env: &machine.env,
-            variables: &machine.variables,
+            home: host.home.as_ref(),
+            env: &host.env,
+            variables: &host.variables,
         };
         AgentContainer::open(engine, owner, work, docker, user, &reachable)
     })

@@ -28,7 +28,7 @@ use crate::orchestrator::memory::{
     MemoryKeeper, MemoryOrigin, StoredMemory, keeps_memory, read_memory,
 };
 use crate::orchestrator::overlays::OverlayFactory;
-use crate::orchestrator::previous_turns::{describe, previous_workspaces};
+use crate::orchestrator::previous_turns::{previous_workspaces, turn_history};
 use crate::orchestrator::record_context::{RecordContext, RunInvocation};
 use crate::orchestrator::replay_order::ReplayInput;
 use crate::orchestrator::reply_recordings::ReplyRecordings;
@@ -167,20 +167,20 @@ pub struct RunOutputPaths {
 impl RunExecution {
     /// Creates the directories, assembles the team, and opens session and records. No model is
     /// asked.
-    pub fn prepare(mut request: RunRequest, stop: ShutdownSignal) -> Result<Self> {
+    pub fn prepare(mut request: RunRequest, shutdown: ShutdownSignal) -> Result<Self> {
         prepare_state_dir(&request.layout.state, request.layout.directories())?;
         let session = request.session.as_ref();
         let turns = session.map_or(&[][..], Session::previous_turns);
-        let (earlier_turns, earlier_workspaces) = (describe(turns), previous_workspaces(turns));
+        let (earlier_turns, earlier_workspaces) = (turn_history(turns), previous_workspaces(turns));
         let mut workspaces = request.open_workspaces(earlier_workspaces.first())?;
         let team = request.assemble_team(&earlier_workspaces)?;
         let memory = request.memory_keeper(earlier_workspaces.first());
         let session = session_or_new(request.session.take(), &request.layout, &request.redactor)?;
-        let mut initial =
+        let mut state =
             InitialTurnState::from_resumed(request.resumed.as_ref(), &team, &request.models);
-        initial.forget_conflicts(&session, &request.config);
+        state.forget_conflicts(&session, &request.config);
         let (sender, barrier, events) = event_queue(events_waiting_max(&team));
-        let approvals = request.approval_broker(&sender, &stop, &initial.events);
+        let approvals = request.approval_broker(&sender, &shutdown, &state.events);
         request.protect_user_channels(&team, &approvals)?;
         let (session, prepared) = request.prepare_environments(&team, session)?;
         let paths = request.record_paths(&session)?;
@@ -189,12 +189,12 @@ impl RunExecution {
             records: Some(paths.log().clone()),
             server_context: Some(request.server_context(&paths, &sender)),
             conflicts: Some(prepared.conflicts),
-            delivery: Some(request.delivery_settings(&paths, initial.until_ns, &stop, barrier)),
+            delivery: Some(request.delivery_settings(&paths, state.until_ns, &shutdown, barrier)),
             overlays: Some(request.overlays(&paths)),
             approvals: Some(approvals),
             hook_context: Some(HookRunContext::new(session.id(), &sender)),
         });
-        initial.discard_overlays(&team)?;
+        state.discard_overlays(&team)?;
         let recordings = ReplyRecordings::validate(&request.config)?;
         let snapshots = request.snapshot_store(&mut workspaces)?;
         let turn_context = TurnContext {
@@ -212,10 +212,10 @@ impl RunExecution {
         };
         let (recorder, log) = input.open_records(paths, request.resumed, request.invocation)?;
         let vendors = ProviderNames::from_config(&request.config);
-        let begin_telemetry = |to| RunTelemetry::begin(to, vendors, request.redactor);
+        let begin_telemetry = |settings| RunTelemetry::begin(settings, vendors, request.redactor);
         let turn = PreparedTurn {
             snapshots,
-            ledger: ledger(&request.config, initial.usage, request.shared_budget),
+            ledger: ledger(&request.config, state.usage, request.shared_budget),
             config: request.config,
             team,
             models: request.models,
@@ -225,11 +225,11 @@ impl RunExecution {
             },
             messages: user_message_log(request.messages, request.replay.as_ref()),
             events: sender,
-            stop: stop.graceful,
+            stop: shutdown.graceful,
             replay: request.replay,
-            recorded_conversations: initial.recorded_conversations,
+            recorded_conversations: state.recorded_conversations,
             additions: BTreeMap::new(),
-            recorded_conclusion: initial.recorded_conclusion,
+            recorded_conclusion: state.recorded_conclusion,
         };
         Ok(Self {
             turn,
@@ -244,11 +244,11 @@ impl RunExecution {
                 memory,
             },
             events,
-            recorded_events: initial.events,
-            already_logged: initial.already_logged,
-            opening_events: [initial.interrupted_requests, prepared.events].concat(),
-            abort: stop.immediate,
-            park: stop.park,
+            recorded_events: state.events,
+            already_logged: state.already_logged,
+            opening_events: [state.interrupted_requests, prepared.events].concat(),
+            abort: shutdown.immediate,
+            park: shutdown.park,
             inbox: request.inbox,
             _workspaces: workspaces,
             _diagnostic_log: log,
@@ -272,16 +272,17 @@ impl RunExecution {
         }
     }
 
-    /// Runs the turn to its end, sends every event to `shown`, and saves the result.
-    pub async fn execute(self, shown: Sender<Event>) -> Result<TurnResult> {
+    /// Runs the turn to its end, sends every event to `display`, and saves the result.
+    pub async fn execute(self, display: Sender<Event>) -> Result<TurnResult> {
         let first_events = opening_events(&self.turn.team, self.opening_events);
         let mut events = self.events;
-        let mut sinks = EventSinks::new(self.recorder, self.telemetry, shown, self.already_logged);
+        let mut sinks =
+            EventSinks::new(self.recorder, self.telemetry, display, self.already_logged);
         let turn = async {
             tokio::select! {
-                // A run that is aborted before it begins is recorded as begun.
+                // A run that is aborted at once still records that it has started.
                 biased;
-                ended = run_turn(self.turn) => ended,
+                result = run_turn(self.turn) => result,
                 () = self.park.cancelled() => Err(parked_error()),
                 () = self.abort.cancelled() => Err(interrupted_twice_error()),
             }
@@ -329,30 +330,27 @@ fn events_waiting_max(team: &AgentTeam) -> usize {
     EVENTS_WAITING_MAX.saturating_add(team.members.len())
 }
 
-/// Returns the session that the run is a turn of.
+/// Returns the session that the run continues, or begins one.
 fn session_or_new(
     session: Option<Session>,
     layout: &RunLayout,
     redactor: &Redactor,
 ) -> Result<Session> {
-    let anew = || Session::begin(&layout.sessions, redactor.clone());
-    session.map_or_else(anew, Ok)
+    let begin_session = || Session::begin(&layout.sessions, redactor.clone());
+    session.map_or_else(begin_session, Ok)
 }
 
 /// Returns the log of the messages that arrive in `incoming`, with those of the recording that the
 /// run follows.
-fn user_message_log(
-    incoming: UserMessageReceiver,
-    followed: Option<&ReplayInput>,
-) -> UserMessageLog {
+fn user_message_log(incoming: UserMessageReceiver, replay: Option<&ReplayInput>) -> UserMessageLog {
     let mut log = UserMessageLog::new(incoming);
-    for recorded_message in followed.iter().flat_map(|followed| &followed.messages.sent) {
+    for recorded_message in replay.iter().flat_map(|replay| &replay.messages.sent) {
         log.restore(recorded_message.message.clone(), recorded_message.was_read);
     }
     log
 }
 
-/// What a team works with on this machine.
+/// The environments of a team's processes, and what its delivery does about conflicts.
 struct PreparedEnvironments {
     conflicts: ConflictPolicy,
     environments: AgentEnvironments,
@@ -370,14 +368,14 @@ impl RunRequest {
         }
     }
 
-    /// Returns what keeps the winner's notes, which began with those in `seed`, if the config says
-    /// so.
+    /// Returns what keeps the winner's notes, which are based on those in `seed`, if the config
+    /// asks for it.
     fn memory_keeper(&self, seed: Option<&AbsPath>) -> Option<MemoryKeeper> {
-        let keep = || MemoryKeeper::new(&self.layout, self.redactor.clone(), seed.cloned());
-        self.keeps_memory().then(keep)
+        let keeper = || MemoryKeeper::new(&self.layout, self.redactor.clone(), seed.cloned());
+        self.keeps_memory().then(keeper)
     }
 
-    /// Refuses a team that could write where the user's approvals and messages come from.
+    /// Rejects a team that could write to the socket of approvals or to the inbox of messages.
     fn protect_user_channels(&self, team: &AgentTeam, approvals: &ApprovalBroker) -> Result<()> {
         team.protect_socket(approvals)?;
         match &self.inbox {
@@ -429,32 +427,32 @@ impl RunRequest {
         read_memory(&self.layout, origin).map(Some)
     }
 
-    /// Creates the broker that requests approvals. Requests that events in `recorded` answered are
-    /// not repeated.
+    /// Creates the broker that requests approvals. Requests whose answers are in `recorded_events`
+    /// are not repeated.
     fn approval_broker(
         &self,
         events: &Sender<Event>,
-        stop: &ShutdownSignal,
-        recorded: &[Event],
+        shutdown: &ShutdownSignal,
+        recorded_events: &[Event],
     ) -> ApprovalBroker {
         ApprovalBroker::new(
             self.approvals.clone(),
             &self.base,
             events,
-            &stop.graceful,
-            recorded,
+            &shutdown.graceful,
+            recorded_events,
         )
     }
 
-    /// Prepares where massgen's versions of files go that the user changes too, and the
-    /// environments of the team's commands. If it fails, the session ends as one in which nothing
-    /// was saved.
+    /// Creates the directory for massgen's versions of files that the user changes during the run,
+    /// and the environments of the team's processes. If that fails, the session ends with nothing
+    /// saved.
     fn prepare_environments(
         &self,
         team: &AgentTeam,
         session: Session,
     ) -> Result<(Session, PreparedEnvironments)> {
-        let preparing = || -> Result<PreparedEnvironments> {
+        let prepare = || -> Result<PreparedEnvironments> {
             let conflicts_dir = existing_directory(&session.create_conflicts_dir()?)?;
             let conflicts = ConflictPolicy::from_now(conflicts_dir)?;
             team.validate_hooks(&self.host)?;
@@ -470,7 +468,7 @@ impl RunRequest {
                 events,
             })
         };
-        match preparing() {
+        match prepare() {
             Ok(prepared) => Ok((session, prepared)),
             Err(error) => {
                 session.end();
@@ -505,7 +503,7 @@ impl RunRequest {
         &self,
         paths: &RunRecordPaths,
         until_ns: Option<i128>,
-        stop: &ShutdownSignal,
+        shutdown: &ShutdownSignal,
         record_barrier: RecordBarrier,
     ) -> DeliverySettings {
         let (dir, run) = (&self.layout.deliveries, paths.name());
@@ -516,7 +514,7 @@ impl RunRequest {
             mode: self.config.delivery,
             on_failed_check: self.config.checks.on_failure,
             reviewer: self.reviewer.clone(),
-            stop: stop.graceful.clone(),
+            stop: shutdown.graceful.clone(),
             record_barrier,
         }
     }
@@ -549,20 +547,20 @@ pub fn validate_checks(
     environments: &AgentEnvironments,
     checks: &ChecksConfig,
 ) -> Result<Option<String>> {
-    let Some((agent, why)) = environments.unsupported_check() else {
+    let Some((agent, reason)) = environments.unsupported_check() else {
         return Ok(None);
     };
-    let required = checks
+    let required_check = checks
         .list
         .iter()
         .find(|check| check.requirement == CheckRequirement::Required);
-    let Some(required_check) = required else {
+    let Some(required_check) = required_check else {
         return Ok(Some(format!(
-            "checks on the work of {agent} cannot run: {why}"
+            "checks on the work of {agent} cannot run: {reason}"
         )));
     };
     let message = format!(
-        "required check `{}` cannot run on the work of `{agent}`: {why}",
+        "required check `{}` cannot run on the work of `{agent}`: {reason}",
         required_check.name
     );
     Err(Error::new(ErrorKind::Environment, message)
@@ -578,7 +576,7 @@ fn attempt_layout(config: &Config) -> AttemptLayout {
 }
 
 /// Runs `turn`; a panic in it becomes an error. The last sender of events is dropped with the turn,
-/// and that ends the recording.
+/// which ends the recording.
 async fn run_turn(mut turn: PreparedTurn) -> Result<CompletedTurn> {
     let turn = async {
         let result = run(&mut turn).await?;
@@ -605,8 +603,8 @@ fn interrupted_twice_error() -> Error {
     Error::new(ErrorKind::Interrupted, message).with_hint("to resume it: massgen --continue")
 }
 
-/// Creates a ledger with the limits of the config, in which `totals` are already spent, and with
-/// the money that the run shares with others.
+/// Creates a ledger with the limits of the config, in which `totals` are already used, and with the
+/// money that the run shares with others.
 fn ledger(
     config: &Config,
     totals: UsageTotals,
@@ -614,8 +612,8 @@ fn ledger(
 ) -> Arc<Mutex<BudgetLedger>> {
     let agents = config.agents.iter();
     let limits = agents.map(|agent| (agent.id.clone(), agent.limits));
-    let empty = BudgetLedger::new(config.limits, limits);
+    let ledger = BudgetLedger::new(config.limits, limits);
     Arc::new(Mutex::new(
-        empty.with_totals(totals).with_shared_budget(shared),
+        ledger.with_totals(totals).with_shared_budget(shared),
     ))
 }

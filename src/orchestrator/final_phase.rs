@@ -1,5 +1,6 @@
-//! The end of a turn: the winner presents with its own gate, and if it leaves its files in the
-//! workspace although a path is open for writing, they are copied there through the same gate.
+//! The final phase of a turn: the winner presents the answer with a gate of its own, and its
+//! changes are delivered. If it leaves its files in the workspace although a path is open for
+//! writing, they are copied to that path through the same gate.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,8 +38,8 @@ use crate::world::io::file_change::{ChangeKind, FileChange};
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::overlay::WriteOverlay;
 
-/// Maximum length of the reason, in a warning, why hooks stop a delivery, in characters.
-const WHY_CHARS_MAX: usize = 300;
+/// Maximum length, in a warning, of the reason why hooks stop a delivery, in characters.
+const REASON_CHARS_MAX: usize = 300;
 /// Warning if the final agent left it to massgen to deliver its workspace.
 const WORKSPACE_DELIVERED: &str = "the winner wrote nothing to your paths, so the files of its \
                                    workspace are delivered";
@@ -60,9 +61,9 @@ pub struct FinalPhaseResult {
 
 impl FinalPhaseResult {
     /// Returns the result if nothing was presented: the stored answer.
-    pub fn from_stored_answer(stored: Arc<str>, end: CoordinationEnd) -> Self {
+    pub fn from_stored_answer(stored_answer: Arc<str>, end: CoordinationEnd) -> Self {
         Self {
-            text: stored,
+            text: stored_answer,
             rows: Vec::new(),
             selected_by: None,
             end,
@@ -83,22 +84,22 @@ pub struct FinalPhaseInput<'a> {
     /// All answers and votes.
     pub coordination: &'a CoordinationResult,
     /// The answer to use if the model gives no text.
-    pub stored: Arc<str>,
+    pub stored_answer: Arc<str>,
     /// The number of the attempt that it ends.
     pub attempt: u32,
     /// The deadline.
     pub deadline: &'a RunDeadline,
 }
 
-/// Returns the result when the final phase never started. Emits `CutShort`.
+/// Reports that the final phase was stopped before it started, and returns its result.
 async fn unstarted_result(
-    stored: Arc<str>,
+    stored_answer: Arc<str>,
     stop_cause: StopCause,
     events: &Sender<Event>,
 ) -> FinalPhaseResult {
     let status = stop_cause.exit_status();
     emit(events, RunEvent::CoordinationStopped { status }).await;
-    FinalPhaseResult::from_stored_answer(stored, CoordinationEnd::Over(stop_cause))
+    FinalPhaseResult::from_stored_answer(stored_answer, CoordinationEnd::Stopped(stop_cause))
 }
 
 /// Begins the conversation of the final agent with `message`.
@@ -130,33 +131,34 @@ pub async fn present_and_deliver(
         member,
         connection,
         task,
-        coordination: coordinated,
-        stored,
+        coordination,
+        stored_answer,
         attempt,
         deadline,
     } = input;
-    let recovered = recover_result(team, member, &connection, &stored, attempt, deadline);
-    if let Some(final_result) = recovered.await? {
+    let recovery = recover_result(team, member, &connection, &stored_answer, attempt, deadline);
+    if let Some(final_result) = recovery.await? {
         return Ok(final_result);
     }
-    let message = presentation_prompt(team, member, task, coordinated);
+    let message = presentation_prompt(team, member, task, coordination);
     let (overlay, notes) = team.open_overlay(member, attempt).await?;
     let events = connection.events.clone();
     let start = start_conversation(team, member, overlay.as_ref(), notes, &message, connection);
     let mut session = tokio::select! {
         biased;
         conversation = start => conversation?,
-        stop_cause = deadline.wait() => return Ok(unstarted_result(stored, stop_cause, &events).await),
+        stop_cause = deadline.wait() => {
+            return Ok(unstarted_result(stored_answer, stop_cause, &events).await);
+        }
     };
-    let presented = present(&mut session, deadline).await;
-    let text = presented.text.trim();
-    let text: Arc<str> = if text.is_empty() { stored } else { text.into() };
-    let is_whole = presented.stopped_by.is_none();
-    let end = match presented.stopped_by {
+    let presentation = present(&mut session, deadline).await;
+    let text = presented_text(&presentation.text, stored_answer);
+    let is_complete = presentation.stopped_by.is_none();
+    let end = match presentation.stopped_by {
         None => CoordinationEnd::Agreed,
-        Some(why) => report_interruption(&session, why, &text).await,
+        Some(stop) => report_interruption(&session, stop, &text).await,
     };
-    let mut effects = presented.effects;
+    let mut effects = presentation.effects;
     effects.add(end_background(session.gate.clone()).await?);
     let permissions = permission_manager(&member.grants, Phase::Final);
     let mut delivery = FinalDelivery {
@@ -186,9 +188,9 @@ pub async fn present_and_deliver(
             .verify(&mut effects, deadline, &session.events)
             .await?;
     }
-    let users = team.delivery_gate(member, None)?;
-    let unmarked_rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
-    let rows = with_fingerprints(unmarked_rows, users).await?;
+    let user_tree_gate = team.delivery_gate(member, None)?;
+    let rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
+    let rows = with_fingerprints(rows, user_tree_gate).await?;
     run_delivered_hooks(team, member, &rows, deadline).await?;
     let end = end_after_interrupt(end, &rows, deadline);
     let undelivered = undelivered_note(
@@ -207,8 +209,16 @@ pub async fn present_and_deliver(
         rows,
         selected_by,
         end,
-        session: (is_whole && end == CoordinationEnd::Agreed).then_some(session),
+        session: (is_complete && end == CoordinationEnd::Agreed).then_some(session),
     })
+}
+
+/// Returns the text that was presented, or the stored answer if there is none.
+fn presented_text(text: &str, stored_answer: Arc<str>) -> Arc<str> {
+    match text.trim() {
+        "" => stored_answer,
+        text => text.into(),
+    }
 }
 
 /// Informs the user's hooks about the outcomes for the files, if there are any.
@@ -221,7 +231,7 @@ async fn run_delivered_hooks(
     let hooks = team.hooks(member)?.filter(|_| !rows.is_empty());
     if let Some(hooks) = hooks {
         let payload = HookEventPayload::Delivered(rows.to_vec());
-        // Their answer has no effect any more.
+        // The delivery is complete, so a refusal has no effect.
         let _refusal =
             hooks::hook_refusal(&hooks, payload, Phase::Final, None, &deadline.stop).await;
     }
@@ -234,22 +244,24 @@ async fn recover_result(
     team: &AgentTeam,
     member: &TeamMember,
     connection: &ModelConnection,
-    stored: &Arc<str>,
+    stored_answer: &Arc<str>,
     attempt: u32,
     deadline: &RunDeadline,
 ) -> Result<Option<FinalPhaseResult>> {
-    let (Some(memory), Some((how, _))) = (&connection.recorded, team.delivery_settings()) else {
+    let (Some(conversation), Some((settings, _))) =
+        (&connection.recorded, team.delivery_settings())
+    else {
         return Ok(None);
     };
-    let Some((name, before)) = review::recover_delivery(how, attempt).await? else {
+    let Some((name, changes)) = review::recover_delivery(settings, attempt).await? else {
         return Ok(None);
     };
-    let mut effects = ToolEffects::from_changes(before);
+    let mut effects = ToolEffects::from_changes(changes);
     let delivery = FinalDelivery {
         team,
         member,
         overlay: None,
-        open_delivery: Some(review::reopen_delivery(how, name).await?),
+        open_delivery: Some(review::reopen_delivery(settings, name).await?),
         state: PresentationState::Complete,
         attempt,
         events: connection.events.clone(),
@@ -259,42 +271,43 @@ async fn recover_result(
         .verify(&mut effects, deadline, &connection.events)
         .await?;
     let permissions = permission_manager(&member.grants, Phase::Final);
-    let users = team.delivery_gate(member, None)?;
+    let user_tree_gate = team.delivery_gate(member, None)?;
     let rows = delivery_rows(&effects, &permissions, &team.working_directory(member));
     let end = end_after_interrupt(CoordinationEnd::Agreed, &rows, deadline);
     Ok(Some(FinalPhaseResult {
-        text: memory
+        text: conversation
             .last_presented_text()
-            .map_or_else(|| Arc::clone(stored), |text| text.trim().into()),
-        rows: with_fingerprints(rows, users).await?,
+            .map_or_else(|| Arc::clone(stored_answer), |text| text.trim().into()),
+        rows: with_fingerprints(rows, user_tree_gate).await?,
         selected_by: None,
         end,
         session: None,
     }))
 }
 
-/// Reports why the presentation ended early, and what of it is used.
+/// Reports why the presentation ended early, and which text is used. Returns how the final phase
+/// ends.
 async fn report_interruption(
     session: &ModelSession,
-    why: PresentationStop,
+    stop: PresentationStop,
     text: &str,
 ) -> CoordinationEnd {
-    match why {
+    match stop {
         PresentationStop::Stopped(stop_cause) => {
             session
                 .emit(RunEvent::CoordinationStopped {
                     status: stop_cause.exit_status(),
                 })
                 .await;
-            CoordinationEnd::Over(stop_cause)
+            CoordinationEnd::Stopped(stop_cause)
         }
-        PresentationStop::Failed(fault) => {
-            let instead = if text.is_empty() {
+        PresentationStop::Failed(error) => {
+            let consequence = if text.is_empty() {
                 ""
             } else {
                 "; its answer is used unchanged"
             };
-            let message = format!("the final agent failed{instead}: {fault}");
+            let message = format!("the final agent failed{consequence}: {error}");
             session.emit(RunEvent::Warning { message }).await;
             CoordinationEnd::Agreed
         }
@@ -312,22 +325,22 @@ fn presentation_prompt(
     team: &AgentTeam,
     me: &TeamMember,
     task: &TaskPrompt,
-    coordinated: &CoordinationResult,
+    coordination: &CoordinationResult,
 ) -> String {
     let reasons = |candidate: AgentNumber| -> Vec<UntrustedText> {
-        let for_it = |vote: &&CountedVote| vote.candidate == candidate;
-        coordinated
+        let is_for_candidate = |vote: &&CountedVote| vote.candidate == candidate;
+        coordination
             .votes
             .values()
-            .filter(for_it)
+            .filter(is_for_candidate)
             .map(|vote| vote.reason.clone().into())
             .collect()
     };
-    let tally = coordinated
+    let vote_counts = coordination
         .tally
         .iter()
         .flat_map(|tally| tally.votes.iter());
-    let votes: Vec<CandidateVotes> = tally
+    let votes: Vec<CandidateVotes> = vote_counts
         .map(|(agent, count)| CandidateVotes {
             candidate: *agent,
             count: *count,
@@ -336,7 +349,9 @@ fn presentation_prompt(
         .collect();
     let view = |(agent, answer): (&AgentNumber, &AcceptedAnswer)| {
         let is_own_answer = *agent == me.number;
-        let workspace = team.member(*agent).and_then(|m| m.workspace.as_ref());
+        let workspace = team
+            .member(*agent)
+            .and_then(|member| member.workspace.as_ref());
         match (is_own_answer, workspace) {
             (true, Some(workspace)) => AnswerView {
                 label: answer.label,
@@ -347,7 +362,7 @@ fn presentation_prompt(
             (_, workspace) => answer.view(workspace),
         }
     };
-    let answers: Vec<AnswerView> = coordinated.answers.iter().map(view).collect();
+    let answers: Vec<AnswerView> = coordination.answers.iter().map(view).collect();
     prompts::present_answers(task, me.number, &votes, &answers)
 }
 
@@ -361,7 +376,7 @@ async fn end_background(gate: Option<Gate>) -> Result<ToolEffects> {
     work_result.map_err(|_| Error::bug("cannot stop the background commands"))
 }
 
-/// Returns warnings about changes that may not be listed in the rows.
+/// Returns notes about directories whose changes may not all be listed in the rows.
 fn unlisted_change_notes(
     effects: &ToolEffects,
     permissions: &PathPermissionManager,
@@ -439,11 +454,12 @@ impl FinalDelivery<'_> {
         } else {
             failure
         };
-        let (Some((how, _)), Some(delivery)) = (self.team.delivery_settings(), self.open_delivery)
+        let (Some((settings, _)), Some(delivery)) =
+            (self.team.delivery_settings(), self.open_delivery)
         else {
             return Ok(());
         };
-        if how.keeps_failed_delivery(&reason).await {
+        if settings.keeps_failed_delivery(&reason).await {
             let message = format!("{reason}; the delivery is kept");
             emit(events, RunEvent::Warning { message }).await;
             return Ok(());
@@ -482,16 +498,19 @@ impl FinalDelivery<'_> {
             return Ok(ToolEffects::default());
         };
         if self.overlay.is_none() {
-            let origin = SourceDirectory {
+            let source = SourceDirectory {
                 path: real_path(workspace)?.to_abs(),
                 layout: SourceLayout::SeparateDirectory,
                 left_out: self.left_out_of_answers(),
             };
-            let of_target = |grant: &Grant, _: &mut _| {
+            let source_for = |grant: &Grant, _: &mut _| {
                 (grant.root == target.root && grant.scope == GrantScope::Tree)
-                    .then(|| origin.clone())
+                    .then(|| source.clone())
             };
-            return self.deliver(of_target).await.map(ToolEffects::from_changes);
+            return self
+                .deliver(source_for)
+                .await
+                .map(ToolEffects::from_changes);
         }
         let gate = self
             .team
@@ -517,12 +536,12 @@ impl FinalDelivery<'_> {
         names.filter_map(RelPath::new).collect()
     }
 
-    /// Delivers the source directory that `origin` returns for each write path.
+    /// Delivers the source directory that `source_for` returns for each write path.
     async fn deliver(
         &mut self,
-        origin: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
+        source_for: impl Fn(&Grant, &mut BTreeSet<AbsPath>) -> Option<SourceDirectory>,
     ) -> Result<Vec<FileChange>> {
-        let (Some((how, conflicts)), Some(delivery)) =
+        let (Some((settings, conflicts)), Some(delivery)) =
             (self.team.delivery_settings(), &self.open_delivery)
         else {
             return Ok(Vec::new());
@@ -533,7 +552,7 @@ impl FinalDelivery<'_> {
             grants: self.member.write_grants(),
             origins: roots
                 .iter()
-                .map(|grant| origin(grant, &mut used_directories))
+                .map(|grant| source_for(grant, &mut used_directories))
                 .collect(),
             began_ns: i64::try_from(conflicts.run_started_ns).unwrap_or_default(),
             attempt: self.attempt,
@@ -546,14 +565,16 @@ impl FinalDelivery<'_> {
             overlay: self.overlay.clone(),
         });
         let delivery_result =
-            match review::deliver(how, delivery, source, conflicts_dir, self.state, hooks).await {
-                Ok(delivered) => delivered,
+            match review::deliver(settings, delivery, source, conflicts_dir, self.state, hooks)
+                .await
+            {
+                Ok(delivery_result) => delivery_result,
                 Err(error) => return Ok(failed_changes(&roots, &error)),
             };
-        if let Some(why) = delivery_result.refused {
-            let (name, why) = (delivery.name(), single_line(&why, WHY_CHARS_MAX));
+        if let Some(reason) = delivery_result.refused {
+            let (name, reason) = (delivery.name(), single_line(&reason, REASON_CHARS_MAX));
             let message = format!(
-                "nothing was delivered: {why}; see `massgen diff {name}`, and apply it with \
+                "nothing was delivered: {reason}; see `massgen diff {name}`, and apply it with \
                      `massgen apply {name}`"
             );
             emit(&self.events, RunEvent::Warning { message }).await;
@@ -564,7 +585,7 @@ impl FinalDelivery<'_> {
 }
 
 /// Returns the upper directory of `overlay` for the directory that `grant` opens, or in which it
-/// opens a file. Files of the same directory share one, which is returned once.
+/// opens a file. Files of the same directory share an upper directory, which is returned once.
 fn source_directory(
     overlay: Option<&WriteOverlay>,
     grant: &Grant,
@@ -584,16 +605,16 @@ fn source_directory(
         })
 }
 
-/// Returns whether a final agent whose presentation ended in this way did all that it wanted.
+/// Returns whether a presentation that ended in this way is complete.
 fn presentation_state(end: CoordinationEnd) -> PresentationState {
     match end {
         CoordinationEnd::Agreed => PresentationState::Complete,
-        CoordinationEnd::Over(_) => PresentationState::Interrupted,
+        CoordinationEnd::Stopped(_) => PresentationState::Interrupted,
     }
 }
 
-/// Returns how a completed final phase ends: interrupted, if the user stopped it during a question
-/// or a check, so that something is not delivered.
+/// Returns how the final phase ends: interrupted if the user stopped it during a question or a
+/// check, so that something is not delivered, and otherwise as `end` says.
 fn end_after_interrupt(
     end: CoordinationEnd,
     rows: &[DeliveryRow],
@@ -603,16 +624,17 @@ fn end_after_interrupt(
     let is_missing = |row: &DeliveryRow| matches!(row.outcome, Declined | Reverted { .. });
     if end == CoordinationEnd::Agreed && deadline.stop.is_cancelled() && rows.iter().any(is_missing)
     {
-        CoordinationEnd::Over(StopCause::Interrupted)
+        CoordinationEnd::Stopped(StopCause::Interrupted)
     } else {
         end
     }
 }
 
-/// Returns the note about a final phase that was interrupted, whose delivery has this `name`.
+/// Returns the note about changes that an interrupted final phase did not deliver; `name` is that
+/// of its delivery.
 fn undelivered_note(rows: &[DeliveryRow], name: Option<&str>) -> Option<String> {
-    let is_left = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
-    let name = name.filter(|_| rows.iter().any(is_left))?;
+    let is_declined = |row: &DeliveryRow| matches!(row.outcome, DeliveryOutcome::Declined);
+    let name = name.filter(|_| rows.iter().any(is_declined))?;
     Some(format!(
         "the final agent's changes were not delivered; see `massgen diff {name}`, and apply them \
          with `massgen apply {name}`"
@@ -686,7 +708,7 @@ pub(super) fn copy_all_call(
     })
 }
 
-/// Returns whether the file was written or removed, or left alone for the user's sake.
+/// Returns whether the change was made, or not made because the user changed or declined it.
 fn is_done(change: &FileChange) -> bool {
     !matches!(
         change.kind,
@@ -697,8 +719,7 @@ fn is_done(change: &FileChange) -> bool {
     )
 }
 
-/// Adds sizes and hashes of the files on disk to the `rows`, as far as the final agent's gate lets
-/// them be read.
+/// Adds the sizes and hashes of the files on disk to `rows`, as far as `gate` allows reading them.
 async fn with_fingerprints(
     mut rows: Vec<DeliveryRow>,
     gate: Option<Gate>,

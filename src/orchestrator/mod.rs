@@ -1,6 +1,6 @@
-//! Orchestrates one turn, from the task to the delivered files: coordinate, present, deliver, and
-//! if the config asks for it evaluate and start again. It performs what `ballot` decides and holds
-//! no rules.
+//! Runs one turn, from the task to the delivered files: coordination, presentation, delivery, and,
+//! if the config asks for it, an evaluation after which the turn may start again. It carries out
+//! what `ballot` decides, and contains no rules itself.
 
 pub mod approvals;
 pub mod execution;
@@ -140,8 +140,8 @@ pub async fn run(turn: &mut PreparedTurn) -> Result<TurnResult> {
 
 /// Runs attempts until one of them ends the turn.
 async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
-    if let Some(concluded) = turn.recorded_conclusion.take() {
-        return Ok(concluded.into());
+    if let Some(conclusion) = turn.recorded_conclusion.take() {
+        return Ok(conclusion.into());
     }
     let seconds = turn.config.timeouts.orchestrator_seconds;
     let start = Instant::now();
@@ -159,11 +159,11 @@ async fn run_attempts(turn: &mut PreparedTurn) -> Result<TurnResult> {
     let mut answer: Option<(AgentNumber, Arc<str>)> = None;
     loop {
         turn.emit_run_started(attempt).await;
-        let coordinated = turn.coordinate(&task, &deadline).await?;
-        let (mut end, mut session) = (coordinated.end, None);
-        if let Some(winner) = turn.announce_winner(&coordinated).await {
+        let coordination = turn.coordinate(&task, &deadline).await?;
+        let (mut end, mut session) = (coordination.end, None);
+        if let Some(winner) = turn.announce_winner(&coordination).await {
             let final_result = turn
-                .run_final_phase(&coordinated, winner, attempt, &deadline)
+                .run_final_phase(&coordination, winner, attempt, &deadline)
                 .await?;
             rows.extend(final_result.rows);
             selected_by = final_result.selected_by.or(selected_by);
@@ -220,13 +220,13 @@ impl PreparedTurn {
         deadline: &RunDeadline,
     ) -> Option<(String, String)> {
         session.tools = workflow::evaluation_offers().into();
-        let instead = self
+        let debug_answer = self
             .config
             .orchestrator
             .debug_final_answer
             .as_deref()
             .filter(|_| attempt == 1);
-        match self_evaluate(&mut session, instead, deadline).await {
+        match self_evaluate(&mut session, debug_answer, deadline).await {
             SelfEvaluation::Submit => None,
             SelfEvaluation::Restart {
                 reason,
@@ -246,9 +246,9 @@ impl PreparedTurn {
         let participants = tokio::select! {
             biased;
             participants = self.begin_coordination(task) => participants?,
-            over = deadline.wait() => {
-                self.emit(RunEvent::CoordinationStopped { status: over.exit_status() }).await;
-                return Ok(CoordinationResult::without_answers(CoordinationEnd::Over(over)));
+            cause = deadline.wait() => {
+                self.emit(RunEvent::CoordinationStopped { status: cause.exit_status() }).await;
+                return Ok(CoordinationResult::without_answers(CoordinationEnd::Stopped(cause)));
             }
         };
         let orchestrator = &self.config.orchestrator;
@@ -279,38 +279,40 @@ impl PreparedTurn {
             deadline: deadline.clone(),
             check_runner: self.team.check_runner(),
         };
-        let followed = self.replay.as_mut().and_then(|again| {
+        let replay_cursor = self.replay.as_mut().and_then(|replay| {
             Some(ReplayCursor {
-                remaining: again.coordinations.pop_front()?,
-                divergence: again.divergence.clone(),
+                remaining: replay.coordinations.pop_front()?,
+                divergence: replay.divergence.clone(),
                 stop: self.stop.clone(),
             })
         });
         // A recorded coordination that was interrupted is interrupted in the replay too.
-        let was_cut = followed
+        let was_interrupted = replay_cursor
             .as_ref()
-            .is_some_and(|followed| followed.remaining.ending == RecordedEnding::Interrupted);
+            .is_some_and(|cursor| cursor.remaining.ending == RecordedEnding::Interrupted);
         let (snapshots, messages) = (&mut self.snapshots, &mut self.messages);
-        let mut coordinated = coordination::run(
+        let mut coordination = coordination::run(
             participants,
             limits,
-            followed,
+            replay_cursor,
             snapshots,
             messages,
             &self.events,
         )
         .await;
-        let ended_by = match coordinated.tally {
+        let exhausted_limit = match coordination.tally {
             Some(_) => self.ledger().run_exhausted_limit(),
             None => self.ledger().any_exhausted_limit(),
         };
-        if coordinated.end == CoordinationEnd::Agreed && (ended_by.is_some() || was_cut) {
-            let over = StopCause::LimitMet;
-            let status = over.exit_status();
+        if coordination.end == CoordinationEnd::Agreed
+            && (exhausted_limit.is_some() || was_interrupted)
+        {
+            let cause = StopCause::LimitMet;
+            let status = cause.exit_status();
             self.emit(RunEvent::CoordinationStopped { status }).await;
-            coordinated.end = CoordinationEnd::Over(over);
+            coordination.end = CoordinationEnd::Stopped(cause);
         }
-        Ok(coordinated)
+        Ok(coordination)
     }
 
     /// Prepares the first attempt, and returns the members with their conversations started.
@@ -332,7 +334,7 @@ impl PreparedTurn {
 
     /// Emits the event that announces the winner.
     async fn announce_winner(&self, coordinated: &CoordinationResult) -> Option<AnswerLabel> {
-        let tally = coordinated.tally.as_ref()?;
+        let tally = coordination.tally.as_ref()?;
         let id = |number| self.team.member(number).map(|member| member.id.clone());
         let votes = tally
             .votes
@@ -359,29 +361,29 @@ impl PreparedTurn {
     ) -> Result<FinalPhaseResult> {
         let number = winner.agent;
         let member = self.member(number)?;
-        let stored_answer = coordinated
+        let stored_answer = coordination
             .answers
             .get(&winner.agent)
             .map(|answer| Arc::clone(&answer.content));
-        let stored = stored_answer.unwrap_or_else(|| Arc::from(""));
+        let stored_answer = stored_answer.unwrap_or_else(|| Arc::from(""));
         let rules = &self.config.orchestrator;
-        let is_final = self.team.members.len() == 1 || rules.skips_presentation;
-        // A plan has still to be carried out.
+        let may_skip_presentation = self.team.members.len() == 1 || rules.skips_presentation;
+        // In a planning mode, only the final phase carries the plan out.
         let has_more_work =
             rules.max_orchestration_restarts > 0 || rules.planning != PlanningMode::Off;
-        let nothing_to_add = is_final
-            && !coordinated.answers.is_empty()
+        let skips_presentation = may_skip_presentation
+            && !coordination.answers.is_empty()
             && !has_more_work
             && write_roots(&member.grants).is_empty();
-        if coordinated.end != CoordinationEnd::Agreed || nothing_to_add {
+        if coordination.end != CoordinationEnd::Agreed || skips_presentation {
             return Ok(FinalPhaseResult::from_stored_answer(
-                stored,
-                coordinated.end,
+                stored_answer,
+                coordination.end,
             ));
         }
         let mut connection = self.model_connection(&member.id, Phase::Final)?;
-        if let Some(memory) = &mut connection.recorded {
-            memory.effects = final_effect_persistence(&member.grants);
+        if let Some(conversation) = &mut connection.recorded {
+            conversation.effects = final_effect_persistence(&member.grants);
         }
         let Self {
             team,
@@ -395,13 +397,13 @@ impl PreparedTurn {
             member,
             connection,
             task,
-            coordination: coordinated,
-            stored,
+            coordination,
+            stored_answer,
             attempt,
             deadline,
         };
         tokio::select! {
-            finished = present_and_deliver(team, input) => finished,
+            result = present_and_deliver(team, input) => result,
             never = messages.receive_for(&member.id, events) => never,
         }
     }
@@ -413,7 +415,7 @@ impl PreparedTurn {
         text: Arc<str>,
         end: CoordinationEnd,
         rows: Vec<DeliveryRow>,
-        by: Option<InputChannel>,
+        selected_by: Option<InputChannel>,
     ) -> Result<TurnResult> {
         let member = self.member(winner)?;
         let agent = member.id.clone();
@@ -425,23 +427,28 @@ impl PreparedTurn {
         if !write_roots(&member.grants).is_empty() || !rows.is_empty() {
             self.emit(DeliveryEvent::Delivered {
                 rows: rows.clone(),
-                by,
+                by: selected_by,
             })
             .await;
         }
-        let best = |why: String| format!("{why}; the best answer so far is {agent}'s");
+        let with_best_answer =
+            |reason: String| format!("{reason}; the best answer so far is {agent}'s");
         let (status, summary) = match end {
-            CoordinationEnd::Over(StopCause::Interrupted) => {
-                (ExitStatus::Interrupted, best("interrupted".to_owned()))
-            }
-            CoordinationEnd::Over(StopCause::OutOfTime) => {
+            CoordinationEnd::Stopped(StopCause::Interrupted) => (
+                ExitStatus::Interrupted,
+                with_best_answer("interrupted".to_owned()),
+            ),
+            CoordinationEnd::Stopped(StopCause::OutOfTime) => {
                 let seconds = self.config.timeouts.orchestrator_seconds;
-                let why = format!("timed out after {seconds} seconds");
-                (ExitStatus::Limit, best(why))
+                let reason = format!("timed out after {seconds} seconds");
+                (ExitStatus::Limit, with_best_answer(reason))
             }
-            CoordinationEnd::Over(StopCause::LimitMet) => {
+            CoordinationEnd::Stopped(StopCause::LimitMet) => {
                 let limit = self.ledger().agent_exhausted_limit(&agent);
-                (ExitStatus::Limit, best(limit.unwrap_or_default()))
+                (
+                    ExitStatus::Limit,
+                    with_best_answer(limit.unwrap_or_default()),
+                )
             }
             CoordinationEnd::Agreed => delivery_status(&agent, &rows),
         };
@@ -456,18 +463,18 @@ impl PreparedTurn {
 
     fn no_answer_result(&self, end: CoordinationEnd) -> TurnResult {
         let (status, summary) = match end {
-            CoordinationEnd::Over(StopCause::Interrupted) => (
+            CoordinationEnd::Stopped(StopCause::Interrupted) => (
                 ExitStatus::Interrupted,
                 "interrupted before any answer".to_owned(),
             ),
-            CoordinationEnd::Over(StopCause::OutOfTime) => (
+            CoordinationEnd::Stopped(StopCause::OutOfTime) => (
                 ExitStatus::Limit,
                 format!(
                     "no agent answered within {} seconds",
                     self.config.timeouts.orchestrator_seconds
                 ),
             ),
-            CoordinationEnd::Over(StopCause::LimitMet) => {
+            CoordinationEnd::Stopped(StopCause::LimitMet) => {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }
@@ -533,8 +540,8 @@ fn missing_member(number: AgentNumber) -> Error {
     Error::bug(format!("no member is {number}"))
 }
 
-/// Returns whether the effects of an interrupted final phase persist. What it wrote to the user's
-/// paths is unknown, so if there are any it starts again.
+/// Returns whether the effects of an interrupted final phase persist. If the agent has write paths,
+/// what it wrote to them is unknown, so the final phase starts again.
 pub fn final_effect_persistence(grants: &[Grant]) -> EffectPersistence {
     if write_roots(grants).is_empty() {
         EffectPersistence::Present
@@ -544,13 +551,13 @@ pub fn final_effect_persistence(grants: &[Grant]) -> EffectPersistence {
 }
 
 impl From<RecordedConclusion> for TurnResult {
-    fn from(concluded: RecordedConclusion) -> Self {
+    fn from(conclusion: RecordedConclusion) -> Self {
         let RecordedConclusion {
             agent,
             text,
             rows,
             cut_short,
-        } = concluded;
+        } = conclusion;
         let (status, summary) = match cut_short {
             Some(status) => {
                 let summary = format!("stopped early; the best answer so far is {agent}'s");
@@ -587,8 +594,10 @@ fn skip_coordination(team: &AgentTeam) -> CoordinationResult {
 
 /// Returns the exit status after a complete presentation, and a sentence that explains it.
 fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String) {
-    let count = |wanted: fn(&DeliveryOutcome) -> bool| {
-        rows.iter().filter(|row| wanted(&row.outcome)).count()
+    let count = |matches_outcome: fn(&DeliveryOutcome) -> bool| {
+        rows.iter()
+            .filter(|row| matches_outcome(&row.outcome))
+            .count()
     };
     let modes = count(|outcome| matches!(outcome, DeliveryOutcome::Mode { .. }));
     let delivered = count(DeliveryOutcome::is_delivered).saturating_sub(modes);
@@ -613,14 +622,14 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     if modes > 0 {
         summary = format!("{summary}, {} changed", count_noun(modes, "directory mode"));
     }
-    for (number, what) in [
+    for (files, outcome) in [
         (reverted, "reverted"),
         (declined, "not accepted"),
         (refused, "refused"),
         (failed, "not written"),
     ] {
-        if number > 0 {
-            summary = format!("{summary}, {number} {what}");
+        if files > 0 {
+            summary = format!("{summary}, {files} {outcome}");
         }
     }
     let status = if failed > 0 {

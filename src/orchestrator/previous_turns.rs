@@ -1,5 +1,5 @@
-//! Parts of earlier turns that a turn inherits in its session: their description for agents, and
-//! the files of theirs that agents may read.
+//! What a turn inherits from the earlier turns of its session: their description for agents, and
+//! the workspaces that agents may read.
 
 use crate::path::AbsPath;
 use crate::prompts::previous_turns::{self, describe_previous_turns};
@@ -9,14 +9,14 @@ use crate::world::store::sessions::turn::PreviousTurn;
 const WORKSPACES_MAX: usize = 20;
 
 /// Describes `turns` for agents.
-pub fn describe(turns: &[PreviousTurn]) -> String {
-    let turn = |turn: &PreviousTurn| previous_turns::PreviousTurnSummary {
+pub fn turn_history(turns: &[PreviousTurn]) -> String {
+    let summary = |turn: &PreviousTurn| previous_turns::PreviousTurnSummary {
         number: turn.metadata.turn,
         task: turn.metadata.task.clone(),
         answer: turn.answer.clone(),
         files: turn.workspace.as_ref().map(ToString::to_string),
     };
-    describe_previous_turns(&turns.iter().map(turn).collect::<Vec<_>>())
+    describe_previous_turns(&turns.iter().map(summary).collect::<Vec<_>>())
 }
 
 /// Returns the workspaces of `turns`, the newest first.

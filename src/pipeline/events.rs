@@ -44,8 +44,8 @@ impl PipelineEvents {
         log.as_ref().map_or(0, PipelineLog::earlier_messages)
     }
 
-    /// Sends an event to the log and to the UI. If the log cannot be written, the pipeline continues
-    /// without it.
+    /// Sends an event to the log and to the UI. If the log cannot be written, the pipeline
+    /// continues without it.
     pub(super) async fn emit(&self, event: impl Into<Event>) {
         let event = event.into();
         if let Err(error) = self.record(&event) {
