@@ -94,7 +94,7 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
     if old_text == new_text {
         return;
     }
-    let side = |side: &DiffSide, name: &str| {
+    let header_name = |side: &DiffSide, name: &str| {
         if *side == DiffSide::Nothing {
             "/dev/null".to_owned()
         } else {
@@ -103,8 +103,11 @@ fn write_difference(difference: &DeliveryDifference, path: &RelPath, out: &mut S
             format!("{name}{end}")
         }
     };
-    add(format!("--- {}", side(&difference.before, &old_name)));
-    add(format!("+++ {}", side(&difference.after, &new_name)));
+    add(format!(
+        "--- {}",
+        header_name(&difference.before, &old_name)
+    ));
+    add(format!("+++ {}", header_name(&difference.after, &new_name)));
     for hunk in hunks(&LineDiff::new(&old_text, &new_text)) {
         add(hunk.header());
         for (side, text) in &hunk.lines {
