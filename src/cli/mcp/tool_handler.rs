@@ -149,8 +149,8 @@ impl ToolHandler {
         call: ToolCall,
         context: &RequestContext<RoleServer>,
     ) -> Result<Observation, ErrorData> {
-        let is_served = matches!(call, ToolCall::CallServer(_));
-        let changes_files = !call.only_reads() && !call.is_about_commands() && !is_served;
+        let is_server_call = matches!(call, ToolCall::CallServer(_));
+        let changes_files = !call.only_reads() && !call.is_about_commands() && !is_server_call;
         let _running_slot = self
             .0
             .running_slots
