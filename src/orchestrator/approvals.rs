@@ -1,6 +1,6 @@
-//! Requests a person's approval of calls: one at a time, from the configured channel, and never
-//! twice for the same call. It decides nothing: the rules say what needs approval, and without
-//! approval a call is denied.
+//! Requests the user's approval of calls: one at a time, over the configured channel, and never
+//! twice for the same call. The rules decide which calls need approval; without approval, a call is
+//! denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, WeakSender};
-use tokio::sync::{Mutex as Line, MutexGuard as LineTurn, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -70,8 +70,8 @@ struct ApprovalBrokerState {
     project: AbsPath,
     /// The answers that were given before the run was interrupted.
     recorded: BTreeMap<(AgentId, String, PersistentApproval), ApprovalAnswer>,
-    /// Queue of the agents whose requests wait.
-    queue: Line<()>,
+    /// The lock that a request holds while the user is asked; further requests queue for it.
+    queue: AsyncMutex<()>,
     events: WeakSender<Event>,
     /// Cancelled when the user wants the run to end; then no further approval is requested.
     stop: CancellationToken,
@@ -101,19 +101,19 @@ impl ApprovalBroker {
             else {
                 continue;
             };
-            let consent = PersistentApproval::new(project.clone(), tool.clone(), effects.clone());
+            let approval = PersistentApproval::new(project.clone(), tool.clone(), effects.clone());
             if *given_answer == ApprovalAnswer::Session {
-                config.session.lock().insert(consent.clone());
+                config.session.lock().insert(approval.clone());
             }
             if *given_answer != ApprovalAnswer::NoAnswer {
-                answers.insert((agent.clone(), call_id.clone(), consent), *given_answer);
+                answers.insert((agent.clone(), call_id.clone(), approval), *given_answer);
             }
         }
         Self(Arc::new(ApprovalBrokerState {
             config,
             project: project.clone(),
             recorded: answers,
-            queue: Line::default(),
+            queue: AsyncMutex::default(),
             events: events.downgrade(),
             stop: stop.clone(),
         }))
@@ -158,7 +158,7 @@ impl ApprovalBroker {
     }
 }
 
-/// Asks the user what servers want to know.
+/// Asks the user the questions of MCP servers.
 #[derive(Debug)]
 struct ElicitationBroker {
     broker: ApprovalBroker,
@@ -168,7 +168,7 @@ struct ElicitationBroker {
 impl ElicitationResponder for ElicitationBroker {
     fn elicit(&self, question: String, without_answer: String) -> BoxFuture<'_, Option<String>> {
         let broker = &self.broker.0;
-        let broker_reply = async {
+        let answer = async {
             let _turn = broker.queue.lock().await;
             let reply = async {
                 match &broker.config.channel {
@@ -185,7 +185,7 @@ impl ElicitationResponder for ElicitationBroker {
             };
             timeout(self.time_max, reply).await.ok()?
         };
-        broker_reply.boxed()
+        answer.boxed()
     }
 }
 
@@ -210,8 +210,8 @@ impl ElicitationBroker {
         };
         match reply {
             Ok(reply) => reply,
-            Err(why) => {
-                let message = format!("a question of an MCP server was not answered: {why}");
+            Err(reason) => {
+                let message = format!("a question of an MCP server was not answered: {reason}");
                 self.broker.emit(RunEvent::Warning { message }).await;
                 None
             }
@@ -230,7 +230,7 @@ struct AgentApprover {
 /// An answer to an approval request.
 struct ExplainedAnswer {
     answer: ApprovalAnswer,
-    /// The reason, if it is no.
+    /// The reason why the call is not approved.
     reason: String,
 }
 
@@ -264,18 +264,18 @@ impl AgentApprover {
         cancellation: &CancellationToken,
     ) -> ApprovalDecision {
         let broker = &self.broker.0;
-        let consent = PersistentApproval::new(
+        let approval = PersistentApproval::new(
             broker.project.clone(),
             question.tool.clone(),
             question.effects.clone(),
         );
-        let broker_reply = async {
-            // A call that is approved already waits for no other request.
-            if let Some(known_decision) = self.previous_decision(question, &consent) {
+        let decision = async {
+            // A call that is already decided about does not wait for other requests.
+            if let Some(known_decision) = self.previous_decision(question, &approval) {
                 return Err(known_decision);
             }
             let _turn = self.wait_for_turn(question).await;
-            if let Some(known_decision) = self.previous_decision(question, &consent) {
+            if let Some(known_decision) = self.previous_decision(question, &approval) {
                 return Err(known_decision);
             }
             self.emit_approval(question, None).await;
@@ -286,18 +286,18 @@ impl AgentApprover {
                 ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason)
             });
             // The next request has to find the answer.
-            self.store_answer(explained_answer.answer, &consent).await;
+            self.store_answer(explained_answer.answer, &approval).await;
             Ok(explained_answer)
         };
-        let withdrawn = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
+        let no_answer = |reason| Ok(ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason));
         let explained_answer = tokio::select! {
-            explained_answer = broker_reply => explained_answer,
-            () = cancellation.cancelled() => withdrawn("the request was withdrawn"),
-            () = broker.stop.cancelled() => withdrawn("the run is ending"),
+            explained_answer = decision => explained_answer,
+            () = cancellation.cancelled() => no_answer("the request was withdrawn"),
+            () = broker.stop.cancelled() => no_answer("the run is ending"),
         };
         let ExplainedAnswer { answer, reason } = match explained_answer {
             Ok(explained_answer) => explained_answer,
-            Err(known) => return known,
+            Err(known_decision) => return known_decision,
         };
         self.emit_approval(question, Some(answer)).await;
         if answer.is_yes() {
@@ -307,8 +307,8 @@ impl AgentApprover {
         }
     }
 
-    /// Waits until no other request is asked.
-    async fn wait_for_turn(&self, question: &ApprovalRequest) -> LineTurn<'_, ()> {
+    /// Waits until the user is asked about no other request.
+    async fn wait_for_turn(&self, question: &ApprovalRequest) -> AsyncMutexGuard<'_, ()> {
         let queue = &self.broker.0.queue;
         if let Ok(turn) = queue.try_lock() {
             return turn;
@@ -323,32 +323,32 @@ impl AgentApprover {
     fn previous_decision(
         &self,
         question: &ApprovalRequest,
-        consent: &PersistentApproval,
+        approval: &PersistentApproval,
     ) -> Option<ApprovalDecision> {
         let broker = &self.broker.0;
-        // A program makes several calls under one id.
+        // All calls of a program have the same id, so the effects are compared too.
         let call = question
             .call_id
             .clone()
-            .map(|id| (self.agent.clone(), id, consent.clone()));
+            .map(|id| (self.agent.clone(), id, approval.clone()));
         let recorded_answer = call.and_then(|call| broker.recorded.get(&call));
         if recorded_answer == Some(&ApprovalAnswer::No) {
             return Some(ApprovalDecision::Denied("the user refused it".to_owned()));
         }
-        let always = broker.config.persistent.as_ref();
-        let is_agreed = recorded_answer.is_some()
-            || broker.config.session.lock().contains(consent)
-            || always.is_some_and(|file| file.contains(consent));
-        is_agreed.then_some(ApprovalDecision::Approved)
+        let approval_file = broker.config.persistent.as_ref();
+        let is_approved = recorded_answer.is_some()
+            || broker.config.session.lock().contains(approval)
+            || approval_file.is_some_and(|file| file.contains(approval));
+        is_approved.then_some(ApprovalDecision::Approved)
     }
 
     /// Stores an approval. If it cannot be saved persistently, it lasts for the session, and the
     /// user is warned.
-    async fn store_answer(&self, answer: ApprovalAnswer, consent: &PersistentApproval) {
+    async fn store_answer(&self, answer: ApprovalAnswer, approval: &PersistentApproval) {
         let config = &self.broker.0.config;
         if answer == ApprovalAnswer::Always
             && let Some(file) = &config.persistent
-            && let Err(error) = file.add(consent)
+            && let Err(error) = file.add(approval)
         {
             self.emit(RunEvent::Warning {
                 message: format!("the answer was saved only for this session: {error}"),
@@ -356,7 +356,7 @@ impl AgentApprover {
             .await;
         }
         if matches!(answer, ApprovalAnswer::Session | ApprovalAnswer::Always) {
-            config.session.lock().insert(consent.clone());
+            config.session.lock().insert(approval.clone());
         }
     }
 
@@ -409,14 +409,14 @@ impl AgentApprover {
                 ExplainedAnswer::new(ApprovalAnswer::No, reason)
             }
             Ok(reply) => ExplainedAnswer::new(reply.answer, ""),
-            Err(why) => ExplainedAnswer::new(ApprovalAnswer::NoAnswer, why),
+            Err(reason) => ExplainedAnswer::new(ApprovalAnswer::NoAnswer, reason),
         }
     }
 
     /// Returns the path of the file for persistent approvals.
     fn approval_file_path(&self) -> Option<AbsPath> {
-        let always = self.broker.0.config.persistent.as_ref();
-        always.map(|file| file.path().clone())
+        let approval_file = self.broker.0.config.persistent.as_ref();
+        approval_file.map(|file| file.path().clone())
     }
 
     async fn emit_queued(&self, question: &ApprovalRequest, waiting: bool) {

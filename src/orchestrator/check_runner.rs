@@ -1,6 +1,6 @@
 //! Runs the config's checks on agents' work: in the user's trees as an answer would leave them, or
 //! as the delivery has left them. Checks run in an overlay of their own and in the sandbox of the
-//! agent's commands, and nothing that they write is kept. It judges nothing.
+//! agent's commands, and nothing that they write is kept. The results are not interpreted here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::world::io::file_change::FileChange;
 use crate::world::sandbox::exec_environment::ExecEnvironment;
 use crate::world::sandbox::interrupt::CommandInterrupt;
 
-/// Maximum length of a check's output that is kept: lines, and characters of each line.
+/// Maximum length of the end of a check's output that is kept: lines, and characters of each line.
 const TAIL_LINES_MAX: usize = 20;
 const TAIL_CHARS_MAX: usize = 400;
 
@@ -58,7 +58,7 @@ pub struct CheckedAgent {
     /// All its grants.
     pub grants: Vec<Grant>,
     /// The environment in which checks run; `None` if no sandbox is available on this machine.
-    pub commands: Option<ExecEnvironment>,
+    pub environment: Option<ExecEnvironment>,
     /// The directories of its workspace that are not part of what it would deliver.
     pub left_out: Vec<&'static str>,
 }
@@ -82,15 +82,15 @@ struct CheckEnvironment {
 }
 
 impl CheckRunner {
-    /// Creates a runner of `checks` on the work of `candidates`.
+    /// Creates a runner of `checks` on the work of `agents`.
     pub fn new(
         checks: Vec<CheckConfig>,
-        candidates: BTreeMap<AgentId, CheckedAgent>,
+        agents: BTreeMap<AgentId, CheckedAgent>,
         overlays: OverlayFactory,
     ) -> Self {
         Self(Arc::new(CheckRunnerState {
             checks,
-            agents: candidates,
+            agents,
             overlays,
             overlay_count: AtomicUsize::new(0),
         }))
@@ -108,19 +108,19 @@ impl CheckRunner {
             CheckTarget::Answer(_) => CheckedTree::Answer,
             CheckTarget::Delivery => CheckedTree::Delivery,
         };
-        let mut findings = Vec::new();
+        let mut results = Vec::new();
         let mut changes = None;
         for check in &self.0.checks {
-            let check_started = Event::Delivery(DeliveryEvent::Checking {
+            let start_event = Event::Delivery(DeliveryEvent::Checking {
                 agent: agent.clone(),
                 check: check.name.clone(),
             });
-            emit(events, check_started).await;
+            emit(events, start_event).await;
             let start = Instant::now();
             // Each check has an overlay of its own: one must not fix what another checks.
             let environment = self.open_environment(agent, check_target.clone()).await;
             if let (None, Ok(environment)) = (&changes, &environment) {
-                changes = environment.changed_counts().await;
+                changes = environment.count_changes().await;
             }
             let (verdict, tail) = match &environment {
                 Ok(environment) => environment.run_check(check, deadline).await,
@@ -131,23 +131,23 @@ impl CheckRunner {
             };
             drop(environment);
             self.clear_overlays().await;
-            let finding = CheckResult {
+            let result = CheckResult {
                 check: check.name.clone(),
                 need: check.requirement,
                 verdict,
                 tail,
                 elapsed_ms: milliseconds(start.elapsed()),
             };
-            let check_ended = Event::Delivery(DeliveryEvent::Checked {
+            let end_event = Event::Delivery(DeliveryEvent::Checked {
                 agent: agent.clone(),
                 subject,
-                finding: finding.clone(),
+                finding: result.clone(),
             });
-            emit(events, check_ended).await;
-            findings.push(finding);
+            emit(events, end_event).await;
+            results.push(result);
         }
         CheckResults {
-            checks: findings,
+            checks: results,
             changes,
         }
     }
@@ -155,8 +155,8 @@ impl CheckRunner {
     /// Removes what the checks wrote. What cannot be removed now is removed at the end of the run.
     async fn clear_overlays(&self) {
         let overlays = self.0.overlays.clone();
-        let cleared = tokio::task::spawn_blocking(move || overlays.clear_checks()).await;
-        if let Ok(Err(error)) = cleared {
+        let clear_result = tokio::task::spawn_blocking(move || overlays.clear_checks()).await;
+        if let Ok(Err(error)) = clear_result {
             tracing::warn!("cannot remove files written by checks: {error:#}");
         }
     }
@@ -166,23 +166,28 @@ impl CheckRunner {
         agent: &AgentId,
         check_target: CheckTarget,
     ) -> Result<CheckEnvironment> {
-        let candidate = self
+        let checked_agent = self
             .0
             .agents
             .get(agent)
             .ok_or_else(|| Error::bug(format!("no agent `{agent}`")))?;
-        let commands = candidate
-            .commands
+        let environment = checked_agent
+            .environment
             .clone()
             .ok_or_else(|| check_error("no sandbox is available for checks"))?;
-        // What a check writes to the agent's workspace would persist.
+        // Without a grant for the agent's workspace: what a check writes there would persist.
         let is_kept =
             |grant: &&Grant| !matches!(grant.kind, GrantKind::Workspace | GrantKind::BuiltIn);
-        let mut grants: Vec<Grant> = candidate.grants.iter().filter(is_kept).cloned().collect();
+        let mut grants: Vec<Grant> = checked_agent
+            .grants
+            .iter()
+            .filter(is_kept)
+            .cloned()
+            .collect();
         let number = self.0.overlay_count.fetch_add(1, Ordering::Relaxed);
         let purpose = OverlayPurpose::Check(number);
         let (overlay, _) = (self.0.overlays)
-            .open(purpose, &grants, Some(&commands))
+            .open(purpose, &grants, Some(&environment))
             .await?;
         let roots = write_roots(&grants);
         let tree = roots.iter().find(|grant| grant.scope == GrantScope::Tree);
@@ -200,12 +205,12 @@ impl CheckRunner {
             }
         };
         let policy = GatePolicy {
-            commands: Some(commands),
+            commands: Some(environment),
             overlay,
             ..GatePolicy::single_call(target.clone())
         };
         let dir = user_path(&target)?;
-        let left_out = candidate.left_out.clone();
+        let left_out = checked_agent.left_out.clone();
         let work = move || {
             let manager = permission_manager(&grants, Phase::Final);
             let call_policy = GatePolicy::single_call(target.clone());
@@ -213,11 +218,11 @@ impl CheckRunner {
             let gate = Gate::open(manager.clone(), policy)?;
             let mut user_trees = None;
             if let CheckTarget::Answer(Some(snapshot)) = check_target {
-                let copied = copy_snapshot(&gate, &snapshot, &target, left_out)?;
+                let changes = copy_snapshot(&gate, &snapshot, &target, left_out)?;
                 let user_gate = user_policy
                     .map(|user_policy| Gate::open(manager, user_policy))
                     .transpose()?;
-                user_trees = user_gate.map(|user_gate| (user_gate, copied));
+                user_trees = user_gate.map(|user_gate| (user_gate, changes));
             }
             Ok(CheckEnvironment {
                 gate,
@@ -232,14 +237,14 @@ impl CheckRunner {
 
 impl CheckEnvironment {
     /// Returns how much the answer would change in the user's trees.
-    async fn changed_counts(&self) -> Option<ChangeCounts> {
-        let (user_gate, copied) = self.user_trees.clone()?;
+    async fn count_changes(&self) -> Option<ChangeCounts> {
+        let (user_gate, changes) = self.user_trees.clone()?;
         let gate = self.gate.clone();
-        let counting = move || {
-            let paths = copied.iter().map(|change| &change.path);
+        let count = move || {
+            let paths = changes.iter().map(|change| &change.path);
             diffstat(&user_gate, &gate, paths)
         };
-        tokio::task::spawn_blocking(counting).await.ok()
+        tokio::task::spawn_blocking(count).await.ok()
     }
 
     async fn run_check(
@@ -257,21 +262,21 @@ impl CheckEnvironment {
             Ok(interrupt) => interrupt,
             Err(error) => return not_run(error.to_string()),
         };
-        let _ends = interrupt.on_drop();
+        let _interrupt_on_drop = interrupt.on_drop();
         let (gate, interrupt_at_deadline) = (self.gate.clone(), interrupt.clone());
         let work = move || match gate.check(call) {
             Ok(permitted) => run_check(permitted, &interrupt),
             Err(denial) => Err(denial.reason),
         };
-        let mut working = tokio::task::spawn_blocking(work);
-        let done = tokio::select! {
-            done = &mut working => done,
+        let mut command_task = tokio::task::spawn_blocking(work);
+        let outcome = tokio::select! {
+            outcome = &mut command_task => outcome,
             _ = deadline.wait() => {
                 interrupt_at_deadline.raise();
-                working.await
+                command_task.await
             }
         };
-        match done {
+        match outcome {
             Ok(Ok(CheckCommandOutcome::Passed)) => (CheckVerdict::Passed, String::new()),
             Ok(Ok(CheckCommandOutcome::Failed { how, output })) => {
                 (CheckVerdict::Failed { how }, output_tail(&output))
@@ -308,8 +313,8 @@ fn user_path(path: &RealPath) -> Result<UserPath> {
         .ok_or_else(|| check_error(NOT_UTF8))
 }
 
-fn check_error(why: &str) -> Error {
-    Error::new(ErrorKind::Environment, why)
+fn check_error(reason: &str) -> Error {
+    Error::new(ErrorKind::Environment, reason)
 }
 
 /// Returns the end of `output`.
@@ -319,10 +324,10 @@ fn output_tail(output: &str) -> String {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let skipped_count = lines.len().saturating_sub(TAIL_LINES_MAX);
-    let shown_lines: Vec<String> = lines
+    let tail_lines: Vec<String> = lines
         .iter()
         .skip(skipped_count)
         .map(|line| single_line(line, TAIL_CHARS_MAX))
         .collect();
-    shown_lines.join("\n")
+    tail_lines.join("\n")
 }

@@ -30,8 +30,8 @@ impl CompletedTurn {
 
     /// Returns whether files of the delivery have not reached the user's tree.
     fn pending_delivery(&self) -> PendingDelivery {
-        let is_left = |row: &DeliveryRow| row.outcome.has_undelivered_part();
-        if self.result.rows.iter().any(is_left) {
+        let is_pending = |row: &DeliveryRow| row.outcome.has_undelivered_part();
+        if self.result.rows.iter().any(is_pending) {
             PendingDelivery::Undelivered
         } else {
             PendingDelivery::Nothing
@@ -48,7 +48,7 @@ pub(super) struct TurnRecords {
     pub(super) task: String,
     pub(super) snapshot_mode: SnapshotMode,
     pub(super) recordings: ReplyRecordings,
-    /// Keeps the winner's notes, if the config says so.
+    /// Keeps the winner's notes, if the config asks for it.
     pub(super) memory: Option<MemoryKeeper>,
 }
 
@@ -62,9 +62,9 @@ impl TurnRecords {
     ) -> TurnResult {
         let log_dir = sinks.recorder().paths().log().clone();
         let save_outcome = self.save_answer(&mut turn, &log_dir);
-        let unwritten = self.recordings.publish(sinks.recorder());
+        let recording_warnings = self.recordings.publish(sinks.recorder());
         let pending_delivery = turn.pending_delivery();
-        let uncleared = turn
+        let cleanup_warning = turn
             .team
             .clear_overlays(pending_delivery)
             .err()
@@ -72,8 +72,8 @@ impl TurnRecords {
         for message in save_outcome
             .notes
             .into_iter()
-            .chain(unwritten)
-            .chain(uncleared)
+            .chain(recording_warnings)
+            .chain(cleanup_warning)
         {
             sinks.emit(RunEvent::Warning { message }).await;
         }
@@ -88,8 +88,7 @@ impl TurnRecords {
         turn.result
     }
 
-    /// Ends the part that a run with this exit status has in its session. One that the user stopped
-    /// keeps its place, so that it can be resumed.
+    /// Ends the turn in the session, unless the user stopped the run: then it can be resumed.
     pub(super) fn leave_session(self, status: ExitStatus) {
         if status != ExitStatus::Interrupted {
             self.session.end();
@@ -98,7 +97,7 @@ impl TurnRecords {
 
     /// Saves the answer in the session; failures become notes.
     fn save_answer(&mut self, turn: &mut CompletedTurn, log_dir: &AbsPath) -> SaveOutcome {
-        let path = turn
+        let workspace = turn
             .winner_workspace()
             .cloned()
             .filter(|_| self.snapshot_mode == SnapshotMode::Copied);
@@ -116,7 +115,7 @@ impl TurnRecords {
             task: &self.task,
             winner: &answer.agent,
             answer: &answer.text,
-            workspace: path.as_ref().map(|path| LiveWorkspace {
+            workspace: workspace.as_ref().map(|path| LiveWorkspace {
                 path,
                 snapshots: &snapshots,
             }),

@@ -17,14 +17,15 @@ pub(super) fn user_path_changes<'a>(
     changes: &'a [FileChange],
     permissions: &PathPermissionManager,
 ) -> impl Iterator<Item = &'a FileChange> {
-    let users = |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
-        PermissionDecision::Allow { grant }
-        | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
-            grant.kind == GrantKind::Context
-        }
-        PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
-    };
-    changes.iter().filter(users)
+    let is_in_user_path =
+        |change: &&FileChange| match permissions.decide(&change.path, Permission::Write) {
+            PermissionDecision::Allow { grant }
+            | PermissionDecision::Deny(DenyReason::Lowered { grant, .. }) => {
+                grant.kind == GrantKind::Context
+            }
+            PermissionDecision::Deny(DenyReason::OutsideGrants) => false,
+        };
+    changes.iter().filter(is_in_user_path)
 }
 
 /// Returns one row per file: the result of the whole phase, not each step. A denied write in the
@@ -69,8 +70,8 @@ pub(super) fn delivery_rows(
 /// around it decides.
 fn is_user_path(path: &AbsPath, permissions: &PathPermissionManager) -> bool {
     let grants = permissions.grants().iter();
-    let around = grants.filter(|grant| path.is_within(&grant.root.to_abs()));
-    let deepest = around.max_by_key(|grant| grant.root.depth());
+    let ancestors = grants.filter(|grant| path.is_within(&grant.root.to_abs()));
+    let deepest = ancestors.max_by_key(|grant| grant.root.depth());
     deepest.is_some_and(|grant| grant.kind == GrantKind::Context)
 }
 

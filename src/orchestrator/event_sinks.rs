@@ -102,10 +102,10 @@ impl EventSinks {
     pub(super) async fn emit(&mut self, event: impl Into<Event>) {
         let (event, elapsed) = (event.into(), self.since_start.elapsed());
         for observer in &mut self.observers {
-            let display_result = observer.on_event(&event, elapsed);
+            let observer_result = observer.on_event(&event, elapsed);
             report(
                 &self.display,
-                display_result.map_err(|fault| fault.to_string()),
+                observer_result.map_err(|error| error.to_string()),
             )
             .await;
         }
@@ -116,25 +116,25 @@ impl EventSinks {
         emit(&self.display, event).await;
         report(
             &self.display,
-            record_result.map_err(|fault| records_warning(&fault)),
+            record_result.map_err(|error| records_warning(&error)),
         )
         .await;
     }
 
     /// Emits the last event. Warnings of the sinks about their end are emitted before it, because
     /// no event follows it.
-    pub(super) async fn finish(mut self, ended: Event) {
+    pub(super) async fn finish(mut self, end_event: Event) {
         while let Some(observer) = self.observers.pop() {
             let elapsed = self.since_start.elapsed();
-            if let Err(message) = finish_sink(observer, &ended, elapsed).await {
+            if let Err(message) = finish_sink(observer, &end_event, elapsed).await {
                 self.emit(RunEvent::Warning { message }).await;
             }
         }
-        self.emit(ended).await;
+        self.emit(end_event).await;
         let finish_result = self.recorder.finish().map_or(Ok(()), Err);
         report(
             &self.display,
-            finish_result.map_err(|fault| records_warning(&fault)),
+            finish_result.map_err(|error| records_warning(&error)),
         )
         .await;
     }
@@ -158,7 +158,7 @@ impl EventSinks {
             &display,
             record_result
                 .and(finish_result)
-                .map_err(|fault| records_warning(&fault)),
+                .map_err(|error| records_warning(&error)),
         )
         .await;
         while let Some(observer) = observers.pop() {
@@ -177,18 +177,18 @@ impl EventSinks {
             since_start,
             ..
         } = self;
-        let parked = Event::Run(RunEvent::RunEnded {
+        let end_event = Event::Run(RunEvent::RunEnded {
             status: error.kind().exit_status(),
             summary: error.to_string(),
         });
         let finish_result = recorder.finish().map_or(Ok(()), Err);
         report(
             &display,
-            finish_result.map_err(|fault| records_warning(&fault)),
+            finish_result.map_err(|error| records_warning(&error)),
         )
         .await;
         for observer in observers.into_iter().rev() {
-            let ending = finish_sink(observer, &parked, since_start.elapsed());
+            let ending = finish_sink(observer, &end_event, since_start.elapsed());
             report(&display, ending.await).await;
         }
     }
@@ -203,17 +203,17 @@ impl EventSinks {
     async fn on_due(&mut self) {
         let elapsed = self.since_start.elapsed();
         for observer in &mut self.observers {
-            let display_result = observer.on_due(elapsed);
+            let observer_result = observer.on_due(elapsed);
             report(
                 &self.display,
-                display_result.map_err(|fault| fault.to_string()),
+                observer_result.map_err(|error| error.to_string()),
             )
             .await;
         }
         let record_result = self.recorder.on_due(elapsed);
         report(
             &self.display,
-            record_result.map_err(|fault| records_warning(&fault)),
+            record_result.map_err(|error| records_warning(&error)),
         )
         .await;
     }
@@ -222,19 +222,19 @@ impl EventSinks {
 /// Passes the last event to a sink and ends it.
 async fn finish_sink(
     mut sink: Box<dyn EventSink>,
-    ended: &Event,
+    end_event: &Event,
     elapsed: Duration,
 ) -> std::result::Result<(), String> {
-    let event_result = sink.on_event(ended, elapsed);
+    let event_result = sink.on_event(end_event, elapsed);
     let finish_result = sink.finish().await;
     event_result
         .and(finish_result)
-        .map_err(|fault| fault.to_string())
+        .map_err(|error| error.to_string())
 }
 
 /// Returns the warning about records that cannot be written.
-fn records_warning(fault: &Error) -> String {
-    format!("the run continues with incomplete logs: {fault:#}")
+fn records_warning(error: &Error) -> String {
+    format!("the run continues with incomplete logs: {error:#}")
 }
 
 /// Shows a warning without recording it.

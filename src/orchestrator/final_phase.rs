@@ -571,7 +571,7 @@ impl FinalDelivery<'_> {
                 Ok(delivery_result) => delivery_result,
                 Err(error) => return Ok(failed_changes(&roots, &error)),
             };
-        if let Some(reason) = delivery_result.refused {
+        if let Some(reason) = delivery_result.refusal {
             let (name, reason) = (delivery.name(), single_line(&reason, REASON_CHARS_MAX));
             let message = format!(
                 "nothing was delivered: {reason}; see `massgen diff {name}`, and apply it with \

@@ -1,5 +1,5 @@
-//! Converts a turn's paths to grants: workspaces, context paths, mentions and folder guards become
-//! grants here, and nothing else does. It opens nothing; the gate does.
+//! Converts the paths of a turn to grants: workspaces, context paths, mentions, uploads and folder
+//! guards. It opens nothing; the gate does.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub struct InheritedPaths<'a> {
 #[derive(Clone, Debug)]
 pub struct ContextGrants {
     shared: Vec<Grant>,
+    /// The workspaces of earlier turns.
     earlier: Vec<RealPath>,
     state_dir: RealPath,
     /// The directories of skills and of types of subagents that came with the project.
@@ -75,17 +76,17 @@ impl ContextGrants {
         })
     }
 
-    /// Returns all grants of one agent. `workspace` is its own tree, `temp` the snapshots of all
-    /// agents.
+    /// Returns all grants of one agent. `workspace` is its own tree, and `temp_workspaces` the
+    /// snapshots of all agents.
     pub fn agent_grants(
         &self,
         agent: &AgentConfig,
         workspace: Option<&AbsPath>,
-        temp: Option<&AbsPath>,
+        temp_workspaces: Option<&AbsPath>,
     ) -> Result<Vec<Grant>> {
         let mut grants = Vec::new();
-        if let Some(temp) = temp {
-            let root = real_path(temp)?;
+        if let Some(temp_workspaces) = temp_workspaces {
+            let root = real_path(temp_workspaces)?;
             grants.push(Grant::tree(
                 root,
                 GrantKind::TempWorkspace,
@@ -107,9 +108,9 @@ impl ContextGrants {
                     merge(&mut grants, grant);
                 }
             }
-            Some(guarded) => {
-                self.add_folder_guard_grants(&mut grants, &guarded, workspace)?;
-                if guarded.context_paths == ContextPathAccess::ReadOnly {
+            Some(guarded_directories) => {
+                self.add_folder_guard_grants(&mut grants, &guarded_directories, workspace)?;
+                if guarded_directories.context_paths == ContextPathAccess::ReadOnly {
                     let own_grants = self.own_grants(agent)?;
                     for grant in self.shared.iter().cloned().chain(own_grants) {
                         let permission = Permission::Read;
@@ -128,8 +129,8 @@ impl ContextGrants {
         Ok(grants)
     }
 
-    /// Returns the grants of what the config opens to `agent` only: its context paths, and its
-    /// uploads.
+    /// Returns the grants of the paths that the config opens only to `agent`: its context paths and
+    /// its uploads.
     fn own_grants(&self, agent: &AgentConfig) -> Result<Vec<Grant>> {
         let mut grants = resolve_context_paths(&agent.context_paths, &self.state_dir)?;
         for image in &agent.uploaded_images {
@@ -149,12 +150,12 @@ impl ContextGrants {
     fn add_folder_guard_grants(
         &self,
         grants: &mut Vec<Grant>,
-        guarded: &GuardedDirectories,
+        guarded_directories: &GuardedDirectories,
         workspace: Option<&AbsPath>,
     ) -> Result<()> {
         let guarded_lists = [
-            (&guarded.read, Permission::Read),
-            (&guarded.write, Permission::Write),
+            (&guarded_directories.read, Permission::Read),
+            (&guarded_directories.write, Permission::Write),
         ];
         for (paths, permission) in guarded_lists {
             for path in paths {
@@ -164,7 +165,7 @@ impl ContextGrants {
                 );
             }
         }
-        match &guarded.downloads {
+        match &guarded_directories.downloads {
             Some((path, permission)) if is_within(path, workspace) => {
                 grants.push(Grant::tree(
                     real_path(path)?,
@@ -208,8 +209,8 @@ impl ContextGrants {
     }
 }
 
-/// Returns the project's directories of skills and of types of subagents, existing or not. One that
-/// cannot be resolved offers none.
+/// Returns the project's directories of skills and of types of subagents, existing or not. A
+/// directory that cannot be resolved is left out: nothing is read from it.
 fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath> {
     let skills = config
         .skills
@@ -218,8 +219,8 @@ fn project_instruction_directories(config: &OrchestratorConfig) -> Vec<RealPath>
         .filter(|directory| directory.author == SkillAuthor::Project);
     let types = config.subagent_types.of_project.iter();
     let directories = skills.map(|directory| &directory.path).chain(types);
-    let located = directories.filter_map(|directory| locate(directory).ok());
-    located.map(LocatedPath::into_real).collect()
+    let located_paths = directories.filter_map(|directory| locate(directory).ok());
+    located_paths.map(LocatedPath::into_real).collect()
 }
 
 /// Protects directories of skills and of types of subagents in context paths: what an agent writes
@@ -243,10 +244,10 @@ pub fn apply_path_rules(
     rules: &CallRules,
     base: &AbsPath,
 ) -> Result<Vec<Grant>> {
-    let whole_grants = grants
+    let tree_grants = grants
         .iter()
         .filter(|grant| grant.scope == GrantScope::Tree);
-    let roots = whole_grants.map(|grant| grant.root.to_abs());
+    let roots = tree_grants.map(|grant| grant.root.to_abs());
     let mut trees: Vec<AbsPath> = roots.chain([real_path(base)?.to_abs()]).collect();
     trees.sort();
     trees.dedup();
@@ -263,9 +264,9 @@ pub fn apply_path_rules(
         let rule = |anchor| PathRule::new(ruling, wanted, glob, anchor);
         path_rules.extend(anchors.into_iter().map(rule));
     }
-    let all: Arc<[PathRule]> = path_rules.into();
+    let path_rules: Arc<[PathRule]> = path_rules.into();
     for grant in &mut grants {
-        grant.path_rules = Arc::clone(&all);
+        grant.path_rules = Arc::clone(&path_rules);
     }
     Ok(grants)
 }
@@ -280,8 +281,8 @@ fn folder_guard_directories(config: &Config, layout: &RunLayout) -> Vec<AbsPath>
         let directories = agent.folder_guard.directories();
         directories.filter(move |path| !is_within(path, workspace))
     });
-    let users: BTreeSet<&AbsPath> = user_directories.collect();
-    users.into_iter().cloned().collect()
+    let unique_directories: BTreeSet<&AbsPath> = user_directories.collect();
+    unique_directories.into_iter().cloned().collect()
 }
 
 /// Returns the directories that must be created before the grants of `agent` can be opened. Those
@@ -290,11 +291,17 @@ pub fn directories_to_create(agent: &AgentConfig, workspace: Option<&AbsPath>) -
     if matches!(agent.folder_guard, FolderGuard::Role { .. }) {
         return Vec::new();
     }
-    let Some(guarded) = agent.folder_guard.resolve(workspace) else {
+    let Some(guarded_directories) = agent.folder_guard.resolve(workspace) else {
         return Vec::new();
     };
-    let downloads = guarded.downloads.into_iter().map(|(path, _)| path);
-    let guarded_paths = guarded.read.into_iter().chain(guarded.write);
+    let downloads = guarded_directories
+        .downloads
+        .into_iter()
+        .map(|(path, _)| path);
+    let guarded_paths = guarded_directories
+        .read
+        .into_iter()
+        .chain(guarded_directories.write);
     guarded_paths
         .chain(downloads)
         .filter(|path| is_within(path, workspace))
@@ -314,25 +321,26 @@ fn resolve_context_paths(paths: &[ContextPath], state_dir: &RealPath) -> Result<
         .collect()
 }
 
-/// Fails if paths are missing or are not directories. One error lists all of a kind.
-fn require_directories(paths: &[AbsPath], what: &str) -> Result<()> {
+/// Fails if paths are missing or are not directories. One error lists all missing paths, or all
+/// that are not directories; `noun` says what the paths are.
+fn require_directories(paths: &[AbsPath], noun: &str) -> Result<()> {
     let mut missing_paths = Vec::new();
-    let mut no_directories = Vec::new();
+    let mut non_directories = Vec::new();
     for path in paths {
         match locate(path)? {
             LocatedPath::Directory(_) => {}
-            LocatedPath::File(_) => no_directories.push(format!("`{path}`")),
+            LocatedPath::File(_) => non_directories.push(format!("`{path}`")),
             LocatedPath::Missing(_) => missing_paths.push(format!("`{path}`")),
         }
     }
     if !missing_paths.is_empty() {
-        let message = format!("{what} not found: {}", join_with_commas(&missing_paths));
+        let message = format!("{noun} not found: {}", join_with_commas(&missing_paths));
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("create the directory first, or correct the path in the config"));
     }
-    if !no_directories.is_empty() {
-        let list = join_with_commas(&no_directories);
-        let message = format!("{what} must be directories, not files: {list}");
+    if !non_directories.is_empty() {
+        let list = join_with_commas(&non_directories);
+        let message = format!("{noun} must be directories, not files: {list}");
         return Err(Error::new(ErrorKind::Config, message)
             .with_hint("use the parent directory instead, or mention it in the prompt: @path"));
     }
@@ -392,7 +400,7 @@ pub fn real_path(path: &AbsPath) -> Result<RealPath> {
 
 /// Returns the descriptions of the grants for the model's system message in this phase.
 pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
-    let opened_path = |grant: &Grant| {
+    let described_path = |grant: &Grant| {
         let note = match (grant.kind, manager.phase()) {
             (GrantKind::Workspace, _) => match grant.permission {
                 Permission::Write => "your workspace, read and write",
@@ -424,9 +432,9 @@ pub fn describe_grants(manager: &PathPermissionManager) -> Vec<DescribedPath> {
         .grants()
         .iter()
         .filter(|grant| grant.kind != GrantKind::Skill);
-    let mut open_paths: Vec<DescribedPath> = described_grants.map(opened_path).collect();
-    open_paths.sort_by_key(|opened_path| !opened_path.note.starts_with("your workspace"));
-    open_paths
+    let mut described_paths: Vec<DescribedPath> = described_grants.map(described_path).collect();
+    described_paths.sort_by_key(|path| !path.note.starts_with("your workspace"));
+    described_paths
 }
 
 /// Returns the user's paths that are open for writing in the final phase.

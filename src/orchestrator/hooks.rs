@@ -34,16 +34,16 @@ use crate::world::sandbox::overlay::WriteOverlay;
 /// Maximum length of commands, reasons and inputs in events, in characters.
 const SHOWN_CHARS_MAX: usize = 300;
 /// The shell's builtins.
-const BUILT_IN: &[&str] = &[
+const BUILTINS: &[&str] = &[
     ".", ":", "[", "[[", "alias", "builtin", "cd", "command", "declare", "echo", "eval", "exec",
     "exit", "export", "false", "getopts", "hash", "kill", "let", "local", "mapfile", "printf",
     "pwd", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "times",
     "trap", "true", "type", "typeset", "ulimit", "umask", "unset", "wait",
 ];
-/// Maximum number of directories in which the names in one command are looked up.
-const DIRS_MAX: usize = 16;
-/// Spellings in commands of the directory in which massgen is started.
-const PROJECT: &[&str] = &[
+/// Maximum number of directories in which the file names in a command are looked up.
+const START_DIRECTORIES_MAX: usize = 16;
+/// Variables in commands that name the directory in which massgen is started.
+const PROJECT_VARIABLES: &[&str] = &[
     "${CLAUDE_PROJECT_DIR}",
     "$CLAUDE_PROJECT_DIR",
     "${MASSGEN_PROJECT_DIR}",
@@ -85,11 +85,11 @@ struct EventHookObserver {
 }
 
 impl HookObserver for EventHookObserver {
-    fn on_run(&self, run: &HookRun<'_>) {
+    fn on_run(&self, hook_run: &HookRun<'_>) {
         if let Some(events) = self.events.upgrade() {
             // A closed channel is not an error.
             events
-                .blocking_send(hook_ran_event(&self.agent, run))
+                .blocking_send(hook_ran_event(&self.agent, hook_run))
                 .unwrap_or_default();
         }
     }
@@ -100,27 +100,27 @@ impl HookObserver for EventHookObserver {
 pub struct LoggingHookObserver;
 
 impl HookObserver for LoggingHookObserver {
-    fn on_run(&self, run: &HookRun<'_>) {
-        let (event, command) = (run.hook.event, &run.hook.command);
-        if let Err(HookFailure { cause, stderr }) = run.reply {
+    fn on_run(&self, hook_run: &HookRun<'_>) {
+        let (event, command) = (hook_run.hook.event, &hook_run.hook.command);
+        if let Err(HookFailure { cause, stderr }) = hook_run.reply {
             tracing::warn!("the hook `{command}` of `{event}` failed: {cause}: {stderr}");
         }
     }
 }
 
-fn hook_ran_event(agent: &AgentId, run: &HookRun<'_>) -> Event {
-    let call = run.subject.call();
-    let (decision, reason, updated_input) = describe_reply(run.reply);
+fn hook_ran_event(agent: &AgentId, hook_run: &HookRun<'_>) -> Event {
+    let call = hook_run.subject.call();
+    let (decision, reason, updated_input) = describe_reply(hook_run.reply);
     Event::Tool(ToolEvent::HookRan {
         agent: agent.clone(),
-        event: run.hook.event.to_string(),
+        event: hook_run.hook.event.to_string(),
         tool: call.map(|call| call.tool.to_owned()),
         call_id: call.and_then(|call| call.id).map(str::to_owned),
-        command: single_line(&run.hook.command, SHOWN_CHARS_MAX),
+        command: single_line(&hook_run.hook.command, SHOWN_CHARS_MAX),
         decision: decision.to_owned(),
         reason,
         updated_input,
-        elapsed_ms: run.elapsed_ms,
+        elapsed_ms: hook_run.elapsed_ms,
     })
 }
 
@@ -150,15 +150,12 @@ fn describe_reply(reply: &HookReply) -> (&'static str, Option<String>, Option<St
 }
 
 /// Rejects hooks that cannot run or that an agent can write to, before any model is paid.
-pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironment) -> Result<()> {
+pub fn validate(members: &[TeamMember], base: &AbsPath, host: &HostEnvironment) -> Result<()> {
     let hooks = || members.iter().flat_map(|member| member.config.hooks.iter());
     let Some(first_hook) = hooks().next() else {
         return Ok(());
     };
-    let is_broad = machine
-        .home
-        .as_ref()
-        .is_some_and(|home| home.is_within(base));
+    let is_broad = host.home.as_ref().is_some_and(|home| home.is_within(base));
     if is_broad || *base == AbsPath::root() {
         let message = format!(
             "hook `{}` would have access to all of `{base}`",
@@ -168,7 +165,7 @@ pub fn validate(members: &[TeamMember], base: &AbsPath, machine: &HostEnvironmen
             .with_hint("start massgen in a project directory"));
     }
     for hook in hooks() {
-        require_program(hook, base, &machine.env)?;
+        require_program(hook, base, &host.env)?;
         reject_agent_writable(hook, base, members)?;
     }
     Ok(())
@@ -189,18 +186,18 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     let first_command = line.commands.first();
     let name = first_command.and_then(|first| first.words.first()?.known_text());
     let Some(name) =
-        name.filter(|name| line.unparsed_reason.is_none() && !BUILT_IN.contains(&name.as_str()))
+        name.filter(|name| line.unparsed_reason.is_none() && !BUILTINS.contains(&name.as_str()))
     else {
         return Ok(());
     };
-    let is_there =
+    let exists =
         |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
     let is_installed = if name.contains('/') {
-        is_there(&AbsPath::resolve(base, &name))
+        exists(&AbsPath::resolve(base, &name))
     } else {
         let search_path = env.get("PATH").map(String::as_str).unwrap_or_default();
         let mut dirs = search_path.split(':').filter_map(AbsPath::new);
-        dirs.any(|dir| is_there(&dir.join(&name)))
+        dirs.any(|dir| exists(&dir.join(&name)))
     };
     if is_installed {
         return Ok(());
@@ -213,14 +210,14 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     ))
 }
 
-/// Rejects a hook that an agent could rewrite: it would decide what the agent wants. Only names
+/// Rejects a hook that an agent could rewrite, and so make it allow everything. Only names
 /// that appear in the command are checked, not what the shell expands from patterns and variables.
 fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) -> Result<()> {
     let line = parse(&project_command(&hook.command, base));
-    let begins_in = begins_in(&line, base);
+    let start_directories = start_directories(&line, base);
     let names = line.commands.iter().flat_map(list_named_files);
     let paths = names.flat_map(|name| {
-        let dirs = begins_in.iter();
+        let dirs = start_directories.iter();
         dirs.map(|dir| AbsPath::resolve(dir, &name))
             .collect::<Vec<_>>()
     });
@@ -246,20 +243,22 @@ fn reject_agent_writable(hook: &Hook, base: &AbsPath, members: &[TeamMember]) ->
 
 /// Returns the directories in which the commands of a line may start: the project, and the targets
 /// of `cd`.
-fn begins_in(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
+fn start_directories(line: &ParsedCommandLine, base: &AbsPath) -> Vec<AbsPath> {
     let mut dirs = vec![base.clone()];
     for command in &line.commands {
         let mut words = command.words.iter().filter_map(ShellWord::known_text);
-        let changes = words
+        let changes_directory = words
             .next()
             .is_some_and(|name| ["cd", "pushd"].contains(&name.as_str()));
-        if let Some(to) = words.next_back().filter(|_| changes) {
-            let reached_dirs: Vec<AbsPath> =
-                dirs.iter().map(|dir| AbsPath::resolve(dir, &to)).collect();
+        if let Some(target) = words.next_back().filter(|_| changes_directory) {
+            let target_dirs: Vec<AbsPath> = dirs
+                .iter()
+                .map(|dir| AbsPath::resolve(dir, &target))
+                .collect();
             dirs.extend(
-                reached_dirs
+                target_dirs
                     .into_iter()
-                    .take(DIRS_MAX.saturating_sub(dirs.len())),
+                    .take(START_DIRECTORIES_MAX.saturating_sub(dirs.len())),
             );
         }
     }
@@ -283,8 +282,8 @@ fn list_named_files(command: &SimpleCommand) -> Vec<String> {
     let redirections = command
         .redirections
         .iter()
-        .filter(|input| input.operator.ends_with('<'));
-    let inputs = redirections.filter_map(|input| input.target.known_text());
+        .filter(|redirection| redirection.operator.ends_with('<'));
+    let inputs = redirections.filter_map(|redirection| redirection.target.known_text());
     words
         .into_iter()
         .chain(assigned_values)
@@ -295,8 +294,10 @@ fn list_named_files(command: &SimpleCommand) -> Vec<String> {
 /// Returns the command with the project's directory in place of the variables that name it.
 fn project_command(command: &str, base: &AbsPath) -> String {
     let base = base.to_string();
-    let put_in = |text: String, name: &&str| text.replace(name, &base);
-    PROJECT.iter().fold(command.to_owned(), put_in)
+    let replace_variable = |text: String, name: &&str| text.replace(name, &base);
+    PROJECT_VARIABLES
+        .iter()
+        .fold(command.to_owned(), replace_variable)
 }
 
 /// Events, other than calls, that hooks are asked about.
@@ -358,7 +359,7 @@ pub async fn hook_refusal(
     stop: &CancellationToken,
 ) -> Option<String> {
     let (hooks, cancellation) = (hooks.clone(), stop.clone());
-    let asking = move || {
+    let ask_hooks = move || {
         let invocation = HookInvocation {
             phase,
             overlay: overlay.as_ref(),
@@ -366,7 +367,7 @@ pub async fn hook_refusal(
         };
         payload.run_hooks(&hooks, invocation)
     };
-    match spawn_blocking(asking).await {
+    match spawn_blocking(ask_hooks).await {
         Ok(verdict) => verdict.refusal().map(str::to_owned),
         Err(_) => Some("a hook of the user's failed unexpectedly inside massgen".to_owned()),
     }

@@ -26,11 +26,11 @@ const REFUSALS_NAMED_MAX: usize = 3;
 /// Origin of the notes that a run reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryOrigin {
-    /// The project's notes of today; a copy of them is made for the run.
+    /// The project's current notes, which are copied for the run.
     Project,
     /// The copy that the interrupted run made.
     InterruptedRun,
-    /// The project's notes of today; nothing is written.
+    /// The project's current notes; nothing is written.
     Preview,
 }
 
@@ -53,8 +53,8 @@ pub fn keeps_memory(config: &Config) -> bool {
 pub struct MemoryKeeper {
     store: MemoryStore,
     redactor: Redactor,
-    /// The workspace that those of the run started with: notes that are still the same there are
-    /// not kept again, because the user may have removed them.
+    /// The workspace that the workspaces of the run were copied from: notes that are unchanged since
+    /// then are not kept again, because the user may have removed them.
     seed: Option<AbsPath>,
 }
 
@@ -172,9 +172,9 @@ impl MemoryKeeper {
         if notes.is_empty() {
             return Ok((Vec::new(), refusals));
         }
-        let (saved, full_refusals) = self.store.save(&notes, &self.redactor)?;
-        refusals.extend(full_refusals);
-        Ok((saved, refusals))
+        let (saved_files, save_refusals) = self.store.save(&notes, &self.redactor)?;
+        refusals.extend(save_refusals);
+        Ok((saved_files, refusals))
     }
 }
 

@@ -556,9 +556,9 @@ impl From<RecordedConclusion> for TurnResult {
             agent,
             text,
             rows,
-            cut_short,
+            stop_status,
         } = conclusion;
-        let (status, summary) = match cut_short {
+        let (status, summary) = match stop_status {
             Some(status) => {
                 let summary = format!("stopped early; the best answer so far is {agent}'s");
                 (status, summary)

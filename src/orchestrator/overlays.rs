@@ -14,12 +14,12 @@ use crate::world::sandbox::overlay::{
 };
 use crate::world::store::workspace::make_new;
 
-/// If an overlay for agents without commands takes longer than this to open, a note says so.
-const SILENT_MAX: Duration = Duration::from_secs(1);
+/// If an overlay takes longer than this to open, a note says so.
+const SLOW_MIN: Duration = Duration::from_secs(1);
 
 /// Prefixes of overlay directory names; a number follows.
-const FINAL: &str = "stage";
-const CHECK: &str = "check";
+const FINAL_PREFIX: &str = "stage";
+const CHECK_PREFIX: &str = "check";
 
 /// Purpose of an overlay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl OverlayFactory {
             PendingDelivery::Nothing => OverlayCleanup::All,
             PendingDelivery::Undelivered => OverlayCleanup::WorkDirectories,
         };
-        overlay::clear_overlays(&self.directory, FINAL, cleanup)?;
+        overlay::clear_overlays(&self.directory, FINAL_PREFIX, cleanup)?;
         self.clear_checks()
     }
 
     /// Removes the overlays of checks; none of them runs any more.
     pub fn clear_checks(&self) -> Result<()> {
-        overlay::clear_overlays(&self.directory, CHECK, OverlayCleanup::All)
+        overlay::clear_overlays(&self.directory, CHECK_PREFIX, OverlayCleanup::All)
     }
 
     /// Opens an overlay for an agent with these grants and commands in the final phase, and returns
@@ -105,7 +105,7 @@ impl OverlayFactory {
         };
         let open_result = tokio::task::spawn_blocking(open_overlay).await;
         let overlay = open_result.map_err(|_| Error::bug("cannot open the overlay"))??;
-        let is_slow = start.elapsed() > SILENT_MAX;
+        let is_slow = start.elapsed() > SLOW_MIN;
         let mut notes = Vec::new();
         if let Some(overlay) = &overlay
             && (has_commands || is_slow)
@@ -130,8 +130,8 @@ impl OverlayFactory {
 
     fn overlay_directory(&self, purpose: OverlayPurpose) -> AbsPath {
         self.directory.join(match purpose {
-            OverlayPurpose::Final(attempt) => format!("{FINAL}{attempt}"),
-            OverlayPurpose::Check(number) => format!("{CHECK}{number}"),
+            OverlayPurpose::Final(attempt) => format!("{FINAL_PREFIX}{attempt}"),
+            OverlayPurpose::Check(number) => format!("{CHECK_PREFIX}{number}"),
         })
     }
 }

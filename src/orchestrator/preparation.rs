@@ -56,14 +56,14 @@ impl PreparedTurn {
             purpose: format!("write personas for {}", count_noun(agents.len(), "agent")),
             question: personas_request(&self.task.question, &agents, config),
         };
-        let reply = self.preparing_agent(None)?.ask(request).await;
+        let reply = self.preparation_conversations(None)?.ask(request).await;
         match reply.and_then(|reply| parse_personas(&reply, &numbers)) {
             Ok(personas) => {
                 for (agent, persona) in personas {
                     self.add_to_first_message(agent, &persona_message(&persona, config.lifetime));
                 }
             }
-            Err(reason) => self.report_unprepared(PERSONAS, &reason).await,
+            Err(reason) => self.warn_about_missing(PERSONAS, &reason).await,
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl PreparedTurn {
             purpose: "write the task in other words".to_owned(),
             question: paraphrases_request(&self.task.question, config),
         };
-        let author = self.preparing_agent(config.author.as_ref())?;
+        let author = self.preparation_conversations(config.author.as_ref())?;
         let reply = author.ask(request).await;
         match reply.and_then(|reply| parse_paraphrases(&reply, config)) {
             Ok(paraphrases) => {
@@ -84,7 +84,7 @@ impl PreparedTurn {
                     self.add_to_first_message(agent, &paraphrase_message(paraphrase));
                 }
             }
-            Err(reason) => self.report_unprepared(PARAPHRASES, &reason).await,
+            Err(reason) => self.warn_about_missing(PARAPHRASES, &reason).await,
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl PreparedTurn {
             purpose: "write criteria for the votes".to_owned(),
             question: criteria_request(&self.task.question, config),
         };
-        let reply = self.preparing_agent(None)?.ask(request).await;
+        let reply = self.preparation_conversations(None)?.ask(request).await;
         match reply.and_then(|reply| parse_criteria(&reply, config)) {
             Ok(criteria) => {
                 let message = criteria_message(&criteria);
@@ -112,26 +112,30 @@ impl PreparedTurn {
                 }
                 self.team.use_generated_criteria();
             }
-            Err(reason) => self.report_unprepared(CRITERIA_REQUEST, &reason).await,
+            Err(reason) => self.warn_about_missing(CRITERIA_REQUEST, &reason).await,
         }
         Ok(())
     }
 
-    async fn report_unprepared(&self, what: &str, reason: &str) {
-        let message = format!("no {what} were written, and the run continues without: {reason}");
+    async fn warn_about_missing(&self, name: &str, reason: &str) {
+        let message = format!("no {name} were written, and the run continues without: {reason}");
         self.emit(RunEvent::Warning { message }).await;
     }
 
-    /// Returns what is asked of the agent `named`, or of the first agent with a model that is asked
-    /// over its API, or of the first agent.
-    fn preparing_agent(&self, named: Option<&AgentId>) -> Result<PreparationConversations> {
+    /// Returns the conversations with the agent `preferred`, or with the first agent that is not an
+    /// external agent, or with the first agent.
+    fn preparation_conversations(
+        &self,
+        preferred: Option<&AgentId>,
+    ) -> Result<PreparationConversations> {
         let members = &self.team.members;
-        let named_member = named.and_then(|id| members.iter().find(|member| member.id == *id));
-        let mut with_model = members
+        let preferred_member =
+            preferred.and_then(|id| members.iter().find(|member| member.id == *id));
+        let mut internal_members = members
             .iter()
             .filter(|member| member.config.backend.external_agent.is_none());
-        let member = named_member
-            .or_else(|| with_model.next())
+        let member = preferred_member
+            .or_else(|| internal_members.next())
             .or(members.first())
             .ok_or_else(|| Error::bug("a team has no member"))?;
         let models = self.models.get(&member.id).cloned().unwrap_or_default();

@@ -23,10 +23,11 @@ const SCRIPT_EXTENSIONS: &[&str] = &[
 const IMPORTING_EXTENSIONS: &[&str] = &["cjs", "js", "mjs", "py", "rb", "ts"];
 
 /// Rejects a server or a tool whose program an agent may rewrite, if the program has variables or a
-/// network of its own. Relative names start at `base`, or in the directory of the program.
+/// network of its own. Relative names start in the directory of the program, which is the agent's
+/// workspace by default, or `base` if the agent has none.
 ///
 /// # Errors
-/// There is one.
+/// There is such a program.
 pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsPath) -> Result<()> {
     for member in members {
         for server in &member.config.servers {
@@ -49,7 +50,7 @@ pub(super) fn reject_agent_writable_programs(members: &[TeamMember], base: &AbsP
 /// program has variables or a network of its own.
 ///
 /// # Errors
-/// It is one.
+/// An agent may rewrite it.
 pub(super) fn reject_agent_writable_subagent(
     spec: &SubagentProgramSpec<'_>,
     members: &[TeamMember],
@@ -61,8 +62,9 @@ pub(super) fn reject_agent_writable_subagent(
         return Ok(());
     }
     let files = command_files(&spec.program.command, workspace);
-    let mut files = files.iter();
-    files.try_for_each(|path| reject_writable(spec.program.vendor, path, members))
+    files
+        .iter()
+        .try_for_each(|path| reject_writable(spec.program.vendor, path, members))
 }
 
 /// Returns the first of `members` that may write to `path` in the final phase.
@@ -105,17 +107,17 @@ fn writable_program_error(program: &str, member: &TeamMember, path: &RealPath) -
 
 /// Returns the files that `program` may consist of, as far as its command names them.
 fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
-    let existing = |file: &NamedFile| first_file(&file.candidates).cloned();
+    let existing_file = |file: &NamedFile| first_file(&file.candidates).cloned();
     match &program.interface {
         ProgramInterface::SingleTool(tool) => tool
             .files
             .iter()
-            .filter_map(|(_, file)| existing(file))
+            .filter_map(|(_, file)| existing_file(file))
             .collect(),
         ProgramInterface::PythonFunctions(python) => {
             let files = python.functions.iter();
             files
-                .filter_map(|function| existing(function.file.as_ref()?))
+                .filter_map(|function| existing_file(function.file.as_ref()?))
                 .collect()
         }
         ProgramInterface::Mcp => {
@@ -123,11 +125,11 @@ fn program_files(program: &ServerProgram, workspace: &AbsPath) -> Vec<AbsPath> {
                 ServerDirectory::Named(directory) => directory,
                 ServerDirectory::Workspace | ServerDirectory::Private => workspace,
             };
-            let shown_directory = directory.to_string();
+            let directory_text = directory.to_string();
             let words: Vec<String> = program
                 .command
                 .iter()
-                .map(|word| word.replace(CWD_PLACEHOLDER, &shown_directory))
+                .map(|word| word.replace(CWD_PLACEHOLDER, &directory_text))
                 .collect();
             command_files(&words, directory)
         }

@@ -28,7 +28,7 @@ pub struct RecordedCoordination {
     pub visibility: BTreeMap<AgentNumber, VisibilityTimeline>,
     /// The check results for answers.
     pub check_results: BTreeMap<AnswerLabel, CheckResults>,
-    /// What comes after the last submission.
+    /// How it ended.
     pub ending: RecordedEnding,
 }
 
@@ -37,7 +37,7 @@ pub struct RecordedCoordination {
 pub enum RecordedInput {
     /// A submission of an agent.
     Submission(RecordedSubmission),
-    /// The user's message of this number, and its recipients.
+    /// The user's message with this number, and its recipients.
     Message(u32, MessageRecipient),
 }
 
@@ -46,7 +46,7 @@ pub enum RecordedInput {
 pub(super) enum CoordinatorInput {
     /// A submission, with what is known about the hooks' decision.
     Submission(QueuedSubmission, RecordedHookRefusal),
-    /// The user's message of this number, which was recorded, and its recipients.
+    /// The recorded message of the user with this number, and its recipients.
     RecordedMessage(u32, MessageRecipient),
     /// The recording has ended, or the run has diverged from it: new messages count from now on.
     RecordingEnded,
@@ -137,40 +137,42 @@ pub(super) struct SubmissionQueue {
     early: BTreeMap<AgentNumber, QueuedSubmission>,
     /// The recorded messages that were left when the run diverged.
     messages_left: VecDeque<(u32, MessageRecipient)>,
+    /// The agent whose submission comes next in the recording.
     awaited: watch::Sender<Option<AgentNumber>>,
 }
 
 impl SubmissionQueue {
-    /// Creates a queue that takes from `handed`, in the order of `followed` if there is one.
+    /// Creates a queue of the submissions from `incoming`, in the order of `replay` if there is
+    /// one.
     pub(super) fn new(
-        handed: mpsc::Receiver<QueuedSubmission>,
-        followed: Option<ReplayCursor>,
+        incoming: mpsc::Receiver<QueuedSubmission>,
+        replay: Option<ReplayCursor>,
     ) -> Self {
         Self {
-            incoming: handed,
-            replay: followed,
+            incoming,
+            replay,
             early: BTreeMap::new(),
             messages_left: VecDeque::new(),
             awaited: watch::channel(None).0,
         }
     }
 
-    /// Returns whether it follows a recording.
+    /// Returns whether the coordinator still follows a recording.
     pub(super) fn follows_recording(&self) -> bool {
         self.replay.is_some()
     }
 
     /// Returns the visibility timeline of `agent`, during replay.
     pub(super) fn visibility_cursor(&mut self, agent: AgentNumber) -> Option<VisibilityCursor> {
-        let followed = self.replay.as_mut()?;
+        let replay = self.replay.as_mut()?;
         Some(VisibilityCursor {
-            timeline: followed
+            timeline: replay
                 .remaining
                 .visibility
                 .remove(&agent)
                 .unwrap_or_default(),
             awaited: self.awaited.subscribe(),
-            divergence: followed.divergence.clone(),
+            divergence: replay.divergence.clone(),
         })
     }
 
@@ -180,37 +182,38 @@ impl SubmissionQueue {
         &mut self,
         is_at_work: impl Fn(AgentNumber) -> bool,
     ) -> Option<CoordinatorInput> {
-        while let Some(followed) = &mut self.replay {
-            let order = &mut followed.remaining.inputs;
-            // Updated before a message can wake an agent, which may look for answers then.
-            let next_agent = order.iter().find_map(RecordedInput::agent);
+        while let Some(replay) = &mut self.replay {
+            let inputs = &mut replay.remaining.inputs;
+            // Updated before a message can wake an agent, which may then look for answers.
+            let next_agent = inputs.iter().find_map(RecordedInput::agent);
             self.awaited.send_replace(next_agent);
             let is_message = |next: &mut RecordedInput| matches!(next, RecordedInput::Message(..));
-            if let Some(RecordedInput::Message(number, to)) = order.pop_front_if(is_message) {
+            if let Some(RecordedInput::Message(number, to)) = inputs.pop_front_if(is_message) {
                 return Some(CoordinatorInput::RecordedMessage(number, to));
             }
-            match (next_agent, followed.remaining.ending) {
-                (Some(agent), _) if is_at_work(agent) && !followed.divergence.is_cancelled() => {
-                    if let Some(handed) = self.early.remove(&agent) {
-                        let hook = order.pop_front().and_then(RecordedInput::hook_refusal);
+            match (next_agent, replay.remaining.ending) {
+                (Some(agent), _) if is_at_work(agent) && !replay.divergence.is_cancelled() => {
+                    if let Some(submission) = self.early.remove(&agent) {
+                        let hook_refusal = inputs.pop_front().and_then(RecordedInput::hook_refusal);
                         // Its agent may continue before the next submission is awaited.
                         self.awaited.send_replace(None);
-                        let hook = RecordedHookRefusal::Recorded(hook);
-                        return Some(CoordinatorInput::Submission(handed, hook));
+                        let hook_refusal = RecordedHookRefusal::Recorded(hook_refusal);
+                        return Some(CoordinatorInput::Submission(submission, hook_refusal));
                     }
-                    if let Ok(Some(handed)) = timeout(NEXT_WAIT_MAX, self.incoming.recv()).await {
-                        self.early.insert(handed.agent, handed);
+                    if let Ok(Some(submission)) = timeout(NEXT_WAIT_MAX, self.incoming.recv()).await
+                    {
+                        self.early.insert(submission.agent, submission);
                         continue;
                     }
                 }
                 (None, RecordedEnding::Interrupted) => {
-                    followed.stop.cancel();
+                    replay.stop.cancel();
                     return std::future::pending().await;
                 }
                 (Some(_), _) | (None, RecordedEnding::Closed) => {}
             }
-            followed.divergence.cancel();
-            let messages = order.drain(..).filter_map(RecordedInput::into_message);
+            replay.divergence.cancel();
+            let messages = inputs.drain(..).filter_map(RecordedInput::into_message);
             self.messages_left.extend(messages);
             self.replay = None;
             return Some(CoordinatorInput::RecordingEnded);
@@ -218,11 +221,11 @@ impl SubmissionQueue {
         if let Some((number, to)) = self.messages_left.pop_front() {
             return Some(CoordinatorInput::RecordedMessage(number, to));
         }
-        let handed = match self.early.pop_first() {
-            Some((_, handed)) => handed,
+        let submission = match self.early.pop_first() {
+            Some((_, submission)) => submission,
             None => self.incoming.recv().await?,
         };
-        let hook = RecordedHookRefusal::Unknown;
-        Some(CoordinatorInput::Submission(handed, hook))
+        let hook_refusal = RecordedHookRefusal::Unknown;
+        Some(CoordinatorInput::Submission(submission, hook_refusal))
     }
 }

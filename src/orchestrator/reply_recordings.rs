@@ -1,5 +1,6 @@
-//! The files that `record` names: at the end of a run each is atomically replaced by the recording
-//! of its agent's replies. A file that is not a recording of massgen's is never replaced.
+//! The files that the config key `record` names: at the end of a run each is atomically replaced by
+//! the recording of its agent's replies. A file that is not a recording of massgen's is never
+//! replaced.
 
 use crate::config::Config;
 use crate::error::Result;
@@ -19,18 +20,18 @@ impl ReplyRecordings {
             let path = agent.record.clone()?;
             Some((agent.id.clone(), path))
         });
-        let named: Vec<(AgentId, AbsPath)> = recording_paths.collect();
-        for (_, path) in &named {
+        let recordings: Vec<(AgentId, AbsPath)> = recording_paths.collect();
+        for (_, path) in &recordings {
             recording::check_target(path)?;
         }
-        Ok(Self(named))
+        Ok(Self(recordings))
     }
 
     /// Writes the files. Returns one sentence for each that could not be written.
     pub fn publish(&self, recorder: &Recorder) -> Vec<String> {
-        let publish = |(agent, to): &(AgentId, AbsPath)| match recorder.replies_file(agent) {
-            None => Some(format!("`{to}` was not written: {agent} gave no reply")),
-            Some(replies) => recording::publish(replies, to)
+        let publish = |(agent, path): &(AgentId, AbsPath)| match recorder.replies_file(agent) {
+            None => Some(format!("`{path}` was not written: {agent} gave no reply")),
+            Some(replies) => recording::publish(replies, path)
                 .err()
                 .map(|error| format!("cannot record the replies of {agent}: {error:#}")),
         };

@@ -1,5 +1,4 @@
-//! Initial state of a resumed turn, reconstructed from its event log. It asks no model
-//! and repeats nothing.
+//! The initial state of a resumed turn, reconstructed from its event log without asking a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem::discriminant;
@@ -79,29 +78,29 @@ impl InitialTurnState {
         let Some(resumed) = resumed else {
             return Self::default();
         };
-        let concluded = RecordedConclusion::from_events(resumed.events());
+        let conclusion = RecordedConclusion::from_events(resumed.events());
         let presenters = resumed.events().filter_map(|event| {
             let Event::Delivery(DeliveryEvent::FinalStarted { agent }) = event else {
                 return None;
             };
             Some(agent)
         });
-        let presents = presenters.last();
+        let last_presenter = presenters.last();
         let mut members = team.members.iter();
-        let member = members.find(|member| Some(&member.id) == presents);
+        let member = members.find(|member| Some(&member.id) == last_presenter);
         let effects = member.map_or(EffectPersistence::Present, |member| {
             final_effect_persistence(&member.grants)
         });
-        let interrupted_list = interrupted_requests(resumed.events(), models);
+        let request_ends = interrupted_requests(resumed.events(), models);
         Self {
             events: resumed.events().cloned().collect(),
-            until_ns: (resumed.events.last()).map(|(_, at)| i128::from(at.unix_nanoseconds())),
+            until_ns: (resumed.events.last()).map(|(_, time)| i128::from(time.unix_nanoseconds())),
             already_logged: AlreadyLoggedEvents::from_events(resumed.events(), effects),
-            usage: recorded_usage(resumed.events().chain(&interrupted_list)),
+            usage: recorded_usage(resumed.events().chain(&request_ends)),
             recorded_conversations: RecordedConversations::from_events(resumed.events()),
-            restarts_final_phase: effects == EffectPersistence::Gone && concluded.is_none(),
-            interrupted_requests: interrupted_list,
-            recorded_conclusion: concluded,
+            restarts_final_phase: effects == EffectPersistence::Gone && conclusion.is_none(),
+            interrupted_requests: request_ends,
+            recorded_conclusion: conclusion,
         }
     }
 
@@ -150,9 +149,10 @@ impl RecordedConversations {
                 let conversations = by_agent.entry(agent.clone()).or_default();
                 conversations.push_back((Phase::Final, RecordedConversation::default()));
             } else if let Some(agent) = event.agent()
-                && let Some((_, memory)) = by_agent.get_mut(agent).and_then(VecDeque::back_mut)
+                && let Some((_, conversation)) =
+                    by_agent.get_mut(agent).and_then(VecDeque::back_mut)
             {
-                append_event(memory, event);
+                append_event(conversation, event);
             }
         }
         Self(Mutex::new(by_agent))
@@ -164,7 +164,7 @@ impl RecordedConversations {
         let next_conversation = by_agent.get(agent).and_then(VecDeque::front);
         let subagents = next_conversation
             .into_iter()
-            .flat_map(|(_, memory)| &memory.subagents);
+            .flat_map(|(_, conversation)| &conversation.subagents);
         subagents
             .filter(|subagent| subagent.call_id == call_id)
             .cloned()
@@ -176,17 +176,17 @@ impl RecordedConversations {
     pub fn take(&self, agent: &AgentId, phase: Phase) -> Option<RecordedConversation> {
         let mut by_agent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let conversations = by_agent.get_mut(agent)?;
-        while let Some((of, memory)) = conversations.pop_front() {
-            if of == phase {
-                return Some(memory);
+        while let Some((conversation_phase, conversation)) = conversations.pop_front() {
+            if conversation_phase == phase {
+                return Some(conversation);
             }
         }
         None
     }
 }
 
-/// Adds `event` to `memory`, the record of its conversation.
-fn append_event(memory: &mut RecordedConversation, event: &Event) {
+/// Adds `event` to the record of its conversation.
+fn append_event(conversation: &mut RecordedConversation, event: &Event) {
     if let Event::Model(ModelEvent::Replied {
         text,
         calls,
@@ -195,17 +195,17 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
         ..
     }) = event
     {
-        memory.replies.push_back(RecordedReply::Whole {
+        conversation.replies.push_back(RecordedReply::Whole {
             text: text.to_string(),
             calls: calls.clone(),
             stop: *stop,
             echo: echo.clone(),
         });
     } else if let Event::Model(ModelEvent::Failed { reason, .. }) = event {
-        let failed_reply = RecordedReply::Failed(reason.clone());
-        memory.replies.push_back(failed_reply);
+        let reply = RecordedReply::Failed(reason.clone());
+        conversation.replies.push_back(reply);
     } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
-        memory.models_left = memory.models_left.saturating_add(1);
+        conversation.models_left = conversation.models_left.saturating_add(1);
     } else if let Event::Tool(ToolEvent::ToolCalled {
         call_id, denied, ..
     }) = event
@@ -214,7 +214,7 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
             Some(reason) => RecordedCall::TurnedAway(ToolResultContent::from_rejection(reason)),
             None => RecordedCall::Begun,
         };
-        memory.calls.insert(call_id.clone(), record);
+        conversation.calls.insert(call_id.clone(), record);
     } else if let Event::Tool(ToolEvent::ToolFinished {
         call_id,
         summary,
@@ -224,30 +224,30 @@ fn append_event(memory: &mut RecordedConversation, event: &Event) {
     }) = event
     {
         let content = content.as_deref().unwrap_or(summary);
-        let reading = ToolResultContent {
+        let result = ToolResultContent {
             content: content.to_owned(),
             images: images.clone(),
         };
-        let ended_call = RecordedCall::Ended(reading);
-        memory.calls.insert(call_id.clone(), ended_call);
+        let call = RecordedCall::Ended(result);
+        conversation.calls.insert(call_id.clone(), call);
     } else if let Event::Tool(ToolEvent::PlanUpdated { entries, .. }) = event {
-        memory.plan = Some(entries.clone());
+        conversation.plan = Some(entries.clone());
     } else if let Event::Subagent(event) = event {
-        append_subagent_event(memory, event);
+        append_subagent_event(conversation, event);
     }
 }
 
-/// Adds an event of a subagent to `memory`, the record of its agent's conversation.
-fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEvent) {
+/// Adds an event of a subagent to the record of its agent's conversation.
+fn append_subagent_event(conversation: &mut RecordedConversation, event: &SubagentEvent) {
     let SubagentKey {
         call_id, subagent, ..
     } = event.key();
     let is_same =
         |known: &RecordedSubagent| known.call_id == call_id && known.subagent == *subagent;
-    let known_index = memory.subagents.iter().rposition(is_same);
+    let known_index = conversation.subagents.iter().rposition(is_same);
     let Some(index) = known_index else {
         if let SubagentEvent::SubagentStarted { .. } = event {
-            memory.subagents.push(RecordedSubagent {
+            conversation.subagents.push(RecordedSubagent {
                 call_id: call_id.to_owned(),
                 subagent: subagent.clone(),
                 conversation: RecordedConversation::default(),
@@ -256,7 +256,7 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
         }
         return;
     };
-    let Some(subagent) = memory.subagents.get_mut(index) else {
+    let Some(subagent) = conversation.subagents.get_mut(index) else {
         return;
     };
     match event {
@@ -273,9 +273,9 @@ fn append_subagent_event(memory: &mut RecordedConversation, event: &SubagentEven
             elapsed_ms,
             ..
         } => {
-            // One that was cancelled with the run resumes with it.
-            let is_over = *status != SubagentStatus::Cancelled;
-            subagent.ending = is_over.then(|| SubagentEnding {
+            // A subagent that was cancelled with the run is resumed with it.
+            let has_ended = *status != SubagentStatus::Cancelled;
+            subagent.ending = has_ended.then(|| SubagentEnding {
                 status: *status,
                 reason: reason.clone(),
                 elapsed: Duration::from_millis(*elapsed_ms),
@@ -320,42 +320,43 @@ fn interrupted_requests<'e>(
 ) -> Vec<Event> {
     let mut open_requests: BTreeMap<OpenRequestKey<'_>, (Arc<str>, Phase)> = BTreeMap::new();
     for (conversation, event) in with_conversation_keys(events) {
-        let of = if let Event::Subagent(event) = event {
+        let subagent = if let Event::Subagent(event) = event {
             Some(event.key())
         } else {
             None
         };
         if let Some(ModelEvent::ModelRequestStarted { agent, model }) = event.as_model_event() {
-            open_requests.insert((agent, of), (Arc::clone(model), conversation.phase));
+            open_requests.insert((agent, subagent), (Arc::clone(model), conversation.phase));
         } else if let Some(ModelEvent::ModelRequestFinished { agent, .. }) = event.as_model_event()
         {
-            open_requests.remove(&(agent, of));
+            open_requests.remove(&(agent, subagent));
         }
     }
-    let request = |((agent, of), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
-        let agent = agent.clone();
-        let mut agent_models = models.get(&agent).into_iter().flatten();
-        let known_model = agent_models.find(|known| known.name == model);
-        let price = known_model.and_then(|known| known.price.as_ref());
-        let event = ModelEvent::ModelRequestFinished {
-            agent: agent.clone(),
-            model,
-            phase,
-            usage: TokenUsage::default(),
-            cost_usd: price.filter(|price| price.is_free()).map(|_| Money::ZERO),
-            elapsed_ms: 0,
+    let request_end =
+        |((agent, subagent), (model, phase)): (OpenRequestKey<'_>, (Arc<str>, Phase))| {
+            let agent = agent.clone();
+            let mut agent_models = models.get(&agent).into_iter().flatten();
+            let known_model = agent_models.find(|known| known.name == model);
+            let price = known_model.and_then(|known| known.price.as_ref());
+            let event = ModelEvent::ModelRequestFinished {
+                agent: agent.clone(),
+                model,
+                phase,
+                usage: TokenUsage::default(),
+                cost_usd: price.filter(|price| price.is_free()).map(|_| Money::ZERO),
+                elapsed_ms: 0,
+            };
+            match subagent {
+                None => Event::Model(event),
+                Some(key) => Event::Subagent(SubagentEvent::SubagentModel {
+                    agent,
+                    call_id: key.call_id.to_owned(),
+                    subagent: key.subagent.clone(),
+                    event,
+                }),
+            }
         };
-        match of {
-            None => Event::Model(event),
-            Some(of) => Event::Subagent(SubagentEvent::SubagentModel {
-                agent,
-                call_id: of.call_id.to_owned(),
-                subagent: of.subagent.clone(),
-                event,
-            }),
-        }
-    };
-    open_requests.into_iter().map(request).collect()
+    open_requests.into_iter().map(request_end).collect()
 }
 
 /// The agent that asked a model, and its subagent if it was one.
@@ -370,21 +371,21 @@ pub struct RecordedConclusion {
     pub text: Arc<str>,
     /// The outcomes for files outside the workspaces.
     pub rows: Vec<DeliveryRow>,
-    /// The exit status, if the turn was cut short.
-    pub cut_short: Option<ExitStatus>,
+    /// The exit status, if the turn was stopped early.
+    pub stop_status: Option<ExitStatus>,
 }
 
 impl RecordedConclusion {
     /// Reconstructs it from `events`, if they include the delivery.
     pub fn from_events<'e>(events: impl IntoIterator<Item = &'e Event>) -> Option<Self> {
-        let (mut answer, mut delivered, mut cut_short) = (None, None, None);
+        let (mut answer, mut delivered, mut stop_status) = (None, None, None);
         for event in events {
             if let Event::Delivery(DeliveryEvent::FinalAnswer { agent, content }) = event {
                 answer = Some((agent.clone(), Arc::clone(content)));
             } else if let Event::Delivery(DeliveryEvent::Delivered { rows, .. }) = event {
                 delivered = Some(rows.clone());
             } else if let Event::Run(RunEvent::CoordinationStopped { status }) = event {
-                cut_short = Some(*status);
+                stop_status = Some(*status);
             }
         }
         let ((agent, text), rows) = answer.zip(delivered)?;
@@ -392,7 +393,7 @@ impl RecordedConclusion {
             agent,
             text,
             rows,
-            cut_short,
+            stop_status,
         })
     }
 }
@@ -403,11 +404,11 @@ impl RecordedConclusion {
 pub struct AlreadyLoggedEvents(Vec<Event>);
 
 impl AlreadyLoggedEvents {
-    /// Collects them from `events`; `of_final` says whether the effects of the final phase's calls
-    /// persist.
+    /// Collects them from `events`; `final_effects` says whether the effects of the final phase's
+    /// calls persist.
     pub fn from_events<'e>(
         events: impl IntoIterator<Item = &'e Event> + Clone,
-        of_final: EffectPersistence,
+        final_effects: EffectPersistence,
     ) -> Self {
         let ended_calls: BTreeSet<(usize, &AgentId, &str)> = with_conversation_keys(events.clone())
             .filter_map(|(conversation, event)| {
@@ -443,7 +444,7 @@ impl AlreadyLoggedEvents {
                     });
             }
             let is_repeated =
-                conversation.phase == Phase::Final && of_final == EffectPersistence::Gone;
+                conversation.phase == Phase::Final && final_effects == EffectPersistence::Gone;
             if let Event::Tool(ToolEvent::ToolCalled {
                 agent,
                 call_id,
@@ -466,11 +467,11 @@ impl AlreadyLoggedEvents {
             } else if let Event::Tool(ToolEvent::ToolFinished { .. }) = event {
                 is_repeated
             } else {
-                is_emitted_again(event)
+                is_always_reemitted(event)
             }
         };
-        let again = with_conversation_keys(events).filter(is_reemitted);
-        Self(again.map(|(_, event)| event.clone()).collect())
+        let reemitted = with_conversation_keys(events).filter(is_reemitted);
+        Self(reemitted.map(|(_, event)| event.clone()).collect())
     }
 
     /// Returns whether `event` is already in the log, and removes one match.
@@ -502,14 +503,14 @@ fn is_reemitted_by_subagent(
             None => !has_ended(call_id),
             Some(_) => phase == Phase::Final,
         },
-        // One that has ended is not run again.
+        // A call that has ended is not repeated.
         SubagentEvent::SubagentTool { .. } | SubagentEvent::SubagentFinished { .. } => false,
     }
 }
 
 /// Returns whether a resumed turn emits `event` again in any conversation: model requests, tool
 /// calls and checks that have ended are not repeated.
-fn is_emitted_again(event: &Event) -> bool {
+fn is_always_reemitted(event: &Event) -> bool {
     match event {
         // Messages that are recorded are not reported again.
         Event::Run(event) => !matches!(
@@ -570,7 +571,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
     if let (Event::Subagent(known), Event::Subagent(event)) = (known, event) {
         return is_same_subagent_event(known, event);
     }
-    let is_compared_whole = matches!(
+    let is_compared_in_full = matches!(
         event,
         Event::Run(
             RunEvent::Warning { .. }
@@ -583,7 +584,7 @@ fn is_same_event(known: &Event, event: &Event) -> bool {
                 | RunEvent::UserMessagesShown { .. }
         ) | Event::Tool(ToolEvent::PlanUpdated { .. })
     );
-    if is_compared_whole {
+    if is_compared_in_full {
         known == event
     } else {
         known.is_same_kind(event) && known.agent() == event.agent()

@@ -94,7 +94,7 @@ impl Reviewer {
         without_answer: String,
         stop: &CancellationToken,
     ) -> Option<String> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, reply) = oneshot::channel();
         let question = UserQuestion::Open {
             question,
             without_answer,
@@ -102,7 +102,7 @@ impl Reviewer {
         };
         let exchange = async {
             self.questions.send(question).await.ok()?;
-            answered.await.ok()
+            reply.await.ok()
         };
         let reply = tokio::select! {
             reply = exchange => reply?,
@@ -127,7 +127,7 @@ pub enum FailedCheckDecision {
 pub struct DeliverySelection {
     /// One choice for each entry.
     pub choices: Vec<DeliveryChoice>,
-    /// For files that are applied in part: which of their hunks are applied.
+    /// The choices for the hunks of files that are applied in part, by the index of the entry.
     pub parts: BTreeMap<usize, Vec<HunkChoice>>,
 }
 
@@ -188,10 +188,10 @@ pub struct DeliverySettings {
     pub record_barrier: RecordBarrier,
 }
 
-/// Completeness of the final agent's work.
+/// State of the final agent's work when it is delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresentationState {
-    /// It did all that it wanted.
+    /// It is complete.
     Complete,
     /// It was interrupted: nothing is applied automatically, and its changes can be applied later.
     Interrupted,
@@ -212,14 +212,14 @@ pub struct DeliveryResult {
     /// What happened to every path.
     pub changes: Vec<FileChange>,
     /// Why the hooks reject the delivery, if they do.
-    pub refused: Option<String>,
+    pub refusal: Option<String>,
     /// Where the user selected the changes; `None` if they were not asked, or did not answer.
     pub selected_by: Option<InputChannel>,
 }
 
-/// Delivers the changes in `source`: plans, asks, and applies what is selected. massgen's versions
-/// of files that the user changed meanwhile go to `conflicts_dir`. The `hooks` see the overlay
-/// first.
+/// Delivers the changes in `source`: plans the delivery, asks the hooks and the user, and applies
+/// what is selected. massgen's versions of files that the user changed meanwhile go to
+/// `conflicts_dir`.
 pub async fn deliver(
     deliveries: &DeliverySettings,
     delivery: &Arc<OpenDelivery>,
@@ -239,53 +239,60 @@ pub async fn deliver(
                 partial: PartialFiles::default(),
                 earlier: EarlierFiles::default(),
             };
-            let mut planned = plan(&delivery, &source, Some(&baseline))?;
-            merge(&delivery, &mut planned, &baseline)?;
-            if !planned.is_empty() {
+            let mut delivery_plan = plan(&delivery, &source, Some(&baseline))?;
+            merge(&delivery, &mut delivery_plan, &baseline)?;
+            if !delivery_plan.is_empty() {
                 delivery.write_source(&source)?;
             }
-            Ok(planned)
+            Ok(delivery_plan)
         }
     };
-    let planned = run_blocking(make_plan).await?;
-    if planned.is_empty() {
+    let delivery_plan = run_blocking(make_plan).await?;
+    if delivery_plan.is_empty() {
         return Ok(DeliveryResult::default());
     }
-    let planned = Arc::new(planned);
-    let (mut refused, mut selected_by) = (None, None);
+    let delivery_plan = Arc::new(delivery_plan);
+    let (mut refusal, mut selected_by) = (None, None);
     let selection = match state {
         PresentationState::Complete => {
             if let Some(DeliveryHooks { runner, overlay }) = hooks {
-                let payload = HookEventPayload::Delivery(Arc::clone(&planned));
+                let payload = HookEventPayload::Delivery(Arc::clone(&delivery_plan));
                 let stop = &deliveries.stop;
-                refused = hook_refusal(&runner, payload, Phase::Final, overlay, stop).await;
+                refusal = hook_refusal(&runner, payload, Phase::Final, overlay, stop).await;
             }
-            match refused {
+            match refusal {
                 None => {
-                    let selection = deliveries.ask_for_selection(&delivery, &planned).await;
-                    selected_by = selection.as_ref().map(|(_, by)| *by);
-                    let default = || deliveries.default_selection(&planned);
+                    let selection = deliveries
+                        .ask_for_selection(&delivery, &delivery_plan)
+                        .await;
+                    selected_by = selection.as_ref().map(|(_, channel)| *channel);
+                    let default = || deliveries.default_selection(&delivery_plan);
                     selection.map_or_else(default, |(selection, _)| selection)
                 }
-                Some(_) => DeliverySelection::take_none(&planned),
+                Some(_) => DeliverySelection::take_none(&delivery_plan),
             }
         }
-        PresentationState::Interrupted => DeliverySelection::take_none(&planned),
+        PresentationState::Interrupted => DeliverySelection::take_none(&delivery_plan),
     };
     let apply_selection = move || {
-        let mut planned = DeliveryPlan::clone(&planned);
-        let choices = select_hunks(&delivery, &mut planned, selection.choices, &selection.parts)?;
-        apply(&delivery, &planned, &choices, conflicts_dir.as_ref())
+        let mut delivery_plan = DeliveryPlan::clone(&delivery_plan);
+        let choices = select_hunks(
+            &delivery,
+            &mut delivery_plan,
+            selection.choices,
+            &selection.parts,
+        )?;
+        apply(&delivery, &delivery_plan, &choices, conflicts_dir.as_ref())
     };
     Ok(DeliveryResult {
         changes: run_blocking(apply_selection).await?,
-        refused,
+        refusal,
         selected_by,
     })
 }
 
-/// Returns what an `attempt` of a resumed run had delivered before it was interrupted, with the
-/// name of the delivery; `None` if it had not delivered.
+/// Returns what an attempt of a resumed run delivered before it was interrupted, with the name of
+/// the delivery; `None` if it delivered nothing.
 pub async fn recover_delivery(
     deliveries: &DeliverySettings,
     attempt: u32,
@@ -297,10 +304,10 @@ pub async fn recover_delivery(
             if !delivery.is_applied() || delivery.read_source()?.attempt != attempt {
                 continue;
             }
-            let Some(delivered) = AppliedDelivery::open(delivery)? else {
+            let Some(applied_delivery) = AppliedDelivery::open(delivery)? else {
                 continue;
             };
-            let changes = applied_changes(&delivered)?;
+            let changes = applied_changes(&applied_delivery)?;
             if !changes.is_empty() {
                 return Ok(Some((name, changes)));
             }
@@ -311,10 +318,10 @@ pub async fn recover_delivery(
 }
 
 /// Returns the changes of a delivery that are still as it delivered them.
-fn applied_changes(delivered: &AppliedDelivery) -> Result<Vec<FileChange>> {
-    let names = delivered
+fn applied_changes(delivery: &AppliedDelivery) -> Result<Vec<FileChange>> {
+    let names = delivery
         .listed_paths()
-        .filter(|(_, _, now)| *now == DeliveredState::Applied);
+        .filter(|(_, _, state)| *state == DeliveredState::Applied);
     let change = |(path, action, _): (AbsPath, EntryAction, DeliveredState)| {
         let kind = match action {
             EntryAction::Create => ChangeKind::Created,
@@ -340,14 +347,15 @@ pub async fn reopen_delivery(
 /// were before.
 pub async fn revert_delivery(delivery: Arc<OpenDelivery>) -> Result<BTreeSet<AbsPath>> {
     let revert = move || {
-        let Some(mut delivered) = AppliedDelivery::open(delivery)? else {
+        let Some(mut applied_delivery) = AppliedDelivery::open(delivery)? else {
             return Ok(BTreeSet::new());
         };
-        let rows = delivered.undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
+        let rows =
+            applied_delivery.undo_or_redo(UndoDirection::Undo, &[], ChangedFilePolicy::Kept)?;
         let is_reverted =
             |row: &UndoRow| matches!(row.outcome, UndoOutcome::Restored | UndoOutcome::Removed);
-        let reverted = rows.into_iter().filter(is_reverted);
-        Ok(reverted.map(|row| row.path).collect())
+        let reverted_rows = rows.into_iter().filter(is_reverted);
+        Ok(reverted_rows.map(|row| row.path).collect())
     };
     run_blocking(revert).await
 }
@@ -386,7 +394,7 @@ impl DeliverySettings {
                 count: DELIVERIES_MAX,
                 bytes: None,
             };
-            // Held open, it is not pruned as an old one.
+            // An open delivery is not pruned.
             let delivery = OpenDelivery::create(&dir, &run)?;
             prune(&dir, limits)?;
             Ok(Arc::new(delivery))
@@ -427,7 +435,7 @@ impl DeliverySettings {
             reply.await.ok()
         };
         tokio::select! {
-            choice = exchange => choice.map(|choice| (choice, *channel)),
+            selection = exchange => selection.map(|selection| (selection, *channel)),
             () = self.stop.cancelled() => None,
         }
     }

@@ -17,11 +17,11 @@ use crate::world::store::workspace::{RunWorkspace, make_new};
 /// Reopens the workspaces of an interrupted run.
 pub(super) fn reopen_workspaces(layout: &RunLayout) -> Result<Vec<RunWorkspace>> {
     let workspaces = layout.workspaces.values();
-    let reopened = workspaces.map(|workspace| match workspace.owner {
+    let run_workspaces = workspaces.map(|workspace| match workspace.owner {
         WorkspaceOwner::Massgen => RunWorkspace::reopen(&workspace.path),
         WorkspaceOwner::User => RunWorkspace::claim(&workspace.path),
     });
-    reopened.collect()
+    run_workspaces.collect()
 }
 
 /// Creates the workspaces. Those that massgen owns are initialized from `seed`.

@@ -12,7 +12,7 @@ use crate::world::store::snapshot::{AgentSnapshots, Snapshot, WorkspaceSeed, kee
 /// Handling of the files that agents create in their workspaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotMode {
-    /// A copy is made with each answer and stays in the session.
+    /// They are copied with each answer, and the copy stays in the session.
     #[default]
     Copied,
     /// They stay where they are, for the caller of massgen; agents that see each other's answers
@@ -23,9 +23,12 @@ pub enum SnapshotMode {
 /// The snapshots of all agents of a run.
 #[derive(Debug)]
 pub struct SnapshotStore {
+    /// The directory of the snapshots, which all agents may read.
     shared: AbsPath,
+    /// The directory of links to each agent's newest snapshot.
     storage: AbsPath,
     by_agent: BTreeMap<AgentId, AgentSnapshots>,
+    /// The recorded answers of a resumed run that are still to come.
     recorded: VecDeque<RecordedAnswer>,
     /// Whether snapshots are disabled.
     is_disabled: bool,
@@ -80,8 +83,8 @@ impl SnapshotStore {
         }
     }
 
-    /// Restores the snapshots of the `recorded` answers. Others were taken for answers that were
-    /// never accepted; they are removed.
+    /// Restores the snapshots of the `recorded` answers. Other snapshots are removed: their answers
+    /// were never accepted.
     pub fn restore(&mut self, recorded: VecDeque<RecordedAnswer>) -> Result<()> {
         let known_labels: BTreeSet<String> = recorded
             .iter()
@@ -103,7 +106,10 @@ impl SnapshotStore {
         if self.is_disabled {
             return Ok(None);
         }
-        if let Some(recorded_answer) = self.recorded.pop_front_if(|known| known.label == label) {
+        if let Some(recorded_answer) = self
+            .recorded
+            .pop_front_if(|recorded| recorded.label == label)
+        {
             return recorded_answer
                 .snapshot
                 .as_ref()

@@ -45,8 +45,8 @@ pub struct PipelineCommit {
     pub commit: GitCommit,
     /// The journal entry that massgen wrote with it; `None` for a commit of a role.
     pub entry: Option<JournalEntry>,
-    /// The iteration that it belongs to; `None` before the first, and after a commit of massgen that
-    /// belongs to none, such as a revert.
+    /// The iteration that it belongs to; `None` before the first one, and after a commit of massgen
+    /// that belongs to none, such as a revert.
     pub iteration: Option<u32>,
     /// The files that it changed.
     pub changed: Vec<ChangedFile>,

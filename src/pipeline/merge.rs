@@ -413,10 +413,10 @@ impl PipelineRun {
             grants,
             layout,
         } = self.prepare_checks(agent, dir)?;
-        let commands = environments.check_environment(agent).cloned();
+        let environment = environments.check_environment(agent).cloned();
         let checked_agent = CheckedAgent {
             grants,
-            commands,
+            environment,
             left_out: Vec::new(),
         };
         let checked_agents = BTreeMap::from([(agent.clone(), checked_agent)]);

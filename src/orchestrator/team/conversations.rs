@@ -150,7 +150,10 @@ impl AgentTeam {
 
     /// Returns whether `message` about servers is new, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
-        let mut reported_messages = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported_messages = self
+            .reported_messages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         reported_messages.insert(message.to_owned())
     }
 }

@@ -77,6 +77,7 @@ pub struct TeamMember {
     programs: Option<CommandLineConfig>,
     /// Its servers.
     servers: Vec<MemberServer>,
+    /// What it has read and written, and what was approved.
     history: Arc<Mutex<AccessHistory>>,
     /// The instructions that the opened directories keep for agents.
     instructions: ProjectInstructions,
@@ -93,21 +94,21 @@ impl TeamMember {
     /// Returns the user's paths that it may write to, including what people have approved
     /// meanwhile.
     pub fn write_grants(&self) -> Vec<Grant> {
-        let agreed = self
+        let approved_paths = self
             .history
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .approved_paths();
-        let with_consent = |grant: &Grant| Grant {
+        let with_approvals = |grant: &Grant| Grant {
             path_rules: grant
                 .path_rules
                 .iter()
-                .map(|rule| rule.with_approvals(&agreed))
+                .map(|rule| rule.with_approvals(&approved_paths))
                 .collect(),
             ..grant.clone()
         };
         let roots = grants::write_roots(&self.grants).into_iter();
-        roots.map(with_consent).collect()
+        roots.map(with_approvals).collect()
     }
 
     /// Returns what it can produce in its workspace.
@@ -150,7 +151,7 @@ pub struct AgentTeam {
     server_pool: ConnectionPool,
     /// The messages about servers that have been emitted: servers restart for each phase, and
     /// repeat them.
-    reported: Mutex<BTreeSet<String>>,
+    reported_messages: Mutex<BTreeSet<String>>,
     /// The sessions whose skills are offered, if the config says so.
     session_skills: Option<AbsPath>,
     /// Messages about directories with skills that are not used.
@@ -165,8 +166,8 @@ pub struct AgentTeam {
     pub(super) memory_warning: Option<String>,
 }
 
-/// What the members of a team work with. A dry run has none of it, and a single call only what it
-/// needs.
+/// The resources of a team's members. A dry run has none of them, and a single call only those that
+/// it needs.
 #[derive(Debug, Default)]
 pub struct TeamResources {
     /// The environments in which agents' commands run.
@@ -210,7 +211,7 @@ impl AgentTeam {
         let mut sorted_ids: Vec<&AgentId> = config.agents.iter().map(|agent| &agent.id).collect();
         sorted_ids.sort();
         let shares_files = config.agents.iter().any(|agent| agent.cwd.is_some());
-        let temp = shares_files.then_some(&layout.temp_workspaces);
+        let temp_workspaces = shares_files.then_some(&layout.temp_workspaces);
         let mut members = Vec::new();
         for agent in &config.agents {
             let index = sorted_ids
@@ -227,7 +228,7 @@ impl AgentTeam {
                 grants: apply_path_rules(
                     external_agents::drop_unenforceable_grants(
                         agent,
-                        context.agent_grants(agent, workspace.as_ref(), temp)?,
+                        context.agent_grants(agent, workspace.as_ref(), temp_workspaces)?,
                     ),
                     &agent.permissions.rules,
                     base,
@@ -256,7 +257,7 @@ impl AgentTeam {
             tool_lists: ToolListCache::default(),
             page_fetcher: PageFetcher::default(),
             server_pool: ConnectionPool::default(),
-            reported: Mutex::default(),
+            reported_messages: Mutex::default(),
             session_skills,
             skill_notices: Vec::new(),
             has_generated_criteria: false,
@@ -266,7 +267,7 @@ impl AgentTeam {
         })
     }
 
-    /// Returns the team with what it works with.
+    /// Returns the team with these resources.
     #[must_use]
     pub fn with_resources(self, resources: TeamResources) -> Self {
         Self { resources, ..self }
@@ -275,7 +276,7 @@ impl AgentTeam {
     /// Starts the delivery of a final agent, if it delivers anything.
     pub async fn start_delivery(&self) -> Result<Option<Arc<OpenDelivery>>> {
         match self.delivery_settings() {
-            Some((how, _)) => how.start_delivery().await.map(Some),
+            Some((settings, _)) => settings.start_delivery().await.map(Some),
             None => Ok(None),
         }
     }
@@ -353,17 +354,17 @@ impl AgentTeam {
             .overlays
             .clone()
             .filter(|_| self.has_checks())?;
-        let candidate = |member: &TeamMember| {
+        let checked_agent = |member: &TeamMember| {
             let environments = self.resources.environments.as_ref()?;
-            let candidate = CheckedAgent {
+            let agent = CheckedAgent {
                 grants: member.grants.clone(),
-                commands: environments.check_environment(&member.id).cloned(),
+                environment: environments.check_environment(&member.id).cloned(),
                 left_out: self.left_out_of_answers(),
             };
-            Some((member.id.clone(), candidate))
+            Some((member.id.clone(), agent))
         };
-        let candidates = self.members.iter().filter_map(candidate).collect();
-        Some(CheckRunner::new(checks.clone(), candidates, overlays))
+        let agents = self.members.iter().filter_map(checked_agent).collect();
+        Some(CheckRunner::new(checks.clone(), agents, overlays))
     }
 
     /// Fails if an agent could replace the socket of `broker`.
@@ -378,13 +379,13 @@ impl AgentTeam {
         }
     }
 
-    /// Refuses a `directory` that agents may write to: they could act as the user there. `content`
-    /// says what is in it.
+    /// Rejects a `directory` that agents may write to: they could act as the user there. `content`
+    /// says what it contains.
     pub fn protect_directory(&self, directory: &AbsPath, content: &str) -> Result<()> {
-        let real = grants::real_path(directory)?;
+        let real_directory = grants::real_path(directory)?;
         let mut grants = self.members.iter().flat_map(|member| &member.grants);
         let is_open = |grant: &&Grant| {
-            grant.permission == Permission::Write && grant.relative_path(&real).is_some()
+            grant.permission == Permission::Write && grant.relative_path(&real_directory).is_some()
         };
         let Some(grant) = grants.find(is_open) else {
             return Ok(());
