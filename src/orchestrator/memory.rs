@@ -53,8 +53,8 @@ pub fn keeps_memory(config: &Config) -> bool {
 pub struct MemoryKeeper {
     store: MemoryStore,
     redactor: Redactor,
-    /// The workspace that the workspaces of the run were copied from: notes that are unchanged since
-    /// then are not kept again, because the user may have removed them.
+    /// The workspace that the workspaces of the run were copied from: notes that are unchanged
+    /// since then are not kept again, because the user may have removed them.
     seed: Option<AbsPath>,
 }
 

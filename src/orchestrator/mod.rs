@@ -307,7 +307,7 @@ impl PreparedTurn {
         if coordination.end == CoordinationEnd::Agreed
             && (exhausted_limit.is_some() || was_interrupted)
         {
-            let cause = StopCause::LimitMet;
+            let cause = StopCause::LimitReached;
             let status = cause.exit_status();
             self.emit(RunEvent::CoordinationStopped { status }).await;
             coordination.end = CoordinationEnd::Stopped(cause);
@@ -443,7 +443,7 @@ impl PreparedTurn {
                 let reason = format!("timed out after {seconds} seconds");
                 (ExitStatus::Limit, with_best_answer(reason))
             }
-            CoordinationEnd::Stopped(StopCause::LimitMet) => {
+            CoordinationEnd::Stopped(StopCause::LimitReached) => {
                 let limit = self.ledger().agent_exhausted_limit(&agent);
                 (
                     ExitStatus::Limit,
@@ -474,7 +474,7 @@ impl PreparedTurn {
                     self.config.timeouts.orchestrator_seconds
                 ),
             ),
-            CoordinationEnd::Stopped(StopCause::LimitMet) => {
+            CoordinationEnd::Stopped(StopCause::LimitReached) => {
                 let limit = self.ledger().any_exhausted_limit().unwrap_or_default();
                 (ExitStatus::Limit, format!("no agent answered: {limit}"))
             }

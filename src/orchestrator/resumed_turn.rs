@@ -205,14 +205,14 @@ fn append_event(conversation: &mut RecordedConversation, event: &Event) {
         let reply = RecordedReply::Failed(reason.clone());
         conversation.replies.push_back(reply);
     } else if let Event::Model(ModelEvent::ModelFallback { .. }) = event {
-        conversation.models_left = conversation.models_left.saturating_add(1);
+        conversation.abandoned_models = conversation.abandoned_models.saturating_add(1);
     } else if let Event::Tool(ToolEvent::ToolCalled {
         call_id, denied, ..
     }) = event
     {
         let record = match denied {
-            Some(reason) => RecordedCall::TurnedAway(ToolResultContent::from_rejection(reason)),
-            None => RecordedCall::Begun,
+            Some(reason) => RecordedCall::Rejected(ToolResultContent::from_rejection(reason)),
+            None => RecordedCall::Started,
         };
         conversation.calls.insert(call_id.clone(), record);
     } else if let Event::Tool(ToolEvent::ToolFinished {
@@ -228,7 +228,7 @@ fn append_event(conversation: &mut RecordedConversation, event: &Event) {
             content: content.to_owned(),
             images: images.clone(),
         };
-        let call = RecordedCall::Ended(result);
+        let call = RecordedCall::Executed(result);
         conversation.calls.insert(call_id.clone(), call);
     } else if let Event::Tool(ToolEvent::PlanUpdated { entries, .. }) = event {
         conversation.plan = Some(entries.clone());

@@ -30,7 +30,7 @@ pub struct ModelConnection {
     pub models: Vec<AvailableModel>,
     /// The ledger that its requests are charged to.
     pub ledger: Arc<Mutex<BudgetLedger>>,
-    /// The recorded part of it, in a resumed run.
+    /// The recorded part of the conversation, in a resumed run.
     pub recorded: Option<RecordedConversation>,
     /// The messages of the user.
     pub messages: MessageReader,
@@ -57,15 +57,15 @@ impl AgentTeam {
         })
     }
 
-    /// Starts a conversation of `member` in `phase`, with an overlay if there is one, and `first`
-    /// as its first message. Connects to its servers: one that massgen refuses to use, or that
-    /// is required and cannot be used, is an error.
+    /// Starts a conversation of `member` in `phase`, with an overlay if there is one. Connects to
+    /// its servers: one that massgen refuses to use, or that is required and cannot be used, is an
+    /// error.
     pub async fn model_session(
         &self,
         member: &TeamMember,
         phase: Phase,
         overlay: Option<&WriteOverlay>,
-        first: &str,
+        first_message: &str,
         connection: ModelConnection,
     ) -> Result<ModelSession> {
         let gate = self.gate(member, phase, overlay)?;
@@ -84,13 +84,13 @@ impl AgentTeam {
         let abandoned_models = connection
             .recorded
             .as_ref()
-            .map_or(0, |memory| memory.models_left);
+            .map_or(0, |conversation| conversation.abandoned_models);
         let last_model = connection.models.len().saturating_sub(1);
-        let subagents = self.subagent_setup(member, phase);
+        let subagent_setup = self.subagent_setup(member, phase);
         let is_resumed = connection.recorded.is_some();
         let programs = self.subagent_launchers(member, gate.as_ref());
         let subagents =
-            subagents.map(|setup| setup.for_resumed(is_resumed).with_programs(programs));
+            subagent_setup.map(|setup| setup.for_resumed(is_resumed).with_programs(programs));
         let models = self.with_agent_launcher(member, gate.as_ref(), connection.models);
         let mut session = ModelSession {
             agent: member.id.clone(),
@@ -113,7 +113,7 @@ impl AgentTeam {
                 connection
                     .recorded
                     .as_ref()
-                    .and_then(|memory| memory.plan.clone()),
+                    .and_then(|conversation| conversation.plan.clone()),
             ),
             recorded: connection.recorded,
             messages: connection.messages,
@@ -126,7 +126,7 @@ impl AgentTeam {
             call_scope: None,
         };
         session.load_served_tools();
-        session.add_user_message(first);
+        session.add_user_message(first_message);
         self.add_task_media(member, &mut session).await;
         Ok(session)
     }
@@ -148,7 +148,7 @@ impl AgentTeam {
         }
     }
 
-    /// Returns whether `message` about servers is new, and remembers it.
+    /// Returns whether `message` has not been reported yet, and remembers it.
     fn is_new_message(&self, message: &str) -> bool {
         let mut reported_messages = self
             .reported_messages

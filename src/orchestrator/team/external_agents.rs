@@ -27,13 +27,13 @@ impl AgentTeam {
             .filter(|_| self.delivery_access == DeliveryAccess::ReadWrite);
         members.filter_map(|member| {
             let external_agent = member.config.backend.external_agent.as_deref()?;
-            let runner = EnvironmentSpec {
+            let spec = EnvironmentSpec {
                 id: &member.id,
                 config: &external_agent.sandbox,
                 grants: &member.grants,
                 workspace: member.workspace.as_ref()?,
             };
-            Some((external_agent, runner))
+            Some((external_agent, spec))
         })
     }
 
@@ -108,7 +108,7 @@ impl AgentTeam {
 
     /// Returns the notes for the user about unsandboxed external agents.
     pub fn unsandboxed_notes(&self) -> Vec<String> {
-        let unsandboxed = self
+        let unsandboxed_members = self
             .members
             .iter()
             .filter(|member| is_unsandboxed(&member.config));
@@ -118,7 +118,7 @@ impl AgentTeam {
                 member.id
             )
         };
-        unsandboxed.map(note_about).collect()
+        unsandboxed_members.map(note_about).collect()
     }
 
     /// Returns the models of `member` as they can be asked in the coordination phase without the
@@ -163,8 +163,9 @@ fn is_unsandboxed(agent: &AgentConfig) -> bool {
 
 /// Restricts an agent's grants: an unsandboxed external agent may not write to the user's paths.
 pub(super) fn drop_unenforceable_grants(agent: &AgentConfig, mut grants: Vec<Grant>) -> Vec<Grant> {
-    let users = |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unsandboxed(agent);
-    for grant in grants.iter_mut().filter(users) {
+    let is_user_path =
+        |grant: &&mut Grant| grant.kind == GrantKind::Context && is_unsandboxed(agent);
+    for grant in grants.iter_mut().filter(is_user_path) {
         grant.permission = Permission::Read;
     }
     grants

@@ -92,7 +92,7 @@ impl AgentTeam {
                 .resources
                 .delivery
                 .as_ref()
-                .map(|how| how.merge_bases.clone()),
+                .map(|settings| settings.merge_bases.clone()),
             overlay: overlay.cloned(),
             rules: Arc::clone(&member.rules),
             ..GatePolicy::single_call(base)

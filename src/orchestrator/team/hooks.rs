@@ -14,9 +14,9 @@ use crate::world::access::hook_runner::{HookRunner, HookSandbox};
 
 impl AgentTeam {
     /// Rejects hooks that cannot run or that an agent can write to.
-    pub fn validate_hooks(&self, machine: &HostEnvironment) -> Result<()> {
+    pub fn validate_hooks(&self, host: &HostEnvironment) -> Result<()> {
         match self.delivery_access {
-            DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, machine),
+            DeliveryAccess::ReadWrite => hooks::validate(&self.members, &self.base, host),
             DeliveryAccess::ReadOnly => Ok(()),
         }
     }
@@ -26,15 +26,15 @@ impl AgentTeam {
         if member.config.hooks.is_empty() || self.delivery_access == DeliveryAccess::ReadOnly {
             return Ok(None);
         }
-        let commands = self
+        let environment = self
             .resources
             .environments
             .as_ref()
             .and_then(|environments| environments.hook_environment(&member.id));
-        let sandbox = match commands {
+        let sandbox = match environment {
             None => None,
-            Some(commands) => Some(HookSandbox {
-                commands: commands.clone(),
+            Some(environment) => Some(HookSandbox {
+                commands: environment.clone(),
                 readable: self.hook_read_permissions(member)?,
             }),
         };
@@ -63,12 +63,12 @@ impl AgentTeam {
     fn hook_read_permissions(&self, member: &TeamMember) -> Result<PathPermissionManager> {
         let project_root = grants::real_path(&self.base)?;
         let project = Grant::tree(project_root, GrantKind::Context, Permission::Read);
-        let agents = member.grants.iter().map(|grant| Grant {
+        let agent_grants = member.grants.iter().map(|grant| Grant {
             permission: Permission::Read,
             path_rules: Arc::default(),
             ..grant.clone()
         });
-        let grants = std::iter::once(project).chain(agents).collect();
+        let grants = std::iter::once(project).chain(agent_grants).collect();
         Ok(PathPermissionManager::new(grants, Phase::Coordination))
     }
 }

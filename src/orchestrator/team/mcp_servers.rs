@@ -63,13 +63,13 @@ impl AgentTeam {
         members.flat_map(|member| {
             let workspace = member.workspace.as_ref().unwrap_or(&self.base);
             member.servers.iter().filter_map(move |server| {
-                let runner = EnvironmentSpec {
+                let spec = EnvironmentSpec {
                     id: &member.id,
                     config: server.sandbox_config.as_ref()?,
                     grants: &member.grants,
                     workspace,
                 };
-                Some((server.config.name(), runner))
+                Some((server.config.name(), spec))
             })
         })
     }
@@ -125,11 +125,11 @@ impl AgentTeam {
 
     /// Returns the members that have this server.
     fn agents_with(&self, server: &Arc<ServerConfig>) -> Vec<AgentId> {
-        let has = |member: &&TeamMember| {
+        let has_server = |member: &&TeamMember| {
             let mut servers = member.servers.iter();
             servers.any(|other| Arc::ptr_eq(&other.config, server))
         };
-        let members = self.members.iter().filter(has);
+        let members = self.members.iter().filter(has_server);
         members.map(|member| member.id.clone()).collect()
     }
 
@@ -145,25 +145,25 @@ impl AgentTeam {
         unmatched_rule_warnings(&member.rules, used_servers, offered)
     }
 
-    /// Refuses to continue a recorded conversation without a server whose calls have to be made again:
-    /// what they did would be missing in what is delivered.
+    /// Fails if a recorded conversation would continue without a server whose calls have to be made
+    /// again: their effects would be missing in the delivery.
     pub(super) fn require_called_servers(
         &self,
         member: &TeamMember,
         recorded: &RecordedConversation,
     ) -> Result<()> {
-        let is_missed = |server: &&MemberServer| {
+        let is_missing = |server: &&MemberServer| {
             let name = server.config.name();
             self.tool_lists.is_left_out(&server.config)
                 && recorded.repeats_calls_of(&format!("{SERVED_PREFIX}{name}{SEPARATOR}"))
         };
-        let Some(missed) = member.servers.iter().find(is_missed) else {
+        let Some(missing_server) = member.servers.iter().find(is_missing) else {
             return Ok(());
         };
         let message = format!(
             "`{}` has called tools of the server `{}`, which cannot be used now",
             member.id,
-            missed.config.name()
+            missing_server.config.name()
         );
         Err(Error::new(ErrorKind::Environment, message)
             .with_hint("a warning says why; resume the run when the server works again"))
@@ -234,8 +234,8 @@ fn program_mode(run_in: &ProgramPlace, commands: Option<&CommandLineConfig>) -> 
     }
 }
 
-/// Returns which tools of servers an agent uses. A list of an external agent's own tools says
-/// nothing about them.
+/// Returns which tools of servers an agent uses. A list that names only native tools of an external
+/// agent does not restrict them.
 fn server_tool_filter(agent: &AgentConfig) -> ToolFilter {
     let is_external = agent.backend.external_agent.is_some();
     let names_servers =
@@ -253,15 +253,15 @@ fn unmatched_rule_warnings<'a>(
     offered: &ToolCatalogue,
 ) -> Vec<String> {
     let names: Vec<&str> = offered.names().collect();
-    let of_server = |server: &MemberServer| {
+    let warnings_about = |server: &MemberServer| {
         // A tool that the server's own keys exclude need not be offered.
-        let closed = server.config.call_rules();
+        let server_rules = server.config.call_rules();
         let server = server.config.name().as_str();
         let rules = rules
             .unmatched_at_server(server, &names)
-            .filter(|rule| closed.iter().all(|closed| closed != *rule));
+            .filter(|rule| server_rules.iter().all(|server_rule| server_rule != *rule));
         let warning = |rule: &CallRule| format!("`{rule}` matches no tool of `{server}`");
         rules.map(warning).collect::<Vec<_>>()
     };
-    servers.flat_map(of_server).collect()
+    servers.flat_map(warnings_about).collect()
 }

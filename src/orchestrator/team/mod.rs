@@ -149,8 +149,7 @@ pub struct AgentTeam {
     page_fetcher: PageFetcher,
     /// The servers that members share.
     server_pool: ConnectionPool,
-    /// The messages about servers that have been emitted: servers restart for each phase, and
-    /// repeat them.
+    /// The warnings that have been emitted: servers restart for each phase, and repeat theirs.
     reported_messages: Mutex<BTreeSet<String>>,
     /// The sessions whose skills are offered, if the config says so.
     session_skills: Option<AbsPath>,

@@ -108,14 +108,17 @@ impl AgentTeam {
             Phase::Coordination => prompts::coordination_system_prompt(&input),
             Phase::Final => {
                 let write_roots = grants::write_roots(&member.grants);
-                let roots: Vec<String> = write_roots.iter().map(|g| g.root.to_string()).collect();
+                let roots: Vec<String> = write_roots
+                    .iter()
+                    .map(|grant| grant.root.to_string())
+                    .collect();
                 prompts::final_system_prompt(&input, &roots)
             }
         }
     }
 
-    /// Sets that voters read in their first messages by which criteria they score answers, because
-    /// a model has written them.
+    /// Notes that a model has written the criteria by which voters score answers, so that voters
+    /// read them in their first messages.
     pub(in crate::orchestrator) fn use_generated_criteria(&mut self) {
         self.has_generated_criteria = true;
     }
@@ -166,8 +169,8 @@ impl AgentTeam {
     ) -> Option<SubagentsConfig> {
         let limits = self.config.orchestrator.subagents?;
         let config = &member.config;
-        let is_kept = SUBAGENTS.iter().all(|tool| config.tools.keeps(tool));
-        (is_kept && subagent_obstacle(member).is_none()).then_some(limits)
+        let has_tools = SUBAGENTS.iter().all(|tool| config.tools.keeps(tool));
+        (has_tools && subagent_obstacle(member).is_none()).then_some(limits)
     }
 
     /// Returns the notes for the user about members that cannot have subagents, although the config
@@ -178,8 +181,8 @@ impl AgentTeam {
         }
         let members = self.members.iter();
         let note = |member: &TeamMember| {
-            let why = subagent_obstacle(member)?;
-            Some(format!("{} has no subagents: {why}", member.id))
+            let obstacle = subagent_obstacle(member)?;
+            Some(format!("{} has no subagents: {obstacle}", member.id))
         };
         members.filter_map(note).collect()
     }
@@ -373,9 +376,14 @@ impl AgentTeam {
 pub(super) fn vendor_tools(agent: &AgentConfig) -> Vec<VendorTool> {
     let is_excluded = |tool: &VendorTool| {
         let mut specs = VENDOR_TOOLS.iter().filter(|spec| spec.name == tool.name());
-        let is_excluded =
-            |spec: &ToolSpec| agent.tools.excluded.iter().any(|one| names_tool(one, spec));
-        specs.any(is_excluded)
+        let is_spec_excluded = |spec: &ToolSpec| {
+            agent
+                .tools
+                .excluded
+                .iter()
+                .any(|name| names_tool(name, spec))
+        };
+        specs.any(is_spec_excluded)
     };
     let models = agent.backend.with_fallbacks();
     let tools: BTreeSet<VendorTool> = models.flat_map(separate_tools).collect();

@@ -1,6 +1,6 @@
 //! Reads the instructions that projects keep for agents (`AGENTS.md`) in the directories that were
-//! opened to an agent. They are read through a gate of the agent, so that its rules, hidden names
-//! and symlinks count as for its own calls. See <https://agents.md>.
+//! opened to an agent. They are read through a gate of the agent, so that the same rules about
+//! paths, hidden names and symlinks apply as to its own calls. See <https://agents.md>.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,18 +100,19 @@ impl InstructionReader<'_> {
     /// Returns the files that exist, nearest to the current directory first.
     fn find_files(&self) -> Vec<AbsPath> {
         let mut directories: Vec<RealPath> = Vec::new();
-        let (around, apart): (Vec<_>, Vec<_>) = self
+        let (ancestors, others): (Vec<_>, Vec<_>) = self
             .opened_grants()
             .filter(|grant| grant.scope == GrantScope::Tree)
             .map(|grant| &grant.root)
             .partition(|root| self.base.is_within(root));
-        let is_around = |directory: &RealPath| around.iter().any(|root| directory.is_within(root));
+        let is_opened =
+            |directory: &RealPath| ancestors.iter().any(|root| directory.is_within(root));
         let mut directory = Some(self.base.clone());
-        while let Some(current_directory) = directory.filter(is_around) {
+        while let Some(current_directory) = directory.filter(is_opened) {
             directory = current_directory.parent();
             directories.push(current_directory);
         }
-        directories.extend(apart.into_iter().cloned());
+        directories.extend(others.into_iter().cloned());
         directories.truncate(DIRECTORIES_MAX);
         let mut files: Vec<AbsPath> = Vec::new();
         for file in directories.iter().filter_map(find_file) {
@@ -123,8 +124,8 @@ impl InstructionReader<'_> {
     }
 }
 
-/// Returns the path of the file with instructions in `directory`, if there is one. The gate judges
-/// what it is and where a symlink leads.
+/// Returns the path of the file with instructions in `directory`, if there is one. The gate checks
+/// later what it is and where a symlink leads.
 fn find_file(directory: &RealPath) -> Option<AbsPath> {
     let mut candidates = FILE_NAMES.iter().map(|name| directory.to_abs().join(name));
     candidates.find(|path| !matches!(locate(path), Ok(LocatedPath::Missing(_))))

@@ -1,5 +1,5 @@
 //! Finds the skills that a team is offered, opens their directories to the members for reading,
-//! and reads names and descriptions through a gate of each member, so that its rules count as for
+//! and reads names and descriptions through a gate of each member, so that its rules apply as to
 //! its own calls. See `docs/decisions/0048-skills-are-read-grants.md`.
 
 use std::collections::BTreeSet;
@@ -81,17 +81,17 @@ impl SkillLocations {
         let project_directories =
             directories.filter(|directory| directory.author == SkillAuthor::Project);
         // A symlink inside the project may lead from one directory with skills to another.
-        let in_project: Vec<RealPath> = project_directories
+        let project_roots: Vec<RealPath> = project_directories
             .filter_map(|directory| below_base(&directory.path, base))
             .collect();
         for directory in &config.directories {
-            locations.add_directory(directory, base, &in_project);
+            locations.add_directory(directory, base, &project_roots);
         }
         Ok(locations)
     }
 
     /// Adds the skills that winners of earlier turns have left, newest first. Sessions that came
-    /// with a project are not believed.
+    /// with a project are not trusted.
     fn add_sessions(&mut self, sessions: &AbsPath, base: &RealPath) {
         let sessions = sessions::list(sessions).unwrap_or_default().into_iter();
         let own_sessions = sessions.filter(|session| session.expect_own().is_ok());
@@ -115,10 +115,12 @@ impl SkillLocations {
             }
             let grant = Grant::tree(root.clone(), GrantKind::Skill, Permission::Read);
             match read_skills(slice::from_ref(&root), &[grant], &Arc::default(), base) {
-                Ok(read) => {
-                    refusals.extend(read.notices);
-                    let mut skills_read = read.skills.iter();
-                    if skills_read.any(|skill| names.insert(skill.name.to_lowercase())) {
+                Ok(AgentSkills { skills, notices }) => {
+                    refusals.extend(notices);
+                    if skills
+                        .iter()
+                        .any(|skill| names.insert(skill.name.to_lowercase()))
+                    {
                         self.roots.push(root);
                     }
                 }
@@ -133,7 +135,7 @@ impl SkillLocations {
         &mut self,
         directory: &SkillDirectory,
         base: &RealPath,
-        in_project: &[RealPath],
+        project_roots: &[RealPath],
     ) {
         let path = &directory.path;
         let names = match subdirectory_names(path, SUBDIRECTORIES_MAX) {
@@ -151,8 +153,9 @@ impl SkillLocations {
         for name in names {
             let skill = path.join(&name);
             let root = has_skill_file(&skill).and_then(|has_file| {
-                let root = || self.usable_root(&skill, directory.author, base, in_project);
-                has_file.then(root).transpose()
+                let usable_root =
+                    || self.usable_root(&skill, directory.author, base, project_roots);
+                has_file.then(usable_root).transpose()
             });
             match root {
                 Ok(None) => {}
@@ -169,7 +172,7 @@ impl SkillLocations {
         skill: &AbsPath,
         author: SkillAuthor,
         base: &RealPath,
-        in_project: &[RealPath],
+        project_roots: &[RealPath],
     ) -> std::result::Result<RealPath, String> {
         if self.roots.len() >= SKILLS_MAX {
             return Err(format!("a team has at most {SKILLS_MAX} skills"));
@@ -182,7 +185,7 @@ impl SkillLocations {
             Err(error) => return Err(error.to_string()),
         };
         let is_inside = |directory: &RealPath| root.is_within(directory) && root != *directory;
-        if author == SkillAuthor::Project && !in_project.iter().any(is_inside) {
+        if author == SkillAuthor::Project && !project_roots.iter().any(is_inside) {
             return Err(format!(
                 "a symlink leads out of the directory with skills, to `{root}`; set \
                  `skills_directory` to that directory with skills"
@@ -248,13 +251,12 @@ fn session_skill(workspace: &AbsPath) -> Option<RealPath> {
 
 /// Returns `path` below the real path of `base`, without following symlinks below that.
 pub(super) fn below_base(path: &AbsPath, base: &RealPath) -> Option<RealPath> {
-    let real = base.to_abs();
-    let relative_path = path.below(&real)?;
+    let relative_path = path.below(&base.to_abs())?;
     Some(base.join(&relative_path))
 }
 
-/// Reads the skills in `roots` through a gate with `grants`. A skill whose name an earlier one has
-/// is not offered.
+/// Reads the skills in `roots` through a gate with `grants`. Of several skills with the same name,
+/// only the first is offered.
 fn read_skills(
     roots: &[RealPath],
     grants: &[Grant],
@@ -275,7 +277,7 @@ fn read_skills(
     for root in roots {
         let file = skill_file(root);
         let skill_result = read_text(&gate, &file).and_then(|text| parse_skill(&text, root, &file));
-        let accepted = skill_result.and_then(|skill| {
+        let accepted_skill = skill_result.and_then(|skill| {
             if !names.insert(skill.name.to_lowercase()) {
                 // Sessions leave newer versions of the same skill.
                 if file.to_string().contains(SESSION_SKILL) {
@@ -290,7 +292,7 @@ fn read_skills(
             })?;
             Ok(Some(skill))
         });
-        match accepted {
+        match accepted_skill {
             Ok(skill) => agent_skills.skills.extend(skill),
             Err(reason) => agent_skills
                 .notices
@@ -363,7 +365,7 @@ impl TeamMember {
 
     /// Opens those of `roots` to it that its config does not close, and reads their descriptions.
     fn add_skills(&mut self, roots: &[RealPath], base: &AbsPath) -> Result<()> {
-        let real = grants::real_path(base)?;
+        let real_base = grants::real_path(base)?;
         let state = grants::real_path(&base.join(STATE_DIR))?;
         let mut notices = Vec::new();
         let mut open_roots = Vec::new();
@@ -381,14 +383,15 @@ impl TeamMember {
             self.grants = apply_path_rules(grants, &self.config.permissions.rules, base)?;
         }
         // The agent's own directories need not exist yet, and no skills are read from them.
-        let readable: Vec<Grant> = self
+        let readable_grants: Vec<Grant> = self
             .grants
             .iter()
             .filter(|grant| matches!(grant.kind, GrantKind::Skill | GrantKind::Context))
             .cloned()
             .collect();
-        self.skills = read_skills(&open_roots, &readable, &self.rules, &real)?;
-        let offered_files: BTreeSet<&String> = self.skills.skills.iter().map(|s| &s.file).collect();
+        self.skills = read_skills(&open_roots, &readable_grants, &self.rules, &real_base)?;
+        let offered_files: BTreeSet<&String> =
+            self.skills.skills.iter().map(|skill| &skill.file).collect();
         let is_offered = |root: &RealPath| offered_files.contains(&skill_file(root).to_string());
         self.grants
             .retain(|grant| grant.kind != GrantKind::Skill || is_offered(&grant.root));
@@ -402,13 +405,15 @@ impl TeamMember {
             .grants
             .iter()
             .filter(|grant| grant.kind == GrantKind::Context);
-        let hides = |grant: &Grant| {
+        let hides_root = |grant: &Grant| {
             let mut hidden_paths = grant.hidden.iter().map(|rel| grant.root.join(rel));
             hidden_paths.any(|hidden| hidden != *state && root.is_within(&hidden))
         };
         let is_open = |grant: &Grant| grant.relative_path(root).is_some();
         match self.config.folder_guard {
-            FolderGuard::Off if contexts.any(hides) => Some("`hidden_paths` closes its directory"),
+            FolderGuard::Off if contexts.any(hides_root) => {
+                Some("`hidden_paths` closes its directory")
+            }
             FolderGuard::On { .. } if !contexts.any(is_open) => {
                 Some("the agent's `folder_guard` does not open its directory")
             }
@@ -480,13 +485,13 @@ impl AgentTeam {
     pub fn skill_notices(&self) -> Vec<&String> {
         let members = self.members.iter();
         let notices = members.flat_map(|member| &member.skills.notices);
-        let mut notices_left: Vec<&String> = Vec::new();
+        let mut unique_notices: Vec<&String> = Vec::new();
         for notice in self.skill_notices.iter().chain(notices) {
-            if !notices_left.contains(&notice) {
-                notices_left.push(notice);
+            if !unique_notices.contains(&notice) {
+                unique_notices.push(notice);
             }
         }
-        notices_left
+        unique_notices
     }
 }
 

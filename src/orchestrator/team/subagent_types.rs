@@ -39,18 +39,19 @@ impl SubagentTypes {
         types
     }
 
+    /// Adds the type `name`, or a notice why there is none.
     fn add(&mut self, name: &str, config: &SubagentTypesConfig, base: &RealPath) {
         let file_in = |directory: &AbsPath| directory.join(name).join(TYPE_FILE);
         let own_files: Vec<AbsPath> = config.own.iter().map(file_in).collect();
-        let of_project: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
-        let (own_files, of_project) = (first_existing(&own_files), first_existing(&of_project));
-        let (read, file) = match (own_files, SubagentType::built_in(name), of_project) {
+        let project_files: Vec<AbsPath> = config.of_project.iter().map(file_in).collect();
+        let (own_file, project_file) = (first_existing(&own_files), first_existing(&project_files));
+        let (type_result, file) = match (own_file, SubagentType::built_in(name), project_file) {
             (Some(file), _, _) => (read_type(name, file), file),
-            (None, Some(built_in), ignored) => {
+            (None, Some(built_in), ignored_file) => {
                 let reason = "massgen has a type of this name: give the directory another name, or \
                               move it to `~/.massgen/subagent_types`";
                 self.notices
-                    .extend(ignored.map(|file| unused_notice(file, reason)));
+                    .extend(ignored_file.map(|file| unused_notice(file, reason)));
                 return self.types.push(built_in);
             }
             (None, None, Some(file)) => {
@@ -66,12 +67,11 @@ impl SubagentTypes {
                 ));
             }
         };
-        match read {
+        match type_result {
             Ok(subagent_type) => {
-                let shown_path = escape_name(&file.to_string());
-                self.notices.push(format!(
-                    "the subagent type `{name}` is that of `{shown_path}`"
-                ));
+                let path = escape_name(&file.to_string());
+                self.notices
+                    .push(format!("the subagent type `{name}` is that of `{path}`"));
                 self.types.push(subagent_type);
             }
             Err(reason) => self.notices.push(unused_notice(file, &reason)),
@@ -79,8 +79,8 @@ impl SubagentTypes {
     }
 }
 
-/// Returns the first of `candidates` that exists. One that cannot be read gives way to no other:
-/// the user would not get the type that they know.
+/// Returns the first of `candidates` that exists, even if it cannot be read: the user must not get
+/// another type of the same name.
 fn first_existing(candidates: &[AbsPath]) -> Option<&AbsPath> {
     let mut candidates = candidates.iter();
     candidates.find(|path| inspect(path) != LookupResult::Missing)
@@ -88,8 +88,8 @@ fn first_existing(candidates: &[AbsPath]) -> Option<&AbsPath> {
 
 /// Checks that no symlink in the project leads to `file`.
 fn expect_in_project(file: &AbsPath, base: &RealPath) -> std::result::Result<(), String> {
-    let real = locate(file).map_err(|error| error.to_string())?.into_real();
-    if below_base(file, base).as_ref() == Some(&real) {
+    let real_file = locate(file).map_err(|error| error.to_string())?.into_real();
+    if below_base(file, base).as_ref() == Some(&real_file) {
         Ok(())
     } else {
         Err("a symlink leads to it; copy the directory".to_owned())
