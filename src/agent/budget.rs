@@ -1,6 +1,6 @@
-//! An agent's account in a run's ledger: before each request and each tool call it checks whether
-//! the budget allows it, and after each request it is charged. The ledger decides; this module
-//! reports its refusals.
+//! An agent's budget in a run's ledger: before each request and each tool call it checks whether
+//! the limits allow it, and after each request it is charged. The ledger decides; this module
+//! reports what it refuses.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::spending::totals::UsageKey;
 use crate::spending::{TokenUsage, UsageReport};
 use crate::text::list_names;
 
-/// One agent's account.
+/// One agent's budget.
 #[derive(Clone, Debug)]
 pub struct AgentBudget {
     agent: AgentId,
@@ -38,7 +38,7 @@ pub enum RequestOutcome {
 }
 
 impl AgentBudget {
-    /// Creates the account of `agent` in `ledger`.
+    /// Creates the budget of `agent` in `ledger`.
     pub fn new(agent: AgentId, ledger: Arc<Mutex<BudgetLedger>>) -> Self {
         Self { agent, ledger }
     }
@@ -96,22 +96,27 @@ impl AgentBudget {
             (None, UsageReport::Missing | UsageReport::Present) => false,
         };
         let ledger = self.ledger();
-        let cost = !has_cost && ledger.limits_cost(&self.agent);
-        let tokens = report == UsageReport::Missing && ledger.limits_tokens(&self.agent);
-        let limit_names: Vec<&str> = [(cost, "max_cost_usd"), (tokens, "max_tokens_total")]
+        let is_cost_unenforceable = !has_cost && ledger.limits_cost(&self.agent);
+        let are_tokens_unenforceable =
+            report == UsageReport::Missing && ledger.limits_tokens(&self.agent);
+        let limits = [
+            (is_cost_unenforceable, "max_cost_usd"),
+            (are_tokens_unenforceable, "max_tokens_total"),
+        ];
+        let limit_names: Vec<&str> = limits
             .iter()
-            .filter_map(|(is_open, name)| is_open.then_some(*name))
+            .filter_map(|(is_unenforceable, name)| is_unenforceable.then_some(*name))
             .collect();
         if limit_names.is_empty() {
             return Ok(());
         }
-        let why = match report {
+        let reason = match report {
             UsageReport::Missing => format!("`{model}` reports no usage"),
             UsageReport::Present => format!("the price of `{model}` is unknown"),
         };
         let names = list_names(&limit_names, "and");
         Err(format!(
-            "{why}, so {names} cannot be enforced: work without it"
+            "{reason}, so {names} cannot be enforced: work without it"
         ))
     }
 
@@ -121,15 +126,15 @@ impl AgentBudget {
 }
 
 impl ModelSession {
-    /// Returns why the agent may not ask its model once more, if it may not. The error stops
-    /// fallback to another model.
-    pub(super) async fn may_ask(&self) -> Result<(), BackendError> {
+    /// Fails if the agent may not ask its model once more. The error is permanent, so that no
+    /// fallback is asked either.
+    pub(super) async fn require_request_budget(&self) -> Result<(), BackendError> {
         if !self.budget.ledger().is_covered_by_shared_budget() {
             // The run is being parked; nothing may be recorded that a resumed run would repeat.
             pending::<()>().await;
         }
-        let answer = self.budget.ledger().check_request(&self.agent);
-        let Err(refusal) = answer else {
+        let permission = self.budget.ledger().check_request(&self.agent);
+        let Err(refusal) = permission else {
             return Ok(());
         };
         let message = refusal.limit.clone();
@@ -153,11 +158,11 @@ impl ModelSession {
     /// Warns once about the limits that cannot be enforced for the agent because a request, which
     /// cost `cost`, was not counted.
     pub(super) async fn warn_uncounted(&self, model: &str, cost: Option<Money>) {
-        let not_held = self
+        let unenforceable_limits = self
             .budget
             .ledger()
             .take_unenforceable_limits(&self.agent, cost);
-        if let Some(limits) = not_held {
+        if let Some(limits) = unenforceable_limits {
             let agent = &self.agent;
             let message =
                 format!("`{model}` reports no usage, so {limits} cannot be enforced for {agent}");

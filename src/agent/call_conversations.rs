@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::budget::AgentBudget;
-use crate::agent::calls::FileToolCall;
+use crate::agent::calls::RequestedToolCall;
 use crate::agent::compaction_trigger::CompactionTrigger;
 use crate::agent::deadline::RunDeadline;
 use crate::agent::message_reader::MessageReader;
@@ -49,14 +49,15 @@ pub(super) struct CallConversations {
     deadline: Option<RunDeadline>,
     /// The time from which the agent may use no more tools in its round.
     tools_until: Option<Instant>,
-    /// Its account.
+    /// Its budget.
     pub(super) budget: AgentBudget,
     compaction_trigger: CompactionTrigger,
+    /// The recorded conversations of the agent's calls, in a resumed run.
     recorded: Vec<RecordedSubagent>,
     events: Sender<Event>,
 }
 
-/// What a conversation begins with.
+/// What a conversation starts with.
 #[derive(Debug)]
 pub(super) struct ConversationSetup {
     /// Its name and what it is for, as its events show them.
@@ -93,7 +94,7 @@ impl ModelSession {
             tools_until: self.tools_until,
             budget: self.budget.clone(),
             compaction_trigger: self.compaction_trigger.for_subagent(),
-            recorded: recorded.map_or_else(Vec::new, |memory| memory.subagents.clone()),
+            recorded: recorded.map_or_else(Vec::new, |conversation| conversation.subagents.clone()),
             events: self.events.clone(),
         }
     }
@@ -116,7 +117,7 @@ impl CallConversations {
         }
     }
 
-    /// Returns the same without a record of conversations that have ended.
+    /// Returns a copy without the recorded conversations.
     #[must_use]
     pub(super) fn without_record(self) -> Self {
         Self {
@@ -125,7 +126,7 @@ impl CallConversations {
         }
     }
 
-    /// Returns the same for conversations of one request.
+    /// Returns a copy for conversations of one request.
     #[must_use]
     pub(super) fn with_one_request(self) -> Self {
         Self {
@@ -140,16 +141,16 @@ impl CallConversations {
             .find(|recorded| recorded.call_id == call_id && recorded.subagent == *subagent)
     }
 
-    /// Like [`Self::run`], until `cancelled` is complete.
+    /// Like [`Self::run`], until `cancellation` completes.
     pub(super) async fn run_until(
         &self,
         call_id: &str,
         setup: ConversationSetup,
-        cancelled: BoxFuture<'_, ()>,
+        cancellation: BoxFuture<'_, ()>,
     ) -> SubagentReport {
         let token = CancellationToken::new();
         let work = Box::pin(self.run(call_id, setup, &token));
-        cancel_when(cancelled, &token, work).await
+        cancel_when(cancellation, &token, work).await
     }
 
     /// Runs one conversation, and reports it. One that had ended before the run was interrupted is
@@ -158,13 +159,13 @@ impl CallConversations {
         &self,
         call_id: &str,
         setup: ConversationSetup,
-        cancelled: &CancellationToken,
+        cancellation: &CancellationToken,
     ) -> SubagentReport {
         let recorded_subagent = self.recorded_subagent(call_id, &setup.task.id);
         if let Some(report) = recorded_subagent.and_then(RecordedSubagent::report) {
             return report;
         }
-        if cancelled.is_cancelled() {
+        if cancellation.is_cancelled() {
             return SubagentReport {
                 status: SubagentStatus::Cancelled,
                 answer: String::new(),
@@ -184,27 +185,27 @@ impl CallConversations {
             },
         )
         .await;
-        let began = Instant::now();
-        let (events, arriving) = mpsc::channel(EVENTS_WAITING_MAX);
+        let start = Instant::now();
+        let (events, event_receiver) = mpsc::channel(EVENTS_WAITING_MAX);
         let (seconds_max, limit) = (setup.seconds_max, setup.limit);
         let session = self.session(call_id, setup, recorded_conversation, events);
-        let (mut answer, work_end) = (String::new(), self.time_limit(began, seconds_max));
-        let working = async {
+        let (mut answer, work_end) = (String::new(), self.time_limit(start, seconds_max));
+        let run_session = async {
             // The session is dropped at the end of this block, which closes the channel.
             let mut session = session;
             tokio::select! {
-                ended = work(&mut session, &mut answer) => ended,
+                end = work(&mut session, &mut answer) => end,
                 () = sleep_until(work_end) => {
-                    timeout(work_end.duration_since(began), seconds_max, limit)
+                    timeout_end(work_end.duration_since(start), seconds_max, limit)
                 }
-                () = cancelled.cancelled() => {
+                () = cancellation.cancelled() => {
                     (SubagentStatus::Cancelled, Some("the call was cancelled".to_owned()))
                 }
             }
         };
-        let forwarding = self.forward(call_id, &task.id, arriving);
-        let ((status, reason), ()) = tokio::join!(working, forwarding);
-        let elapsed = began.elapsed();
+        let forward_events = self.forward_events(call_id, &task.id, event_receiver);
+        let ((status, reason), ()) = tokio::join!(run_session, forward_events);
+        let elapsed = start.elapsed();
         emit(
             &self.events,
             SubagentEvent::SubagentFinished {
@@ -225,15 +226,15 @@ impl CallConversations {
         }
     }
 
-    /// Returns the deadline of a conversation that starts at `began`.
-    fn time_limit(&self, began: Instant, seconds_max: u64) -> Instant {
+    /// Returns the deadline of a conversation that starts at `start`.
+    fn time_limit(&self, start: Instant, seconds_max: u64) -> Instant {
         let own_seconds = Duration::from_secs(seconds_max);
-        let own_limit = began.checked_add(own_seconds).unwrap_or(began);
+        let own_limit = start.checked_add(own_seconds).unwrap_or(start);
         self.tools_until
             .map_or(own_limit, |until| own_limit.min(until))
     }
 
-    /// Returns the conversation, with its first message.
+    /// Returns the session of the conversation, with its first message.
     fn session(
         &self,
         call_id: &str,
@@ -241,9 +242,11 @@ impl CallConversations {
         recorded: Option<RecordedConversation>,
         events: Sender<Event>,
     ) -> ModelSession {
-        let abandoned = recorded.as_ref().map_or(0, |memory| memory.models_left);
+        let abandoned_models = recorded
+            .as_ref()
+            .map_or(0, |conversation| conversation.abandoned_models);
         let last_model = setup.models.len().saturating_sub(1);
-        let models = setup.models.iter().skip(abandoned.min(last_model));
+        let models = setup.models.iter().skip(abandoned_models.min(last_model));
         let mut session = ModelSession {
             agent: self.agent.clone(),
             models: models
@@ -277,8 +280,13 @@ impl CallConversations {
 
     /// Forwards the events of a conversation until it has ended, without streamed text: its replies
     /// contain that text.
-    async fn forward(&self, call_id: &str, subagent: &SubagentId, mut arriving: Receiver<Event>) {
-        while let Some(event) = arriving.recv().await {
+    async fn forward_events(
+        &self,
+        call_id: &str,
+        subagent: &SubagentId,
+        mut event_receiver: Receiver<Event>,
+    ) {
+        while let Some(event) = event_receiver.recv().await {
             if event.is_streamed() {
                 continue;
             }
@@ -309,22 +317,23 @@ impl CallConversations {
     }
 }
 
-/// Awaits `work`, which ends soon after `token` is cancelled; `cancelled` cancels it.
+/// Awaits `work`, which ends soon after `token` is cancelled; cancels the token when `cancellation`
+/// completes.
 pub(super) async fn cancel_when<T>(
-    cancelled: BoxFuture<'_, ()>,
+    cancellation: BoxFuture<'_, ()>,
     token: &CancellationToken,
     mut work: Pin<Box<impl Future<Output = T>>>,
 ) -> T {
     tokio::select! {
-        done = &mut work => return done,
-        () = cancelled => token.cancel(),
+        output = &mut work => return output,
+        () = cancellation => token.cancel(),
     }
     work.await
 }
 
-/// Returns the end of a conversation whose time of `allowed` is over.
-fn timeout(allowed: Duration, seconds_max: u64, limit: &str) -> ConversationEnd {
-    let reason = if allowed.as_secs() < seconds_max {
+/// Returns the end of a conversation that reached its deadline after `time_max`.
+fn timeout_end(time_max: Duration, seconds_max: u64, limit: &str) -> ConversationEnd {
+    let reason = if time_max.as_secs() < seconds_max {
         "its agent's round reached its time limit".to_owned()
     } else {
         format!("it had no result after {seconds_max} s ({limit})")
@@ -349,7 +358,7 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEn
     for _ in 0..session.steps_max {
         let reply = match session.step().await {
             Ok(reply) => reply,
-            Err(fault) => return failure(fault.message),
+            Err(error) => return failure(error.message),
         };
         let has_text = !reply.text.trim().is_empty();
         if has_text {
@@ -364,11 +373,11 @@ async fn work(session: &mut ModelSession, answer: &mut String) -> ConversationEn
         }
         let calls = reply.calls.into_iter().map(|request| {
             let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
-                Ok(ModelCall::File(call)) => Ok(call),
+                Ok(ModelCall::Tool(call)) => Ok(call),
                 Ok(ModelCall::Workflow(_)) => Err(decisions_are_not_yours().to_owned()),
                 Err(error) => Err(error.to_string()),
             };
-            FileToolCall { request, call }
+            RequestedToolCall { request, call }
         });
         let calls = calls.collect();
         session.execute_calls(calls).await;

@@ -1,5 +1,6 @@
-//! Executes file tool calls: parses them, asks the gate, runs them, and returns results. Read-only
-//! calls of one reply run concurrently; a call that changes something waits for all before it.
+//! Executes tool calls: asks the gate, runs them, and adds their results to the conversation.
+//! Read-only calls of one reply run concurrently; a call that changes something waits for all calls
+//! before it.
 
 use futures_util::stream::{self, StreamExt};
 use tokio::task::JoinError;
@@ -35,9 +36,9 @@ const NESTED_REFUSALS_MAX: usize = 20;
 /// Maximum length of arguments and results in events, in characters.
 const SHOWN_CHARS_MAX: usize = 500;
 
-/// A file tool call, or the reason why it could not be parsed.
+/// A tool call that a model requests, or the reason why it could not be parsed.
 #[derive(Debug)]
-pub struct FileToolCall {
+pub struct RequestedToolCall {
     /// The request as the model made it.
     pub request: CallRequest,
     /// The parsed call.
@@ -87,7 +88,7 @@ impl ToolEffects {
     }
 }
 
-impl FileToolCall {
+impl RequestedToolCall {
     fn only_reads(&self) -> bool {
         match &self.call {
             Ok(call) => call.only_reads(),
@@ -113,8 +114,8 @@ fn nested_refusals(observation: &Observation) -> Vec<NestedRefusal> {
         .collect()
 }
 
-/// Returns whether a call has effects outside that must not be repeated, although its effects
-/// inside are gone.
+/// Returns whether a call has effects outside the agent's paths, which must not be repeated even if
+/// its effects on the paths are gone.
 fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     match call {
         Ok(ToolCall::CallServer(call)) => call.outside == OutsideEffects::Some,
@@ -124,8 +125,8 @@ fn has_lasting_outside_effects(call: &Result<ToolCall, String>) -> bool {
     }
 }
 
-/// Returns whether one of the user's hooks is asked before such a call.
-fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
+/// Returns whether one of the user's hooks is asked before `call`.
+fn has_pre_tool_hook(gate: &Gate, call: &ToolCall) -> bool {
     let hooks = gate.hooks().map(HookRunner::hook_list);
     hooks.is_some_and(|hooks| {
         !hooks
@@ -137,15 +138,15 @@ fn is_hooked(gate: &Gate, call: &ToolCall) -> bool {
 impl ModelSession {
     /// Executes `calls`, adds one result for each in their order, and returns their effects. No
     /// call begins after the deadline.
-    pub async fn execute_calls(&mut self, calls: Vec<FileToolCall>) -> ToolEffects {
-        let (calls, excess_calls) = self.within_limits(calls).await;
+    pub async fn execute_calls(&mut self, calls: Vec<RequestedToolCall>) -> ToolEffects {
+        let (calls, excess_calls) = self.split_at_limit(calls).await;
         let mut effects = ToolEffects::default();
         let mut results = Vec::new();
         let mut reads = Vec::new();
-        let mut too_late = Vec::new();
+        let mut late_calls = Vec::new();
         for call in calls {
             if self.deadline.as_ref().is_some_and(RunDeadline::is_reached) {
-                too_late.push(call);
+                late_calls.push(call);
             } else if call.only_reads() {
                 reads.push(call);
             } else {
@@ -160,7 +161,7 @@ impl ModelSession {
             let message = self.result_message(&request, result);
             self.conversation.push(message);
         }
-        for call in too_late {
+        for call in late_calls {
             self.add_call_result(&call.request.id, prompts::tools_closed());
         }
         for call in excess_calls {
@@ -176,18 +177,18 @@ impl ModelSession {
 
     /// Counts `calls` against the limits. Returns the calls that are allowed, and those that are
     /// not.
-    async fn within_limits(
+    async fn split_at_limit(
         &self,
-        mut calls: Vec<FileToolCall>,
-    ) -> (Vec<FileToolCall>, Vec<FileToolCall>) {
-        let mut within = 0_usize;
+        mut calls: Vec<RequestedToolCall>,
+    ) -> (Vec<RequestedToolCall>, Vec<RequestedToolCall>) {
+        let mut allowed_count = 0_usize;
         for call in &calls {
             if !self.may_execute(&call.request.id).await {
                 break;
             }
-            within = within.saturating_add(1);
+            allowed_count = allowed_count.saturating_add(1);
         }
-        let excess_calls = calls.split_off(within);
+        let excess_calls = calls.split_off(allowed_count);
         (calls, excess_calls)
     }
 
@@ -204,14 +205,14 @@ impl ModelSession {
 
     async fn read_concurrently(
         &self,
-        calls: Vec<FileToolCall>,
+        calls: Vec<RequestedToolCall>,
     ) -> Vec<(CallRequest, ToolResultContent)> {
-        let run = |call| async {
+        let execute = |call| async {
             let (request, result, _) = self.execute_call(call).await;
             (request, result)
         };
         stream::iter(calls)
-            .map(run)
+            .map(execute)
             .buffered(PARALLEL_READS_MAX)
             .collect()
             .await
@@ -219,9 +220,9 @@ impl ModelSession {
 
     async fn execute_call(
         &self,
-        call: FileToolCall,
+        call: RequestedToolCall,
     ) -> (CallRequest, ToolResultContent, ToolEffects) {
-        let FileToolCall { request, call } = call;
+        let RequestedToolCall { request, call } = call;
         let recorded_result = self.recorded.as_ref().and_then(|recorded| {
             let result = recorded.result_of(&request.id)?.clone();
             Some((result, recorded.effects_of(&request.id, self.phase)))
@@ -240,16 +241,16 @@ impl ModelSession {
                 (result, effects)
             }
             None => {
-                let executed = self.execute_live(&request, call).await;
+                let result_and_effects = self.execute_live(&request, call).await;
                 self.pause_for_test().await;
-                executed
+                result_and_effects
             }
         };
         (request, result, effects)
     }
 
     /// Counts the subagents that a recorded call started, or its request to the vendor for a tool
-    /// or for media. One that was refused started none.
+    /// or for media. A call that was rejected started none.
     fn count_recorded_requests(&self, id: &str, call: &Result<ToolCall, String>) {
         let subagents = self
             .recorded
@@ -284,7 +285,7 @@ impl ModelSession {
             return;
         };
         // A hook may have changed the call or blocked it, so what the agent saw is unknown.
-        if is_hooked(gate, &call) {
+        if has_pre_tool_hook(gate, &call) {
             return;
         }
         // Decisions about the call are recorded under its id, so that no approval is requested
@@ -323,11 +324,11 @@ impl ModelSession {
             .is_long_running()
             .then(CommandInterrupt::new)
             .and_then(Result::ok);
-        let _ends = interrupt.as_ref().map(CommandInterrupt::on_drop);
-        let ending = interrupt.clone();
+        let _interrupt_on_drop = interrupt.as_ref().map(CommandInterrupt::on_drop);
+        let interrupt_at_deadline = interrupt.clone();
         // Hooks run before and after the call.
         let cancellation = CancellationToken::new();
-        let _given_up = cancellation.clone().drop_guard();
+        let _cancel_on_drop = cancellation.clone().drop_guard();
         let gate = gate.for_call(self.scoped_call_id(&request.id), cancellation.clone());
         let asks_vendor = matches!(call, ToolCall::AskVendor { .. });
         let makes_media = matches!(call, ToolCall::GenerateMedia { .. });
@@ -360,17 +361,17 @@ impl ModelSession {
             exec::run_with_runners(permitted, interrupt.as_ref(), runners)
         };
         let mut execution = tokio::task::spawn_blocking(execute);
-        let done = tokio::select! {
-            done = &mut execution => done,
+        let execution_result = tokio::select! {
+            result = &mut execution => result,
             () = self.wait_for_deadline() => {
-                ending.as_ref().map(CommandInterrupt::raise).unwrap_or_default();
+                interrupt_at_deadline.as_ref().map(CommandInterrupt::raise).unwrap_or_default();
                 cancellation.cancel();
                 execution.await
             }
         };
         let interrupted_observation =
             |_| Observation::new(ActionOutcome::Failed, prompts::call_interrupted());
-        let observation = done.unwrap_or_else(interrupted_observation);
+        let observation = execution_result.unwrap_or_else(interrupted_observation);
         let summary = truncate(
             observation.summary.as_ref().unwrap_or(&observation.content),
             SHOWN_CHARS_MAX,
@@ -423,7 +424,7 @@ impl ModelSession {
         };
         let mut decision = tokio::task::spawn_blocking(ask);
         tokio::select! {
-            decided = &mut decision => decided,
+            result = &mut decision => result,
             () = self.wait_for_deadline() => {
                 cancellation.cancel();
                 decision.await

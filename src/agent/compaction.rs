@@ -12,13 +12,12 @@ use crate::tools::request::CallRequest;
 const RECENT_STEPS: usize = 3;
 /// Number of characters that a cut result keeps.
 const RESULT_CHARS_KEPT: usize = 400;
-/// A compaction succeeds if it removes at least one part in this many.
-const LEAST_GAIN: usize = 8;
+/// A compaction succeeds if it removes at least one byte in this many.
+const GAIN_DIVISOR: usize = 8;
 
-/// Compacts a conversation by the gentlest way that makes a difference. Returns what was removed,
-/// in one sentence; `None` if nothing is left to remove.
-/// `recent_share` is the share of the steps, the newest, that stay unchanged as long as that
-/// suffices; without it, the last few do.
+/// Compacts a conversation in the least destructive way that makes a difference. Returns what was
+/// removed, as a noun phrase; `None` if nothing is left to remove. As long as that suffices, the
+/// newest steps stay unchanged: the share `recent_share` of them, or the last few without it.
 pub(super) fn compact(
     messages: &mut Vec<ChatMessage>,
     recent_share: Option<f64>,
@@ -29,28 +28,32 @@ pub(super) fn compact(
         return Some(count_noun(images, "image"));
     }
     let bytes_before = total_bytes(messages);
-    let recent = recent_start(messages, recent_steps(messages, recent_share));
-    let older_count = truncate_results(messages, recent);
+    let recent_start = recent_start(messages, recent_steps(messages, recent_share));
+    let older_count = truncate_results(messages, recent_start);
     if is_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the middle of {}",
             count_noun(older_count, "older tool result")
         ));
     }
-    let steps = summarise(messages, recent);
+    let step_count = summarise(messages, recent_start);
     if is_shorter(bytes_before, total_bytes(messages)) {
         return Some(format!(
             "the wording of {}",
-            count_noun(steps, "earlier step")
+            count_noun(step_count, "earlier step")
         ));
     }
-    let newest = truncate_results(messages, message_count);
-    is_shorter(bytes_before, total_bytes(messages))
-        .then(|| format!("the middle of {}", count_noun(newest, "new tool result")))
+    let newer_count = truncate_results(messages, message_count);
+    is_shorter(bytes_before, total_bytes(messages)).then(|| {
+        format!(
+            "the middle of {}",
+            count_noun(newer_count, "new tool result")
+        )
+    })
 }
 
 fn is_shorter(before: usize, after: usize) -> bool {
-    before.saturating_sub(after) >= before / LEAST_GAIN && after < before
+    before.saturating_sub(after) >= before / GAIN_DIVISOR && after < before
 }
 
 fn total_bytes(messages: &[ChatMessage]) -> usize {
@@ -86,7 +89,7 @@ fn recent_start(messages: &[ChatMessage], steps: usize) -> usize {
 
 /// Cuts the results of calls before the message at `end`. Returns how many it cut.
 fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
-    let mut shortened = 0_usize;
+    let mut truncated_count = 0_usize;
     for message in messages.iter_mut().take(end) {
         let ChatMessage::CallResult { content, .. } = message else {
             continue;
@@ -96,10 +99,10 @@ fn truncate_results(messages: &mut [ChatMessage], end: usize) -> usize {
         let shorter = truncated_result(&beginning, left_out);
         if left_out > 0 && shorter.len() < content.len() {
             *content = shorter;
-            shortened = shortened.saturating_add(1);
+            truncated_count = truncated_count.saturating_add(1);
         }
     }
-    shortened
+    truncated_count
 }
 
 /// Replaces each run of steps before the message at `end` by a summary. Returns the number of
@@ -125,13 +128,13 @@ fn summarise(messages: &mut Vec<ChatMessage>, end: usize) -> usize {
 /// Ends a run of steps, and adds its summary.
 fn replace_run(messages: &mut Vec<ChatMessage>, run: &mut Vec<ChatMessage>, steps: &mut usize) {
     let run = std::mem::take(run);
-    let compacted: Vec<CompactedStep<'_>> = run
+    let steps_in_run: Vec<CompactedStep<'_>> = run
         .iter()
         .filter_map(|step| compacted_step(step, &run))
         .collect();
-    if !compacted.is_empty() {
-        *steps = steps.saturating_add(compacted.len());
-        messages.push(ChatMessage::User(compacted_steps(&compacted).into()));
+    if !steps_in_run.is_empty() {
+        *steps = steps.saturating_add(steps_in_run.len());
+        messages.push(ChatMessage::User(compacted_steps(&steps_in_run).into()));
     }
 }
 

@@ -22,14 +22,14 @@ pub enum StopCause {
     /// The user stopped it.
     Interrupted,
     /// A limit of money, tokens or tool calls has been reached; the ledger knows which.
-    LimitMet,
+    LimitReached,
 }
 
 impl StopCause {
     /// Returns the exit status of a process that stops for this reason.
     pub fn exit_status(self) -> ExitStatus {
         match self {
-            StopCause::OutOfTime | StopCause::LimitMet => ExitStatus::Limit,
+            StopCause::OutOfTime | StopCause::LimitReached => ExitStatus::Limit,
             StopCause::Interrupted => ExitStatus::Interrupted,
         }
     }

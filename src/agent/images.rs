@@ -160,9 +160,9 @@ impl TaskImages {
         task
     }
 
-    /// Records whether the image at `path` was `added`, or why not.
-    fn record(&mut self, path: String, added: Result<(), String>) {
-        match added {
+    /// Records the source of an image that was added, or why the image was not added.
+    fn record(&mut self, path: String, addition: Result<(), String>) {
+        match addition {
             Ok(()) => self.sources.push(path),
             Err(reason) => self
                 .warnings
@@ -221,8 +221,8 @@ fn first_kept_message(messages: &[ChatMessage]) -> usize {
         }
         images > IMAGES_MAX || bytes > BASE64_BYTES_MAX
     };
-    let last_left_out = messages.iter().rposition(is_too_much);
-    last_left_out.map_or(0, |position| position.saturating_add(1))
+    let last_removed = messages.iter().rposition(is_too_much);
+    last_removed.map_or(0, |position| position.saturating_add(1))
 }
 
 /// Replaces the images before the message at `end` by notes. Returns how many there were.

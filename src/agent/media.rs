@@ -1,5 +1,5 @@
 //! Media that the agent's vendor makes: each call is a conversation of one request, whose reply
-//! holds the content besides its text.
+//! contains the media in addition to its text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::tools::media::MediaOrder;
 use crate::world::exec::media::MediaRunner;
 use crate::world::store::paid_media::PaidMedia;
 
-/// The name of these conversations.
+/// The name of these conversations in views and logs.
 const NAME: &str = "generate_media";
 /// Timeout of a request with its retries, in seconds.
 const MEDIA_SECONDS_MAX: u64 = 900;
@@ -31,25 +31,28 @@ pub(super) struct MediaCall {
     conversations: CallConversations,
     count: VendorRequestCount,
     /// Where the content is kept, if it is.
-    paid: Option<PaidMedia>,
-    /// The recorded calls for which the vendor has made what they wanted.
-    completed: BTreeSet<String>,
+    paid_media: Option<PaidMedia>,
+    /// The ids of the recorded calls whose media the vendor has made.
+    completed_calls: BTreeSet<String>,
 }
 
 impl ModelSession {
-    /// Returns what has media made for a call. Its recorded conversations are not replayed: a
-    /// record does not hold the content, which is kept next to it.
+    /// Returns what has media made for a call. Recorded conversations are not replayed: the record
+    /// does not contain the media, which are kept next to it.
     pub(super) fn media_call(&self) -> MediaCall {
-        let recorded_subagents = self.recorded.iter().flat_map(|memory| &memory.subagents);
-        let completed_subagents = recorded_subagents.filter(|known| {
+        let recorded_subagents = self
+            .recorded
+            .iter()
+            .flat_map(|conversation| &conversation.subagents);
+        let completed_subagents = recorded_subagents.filter(|subagent| {
             let is_completed = |ending: &SubagentEnding| ending.status == SubagentStatus::Completed;
-            known.subagent.as_str() == NAME && known.ending.as_ref().is_some_and(is_completed)
+            subagent.subagent.as_str() == NAME && subagent.ending.as_ref().is_some_and(is_completed)
         });
         MediaCall {
-            completed: completed_subagents
-                .map(|known| known.call_id.clone())
+            completed_calls: completed_subagents
+                .map(|subagent| subagent.call_id.clone())
                 .collect(),
-            paid: self.paid_media.clone(),
+            paid_media: self.paid_media.clone(),
             conversations: self
                 .call_conversations()
                 .without_record()
@@ -64,17 +67,21 @@ impl MediaCall {
         &self,
         call_id: &str,
         order: MediaOrder,
-        cancelled: BoxFuture<'_, ()>,
+        cancellation: BoxFuture<'_, ()>,
     ) -> Result<Vec<u8>, String> {
         let models = self.conversations.models.iter();
         let media_clients = models.filter_map(|model| Some((model, model.media.as_ref()?)));
         let mut clients = media_clients
             .filter_map(|(model, client)| Some((model, client, client.model(order.kind)?)));
-        let Some((model, client, maker)) = clients.next() else {
+        let Some((model, client, media_model)) = clients.next() else {
             return Err("the model that works now has no vendor that makes this".to_owned());
         };
-        let (budget, price) = (&self.conversations.budget, maker.price.as_ref());
-        budget.require_countable(&maker.name, price, maker.usage_report(order.kind))?;
+        let (budget, price) = (&self.conversations.budget, media_model.price.as_ref());
+        budget.require_countable(
+            &media_model.name,
+            price,
+            media_model.usage_report(order.kind),
+        )?;
         self.count.add()?;
         let request = Arc::new(MediaRequest::new(
             Arc::<MediaClient>::clone(client),
@@ -82,9 +89,9 @@ impl MediaCall {
         ));
         let backend = Arc::<MediaRequest>::clone(&request);
         let backend = CountingBackend::new(backend, self.count.clone());
-        let maker = AvailableModel {
-            name: maker.name.as_str().into(),
-            price: maker.price.clone(),
+        let model = AvailableModel {
+            name: media_model.name.as_str().into(),
+            price: media_model.price.clone(),
             backend: Arc::new(backend),
             media: None,
             ..model.clone()
@@ -93,21 +100,21 @@ impl MediaCall {
         let setup = ConversationSetup {
             first: order.prompt.clone(),
             task: SubagentTask::new(id, order.prompt.clone()),
-            models: vec![maker],
+            models: vec![model],
             system: "".into(),
             tools: Arc::default(),
             gate: None,
             seconds_max: MEDIA_SECONDS_MAX,
             limit: "the limit of a request for media",
         };
-        let conversation_run = self.conversations.run_until(call_id, setup, cancelled);
+        let conversation_run = self.conversations.run_until(call_id, setup, cancellation);
         let report = conversation_run.await;
         report.into_answer()?;
-        let nothing = || "the reply holds no content".to_owned();
-        let content = request.take_content().ok_or_else(nothing)?;
-        if let Some(paid) = &self.paid {
+        let missing_content = || "the reply holds no content".to_owned();
+        let content = request.take_content().ok_or_else(missing_content)?;
+        if let Some(paid_media) = &self.paid_media {
             // If it cannot be kept, a resumed run has it made again.
-            let _kept = paid.write(call_id, &order, &content);
+            let _write_result = paid_media.write(call_id, &order, &content);
         }
         Ok(content)
     }
@@ -118,17 +125,17 @@ impl MediaRunner for MediaCall {
         &'a self,
         call_id: &'a str,
         order: MediaOrder,
-        cancelled: BoxFuture<'a, ()>,
+        cancellation: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<Vec<u8>, String>> {
-        self.run(call_id, order, cancelled).boxed()
+        self.run(call_id, order, cancellation).boxed()
     }
 
     fn take_paid(&self, call_id: &str, order: &MediaOrder) -> Option<Vec<u8>> {
-        let paid = self
-            .paid
+        let paid_media = self
+            .paid_media
             .as_ref()
-            .filter(|_| self.completed.contains(call_id));
-        let content = paid?.read(call_id, order)?;
+            .filter(|_| self.completed_calls.contains(call_id));
+        let content = paid_media?.read(call_id, order)?;
         // It was within the limit when it was recorded.
         let _counted = self.count.add();
         Some(content)

@@ -95,10 +95,10 @@ impl MessageReader {
         )
     }
 
-    /// Returns the messages for `agent` that have arrived since.
+    /// Returns the messages for `agent` that have arrived since it last read messages.
     fn next_new(&mut self, agent: &AgentId) -> Vec<NumberedMessage> {
         let new_messages = self.view.unread(agent, self.seen);
-        // One that arrives meanwhile is found the next time.
+        // A message that arrives in the meantime is returned the next time.
         let last_number = new_messages
             .last()
             .map(|last| last.number)
@@ -132,7 +132,7 @@ impl ModelSession {
         !self.follows_recording() && !reader.view.unread(&self.agent, reader.seen).is_empty()
     }
 
-    /// Returns whether what happens next is recorded.
+    /// Returns whether the next step is recorded.
     fn follows_recording(&self) -> bool {
         self.messages.follows_replay() || self.next_reply_source() == ReplySource::Recording
     }

@@ -78,9 +78,12 @@ impl PreparationConversations {
             seconds_max: PREPARATION_SECONDS_MAX,
             limit: "the limit of a request before the first round",
         };
-        let never = CancellationToken::new();
+        let never_cancelled = CancellationToken::new();
         // Boxed, because the types of nested futures would become too deep for the compiler.
-        let conversation_run = self.0.run(PREPARATION_CALL, setup, &never).boxed();
+        let conversation_run = self
+            .0
+            .run(PREPARATION_CALL, setup, &never_cancelled)
+            .boxed();
         conversation_run.await.into_answer()
     }
 }

@@ -2,7 +2,7 @@
 //! if the config asks for that.
 
 use crate::agent::ModelSession;
-use crate::agent::calls::{FileToolCall, ToolEffects};
+use crate::agent::calls::{RequestedToolCall, ToolEffects};
 use crate::agent::deadline::{RunDeadline, StopCause};
 use crate::backend::BackendError;
 use crate::event::RunEvent;
@@ -44,7 +44,7 @@ pub enum PresentationStop {
 pub async fn present(session: &mut ModelSession, deadline: &RunDeadline) -> FinalPresentation {
     session.deadline = Some(deadline.clone());
     let presentation = run_presentation(session, deadline).await;
-    // However it ended, nothing of it may still run while its changes are delivered.
+    // Nothing of the presentation may still run while its changes are delivered.
     session.shutdown().await;
     presentation
 }
@@ -56,16 +56,16 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         session.refresh_served_tools().await;
         let step = match session.step_unless(deadline.wait()).await {
             Ok(step) => step.map_err(PresentationStop::Failed),
-            Err(over) => Err(PresentationStop::Stopped(over)),
+            Err(cause) => Err(PresentationStop::Stopped(cause)),
         };
         let reply = match step {
             Ok(reply) => reply,
-            Err(cause) => {
-                let limit_met = session.budget.exhausted_limit().is_some();
-                presentation.stopped_by = Some(if limit_met {
-                    PresentationStop::Stopped(StopCause::LimitMet)
+            Err(stop) => {
+                let is_limit_reached = session.budget.exhausted_limit().is_some();
+                presentation.stopped_by = Some(if is_limit_reached {
+                    PresentationStop::Stopped(StopCause::LimitReached)
                 } else {
-                    cause
+                    stop
                 });
                 return presentation;
             }
@@ -85,17 +85,17 @@ async fn run_presentation(session: &mut ModelSession, deadline: &RunDeadline) ->
         } else {
             0
         };
-        let files = reply.calls.into_iter().map(|request| {
+        let calls = reply.calls.into_iter().map(|request| {
             let call = match parse_model_call(&request.name, &request.arguments, &session.served) {
-                Ok(ModelCall::File(call)) => Ok(call),
+                Ok(ModelCall::Tool(call)) => Ok(call),
                 Ok(ModelCall::Workflow(_)) => Err(prompts::voting_is_over().to_owned()),
                 Err(error) => Err(error.to_string()),
             };
-            FileToolCall { request, call }
+            RequestedToolCall { request, call }
         });
         presentation
             .effects
-            .add(session.execute_calls(files.collect()).await);
+            .add(session.execute_calls(calls.collect()).await);
         if late_decisions >= LATE_DECISIONS_MAX {
             let reason = format!("{LATE_DECISIONS_MAX} replies vote or answer after the vote");
             presentation.stopped_by = Some(PresentationStop::Endless(reason));
@@ -124,22 +124,22 @@ pub enum SelfEvaluation {
     },
 }
 
-/// Asks the final agent to evaluate its result, or the text that a test has `instead` of it, once.
-/// No decision, an error, or no time left counts as approval.
+/// Asks the final agent once to evaluate its result, or `debug_answer`, which a config can set in
+/// place of it. No decision, an error, or no time left counts as approval.
 pub async fn self_evaluate(
     session: &mut ModelSession,
-    instead: Option<&str>,
+    debug_answer: Option<&str>,
     deadline: &RunDeadline,
 ) -> SelfEvaluation {
-    match instead {
+    match debug_answer {
         Some(text) => session.add_user_message(prompts::post_evaluation_of(text)),
         None => session.add_user_message(prompts::post_evaluation()),
     }
     let reply = match session.step_unless(deadline.wait()).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(_)) => return SelfEvaluation::Submit,
-        Err(over) => {
-            let status = over.exit_status();
+        Err(cause) => {
+            let status = cause.exit_status();
             session.emit(RunEvent::CoordinationStopped { status }).await;
             return SelfEvaluation::Submit;
         }

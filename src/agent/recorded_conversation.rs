@@ -1,5 +1,5 @@
 //! The recorded part of a resumed conversation: each reply, and the outcome of each call. It is
-//! replayed in its order, so that no model is asked for it again. It decides nothing.
+//! replayed in order, so that no model is asked for it again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub struct RecordedConversation {
     pub replies: VecDeque<RecordedReply>,
     /// The outcomes of the calls, by id.
     pub calls: BTreeMap<String, RecordedCall>,
-    /// How many models were given up for their fallback.
-    pub models_left: usize,
+    /// How many models were abandoned for their fallback.
+    pub abandoned_models: usize,
     /// Whether the effects of its calls persist.
     pub effects: EffectPersistence,
     /// The last plan of the agent.
@@ -106,12 +106,12 @@ pub enum RecordedReply {
 /// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordedCall {
-    /// It began; no end is recorded.
-    Begun,
+    /// It was started; no end is recorded.
+    Started,
     /// It was executed, with this result.
-    Ended(ToolResultContent),
+    Executed(ToolResultContent),
     /// It was rejected, with this result.
-    TurnedAway(ToolResultContent),
+    Rejected(ToolResultContent),
 }
 
 /// The result of a call, as a model reads and sees it.
@@ -152,7 +152,7 @@ impl RecordedConversation {
     /// Returns the text that the final agent presented last.
     pub fn last_presented_text(&self) -> Option<String> {
         let mut latest_first = self.replies.iter().rev();
-        latest_first.find_map(|remembered| match remembered {
+        latest_first.find_map(|reply| match reply {
             RecordedReply::Whole { text, calls, .. } => presented_text(text, calls),
             RecordedReply::Failed(_) => None,
         })
@@ -167,16 +167,18 @@ impl RecordedConversation {
     /// of the delivery, and is evaluated again.
     pub fn effects_of(&self, id: &str, phase: Phase) -> EffectPersistence {
         match self.calls.get(id) {
-            Some(RecordedCall::TurnedAway(_)) if phase == Phase::Final => EffectPersistence::Gone,
+            Some(RecordedCall::Rejected(_)) if phase == Phase::Final => EffectPersistence::Gone,
             _ => self.effects,
         }
     }
 
-    /// Returns whether tools whose names begin with `prefix` were executed and have to be executed again.
+    /// Returns whether tools whose names begin with `prefix` were executed and have to be executed
+    /// again.
     pub fn repeats_calls_of(&self, prefix: &str) -> bool {
         let is_executed = |call: &CallRequest| {
             let recorded_call = self.calls.get(&call.id);
-            call.name.starts_with(prefix) && matches!(recorded_call, Some(RecordedCall::Ended(_)))
+            call.name.starts_with(prefix)
+                && matches!(recorded_call, Some(RecordedCall::Executed(_)))
         };
         self.effects == EffectPersistence::Gone
             && self.replies.iter().any(|reply| match reply {
@@ -188,8 +190,8 @@ impl RecordedConversation {
     /// Returns the result of the call `id`, if it has one.
     pub fn result_of(&self, id: &str) -> Option<&ToolResultContent> {
         match self.calls.get(id)? {
-            RecordedCall::Ended(reading) | RecordedCall::TurnedAway(reading) => Some(reading),
-            RecordedCall::Begun => None,
+            RecordedCall::Executed(result) | RecordedCall::Rejected(result) => Some(result),
+            RecordedCall::Started => None,
         }
     }
 }
@@ -211,8 +213,8 @@ mod tests {
             stop: StopReason::Done,
             echo: None,
         };
-        let ended = RecordedCall::Ended(ToolResultContent::default());
-        let rejected = RecordedCall::TurnedAway(ToolResultContent::from_rejection("no"));
+        let ended = RecordedCall::Executed(ToolResultContent::default());
+        let rejected = RecordedCall::Rejected(ToolResultContent::from_rejection("no"));
         let mut recorded = RecordedConversation {
             replies: [reply].into(),
             calls: [("1".to_owned(), ended), ("2".to_owned(), rejected)].into(),

@@ -1,6 +1,6 @@
 //! During replay, shows each agent the others' answers at the step at which it saw them in the
-//! recording. Without a recording an agent sees all answers whenever it looks. It decides nothing,
-//! and never makes an agent wait for answers that cannot come.
+//! recording. Without a recording an agent sees all answers whenever it looks. An agent never waits
+//! for answers that cannot come.
 
 use std::collections::VecDeque;
 
@@ -65,17 +65,16 @@ impl VisibilityCursor {
     }
 
     /// Returns which answers `me` sees after this many steps. Waits for the answers that it saw in
-    /// the recording, unless the recording waits for `me`, so that they can no longer come. `next`
-    /// says whether its next reply is recorded: that reply was given without knowledge of answers
-    /// that arrive only now.
+    /// the recording, unless the recording waits for `me`, so that they can no longer come. If
+    /// `next_reply` is recorded, it was given without knowledge of answers that arrive only now.
     pub(super) async fn visible_answers(
         &mut self,
         me: AgentNumber,
         steps: u32,
-        next: ReplySource,
+        next_reply: ReplySource,
         answers: &mut watch::Receiver<AnswerLog>,
     ) -> AnswerVisibility {
-        if self.divergence.is_cancelled() && next == ReplySource::Model {
+        if self.divergence.is_cancelled() && next_reply == ReplySource::Model {
             return AnswerVisibility::All;
         }
         let is_due = |shown: &mut ShownAnswers| shown.after_steps <= steps;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::ModelSession;
-use crate::agent::calls::FileToolCall;
+use crate::agent::calls::RequestedToolCall;
 use crate::agent::recorded_conversation::RecordedConversation;
 use crate::agent::replay_visibility::{AnswerVisibility, VisibilityCursor};
 use crate::ballot::BallotRefusal;
@@ -30,7 +30,7 @@ const LAST_DECISION_MAX: Duration = Duration::from_mins(1);
 const UNDECIDED_REPLIES_MAX: u32 = 3;
 
 /// Maximum number of rejected decisions in one round before the agent drops out.
-const REFUSALS_MAX: u32 = 6;
+const REJECTIONS_MAX: u32 = 6;
 
 /// All accepted answers so far, oldest first, as agents may see them.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl AnswerLog {
 
     /// Returns how many answers `me` has seen after the first `seen` when it is shown those of at
     /// most `shown_max` others, in their order: of each, it is shown the latest.
-    fn length_with_few_new(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
+    fn visible_length_limited(&self, me: AgentNumber, seen: usize, shown_max: usize) -> usize {
         let mut authors = BTreeSet::new();
         let unseen = self.answers.iter().skip(seen);
         let shown_answers = unseen.take_while(|answer| {
@@ -187,11 +187,14 @@ pub struct RoundLimits {
     pub new_answers_max: Option<usize>,
 }
 
-/// Progress of a round's time.
+/// How far the time of a round has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RoundClock {
+    /// The agent works.
     Running,
+    /// The agent is asked to finish.
     FinishSoon,
+    /// The agent may only decide.
     ToolsClosed,
 }
 
@@ -226,11 +229,14 @@ struct RoundLoop {
 /// Time and counters of one round.
 struct RoundState {
     started: Instant,
-    soft: Option<Duration>,
+    /// How long the agent may work until it is asked to finish; `None` sets no limit.
+    soft_limit: Option<Duration>,
     grace: Duration,
     is_finish_requested: bool,
-    undecided: u32,
-    refused: u32,
+    /// The number of replies without a call.
+    undecided_replies: u32,
+    /// The number of rejected decisions.
+    rejections: u32,
     steps: u32,
     /// The number of new answers of others that the agent was shown since the round began.
     answers_shown: usize,
@@ -239,15 +245,15 @@ struct RoundState {
 }
 
 impl RoundState {
-    fn start(soft: Option<Duration>, grace: Duration) -> Self {
+    fn start(soft_limit: Option<Duration>, grace: Duration) -> Self {
         let start = Instant::now();
         Self {
             started: start,
-            soft,
+            soft_limit,
             grace,
             is_finish_requested: false,
-            undecided: 0,
-            refused: 0,
+            undecided_replies: 0,
+            rejections: 0,
             steps: 0,
             answers_shown: 0,
             is_outdated: false,
@@ -255,13 +261,13 @@ impl RoundState {
     }
 
     fn clock_state(&self) -> RoundClock {
-        let Some(soft) = self.soft else {
+        let Some(soft_limit) = self.soft_limit else {
             return RoundClock::Running;
         };
         let elapsed = self.started.elapsed();
-        if elapsed >= soft.saturating_add(self.grace) {
+        if elapsed >= soft_limit.saturating_add(self.grace) {
             RoundClock::ToolsClosed
-        } else if elapsed >= soft {
+        } else if elapsed >= soft_limit {
             RoundClock::FinishSoon
         } else {
             RoundClock::Running
@@ -271,14 +277,15 @@ impl RoundState {
     /// Returns the time from which the agent may use no more tools, if the round has a time limit.
     fn tools_end(&self) -> Option<Instant> {
         self.started
-            .checked_add(self.soft?.saturating_add(self.grace))
+            .checked_add(self.soft_limit?.saturating_add(self.grace))
     }
 
     /// Returns when the agent drops out, if the round has a time limit.
     fn drop_out_time(&self) -> Option<Instant> {
-        let soft = self.soft?;
+        let soft_limit = self.soft_limit?;
         self.started.checked_add(
-            soft.saturating_add(self.grace)
+            soft_limit
+                .saturating_add(self.grace)
                 .saturating_add(LAST_DECISION_MAX),
         )
     }
@@ -295,7 +302,7 @@ impl RoundLoop {
                 .as_ref()
                 .is_some_and(|cursor| cursor.is_out_of_time(self.steps))
             {
-                return self.wait_for_round_end().await;
+                return self.stop_after_timeout().await;
             }
             if self.round.clock_state() != RoundClock::Running && !self.round.is_finish_requested {
                 self.round.is_finish_requested = true;
@@ -315,20 +322,20 @@ impl RoundLoop {
                 .await
             {
                 Ok(Ok(reply)) => reply,
-                Ok(Err(fault)) => return self.stop(fault.message, false).await,
-                Err(()) => return self.wait_for_round_end().await,
+                Ok(Err(error)) => return self.stop(error.message, false).await,
+                Err(()) => return self.stop_after_timeout().await,
             };
             self.steps = self.steps.saturating_add(1);
-            let (decisions, files) = partition_calls(reply.calls, &self.session.served);
-            let idle = decisions.is_empty() && files.is_empty();
-            self.use_tools(files).await;
-            match decide(decisions) {
+            let (decisions, tool_calls) = partition_calls(reply.calls, &self.session.served);
+            let has_no_calls = decisions.is_empty() && tool_calls.is_empty();
+            self.use_tools(tool_calls).await;
+            match round_decision(decisions) {
                 RoundDecision::Contradiction(ids) => {
                     for id in ids {
                         self.session.add_call_result(&id, prompts::one_decision());
                     }
                 }
-                RoundDecision::None if idle => {
+                RoundDecision::None if has_no_calls => {
                     if self.handle_undecided(reply.text).await.is_none() {
                         return;
                     }
@@ -344,15 +351,15 @@ impl RoundLoop {
     }
 
     /// Handles a reply without calls. If the agent is alone and has no tools, the text is its
-    /// answer; other agents are asked to decide, and if they never do, the text becomes the answer
-    /// that they lack. Returns `None` when the coordination is over.
+    /// answer; other agents are asked to decide, and if they never do and have no answer, the text
+    /// becomes their answer. Returns `None` when the coordination is over.
     async fn handle_undecided(&mut self, text: String) -> Option<()> {
-        self.round.undecided = self.round.undecided.saturating_add(1);
-        let was_last = self.round.undecided >= UNDECIDED_REPLIES_MAX;
+        self.round.undecided_replies = self.round.undecided_replies.saturating_add(1);
+        let was_last = self.round.undecided_replies >= UNDECIDED_REPLIES_MAX;
         let can_only_talk = self.coordinator.agents == 1 && self.session.gate.is_none();
         let has_answered = self.has_answered();
         if (was_last || can_only_talk) && !has_answered && !text.trim().is_empty() {
-            let submission = self.answer(text);
+            let submission = self.answer_submission(text);
             return self.submit_and_handle(None, submission).await;
         }
         if was_last {
@@ -390,12 +397,12 @@ impl RoundLoop {
     /// Waits for the others once a resumed agent has replayed its whole recording, and then shows
     /// it the answers so far.
     async fn wait_until_live(&mut self) {
-        let is_over = self
+        let is_replayed = self
             .session
             .recorded
             .as_ref()
             .is_some_and(RecordedConversation::is_exhausted);
-        if let Some(cursor) = self.coordinator.visibility.as_ref().filter(|_| is_over) {
+        if let Some(cursor) = self.coordinator.visibility.as_ref().filter(|_| is_replayed) {
             cursor.divergence.cancelled().await;
             self.session.recorded = None;
             self.show_new_answers().await;
@@ -407,7 +414,7 @@ impl RoundLoop {
     async fn take_unseen_answers(&mut self, shown_max: Option<usize>) -> Vec<AnswerView> {
         let me = self.coordinator.me;
         let reply_source = self.session.next_reply_source();
-        let end = match &mut self.coordinator.visibility {
+        let visibility = match &mut self.coordinator.visibility {
             Some(cursor) => {
                 cursor
                     .visible_answers(me, self.steps, reply_source, &mut self.coordinator.answers)
@@ -416,9 +423,9 @@ impl RoundLoop {
             None => AnswerVisibility::All,
         };
         let answer_log = self.coordinator.answers.borrow_and_update();
-        let end = match end {
+        let end = match visibility {
             AnswerVisibility::All => shown_max.map_or(answer_log.answers.len(), |shown_max| {
-                answer_log.length_with_few_new(me, self.answers_seen, shown_max)
+                answer_log.visible_length_limited(me, self.answers_seen, shown_max)
             }),
             AnswerVisibility::Before(end) => {
                 answer_log.visible_with_own(me, end.max(self.answers_seen))
@@ -447,22 +454,22 @@ impl RoundLoop {
         }
     }
 
-    async fn use_tools(&mut self, files: Vec<FileToolCall>) {
+    async fn use_tools(&mut self, calls: Vec<RequestedToolCall>) {
         if self.round.clock_state() == RoundClock::ToolsClosed {
-            for call in files {
+            for call in calls {
                 self.session
                     .add_call_result(&call.request.id, prompts::tools_closed());
             }
         } else {
             self.session.tools_until = self.round.tools_end();
-            self.session.execute_calls(files).await;
+            self.session.execute_calls(calls).await;
         }
     }
 
     /// Handles a reply with one decision; returns `None` when the coordination is over.
     async fn handle_decision(&mut self, id: &str, call: WorkflowCall, text: String) -> Option<()> {
         let submission = match call {
-            WorkflowCall::NewAnswer { content } => self.answer(content.unwrap_or(text)),
+            WorkflowCall::NewAnswer { content } => self.answer_submission(content.unwrap_or(text)),
             WorkflowCall::Vote {
                 agent: candidate,
                 ordinal,
@@ -499,17 +506,17 @@ impl RoundLoop {
             SubmissionResponse::Closed => None,
             SubmissionResponse::Refused(refusal) => {
                 let reason = prompts::submission_refused(&refusal);
-                self.reply(id, reason);
+                self.add_response(id, reason);
                 // A decision that is outdated by new answers or messages is not the agent's fault,
                 // and the number of these is limited.
                 if !matches!(
                     refusal,
                     BallotRefusal::Outdated | BallotRefusal::UnreadMessage
                 ) {
-                    self.round.refused = self.round.refused.saturating_add(1);
+                    self.round.rejections = self.round.rejections.saturating_add(1);
                 }
                 self.round.is_outdated = refusal == BallotRefusal::Outdated;
-                if self.round.refused >= REFUSALS_MAX {
+                if self.round.rejections >= REJECTIONS_MAX {
                     self.stop("its decisions were rejected too often".into(), false)
                         .await;
                     return None;
@@ -521,7 +528,7 @@ impl RoundLoop {
                     || prompts::vote_counted().to_owned(),
                     prompts::answer_accepted,
                 );
-                self.reply(id, confirmation);
+                self.add_response(id, confirmation);
                 let unseen = self.take_unseen_answers(None).await;
                 self.session
                     .add_user_message(prompts::judge_answers(&unseen, self.coordinator.me));
@@ -537,7 +544,7 @@ impl RoundLoop {
     }
 
     /// Returns the submission of an answer.
-    fn answer(&self, content: String) -> AgentSubmission {
+    fn answer_submission(&self, content: String) -> AgentSubmission {
         AgentSubmission::Answer {
             content,
             known_messages: self.session.messages.known_messages(),
@@ -545,7 +552,8 @@ impl RoundLoop {
         }
     }
 
-    fn reply(&mut self, id: Option<&str>, text: String) {
+    /// Adds `text` as the result of the call `id`, or else as a message.
+    fn add_response(&mut self, id: Option<&str>, text: String) {
         match id {
             Some(id) => self.session.add_call_result(id, text),
             None => self.session.add_user_message(text),
@@ -553,7 +561,7 @@ impl RoundLoop {
     }
 
     async fn submit(&self, submission: AgentSubmission) -> SubmissionResponse {
-        let (response, responded) = oneshot::channel();
+        let (response, response_receiver) = oneshot::channel();
         let queued_submission = QueuedSubmission {
             agent: self.coordinator.me,
             submission,
@@ -568,10 +576,12 @@ impl RoundLoop {
         {
             return SubmissionResponse::Closed;
         }
-        responded.await.unwrap_or(SubmissionResponse::Closed)
+        response_receiver
+            .await
+            .unwrap_or(SubmissionResponse::Closed)
     }
 
-    async fn wait_for_round_end(&self) {
+    async fn stop_after_timeout(&self) {
         self.stop("its round timed out".into(), true).await;
     }
 
@@ -581,10 +591,10 @@ impl RoundLoop {
     }
 }
 
-/// Waits until then; for ever if there is no such time.
-async fn sleep_until_some(then: Option<Instant>) {
-    match then {
-        Some(then) => sleep_until(then).await,
+/// Waits until `time`; forever if there is none.
+async fn sleep_until_some(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
         None => pending().await,
     }
 }
@@ -596,7 +606,7 @@ enum RoundDecision {
     Contradiction(Vec<String>),
 }
 
-fn decide(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
+fn round_decision(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
     match (calls.pop(), calls.is_empty()) {
         (None, _) => RoundDecision::None,
         (Some((id, call)), true) => RoundDecision::One { id, call },
@@ -607,28 +617,28 @@ fn decide(mut calls: Vec<(String, WorkflowCall)>) -> RoundDecision {
     }
 }
 
-/// Splits the calls of a reply into decisions and file tools, each in their order. A call that
-/// cannot be parsed is answered as a file call.
+/// Splits the calls of a reply into decisions and tool calls, each in their order. A call that
+/// cannot be parsed is answered like a tool call.
 fn partition_calls(
     calls: Vec<CallRequest>,
     served: &ToolCatalogue,
-) -> (Vec<(String, WorkflowCall)>, Vec<FileToolCall>) {
+) -> (Vec<(String, WorkflowCall)>, Vec<RequestedToolCall>) {
     let mut decisions = Vec::new();
-    let mut files = Vec::new();
+    let mut tool_calls = Vec::new();
     for request in calls {
         match parse_model_call(&request.name, &request.arguments, served) {
             Ok(ModelCall::Workflow(call)) => decisions.push((request.id, call)),
-            Ok(ModelCall::File(call)) => files.push(FileToolCall {
+            Ok(ModelCall::Tool(call)) => tool_calls.push(RequestedToolCall {
                 request,
                 call: Ok(call),
             }),
-            Err(error) => files.push(FileToolCall {
+            Err(error) => tool_calls.push(RequestedToolCall {
                 request,
                 call: Err(error.to_string()),
             }),
         }
     }
-    (decisions, files)
+    (decisions, tool_calls)
 }
 
 #[cfg(test)]
@@ -652,7 +662,7 @@ mod tests {
             answer(ben, 3),
         ];
         let log = AnswerLog { answers };
-        let length = |seen, shown_max| log.length_with_few_new(me, seen, shown_max);
+        let length = |seen, shown_max| log.visible_length_limited(me, seen, shown_max);
         assert_eq!([length(0, 0), length(1, 0)], [0, 2]);
         assert_eq!([length(0, 1), length(0, 2), length(3, 1)], [3, 5, 4]);
     }

@@ -1,5 +1,5 @@
-//! Offers an agent the tools of its servers alongside massgen's own. Changes are offered and
-//! reported to the model at the next step.
+//! Offers an agent the tools of its MCP servers in addition to massgen's own. When they change, the
+//! model is offered the new ones and told so at the next step.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl ModelSession {
         let own_tools = self.tools.iter().filter(|tool| !is_served_name(&tool.name));
         let tools: Vec<ToolOffer> = match self.gate.as_ref().and_then(program::tool_offers) {
             // The agent's programs call the tools of most servers.
-            Some(of_programs) => own_tools
-                .map(|tool| current_offer(&of_programs, tool))
+            Some(program_offers) => own_tools
+                .map(|tool| current_offer(&program_offers, tool))
                 .chain(served.offers_to(ToolCaller::Model))
                 .collect(),
             None => own_tools.cloned().chain(served.offers()).collect(),
@@ -54,6 +54,6 @@ impl ModelSession {
 
 /// Returns the current version of `tool` from `offers`, or `tool` itself if it is not there.
 fn current_offer(offers: &[ToolOffer], tool: &ToolOffer) -> ToolOffer {
-    let recorded_offer = offers.iter().find(|one| one.name == tool.name);
-    recorded_offer.unwrap_or(tool).clone()
+    let new_offer = offers.iter().find(|offer| offer.name == tool.name);
+    new_offer.unwrap_or(tool).clone()
 }

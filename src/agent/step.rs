@@ -58,39 +58,39 @@ struct StreamedReply {
 
 /// The remaining retries and compactions of one request.
 struct RetryBudget {
-    waits: ExponentialBackoff,
-    unreachable: usize,
+    delays: ExponentialBackoff,
+    unreachable_retries: usize,
     compactions: u32,
 }
 
 impl RetryBudget {
     fn new() -> Self {
-        let waits = ExponentialBuilder::default()
+        let delays = ExponentialBuilder::default()
             .with_min_delay(RETRY_WAIT_MIN)
             .with_max_delay(RETRY_WAIT_MAX)
             .with_max_times(RETRIES_MAX)
             .with_jitter();
         Self {
-            waits: waits.build(),
-            unreachable: UNREACHABLE_RETRIES_MAX,
+            delays: delays.build(),
+            unreachable_retries: UNREACHABLE_RETRIES_MAX,
             compactions: COMPACTIONS_MAX,
         }
     }
 
     /// Returns the delay before the request is retried; `None` if a retry is futile.
-    fn next_delay(&mut self, fault: BackendErrorKind) -> Option<Duration> {
-        let requested = match fault {
+    fn next_delay(&mut self, error: BackendErrorKind) -> Option<Duration> {
+        let requested = match error {
             BackendErrorKind::Permanent
             | BackendErrorKind::InvalidRequest
             | BackendErrorKind::ContextTooLong => return None,
             BackendErrorKind::Unreachable => {
-                self.unreachable = self.unreachable.checked_sub(1)?;
+                self.unreachable_retries = self.unreachable_retries.checked_sub(1)?;
                 Duration::ZERO
             }
             BackendErrorKind::Transient { retry_after } => retry_after.unwrap_or_default(),
         };
-        let planned_wait = self.waits.next()?.min(RETRY_WAIT_MAX);
-        (requested <= RETRY_WAIT_MAX).then_some(planned_wait.max(requested))
+        let delay = self.delays.next()?.min(RETRY_WAIT_MAX);
+        (requested <= RETRY_WAIT_MAX).then_some(delay.max(requested))
     }
 
     /// Returns whether the conversation may be compacted once more, and counts it.
@@ -112,42 +112,43 @@ impl ModelSession {
         self.show_user_messages().await;
         let reply = self.complete_reply().await;
         self.messages.count_step();
-        if let Err(fault) = &reply {
+        if let Err(error) = &reply {
             self.emit(ModelEvent::Failed {
                 agent: self.agent.clone(),
-                reason: fault.message.clone(),
+                reason: error.message.clone(),
             })
             .await;
         }
         reply
     }
 
-    /// Does the same, unless `over` completes first: then the request is cancelled.
+    /// Like [`Self::step`], unless `interruption` completes first: then the request is cancelled.
     pub async fn step_unless<T>(
         &mut self,
-        over: impl Future<Output = T>,
+        interruption: impl Future<Output = T>,
     ) -> Result<Result<ModelReply, BackendError>, T> {
-        let over = tokio::select! {
+        let cause = tokio::select! {
             biased;
-            over = over => over,
+            cause = interruption => cause,
             reply = self.step() => return Ok(reply),
         };
         self.shutdown().await;
-        Err(over)
+        Err(cause)
     }
 
     async fn complete_reply(&mut self) -> Result<ModelReply, BackendError> {
         let mut earlier_text = String::new();
         for _ in 0..PAUSES_MAX {
-            let streamed = if let Some(recalled) = self.next_recorded_reply() {
-                recalled?
+            let streamed_reply = if let Some(recorded_reply) = self.next_recorded_reply() {
+                recorded_reply?
             } else {
-                let streamed = self.ask_with_retries().await?;
-                self.emit_reply(&streamed).await;
-                streamed
+                let streamed_reply = self.ask_with_retries().await?;
+                self.emit_reply(&streamed_reply).await;
+                streamed_reply
             };
-            let is_paused = streamed.stop == StopReason::Paused && streamed.reply.calls.is_empty();
-            let mut reply = self.append_reply(streamed);
+            let is_paused =
+                streamed_reply.stop == StopReason::Paused && streamed_reply.reply.calls.is_empty();
+            let mut reply = self.append_reply(streamed_reply);
             reply.text.insert_str(0, &earlier_text);
             if !is_paused {
                 return Ok(reply);
@@ -179,35 +180,36 @@ impl ModelSession {
     async fn ask_with_retries(&mut self) -> Result<StreamedReply, BackendError> {
         let mut budget = RetryBudget::new();
         loop {
-            self.may_ask().await?;
-            let slot = self.wait_for_rate_limit().await?;
-            let fault = match self.send_request(slot).await {
-                Ok(streamed) => return Ok(streamed),
-                Err(fault) => fault,
+            self.require_request_budget().await?;
+            let reservation = self.wait_for_rate_limit().await?;
+            let error = match self.send_request(reservation).await {
+                Ok(streamed_reply) => return Ok(streamed_reply),
+                Err(error) => error,
             };
-            if !self.recover(&fault, &mut budget).await {
-                self.fall_back(with_wait(fault)).await?;
+            if !self.recover(&error, &mut budget).await {
+                self.fall_back(with_wait(error)).await?;
                 budget = RetryBudget::new();
             }
         }
     }
 
-    /// Takes the measure that may make the same model answer; returns whether there was one.
-    async fn recover(&mut self, fault: &BackendError, budget: &mut RetryBudget) -> bool {
-        if fault.kind == BackendErrorKind::ContextTooLong {
+    /// Prepares a retry with the same model: waits, or makes the conversation acceptable to it.
+    /// Returns whether a retry is possible.
+    async fn recover(&mut self, error: &BackendError, budget: &mut RetryBudget) -> bool {
+        if error.kind == BackendErrorKind::ContextTooLong {
             return budget.may_compact()
                 && (self.compact_conversation().await
                     || self.drop_files(ModelFileInput::NONE).await);
         }
-        if fault.kind == BackendErrorKind::InvalidRequest {
+        if error.kind == BackendErrorKind::InvalidRequest {
             return self.drop_files(ModelFileInput::NONE).await || self.drop_images().await;
         }
-        let Some(wait) = budget.next_delay(fault.kind) else {
+        let Some(wait) = budget.next_delay(error.kind) else {
             return false;
         };
         self.emit(ModelEvent::Retrying {
             agent: self.agent.clone(),
-            reason: fault.message.clone(),
+            reason: error.message.clone(),
             wait_ms: milliseconds(wait),
         })
         .await;
@@ -238,15 +240,15 @@ impl ModelSession {
     }
 
     /// Switches to the next model, or returns the error if there is none.
-    async fn fall_back(&mut self, fault: BackendError) -> Result<(), BackendError> {
+    async fn fall_back(&mut self, error: BackendError) -> Result<(), BackendError> {
         let [failed_model, next_model, ..] = self.models.as_slice() else {
-            return Err(fault);
+            return Err(error);
         };
         self.emit(ModelEvent::ModelFallback {
             agent: self.agent.clone(),
             from: Arc::clone(&failed_model.name),
             to: Arc::clone(&next_model.name),
-            reason: fault.message,
+            reason: error.message,
         })
         .await;
         self.models.remove(0);
@@ -260,13 +262,13 @@ impl ModelSession {
         Ok(())
     }
 
-    async fn emit_reply(&self, streamed: &StreamedReply) {
+    async fn emit_reply(&self, streamed_reply: &StreamedReply) {
         self.emit(ModelEvent::Replied {
             agent: self.agent.clone(),
-            text: streamed.reply.text.as_str().into(),
-            calls: streamed.reply.calls.clone(),
-            stop: streamed.stop,
-            echo: streamed.echo.clone(),
+            text: streamed_reply.reply.text.as_str().into(),
+            calls: streamed_reply.reply.calls.clone(),
+            stop: streamed_reply.stop,
+            echo: streamed_reply.echo.clone(),
         })
         .await;
     }
@@ -305,8 +307,8 @@ impl ModelSession {
     }
 
     /// Adds a complete reply to the conversation.
-    fn append_reply(&mut self, streamed: StreamedReply) -> ModelReply {
-        let StreamedReply { reply, echo, .. } = streamed;
+    fn append_reply(&mut self, streamed_reply: StreamedReply) -> ModelReply {
+        let StreamedReply { reply, echo, .. } = streamed_reply;
         let (text, calls) = (reply.text.clone(), reply.calls.clone());
         self.conversation
             .push(ChatMessage::Assistant { text, calls, echo });
@@ -315,7 +317,7 @@ impl ModelSession {
 
     async fn send_request(
         &self,
-        slot: Option<RateReservation>,
+        reservation: Option<RateReservation>,
     ) -> Result<StreamedReply, BackendError> {
         let Some(model) = self.models.first() else {
             return Err(permanent_error("the agent has no model"));
@@ -325,8 +327,8 @@ impl ModelSession {
         let tokens = request.usage.total_tokens();
         self.compaction_trigger
             .record_usage(tokens, model.context_tokens);
-        if let Some(slot) = slot.filter(|_| tokens > 0) {
-            slot.set_token_count(tokens);
+        if let Some(reservation) = reservation.filter(|_| tokens > 0) {
+            reservation.set_token_count(tokens);
         }
         let (agent, messages) = (self.agent.as_str(), self.conversation.messages().len());
         let has_failed = reply.is_err();
@@ -345,24 +347,27 @@ impl ModelSession {
     async fn wait_for_rate_limit(&self) -> Result<Option<RateReservation>, BackendError> {
         let bytes = self.system.len().saturating_add(self.conversation.bytes());
         let model = self.models.first();
-        let slot = model.and_then(|model| model.rate_limiter.reserve(bytes));
-        if let Some(slot) = slot.as_ref().filter(|slot| !slot.wait.is_zero()) {
+        let reservation = model.and_then(|model| model.rate_limiter.reserve(bytes));
+        if let Some(reservation) = reservation
+            .as_ref()
+            .filter(|reservation| !reservation.wait.is_zero())
+        {
             self.emit(ModelEvent::RateLimited {
                 agent: self.agent.clone(),
-                reason: slot.reason.clone(),
-                wait_ms: milliseconds(slot.wait),
+                reason: reservation.reason.clone(),
+                wait_ms: milliseconds(reservation.wait),
             })
             .await;
-            tokio::time::sleep(slot.wait).await;
-            self.may_ask().await?;
+            tokio::time::sleep(reservation.wait).await;
+            self.require_request_budget().await?;
         }
-        Ok(slot)
+        Ok(reservation)
     }
 
     async fn read_reply(
         &self,
         model: &AvailableModel,
-        open: &mut RequestGuard<'_>,
+        request: &mut RequestGuard<'_>,
     ) -> Result<StreamedReply, BackendError> {
         let mut reply = model.backend.ask(ModelRequest {
             system: Arc::clone(&self.system),
@@ -386,17 +391,17 @@ impl ModelSession {
                 }
                 ReplyEvent::Call(_) if calls.len() == CALLS_MAX => return Err(too_many_calls()),
                 ReplyEvent::Call(call) => calls.push(call),
-                ReplyEvent::Echo(wanted) => echo = Some(wanted),
-                ReplyEvent::Uncounted => open.is_uncounted = true,
-                ReplyEvent::Usage(counted) => {
-                    open.usage = counted;
-                    open.is_uncounted = false;
+                ReplyEvent::Echo(value) => echo = Some(value),
+                ReplyEvent::Uncounted => request.is_uncounted = true,
+                ReplyEvent::Usage(usage) => {
+                    request.usage = usage;
+                    request.is_uncounted = false;
                 }
                 ReplyEvent::Cost(cost) => {
-                    open.reported_cost = Some(cost);
-                    open.is_uncounted = false;
+                    request.reported_cost = Some(cost);
+                    request.is_uncounted = false;
                 }
-                ReplyEvent::NativeToolCall(own) => self.emit_native_tool_call(own).await,
+                ReplyEvent::NativeToolCall(call) => self.emit_native_tool_call(call).await,
                 ReplyEvent::Plan(plan) => self.update_plan(None, plan).await,
                 ReplyEvent::UnknownFinish(reason) => self.warn_unknown_finish(model, &reason).await,
                 ReplyEvent::End(stop) => {
@@ -413,15 +418,15 @@ impl ModelSession {
 }
 
 /// Returns the reply, unless it is empty because of the vendor's filter or length limit.
-fn reject_empty(streamed: StreamedReply) -> Result<StreamedReply, BackendError> {
-    let nothing = streamed.reply.text.is_empty() && streamed.reply.calls.is_empty();
-    match streamed.stop {
-        StopReason::Filtered if nothing => Err(permanent_error("the vendor withheld the reply")),
-        StopReason::Length if nothing => Err(permanent_error(
+fn reject_empty(streamed_reply: StreamedReply) -> Result<StreamedReply, BackendError> {
+    let is_empty = streamed_reply.reply.text.is_empty() && streamed_reply.reply.calls.is_empty();
+    match streamed_reply.stop {
+        StopReason::Filtered if is_empty => Err(permanent_error("the vendor withheld the reply")),
+        StopReason::Length if is_empty => Err(permanent_error(
             "the empty reply reached the vendor's length limit",
         )),
         StopReason::Done | StopReason::Filtered | StopReason::Length | StopReason::Paused => {
-            Ok(streamed)
+            Ok(streamed_reply)
         }
     }
 }
@@ -431,7 +436,7 @@ fn text_bytes(event: &ReplyEvent) -> usize {
     match event {
         ReplyEvent::Text(text) | ReplyEvent::Reasoning(text) => text.len(),
         ReplyEvent::Call(call) => call.name.len().saturating_add(call.arguments.len()),
-        ReplyEvent::Echo(wanted) => wanted.to_string().len(),
+        ReplyEvent::Echo(value) => value.to_string().len(),
         ReplyEvent::NativeToolCall(_)
         | ReplyEvent::Plan(_)
         | ReplyEvent::UnknownFinish(_)
@@ -467,18 +472,19 @@ fn permanent_error(message: &str) -> BackendError {
 }
 
 /// Adds the wait that the vendor asks for to the error, if it exceeds the maximum retry delay.
-fn with_wait(mut fault: BackendError) -> BackendError {
+fn with_wait(mut error: BackendError) -> BackendError {
     if let BackendErrorKind::Transient {
         retry_after: Some(wait),
-    } = fault.kind
+    } = error.kind
         && wait > RETRY_WAIT_MAX
     {
-        let (secs, most) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
-        let message = fault.message;
-        fault.message =
-            format!("{message} (it asks to wait {secs} s, but massgen waits at most {most} s)");
+        let (seconds, seconds_max) = (wait.as_secs(), RETRY_WAIT_MAX.as_secs());
+        let message = error.message;
+        error.message = format!(
+            "{message} (it asks to wait {seconds} s, but massgen waits at most {seconds_max} s)"
+        );
     }
-    fault
+    error
 }
 
 #[cfg(test)]
@@ -487,11 +493,11 @@ mod tests {
 
     /// Checks how often a request is retried that always fails in this way, whatever the jitter.
     #[track_caller]
-    fn check(fault: BackendErrorKind, expected: usize) {
+    fn check(error: BackendErrorKind, expected: usize) {
         for _ in 0..200 {
             let mut budget = RetryBudget::new();
-            let waits: Vec<Duration> = std::iter::from_fn(|| budget.next_delay(fault)).collect();
-            assert_eq!(waits.len(), expected, "{fault:?}: {waits:?}");
+            let waits: Vec<Duration> = std::iter::from_fn(|| budget.next_delay(error)).collect();
+            assert_eq!(waits.len(), expected, "{error:?}: {waits:?}");
             assert!(
                 waits.iter().all(|wait| *wait <= RETRY_WAIT_MAX),
                 "{waits:?}"

@@ -134,8 +134,8 @@ impl ModelSession {
 }
 
 impl SubagentCall {
-    /// Returns what the conversation of a subagent begins with.
-    fn conversation(&self, spec: SubagentSpec) -> ConversationSetup {
+    /// Returns what the conversation of a subagent starts with.
+    fn conversation_setup(&self, spec: SubagentSpec) -> ConversationSetup {
         let SubagentSpec {
             task,
             gate,
@@ -145,7 +145,7 @@ impl SubagentCall {
         let choices = self.setup.choices.as_deref();
         let chosen_model = self.chosen_model(&task);
         let program = chosen_model.and_then(|model| self.setup.programs.get(&*model.name));
-        // A program has tools of its own instead.
+        // An external agent has commands of its own.
         let commands = program.is_none().then_some(commands);
         ConversationSetup {
             models: self.models(chosen_model, program, &gate),
@@ -168,24 +168,24 @@ impl SubagentCall {
         }
         let first_model = self.conversations.models.first()?;
         let models = &first_model.subagents;
-        let is_chosen = |name: &str| models.iter().find(|model| *model.name == *name);
-        let chosen_model = task.agent.as_deref().and_then(is_chosen);
+        let find_model = |name: &str| models.iter().find(|model| *model.name == *name);
+        let chosen_model = task.agent.as_deref().and_then(find_model);
         chosen_model.or_else(|| {
             let turn = self.setup.number_before(&task.id);
             models.get(turn.checked_rem(models.len())?)
         })
     }
 
-    /// Returns the models of a subagent with this gate: `chosen`, which `program` starts if it is
-    /// an external agent, or its agent's. A program that cannot be confined is not started, and a
-    /// request to it fails.
+    /// Returns the models of a subagent with this gate: `chosen_model`, which `program` starts if
+    /// it is an external agent, or else the agent's models. A program that cannot be confined is
+    /// not started, and a request to it fails.
     fn models(
         &self,
-        chosen: Option<&SubagentModel>,
+        chosen_model: Option<&SubagentModel>,
         program: Option<&AgentLaunchSetup>,
         gate: &Gate,
     ) -> Vec<AvailableModel> {
-        let Some(chosen_model) = chosen else {
+        let Some(chosen_model) = chosen_model else {
             return self.conversations.models.clone();
         };
         let launch = program.and_then(|program| program.for_subagent(gate.clone()).ok());
@@ -230,19 +230,19 @@ impl SubagentRunner for SubagentCall {
         &'a self,
         call_id: &'a str,
         specs: Vec<SubagentSpec>,
-        cancelled: BoxFuture<'a, ()>,
+        cancellation: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Vec<SubagentReport>> {
         async move {
             let token = CancellationToken::new();
             let token = &token;
             let conversations = stream::iter(specs).enumerate().map(|(index, spec)| {
-                let setup = self.conversation(spec);
+                let setup = self.conversation_setup(spec);
                 async move { (index, self.conversations.run(call_id, setup, token).await) }
             });
-            // One that works long keeps no other from starting.
+            // Unordered, so that a long conversation does not delay the start of others.
             let running = conversations.buffer_unordered(self.setup.limits.concurrent_max);
             let mut reports: Vec<(usize, SubagentReport)> =
-                cancel_when(cancelled, token, Box::pin(running.collect())).await;
+                cancel_when(cancellation, token, Box::pin(running.collect())).await;
             reports.sort_by_key(|(index, _)| *index);
             reports.into_iter().map(|(_, report)| report).collect()
         }

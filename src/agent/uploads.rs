@@ -1,5 +1,5 @@
-//! The documents, recordings and videos in a conversation: only those that its model accepts. Notes
-//! replace the others.
+//! The documents, audio recordings and videos in a conversation: only those that its model accepts.
+//! Notes replace the others.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl ModelSession {
         let (mut sources, mut warnings) = (Vec::new(), Vec::new());
         for file in files {
             let (class, source) = (file.class, &file.source);
-            let read = match (input.passing(class), source) {
+            let read_result = match (input.passing(class), source) {
                 (FilePassing::Refused, _) => Err(format!(
                     "as far as massgen knows, `{name}` accepts no {class}"
                 )),
@@ -50,7 +50,7 @@ impl ModelSession {
                     bytes.and_then(|bytes| parse_download(class, url, &bytes))
                 }
             };
-            let addition = read.and_then(|content| {
+            let addition = read_result.and_then(|content| {
                 let addition = collector.add(content);
                 addition.map_err(|rejection| rejection.to_string())
             });
@@ -106,7 +106,7 @@ async fn read_file(
         exec::read_model_file(permitted, class)
     };
     let read_result = tokio::task::spawn_blocking(read_file).await;
-    read_result.map_err(|fault| fault.to_string())?
+    read_result.map_err(|error| error.to_string())?
 }
 
 /// Parses the bytes of the file that was read from `url`.
@@ -131,7 +131,7 @@ pub(super) fn files_base64_bytes(messages: &[ChatMessage]) -> usize {
     files_in(messages).map(ModelFile::base64_bytes).sum()
 }
 
-/// Replaces the files by notes to which `is_kept` does not apply. Returns how many there were.
+/// Replaces the files for which `is_kept` is false by notes. Returns how many there were.
 pub(super) fn replace_files_by_notes(
     messages: &mut [ChatMessage],
     is_kept: impl Fn(&ModelFile) -> bool,

@@ -1,5 +1,5 @@
 //! Messages that the user sends to the agents while a run is in progress: the bounded channel on
-//! which they arrive, and the log in which agents find them. It must never interpret a message: its
+//! which they arrive, and the log in which agents find them. A message is never interpreted: its
 //! text opens no path and answers no question.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ impl MessageRecipient {
     pub fn includes(&self, agent: &AgentId) -> bool {
         match self {
             MessageRecipient::All => true,
-            MessageRecipient::Agent(one) => one == agent,
+            MessageRecipient::Agent(recipient) => recipient == agent,
         }
     }
 
@@ -158,18 +158,22 @@ impl UserMessageSender {
         if bytes > MESSAGE_BYTES_MAX {
             return Err(MessageRejection::TooLong { bytes });
         }
-        if let Some(agent) = message.to.agent().filter(|to| !self.agents.contains(to)) {
+        if let Some(agent) = message
+            .to
+            .agent()
+            .filter(|agent| !self.agents.contains(agent))
+        {
             return Err(MessageRejection::UnknownAgent {
                 agent: agent.clone(),
                 agents: self.agents.iter().cloned().collect(),
             });
         }
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = totals.bytes.saturating_add(bytes);
+        let bytes_total = totals.bytes.saturating_add(bytes);
         if self.messages.is_closed() {
             return Err(MessageRejection::RunOver);
         }
-        if totals.messages >= MESSAGES_MAX || sum > MESSAGES_BYTES_MAX {
+        if totals.messages >= MESSAGES_MAX || bytes_total > MESSAGES_BYTES_MAX {
             return Err(MessageRejection::TooMany);
         }
         self.messages
@@ -179,7 +183,7 @@ impl UserMessageSender {
                 TrySendError::Closed(_) => MessageRejection::RunOver,
             })?;
         totals.messages = totals.messages.saturating_add(1);
-        totals.bytes = sum;
+        totals.bytes = bytes_total;
         Ok(())
     }
 }
@@ -275,8 +279,8 @@ impl UserMessageLog {
 
     /// Adds the next message to the log, if one has arrived.
     pub async fn next_arrived(&mut self, events: &mpsc::Sender<Event>) -> Option<NumberedMessage> {
-        let has_one = self.taken.is_some() || !self.incoming.messages.is_empty();
-        if has_one {
+        let has_arrived = self.taken.is_some() || !self.incoming.messages.is_empty();
+        if has_arrived {
             Some(self.next(events).await)
         } else {
             None

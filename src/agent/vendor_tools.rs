@@ -49,7 +49,8 @@ impl VendorRequestCount {
     }
 }
 
-/// The model of a call. It counts each request; the call itself has counted the first one.
+/// The model of a call, which counts each request but the first: the call itself has counted that
+/// one.
 #[derive(Clone, Debug)]
 pub(super) struct CountingBackend {
     backend: Arc<dyn Backend>,
@@ -59,7 +60,7 @@ pub(super) struct CountingBackend {
 }
 
 impl CountingBackend {
-    /// Creates the model of a call that asks no other.
+    /// Creates the only model of a call.
     pub(super) fn new(backend: Arc<dyn Backend>, count: VendorRequestCount) -> Self {
         Self {
             backend,
@@ -118,7 +119,7 @@ impl VendorToolCall {
     fn models(&self, tool: VendorTool) -> Vec<AvailableModel> {
         let models = self.conversations.models.iter();
         let was_sent = Arc::new(AtomicBool::new(false));
-        let with_tool = models.filter_map(|model| {
+        let models_with_tool = models.filter_map(|model| {
             let backend = CountingBackend {
                 backend: Arc::clone(model.vendor_tools.get(&tool)?),
                 count: self.count.clone(),
@@ -130,14 +131,14 @@ impl VendorToolCall {
                 ..model.clone()
             })
         });
-        with_tool.collect()
+        models_with_tool.collect()
     }
 
     async fn run(
         &self,
         call_id: &str,
         request: VendorToolRequest,
-        cancelled: BoxFuture<'_, ()>,
+        cancellation: BoxFuture<'_, ()>,
     ) -> Result<String, String> {
         let VendorToolRequest { tool, request } = request;
         let models = self.models(tool);
@@ -156,7 +157,7 @@ impl VendorToolCall {
             seconds_max: VENDOR_REQUEST_SECONDS_MAX,
             limit: "the limit of a request for a vendor's tool",
         };
-        let conversation_run = self.conversations.run_until(call_id, setup, cancelled);
+        let conversation_run = self.conversations.run_until(call_id, setup, cancellation);
         conversation_run.await.into_answer()
     }
 }
@@ -166,9 +167,9 @@ impl VendorToolRunner for VendorToolCall {
         &'a self,
         call_id: &'a str,
         request: VendorToolRequest,
-        cancelled: BoxFuture<'a, ()>,
+        cancellation: BoxFuture<'a, ()>,
     ) -> BoxFuture<'a, Result<String, String>> {
-        self.run(call_id, request, cancelled).boxed()
+        self.run(call_id, request, cancellation).boxed()
     }
 }
 

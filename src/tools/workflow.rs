@@ -18,7 +18,7 @@ use crate::tools::text_calls::{TextCall, parse_text_call};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelCall {
     /// A call of a tool; the gate decides whether it is carried out.
-    File(ToolCall),
+    Tool(ToolCall),
     /// A call to the coordination; it touches no file.
     Workflow(WorkflowCall),
 }
@@ -187,7 +187,7 @@ pub fn parse_model_call(
     served: &ToolCatalogue,
 ) -> Result<ModelCall, CallParseError> {
     if let Some(tool) = served.find(name) {
-        return tool.read(arguments).map(ModelCall::File);
+        return tool.read(arguments).map(ModelCall::Tool);
     }
     let tool = parse::find_tool(name, &tool_tables())?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
@@ -204,7 +204,7 @@ pub fn parse_model_call(
             reason: arguments.text("reason")?,
             instructions: arguments.text("instructions")?,
         }),
-        _ => parse::build_call(tool, &mut arguments).map(ModelCall::File),
+        _ => parse::build_call(tool, &mut arguments).map(ModelCall::Tool),
     }
 }
 

@@ -105,7 +105,7 @@ fn table_schema_and_parser_agree() {
             let call =
                 parse_model_call(tool.name, &complete.to_string(), &ToolCatalogue::default());
             assert!(call.is_ok(), "{tool} {complete}: {call:?}");
-            if let Ok(ModelCall::File(call)) = call {
+            if let Ok(ModelCall::Tool(call)) = call {
                 assert_eq!(call.name(), tool.name);
             }
 

@@ -101,7 +101,7 @@ fn a_judgement_submits_or_starts_again() {
 fn file_tools_and_coordination_tools_share_one_parser() {
     assert!(matches!(
         parse_model_call("list_directory", "{}", &ToolCatalogue::default()),
-        Ok(ModelCall::File(_))
+        Ok(ModelCall::Tool(_))
     ));
     check_refused(
         "new_anwser",
