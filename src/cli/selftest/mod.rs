@@ -59,7 +59,7 @@ pub(crate) fn run(
         }
         None => tested_levels(host, arguments.sandbox, &parent)?,
     };
-    let form = ReportFormat::from(arguments.json);
+    let format = ReportFormat::from(arguments.json);
     let jobs = arguments.jobs.unwrap_or_else(processor_count);
     let outcomes = runtime()?.block_on(async {
         let stop = interrupts::listen(host.hangup)?;
@@ -79,14 +79,14 @@ pub(crate) fn run(
                 duration_text(expected_duration(&runner.isolation, cases.len(), jobs))
             ));
             let outcome = run_all(&runner, &cases, jobs, &stop, output).await?;
-            if form == ReportFormat::Text {
+            if format == ReportFormat::Text {
                 outcome.show(output)?;
             }
             outcomes.push(outcome);
         }
         Ok::<_, Error>(outcomes)
     })?;
-    match form {
+    match format {
         ReportFormat::Json => output.result(&to_json(&outcomes, &unavailable))?,
         ReportFormat::Text => {
             for (level, why) in &unavailable {
