@@ -55,7 +55,7 @@ impl ServerConfig {
                 written: format!("mcp({server}/{tool})"),
             })
         };
-        CallRules::new(self.rules.ruled.iter().filter_map(rule).collect())
+        CallRules::new(self.rules.tool_rules.iter().filter_map(rule).collect())
     }
 
     /// Returns how massgen uses it, if it is a program.

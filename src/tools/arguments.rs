@@ -118,13 +118,13 @@ impl ToolCallArguments {
             return Err(CallParseError::TooLong { bytes: text.len() });
         }
         let values = match serde_json::from_str::<String>(text) {
-            Ok(inner) => object(tool, &inner)?,
-            Err(_) => object(tool, text)?,
+            Ok(inner_text) => parse_object(tool, &inner_text)?,
+            Err(_) => parse_object(tool, text)?,
         };
         match values.keys().find(|name| tool.parameter(name).is_none()) {
-            Some(unknown) => Err(CallParseError::UnknownParameter {
+            Some(unknown_name) => Err(CallParseError::UnknownParameter {
                 tool,
-                parameter: excerpt(unknown),
+                parameter: excerpt(unknown_name),
             }),
             None => Ok(Self { tool, values }),
         }
@@ -168,7 +168,7 @@ impl ToolCallArguments {
         found: &str,
         expected: impl Into<String>,
     ) -> CallParseError {
-        CallParseError::Refused {
+        CallParseError::InvalidValue {
             tool: self.tool,
             parameter,
             found: excerpt(found),
@@ -253,15 +253,15 @@ impl ToolCallArguments {
                 serde_json::from_str(&text).unwrap_or_else(|_| vec![text])
             }
         };
-        self.check_items(name, texts.len())?;
+        self.check_item_count(name, texts.len())?;
         Ok(Some(texts))
     }
 
-    fn check_items(&self, name: &'static str, items: usize) -> Result<(), CallParseError> {
-        if items <= LIST_ITEMS_MAX {
+    fn check_item_count(&self, name: &'static str, count: usize) -> Result<(), CallParseError> {
+        if count <= LIST_ITEMS_MAX {
             return Ok(());
         }
-        let found = format!("a list of {items}");
+        let found = format!("a list of {count}");
         let expected = format!("at most {LIST_ITEMS_MAX} items; make several calls");
         Err(self.invalid_value(name, &found, expected))
     }
@@ -327,11 +327,14 @@ impl ToolCallArguments {
         }
     }
 
-    /// Reads an optional line number or number of lines, at least 1.
-    pub(crate) fn lines(&mut self, name: &'static str) -> Result<Option<u64>, CallParseError> {
+    /// Reads an optional integer that is at least 1.
+    pub(crate) fn positive_count(
+        &mut self,
+        name: &'static str,
+    ) -> Result<Option<u64>, CallParseError> {
         match self.count(name)? {
             Some(0) => Err(self.invalid_value(name, "0", "a whole number from 1")),
-            lines => Ok(lines),
+            count => Ok(count),
         }
     }
 
@@ -352,7 +355,7 @@ impl ToolCallArguments {
     /// Reads an optional list of scores; without one it is empty.
     pub(crate) fn scores(&mut self, name: &'static str) -> Result<Vec<u8>, CallParseError> {
         let scores: Vec<u8> = self.take_value(name)?.unwrap_or_default();
-        self.check_items(name, scores.len())?;
+        self.check_item_count(name, scores.len())?;
         match scores.iter().find(|score| **score > CRITERION_SCORE_MAX) {
             Some(score) => Err(self.wrong_type(name, &score.to_string())),
             None => Ok(scores),
@@ -371,7 +374,7 @@ impl ToolCallArguments {
                 serde_json::from_str(&text).map_err(|_| self.wrong_type(name, &text))?
             }
         };
-        self.check_items(name, edits.len())?;
+        self.check_item_count(name, edits.len())?;
         if edits.is_empty() || edits.iter().any(|edit| edit.old.is_empty()) {
             let expected = "at least one replacement, each with a text in `oldText`";
             return Err(self.invalid_value(name, "empty", expected));
@@ -464,12 +467,12 @@ impl ToolCallArguments {
 }
 
 /// Returns a name that a model has chosen; an empty text chooses nothing.
-fn chosen_name(written: &str) -> Option<String> {
-    Some(written.trim().to_owned()).filter(|name| !name.is_empty())
+fn chosen_name(text: &str) -> Option<String> {
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 /// Parses the fields of a JSON object, leaving their values unparsed.
-fn object(
+fn parse_object(
     tool: &'static ToolSpec,
     text: &str,
 ) -> Result<BTreeMap<String, Box<RawValue>>, CallParseError> {

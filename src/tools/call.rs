@@ -329,7 +329,7 @@ pub enum ToolCall<P = UserPath> {
     GenerateMedia {
         /// The new file.
         path: P,
-        /// What it is to hold.
+        /// What it is to contain.
         order: MediaOrder,
     },
     /// `update_plan`
@@ -406,11 +406,11 @@ pub enum ContentDiff {
 
 /// Whether a symlink at the end of a path is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FinalLink {
+pub enum FinalSymlink {
     /// It is followed: the call applies to its target.
     Followed,
     /// It is not followed: the call applies to the symlink itself.
-    Itself,
+    NotFollowed,
 }
 
 /// A path that a call touches.
@@ -421,7 +421,7 @@ pub struct RequestedAccess<'a> {
     /// The access that the call needs.
     pub wanted: Permission,
     /// How a symlink at its end is treated.
-    pub link: FinalLink,
+    pub link: FinalSymlink,
 }
 
 impl ToolCall {
@@ -466,7 +466,7 @@ impl ToolCall {
     /// Returns whether the call changes nothing, so that it can run concurrently with others that
     /// change nothing. A plan is changed in the order of the calls.
     pub fn only_reads(&self) -> bool {
-        let starts_or_stops = matches!(
+        let has_other_effects = matches!(
             self,
             ToolCall::ExecuteCommand { .. }
                 | ToolCall::StartBackgroundCommand { .. }
@@ -476,14 +476,14 @@ impl ToolCall {
                 | ToolCall::UpdatePlan { .. }
                 | ToolCall::CallServer(_)
         );
-        let reads = |access: &RequestedAccess<'_>| access.wanted == Permission::Read;
-        !starts_or_stops && self.accesses().iter().all(reads)
+        let is_read = |access: &RequestedAccess<'_>| access.wanted == Permission::Read;
+        !has_other_effects && self.accesses().iter().all(is_read)
     }
 
     /// Returns every path that the call names, in the order of its parameters, with the access that
     /// it needs.
     pub fn accesses(&self) -> Vec<RequestedAccess<'_>> {
-        use FinalLink::{Followed, Itself};
+        use FinalSymlink::{Followed, NotFollowed};
         use Permission::{Read, Write};
         let access = |path, wanted, link| RequestedAccess { path, wanted, link };
         match self {
@@ -516,16 +516,18 @@ impl ToolCall {
             | ToolCall::DeleteFilesBatch { path, .. } => vec![access(path, Write, Followed)],
             ToolCall::SpawnSubagents { dirs, .. } => {
                 let dir_accesses = dirs.iter();
-                dir_accesses.map(|dir| access(dir, Write, Itself)).collect()
+                dir_accesses
+                    .map(|dir| access(dir, Write, NotFollowed))
+                    .collect()
             }
-            ToolCall::DeleteFile { path, .. } => vec![access(path, Write, Itself)],
+            ToolCall::DeleteFile { path, .. } => vec![access(path, Write, NotFollowed)],
             ToolCall::MoveFile {
                 source,
                 destination,
             } => {
                 vec![
-                    access(source, Write, Itself),
-                    access(destination, Write, Itself),
+                    access(source, Write, NotFollowed),
+                    access(destination, Write, NotFollowed),
                 ]
             }
             ToolCall::CopyFile {
@@ -640,7 +642,7 @@ impl<P> ToolCall<P> {
     /// Returns whether the call may run for long, and is cancelled when its caller stops waiting
     /// for it.
     pub fn is_long_running(&self) -> bool {
-        let is_foreign = matches!(
+        let may_take_long = matches!(
             self,
             ToolCall::ExecuteCode { .. }
                 | ToolCall::FetchUrl { .. }
@@ -649,7 +651,7 @@ impl<P> ToolCall<P> {
                 | ToolCall::SpawnSubagents { .. }
                 | ToolCall::CallServer(_)
         );
-        is_foreign || self.command().is_some()
+        may_take_long || self.command().is_some()
     }
 
     /// Replaces every path with the result of `map_path`, in the order of [`ToolCall::accesses`].

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::text::truncate;
 use crate::tools::arguments::ARGUMENTS_BYTES_MAX;
 use crate::tools::call::InvalidUserPath;
-use crate::tools::served::arguments::ArgumentFault;
+use crate::tools::served::arguments::ArgumentProblem;
 use crate::tools::served::is_served_name;
 use crate::tools::spec::{ParameterNeed, ToolSpec};
 
@@ -61,7 +61,7 @@ pub enum CallParseError {
     },
     /// A parameter has an invalid value.
     #[error("`{parameter}` of `{tool}` is `{found}`: expected {expected}")]
-    Refused {
+    InvalidValue {
         /// The tool.
         tool: &'static ToolSpec,
         /// The parameter.
@@ -92,12 +92,12 @@ pub enum CallParseError {
         source: globset::Error,
     },
     /// The arguments of a server's tool cannot be passed on.
-    #[error("the arguments of `{tool}` {fault}")]
+    #[error("the arguments of `{tool}` {problem}")]
     Served {
         /// The tool.
         tool: String,
         /// The cause.
-        fault: ArgumentFault,
+        problem: ArgumentProblem,
     },
     /// Two parameters contradict each other.
     #[error("`{first}` and `{second}` of `{tool}` exclude each other: expected one of them")]

@@ -27,8 +27,8 @@ pub enum ExternalToolAction {
     Nothing,
 }
 
-/// Tools that manage lists or plans, or refer to something that was started earlier. The actions of
-/// a subagent are checked when they happen.
+/// Tools that manage lists or plans, or refer to something that was started earlier. The calls of a
+/// subagent are checked when it makes them.
 const HARMLESS: &[&str] = &[
     "TodoWrite",
     "TodoRead",
@@ -113,8 +113,8 @@ pub fn parse_external_tool(
 ) -> Result<ExternalToolAction, String> {
     let external_call = ExternalToolCall { name, input, cwd };
     let call = match name {
-        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => external_call.parse_reading()?,
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => external_call.parse_writing()?,
+        "Read" | "NotebookRead" | "Glob" | "Grep" | "LS" => external_call.parse_reading_call()?,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => external_call.parse_writing_call()?,
         "Bash" => {
             let BashInput { command: line } = external_call.parse_input()?;
             let dir = external_call.path("")?;
@@ -134,7 +134,7 @@ struct ExternalToolCall<'a> {
 }
 
 impl ExternalToolCall<'_> {
-    fn parse_reading(&self) -> Result<ToolCall, String> {
+    fn parse_reading_call(&self) -> Result<ToolCall, String> {
         let path_of = |text: Option<&String>| self.path(text.map_or("", String::as_str));
         Ok(match self.name {
             "Read" => ToolCall::ReadTextFile {
@@ -158,7 +158,7 @@ impl ExternalToolCall<'_> {
                 let search: SearchInput = self.parse_input()?;
                 let glob = search.glob.as_deref().unwrap_or_default();
                 let (root, _) = self.search_root(search.path.as_ref(), glob)?;
-                grep(root, search.pattern)
+                grep_call(root, search.pattern)
             }
             "LS" => ToolCall::ListDirectory {
                 path: path_of(self.parse_input::<DirectoryInput>()?.path.as_ref())?,
@@ -167,7 +167,7 @@ impl ExternalToolCall<'_> {
         })
     }
 
-    fn parse_writing(&self) -> Result<ToolCall, String> {
+    fn parse_writing_call(&self) -> Result<ToolCall, String> {
         match self.name {
             "Write" => {
                 let write: WriteInput = self.parse_input()?;
@@ -178,13 +178,13 @@ impl ExternalToolCall<'_> {
             }
             "Edit" => {
                 let single_edit: EditInput = self.parse_input()?;
-                self.edit(&single_edit.file_path, vec![single_edit.edit])
+                self.edit_call(&single_edit.file_path, vec![single_edit.edit])
             }
             "MultiEdit" => {
-                let several: MultiEditInput = self.parse_input()?;
-                self.edit(&several.file_path, several.edits)
+                let multi_edit: MultiEditInput = self.parse_input()?;
+                self.edit_call(&multi_edit.file_path, multi_edit.edits)
             }
-            "NotebookEdit" => self.edit(
+            "NotebookEdit" => self.edit_call(
                 &self.parse_input::<NotebookInput>()?.notebook_path,
                 Vec::new(),
             ),
@@ -192,10 +192,10 @@ impl ExternalToolCall<'_> {
         }
     }
 
-    fn edit(&self, file: &str, edits: Vec<ReplacementInput>) -> Result<ToolCall, String> {
-        let edit = |replaced: ReplacementInput| FileEdit {
-            old: replaced.old_string,
-            new: replaced.new_string,
+    fn edit_call(&self, file: &str, edits: Vec<ReplacementInput>) -> Result<ToolCall, String> {
+        let edit = |replacement: ReplacementInput| FileEdit {
+            old: replacement.old_string,
+            new: replacement.new_string,
         };
         Ok(ToolCall::EditFile {
             path: self.path(file)?,
@@ -212,10 +212,10 @@ impl ExternalToolCall<'_> {
         let is_name = |name: &&&str| !name.contains(['*', '?', '[', '{', '\\']);
         let last_index = names.len().saturating_sub(1);
         let plain_count = names.iter().take(last_index).take_while(is_name).count();
-        let (first, rest) = names.split_at(plain_count);
+        let (literal_names, rest) = names.split_at(plain_count);
         let mut root = self.path(path.map_or("", String::as_str))?;
-        if !first.is_empty() {
-            let joined_path = Path::new(root.as_str()).join(first.join("/"));
+        if !literal_names.is_empty() {
+            let joined_path = Path::new(root.as_str()).join(literal_names.join("/"));
             root = self.path(&joined_path.to_string_lossy())?;
         }
         Ok((root, rest.join("/")))
@@ -232,7 +232,7 @@ impl ExternalToolCall<'_> {
         }
         let joined_path = self.cwd.join(text);
         UserPath::parse(joined_path.to_string_lossy())
-            .map_err(|why| format!("`{}`: {why}", self.name))
+            .map_err(|error| format!("`{}`: {error}", self.name))
     }
 
     fn parse_input<T: DeserializeOwned>(&self) -> Result<T, String> {
@@ -246,7 +246,7 @@ impl ExternalToolCall<'_> {
 }
 
 /// Returns a search call. Only its path matters for the decision, not what it finds.
-fn grep(path: UserPath, pattern: String) -> ToolCall {
+fn grep_call(path: UserPath, pattern: String) -> ToolCall {
     ToolCall::GrepFiles {
         path,
         grep: GrepQuery {
@@ -262,7 +262,7 @@ fn grep(path: UserPath, pattern: String) -> ToolCall {
     }
 }
 
-/// Refuses a glob that can match outside of the directory that is searched. It can do so through
+/// Rejects a glob that can match outside of the directory that is searched, also through
 /// alternatives: `{.,x}{.,y}/*`.
 fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -280,21 +280,23 @@ fn check_glob_root(name: &str, glob: &str) -> Result<(), String> {
 /// of letters and digits, or a `{…}` with an alternative that is empty, only dots, or starts like a
 /// path elsewhere.
 fn may_leave_root(glob: &str) -> bool {
-    let leaves_root = |choice: &str| {
-        choice.trim_matches('.').is_empty() || choice.starts_with('/') || choice.starts_with("./")
+    let leaves_root = |alternative: &str| {
+        alternative.trim_matches('.').is_empty()
+            || alternative.starts_with('/')
+            || alternative.starts_with("./")
     };
     let is_plain = |class: &str| {
-        let letters = class.split('-').all(|part| !part.is_empty());
-        letters && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        let has_no_open_range = class.split('-').all(|part| !part.is_empty());
+        has_no_open_range && class.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     let mut classes = glob
         .split('[')
         .skip(1)
         .map(|class| class.split_once(']').map_or("", |(inside, _)| inside));
-    let (mut depth, mut choice) = (0_usize, String::new());
+    let (mut depth, mut alternative) = (0_usize, String::new());
     for letter in glob.chars() {
-        let ends = matches!(letter, ',' | '}') && depth > 0;
-        if ends && leaves_root(&choice) {
+        let ends_alternative = matches!(letter, ',' | '}') && depth > 0;
+        if ends_alternative && leaves_root(&alternative) {
             return true;
         }
         match letter {
@@ -303,8 +305,8 @@ fn may_leave_root(glob: &str) -> bool {
             _ => {}
         }
         match letter {
-            '{' | '}' | ',' => choice.clear(),
-            _ => choice.push(letter),
+            '{' | '}' | ',' => alternative.clear(),
+            _ => alternative.push(letter),
         }
     }
     depth > 0 || classes.any(|class| !is_plain(class))

@@ -19,7 +19,7 @@ const SIDE_PIXELS_MAX: usize = 8_000;
 /// The maximum number of images in one result.
 const IMAGES_MAX: usize = 8;
 /// The maximum length of all images in one result, in bytes of base64.
-const ALL_BASE64_BYTES_MAX: usize = 8 * 1024 * 1024;
+const TOTAL_BASE64_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// An image that can be sent to models. Records contain its base64.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub enum ImageRejection {
     #[error("it is more than {SIDE_PIXELS_MAX} pixels wide or high")]
     TooManyPixels,
     /// The result contains too many images.
-    #[error("there are more than {IMAGES_MAX} images, or more than {} MiB of them", ALL_BASE64_BYTES_MAX >> 20)]
+    #[error("there are more than {IMAGES_MAX} images, or more than {} MiB of them", TOTAL_BASE64_BYTES_MAX >> 20)]
     TooMany,
 }
 
@@ -193,7 +193,7 @@ impl ImageCollector {
             return Err(ImageRejection::TooLarge);
         }
         let base64_bytes = self.base64_bytes.saturating_add(base64.len());
-        if self.images.len() >= IMAGES_MAX || base64_bytes > ALL_BASE64_BYTES_MAX {
+        if self.images.len() >= IMAGES_MAX || base64_bytes > TOTAL_BASE64_BYTES_MAX {
             return Err(ImageRejection::TooMany);
         }
         let image = ModelImage::parse(base64.into())?;

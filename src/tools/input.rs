@@ -12,7 +12,7 @@ impl ToolCall {
     /// Returns the arguments under the names of the tool's parameters, with paths as written.
     pub fn input(&self) -> Value {
         match self {
-            ToolCall::ReadTextFile { path, lines } => lines_of(path, *lines),
+            ToolCall::ReadTextFile { path, lines } => read_text_file_input(path, *lines),
             ToolCall::ReadMultipleFiles { paths } => {
                 let paths: Vec<&str> = paths.iter().map(UserPath::as_str).collect();
                 json!({ "paths": paths })
@@ -31,7 +31,7 @@ impl ToolCall {
             } => json!({
                 "path": path.as_str(), "pattern": pattern, "excludePatterns": exclude,
             }),
-            ToolCall::GrepFiles { path, grep } => grep_of(path, grep),
+            ToolCall::GrepFiles { path, grep } => grep_files_input(path, grep),
             ToolCall::CompareFiles {
                 first,
                 second,
@@ -150,7 +150,7 @@ impl ToolCall {
     }
 }
 
-fn lines_of(path: &UserPath, lines: LineRange) -> Value {
+fn read_text_file_input(path: &UserPath, lines: LineRange) -> Value {
     let mut fields = Map::new();
     fields.insert("path".to_owned(), json!(path.as_str()));
     let mut add = |name: &str, number: u64| drop(fields.insert(name.to_owned(), json!(number)));
@@ -168,7 +168,7 @@ fn lines_of(path: &UserPath, lines: LineRange) -> Value {
     Value::Object(fields)
 }
 
-fn grep_of(path: &UserPath, grep: &GrepQuery) -> Value {
+fn grep_files_input(path: &UserPath, grep: &GrepQuery) -> Value {
     let input = json!({
         "path": path.as_str(), "pattern": grep.pattern,
         "ignore_case": grep.case == CaseSensitivity::Insensitive,

@@ -29,7 +29,7 @@ impl MediaKind {
         }
     }
 
-    /// Returns the ends of file names, each with the format that a vendor is asked for.
+    /// Returns the file name extensions, each with the format that a vendor is asked for.
     const fn formats(self) -> &'static [(&'static str, &'static str)] {
         match self {
             MediaKind::Image => &[
@@ -48,26 +48,26 @@ impl MediaKind {
         }
     }
 
-    /// Returns the format that the name of a file asks for, if it is one of this kind.
+    /// Returns the format that the extension of a file name stands for, if it is one of this kind.
     pub fn format(self, path: &str) -> Option<&'static str> {
-        let (_, end) = path.rsplit_once('.')?;
-        let formats = self.formats().iter();
-        let mut fitting = formats.filter(|(known, _)| end.eq_ignore_ascii_case(known));
-        fitting.next().map(|(_, format)| *format)
+        let (_, extension) = path.rsplit_once('.')?;
+        let mut formats = self.formats().iter();
+        let known_format = formats.find(|(known, _)| extension.eq_ignore_ascii_case(known));
+        known_format.map(|(_, format)| *format)
     }
 
-    /// Returns the ends of file names, for messages.
+    /// Returns the file name extensions, for messages.
     pub fn describe_formats(self) -> String {
-        let ends: Vec<String> = self
+        let extensions: Vec<String> = self
             .formats()
             .iter()
-            .map(|(end, _)| format!("`.{end}`"))
+            .map(|(extension, _)| format!("`.{extension}`"))
             .collect();
-        ends.join(", ")
+        extensions.join(", ")
     }
 }
 
-/// What is to be made.
+/// An order for a file of media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaOrder {
     /// The kind.

@@ -1,5 +1,5 @@
-//! The tools as models know them: each call as a type, which paths it touches and how. A
-//! [`call::ToolCall`] describes what a model asked for, not whether it is allowed.
+//! The tools that models call: each call as a type, the paths that it touches, and how models are
+//! offered the tools. A [`call::ToolCall`] describes a request, not whether it is allowed.
 
 pub mod arguments;
 pub mod call;

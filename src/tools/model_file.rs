@@ -14,10 +14,10 @@ const FILES_MAX: usize = 8;
 /// The maximum length of all files in one conversation, in bytes of base64. A whole request to
 /// Google may have 20 MB, with the images of the conversation:
 /// <https://ai.google.dev/gemini-api/docs/document-processing>.
-const ALL_BASE64_BYTES_MAX: usize = 10 * 1024 * 1024;
-/// The text length that a file counts as at least, in bytes.
-const TEXT_BYTES_LEAST: usize = 6 * 1024;
-/// The text length that a file counts as whose size is not known, in bytes.
+const TOTAL_BASE64_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// The length of text that every file counts as at least, in bytes.
+const TEXT_BYTES_MIN: usize = 6 * 1024;
+/// The length of text that a file of unknown size counts as, in bytes.
 const URL_TEXT_BYTES: usize = 64 * 1024;
 /// The brands of MP4 files with video: <https://mp4ra.org/registered-types/brands>.
 const MP4_BRANDS: &[&[u8]] = &[
@@ -49,7 +49,7 @@ impl ModelFileClass {
     }
 }
 
-/// Writes it as the plural of a sentence: "accepts no PDF documents".
+/// Writes the plural, for sentences such as "accepts no PDF documents".
 impl fmt::Display for ModelFileClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -80,25 +80,25 @@ pub enum ModelFileKind {
 impl ModelFileKind {
     /// Detects the type from the beginning of `bytes`.
     fn from_magic_bytes(bytes: &[u8]) -> Option<Self> {
-        let has = |offset: usize, word: &[u8]| {
+        let has_at = |offset: usize, magic: &[u8]| {
             bytes
                 .get(offset..)
-                .is_some_and(|rest| rest.starts_with(word))
+                .is_some_and(|rest| rest.starts_with(magic))
         };
         // The sync bits of a frame, and the bits of layer 3.
         let is_mpeg_audio = matches!(bytes, [0xff, second, ..] if second & 0xe6 == 0xe2);
         let head = bytes.get(..MATROSKA_HEAD_BYTES).unwrap_or(bytes);
-        if has(0, b"%PDF-") {
+        if has_at(0, b"%PDF-") {
             Some(Self::Pdf)
-        } else if has(0, b"RIFF") && has(8, b"WAVE") {
+        } else if has_at(0, b"RIFF") && has_at(8, b"WAVE") {
             Some(Self::Wav)
-        } else if has(0, b"ID3") || is_mpeg_audio {
+        } else if has_at(0, b"ID3") || is_mpeg_audio {
             Some(Self::Mp3)
-        } else if has(4, b"ftypqt  ") {
+        } else if has_at(4, b"ftypqt  ") {
             Some(Self::QuickTime)
-        } else if has(4, b"ftyp") && MP4_BRANDS.iter().any(|brand| has(8, brand)) {
+        } else if has_at(4, b"ftyp") && MP4_BRANDS.iter().any(|brand| has_at(8, brand)) {
             Some(Self::Mp4)
-        } else if has(0, b"\x1a\x45\xdf\xa3") && head.windows(4).any(|word| word == b"webm") {
+        } else if has_at(0, b"\x1a\x45\xdf\xa3") && head.windows(4).any(|word| word == b"webm") {
             Some(Self::Webm)
         } else {
             None
@@ -150,13 +150,13 @@ impl fmt::Display for ModelFileKind {
 pub enum ModelFileRejection {
     /// It is of no accepted type.
     #[error("it is no {}", .0.accepted_types())]
-    Kind(ModelFileClass),
+    WrongType(ModelFileClass),
     /// It is too large.
     #[error("it is larger than {} MiB", ModelFile::BYTES_MAX >> 20)]
-    Bytes,
+    TooLarge,
     /// The conversation contains too many files.
-    #[error("there are more than {FILES_MAX} files, or more than {} MiB of them in base64", ALL_BASE64_BYTES_MAX >> 20)]
-    Others,
+    #[error("there are more than {FILES_MAX} files, or more than {} MiB of them in base64", TOTAL_BASE64_BYTES_MAX >> 20)]
+    TooMany,
 }
 
 /// A document, a recording or a video that can be sent to models.
@@ -227,11 +227,11 @@ impl ModelFile {
         bytes: &[u8],
     ) -> Result<Self, ModelFileRejection> {
         if bytes.len() > Self::BYTES_MAX {
-            return Err(ModelFileRejection::Bytes);
+            return Err(ModelFileRejection::TooLarge);
         }
         let kind = ModelFileKind::from_magic_bytes(bytes)
             .filter(|kind| kind.class() == class)
-            .ok_or(ModelFileRejection::Kind(class))?;
+            .ok_or(ModelFileRejection::WrongType(class))?;
         let bytes = ModelFileBytes {
             kind,
             name: name_with_suffix(name, kind.suffix()),
@@ -269,8 +269,8 @@ impl ModelFile {
         }
     }
 
-    /// Returns the length of a text that costs about as much, in bytes. How many tokens a file has
-    /// is known after the first request; until then, its size and its type tell the order of
+    /// Returns the length of a text that costs about as much, in bytes. The number of tokens is
+    /// known only after the first request; until then, the size and the type give its order of
     /// magnitude.
     pub fn text_bytes(&self) -> usize {
         let bytes = match &self.source {
@@ -282,14 +282,14 @@ impl ModelFile {
             ModelFileClass::Audio => bytes / 128,
             ModelFileClass::Video => bytes / 256,
         };
-        text.max(TEXT_BYTES_LEAST)
+        text.max(TEXT_BYTES_MIN)
     }
 }
 
 /// Returns `name` with the suffix that belongs to the type of its file: vendors look at it.
 fn name_with_suffix(name: &str, suffix: &str) -> Arc<str> {
-    let suffix_written = name.rsplit_once('.').map(|(_, written)| written);
-    if suffix_written.is_some_and(|written| written.eq_ignore_ascii_case(suffix)) {
+    let own_suffix = name.rsplit_once('.').map(|(_, own_suffix)| own_suffix);
+    if own_suffix.is_some_and(|own_suffix| own_suffix.eq_ignore_ascii_case(suffix)) {
         name.into()
     } else {
         format!("{name}.{suffix}").into()
@@ -310,8 +310,8 @@ impl ModelFileCollector {
     /// There are too many files, or they are too large together.
     pub fn add(&mut self, file: ModelFile) -> Result<(), ModelFileRejection> {
         let base64_bytes = self.base64_bytes.saturating_add(file.base64_bytes());
-        if self.files.len() >= FILES_MAX || base64_bytes > ALL_BASE64_BYTES_MAX {
-            return Err(ModelFileRejection::Others);
+        if self.files.len() >= FILES_MAX || base64_bytes > TOTAL_BASE64_BYTES_MAX {
+            return Err(ModelFileRejection::TooMany);
         }
         self.base64_bytes = base64_bytes;
         self.files.push(file);
@@ -369,7 +369,7 @@ mod tests {
             (video, b"\0\0\0\x18ftypM4A \0\0\0\0"),
         ];
         for (class, bytes) in others {
-            check(class, bytes, Err(ModelFileRejection::Kind(class)));
+            check(class, bytes, Err(ModelFileRejection::WrongType(class)));
         }
     }
 
@@ -382,16 +382,19 @@ mod tests {
         };
         let largest = document(ModelFile::BYTES_MAX).unwrap();
         let too_large = document(ModelFile::BYTES_MAX + 1);
-        assert_eq!(too_large, Err(ModelFileRejection::Bytes));
-        let mut folder = ModelFileCollector::default();
-        assert_eq!(folder.add(largest.clone()), Ok(()));
-        assert_eq!(folder.add(largest), Err(ModelFileRejection::Others));
+        assert_eq!(too_large, Err(ModelFileRejection::TooLarge));
+        let mut collector = ModelFileCollector::default();
+        assert_eq!(collector.add(largest.clone()), Ok(()));
+        assert_eq!(collector.add(largest), Err(ModelFileRejection::TooMany));
         let small = document(9).unwrap();
         for _ in 1..FILES_MAX {
-            assert_eq!(folder.add(small.clone()), Ok(()));
+            assert_eq!(collector.add(small.clone()), Ok(()));
         }
-        assert_eq!(folder.add(small.clone()), Err(ModelFileRejection::Others));
-        assert_eq!(folder.into_files().len(), FILES_MAX);
+        assert_eq!(
+            collector.add(small.clone()),
+            Err(ModelFileRejection::TooMany)
+        );
+        assert_eq!(collector.into_files().len(), FILES_MAX);
         let shown = format!("{small:?}");
         assert!(shown.contains("\"report.PDF\""), "{shown}");
         assert!(!shown.contains("JVBER"), "{shown}");

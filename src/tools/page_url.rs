@@ -1,5 +1,5 @@
 //! The address of a page that `fetch_url` may be asked for: HTTP or HTTPS, a host name and no
-//! credentials. Addresses of machines are never names, so that domains of the config decide.
+//! credentials. IP addresses are rejected, because the config opens domains.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Parses what a model wrote into a [`ToolCall`]. Anything unknown is an error that lists what is
-//! known; nothing is guessed or looked up.
+//! Parses a model's request into a [`ToolCall`]. An unknown tool or parameter is an error that says
+//! what is expected; nothing is guessed, and no file is touched.
 
 use crate::tools::arguments::ToolCallArguments;
 use crate::tools::call::{
@@ -48,7 +48,7 @@ pub fn parse(
     served: &ToolCatalogue,
 ) -> Result<ToolCall, CallParseError> {
     if let Some(tool) = served.find(name) {
-        return tool.read(arguments);
+        return tool.parse_call(arguments);
     }
     let tool = find_tool(name, &WORK_TABLES)?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;
@@ -95,152 +95,152 @@ fn nearest(name: &str, tables: &[&'static [ToolSpec]]) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Builds the call of a file tool. A row of the table without an arm here is unknown.
+/// Builds the call of `tool`: of a tool that reads here, and of all others in the functions below.
 pub(crate) fn build_call(
     tool: &'static ToolSpec,
-    take: &mut ToolCallArguments,
+    arguments: &mut ToolCallArguments,
 ) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "read_text_file" => Ok(ToolCall::ReadTextFile {
-            path: take.path("path")?,
-            lines: lines(take)?,
+            path: arguments.path("path")?,
+            lines: line_range(arguments)?,
         }),
         "read_multiple_files" => Ok(ToolCall::ReadMultipleFiles {
-            paths: take.paths("paths")?,
+            paths: arguments.paths("paths")?,
         }),
         "list_directory" => Ok(ToolCall::ListDirectory {
-            path: take.path_or_workspace("path")?,
+            path: arguments.path_or_workspace("path")?,
         }),
         "directory_tree" => Ok(ToolCall::DirectoryTree {
-            path: take.path_or_workspace("path")?,
-            exclude: take.globs("excludePatterns")?.unwrap_or_default(),
+            path: arguments.path_or_workspace("path")?,
+            exclude: arguments.globs("excludePatterns")?.unwrap_or_default(),
         }),
         "search_files" => Ok(ToolCall::SearchFiles {
-            path: take.path_or_workspace("path")?,
-            pattern: take.glob("pattern")?,
-            exclude: take.globs("excludePatterns")?.unwrap_or_default(),
+            path: arguments.path_or_workspace("path")?,
+            pattern: arguments.glob("pattern")?,
+            exclude: arguments.globs("excludePatterns")?.unwrap_or_default(),
         }),
         "grep_files" => Ok(ToolCall::GrepFiles {
-            path: take.path_or_workspace("path")?,
-            grep: grep(take)?,
+            path: arguments.path_or_workspace("path")?,
+            grep: grep_query(arguments)?,
         }),
         "read_media_file" => Ok(ToolCall::ReadMediaFile {
-            path: take.path("path")?,
+            path: arguments.path("path")?,
         }),
         "get_file_info" => Ok(ToolCall::GetFileInfo {
-            path: take.path("path")?,
+            path: arguments.path("path")?,
         }),
         "list_allowed_directories" => Ok(ToolCall::ListAllowedDirectories),
         "compare_files" => Ok(ToolCall::CompareFiles {
-            first: take.path("file1")?,
-            second: take.path("file2")?,
-            context_lines: context_lines(take)?.unwrap_or(COMPARE_CONTEXT_LINES_DEFAULT),
+            first: arguments.path("file1")?,
+            second: arguments.path("file2")?,
+            context_lines: context_lines(arguments)?.unwrap_or(COMPARE_CONTEXT_LINES_DEFAULT),
         }),
         "compare_directories" => Ok(ToolCall::CompareDirectories {
-            first: take.path("dir1")?,
-            second: take.path("dir2")?,
-            content: match take.flag("show_content_diff")? {
+            first: arguments.path("dir1")?,
+            second: arguments.path("dir2")?,
+            content: match arguments.flag("show_content_diff")? {
                 Some(true) => ContentDiff::Lines,
                 Some(false) | None => ContentDiff::Names,
             },
         }),
-        _ => build_writing(tool, take),
+        _ => build_writing_call(tool, arguments),
     }
 }
 
-fn build_writing(
+fn build_writing_call(
     tool: &'static ToolSpec,
-    take: &mut ToolCallArguments,
+    arguments: &mut ToolCallArguments,
 ) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "write_file" => Ok(ToolCall::WriteFile {
-            path: take.path("path")?,
-            content: take.text("content")?,
+            path: arguments.path("path")?,
+            content: arguments.text("content")?,
         }),
         "edit_file" => Ok(ToolCall::EditFile {
-            path: take.path("path")?,
-            edits: take.edits("edits")?,
-            mode: match take.flag("dryRun")? {
+            path: arguments.path("path")?,
+            edits: arguments.edits("edits")?,
+            mode: match arguments.flag("dryRun")? {
                 Some(true) => EditMode::DryRun,
                 Some(false) | None => EditMode::Apply,
             },
         }),
         "create_directory" => Ok(ToolCall::CreateDirectory {
-            path: take.path("path")?,
+            path: arguments.path("path")?,
         }),
         "move_file" => Ok(ToolCall::MoveFile {
-            source: take.path("source")?,
-            destination: take.path("destination")?,
+            source: arguments.path("source")?,
+            destination: arguments.path("destination")?,
         }),
         "copy_file" => Ok(ToolCall::CopyFile {
-            source: take.path("source_path")?,
-            destination: take.path("destination_path")?,
-            existing: existing_target(take)?,
+            source: arguments.path("source_path")?,
+            destination: arguments.path("destination_path")?,
+            existing: existing_target(arguments)?,
         }),
         "copy_files_batch" => Ok(ToolCall::CopyFilesBatch {
-            source: take.path("source_base_path")?,
-            destination: take.path("destination_base_path")?,
-            selection: selection(take)?,
-            existing: existing_target(take)?,
+            source: arguments.path("source_base_path")?,
+            destination: arguments.path("destination_base_path")?,
+            selection: file_selection(arguments)?,
+            existing: existing_target(arguments)?,
         }),
         "delete_file" => Ok(ToolCall::DeleteFile {
-            path: take.path("path")?,
-            recursion: match take.flag("recursive")? {
+            path: arguments.path("path")?,
+            recursion: match arguments.flag("recursive")? {
                 Some(false) => DeleteRecursion::EmptyOnly,
                 Some(true) | None => DeleteRecursion::Whole,
             },
         }),
         "delete_files_batch" => Ok(ToolCall::DeleteFilesBatch {
-            path: take.path("base_path")?,
-            selection: selection(take)?,
+            path: arguments.path("base_path")?,
+            selection: file_selection(arguments)?,
         }),
-        _ => build_command(tool, take),
+        _ => build_other_call(tool, arguments),
     }
 }
 
-fn build_command(
+fn build_other_call(
     tool: &'static ToolSpec,
-    take: &mut ToolCallArguments,
+    arguments: &mut ToolCallArguments,
 ) -> Result<ToolCall, CallParseError> {
     match tool.name {
         "execute_command" => Ok(ToolCall::ExecuteCommand {
-            command: command(take)?,
-            timeout_seconds: take.lines("timeout")?,
-            dir: take.path_or_workspace("work_dir")?,
+            command: command_line(arguments)?,
+            timeout_seconds: arguments.positive_count("timeout")?,
+            dir: arguments.path_or_workspace("work_dir")?,
         }),
         "start_background_command" => Ok(ToolCall::StartBackgroundCommand {
-            command: command(take)?,
-            dir: take.path_or_workspace("work_dir")?,
+            command: command_line(arguments)?,
+            dir: arguments.path_or_workspace("work_dir")?,
         }),
         "get_background_output" => Ok(ToolCall::GetBackgroundOutput {
-            id: background_id(take)?,
-            offset: take.count("offset")?.unwrap_or_default(),
+            id: background_id(arguments)?,
+            offset: arguments.count("offset")?.unwrap_or_default(),
         }),
         "get_background_status" => Ok(ToolCall::GetBackgroundStatus {
-            id: background_id(take)?,
+            id: background_id(arguments)?,
         }),
         "stop_background_command" => Ok(ToolCall::StopBackgroundCommand {
-            id: background_id(take)?,
+            id: background_id(arguments)?,
         }),
         "list_background_commands" => Ok(ToolCall::ListBackgroundCommands),
         "execute_code" => Ok(ToolCall::ExecuteCode {
-            code: take.text("code")?,
-            timeout_seconds: take.lines("timeout")?,
+            code: arguments.text("code")?,
+            timeout_seconds: arguments.positive_count("timeout")?,
         }),
         "fetch_url" => Ok(ToolCall::FetchUrl {
-            url: page_url(take)?,
+            url: page_url(arguments)?,
         }),
-        "web_search" => vendor_request(take, VendorTool::WebSearch),
-        "vendor_code_execution" => vendor_request(take, VendorTool::CodeExecution),
-        "generate_media" => media(take),
+        "web_search" => vendor_call(arguments, VendorTool::WebSearch),
+        "vendor_code_execution" => vendor_call(arguments, VendorTool::CodeExecution),
+        "generate_media" => media_call(arguments),
         "update_plan" => Ok(ToolCall::UpdatePlan {
-            plan: take.plan("entries")?,
+            plan: arguments.plan("entries")?,
         }),
         "spawn_subagents" => {
-            let tasks = take.subagent_tasks("tasks")?;
+            let tasks = arguments.subagent_tasks("tasks")?;
             let dirs = tasks
                 .iter()
-                .map(|task| take.checked_path("tasks", subagent_directory(task)));
+                .map(|task| arguments.checked_path("tasks", subagent_directory(task)));
             Ok(ToolCall::SpawnSubagents {
                 dirs: dirs.collect::<Result<_, _>>()?,
                 tasks,
@@ -259,67 +259,67 @@ fn subagent_directory(task: &SubagentTask) -> String {
 }
 
 /// Reads a command line that the shell can be given.
-fn command(take: &mut ToolCallArguments) -> Result<String, CallParseError> {
-    let command = take.text("command")?;
+fn command_line(arguments: &mut ToolCallArguments) -> Result<String, CallParseError> {
+    let command = arguments.text("command")?;
     if command.trim().is_empty() {
-        return Err(take.invalid_value("command", &command, "a command: this one is empty"));
+        return Err(arguments.invalid_value("command", &command, "a command: this one is empty"));
     }
     if command.contains('\0') {
-        return Err(take.invalid_value("command", &command, "a command without NUL bytes"));
+        return Err(arguments.invalid_value("command", &command, "a command without NUL bytes"));
     }
     if command.len() > COMMAND_BYTES_MAX {
         let expected = format!("at most {COMMAND_BYTES_MAX} bytes; write a script file instead");
-        return Err(take.invalid_value("command", &command, expected));
+        return Err(arguments.invalid_value("command", &command, expected));
     }
     Ok(command)
 }
 
 /// Reads a call of a vendor's tool.
-fn vendor_request(
-    take: &mut ToolCallArguments,
+fn vendor_call(
+    arguments: &mut ToolCallArguments,
     tool: VendorTool,
 ) -> Result<ToolCall, CallParseError> {
-    let request = bounded_text(take, tool.parameter(), VENDOR_REQUEST_BYTES_MAX)?;
+    let request = bounded_text(arguments, tool.parameter(), VENDOR_REQUEST_BYTES_MAX)?;
     Ok(ToolCall::AskVendor { tool, request })
 }
 
 /// Reads a text that is not empty and has at most `bytes_max` bytes.
 fn bounded_text(
-    take: &mut ToolCallArguments,
+    arguments: &mut ToolCallArguments,
     name: &'static str,
     bytes_max: usize,
 ) -> Result<String, CallParseError> {
-    let text = take.text(name)?;
+    let text = arguments.text(name)?;
     if text.trim().is_empty() {
-        return Err(take.invalid_value(name, &text, "a text: this one is empty"));
+        return Err(arguments.invalid_value(name, &text, "a text: this one is empty"));
     }
     if text.len() > bytes_max {
         let expected = format!("at most {bytes_max} bytes");
-        return Err(take.invalid_value(name, &text, expected));
+        return Err(arguments.invalid_value(name, &text, expected));
     }
     Ok(text)
 }
 
-fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
-    let mode = take.text("mode")?;
+fn media_call(arguments: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
+    let mode = arguments.text("mode")?;
     let Some(kind) = MediaKind::ALL.into_iter().find(|kind| kind.name() == mode) else {
-        return Err(take.invalid_value("mode", &mode, "`image` or `audio`"));
+        return Err(arguments.invalid_value("mode", &mode, "`image` or `audio`"));
     };
-    let prompt = bounded_text(take, "prompt", MEDIA_PROMPT_BYTES_MAX)?;
-    let path = take.path("path")?;
+    let prompt = bounded_text(arguments, "prompt", MEDIA_PROMPT_BYTES_MAX)?;
+    let path = arguments.path("path")?;
     let Some(format) = kind.format(path.as_str()) else {
-        let ends = kind.describe_formats();
-        let expected = format!("a name that ends in one of {ends}");
-        return Err(take.invalid_value("path", path.as_str(), expected));
+        let extensions = kind.describe_formats();
+        let expected = format!("a name that ends in one of {extensions}");
+        return Err(arguments.invalid_value("path", path.as_str(), expected));
     };
-    let mut words = |name: &'static str| match take.optional_text(name)? {
+    let mut style_text = |name: &'static str| match arguments.optional_text(name)? {
         Some(text) if text.len() > MEDIA_STYLE_BYTES_MAX => {
             let expected = format!("at most {MEDIA_STYLE_BYTES_MAX} bytes");
-            Err(take.invalid_value(name, &text, expected))
+            Err(arguments.invalid_value(name, &text, expected))
         }
         text => Ok(text.filter(|text| !text.trim().is_empty())),
     };
-    let (voice, style) = (words("voice")?, words("style")?);
+    let (voice, style) = (style_text("voice")?, style_text("style")?);
     let order = MediaOrder {
         kind,
         prompt,
@@ -330,91 +330,92 @@ fn media(take: &mut ToolCallArguments) -> Result<ToolCall, CallParseError> {
     Ok(ToolCall::GenerateMedia { path, order })
 }
 
-fn page_url(take: &mut ToolCallArguments) -> Result<PageUrl, CallParseError> {
-    let text = take.text("url")?;
-    PageUrl::parse(&text).map_err(|why| {
-        let expected = format!("the address of a page: this one {why}");
-        take.invalid_value("url", &text, expected)
+fn page_url(arguments: &mut ToolCallArguments) -> Result<PageUrl, CallParseError> {
+    let text = arguments.text("url")?;
+    PageUrl::parse(&text).map_err(|reason| {
+        let expected = format!("the address of a page: this one {reason}");
+        arguments.invalid_value("url", &text, expected)
     })
 }
 
-fn background_id(take: &mut ToolCallArguments) -> Result<BackgroundCommandId, CallParseError> {
-    let id = take.lines("command_id")?;
+fn background_id(arguments: &mut ToolCallArguments) -> Result<BackgroundCommandId, CallParseError> {
+    let id = arguments.positive_count("command_id")?;
     id.map(BackgroundCommandId)
-        .ok_or_else(|| take.missing_parameter("command_id"))
+        .ok_or_else(|| arguments.missing_parameter("command_id"))
 }
 
-fn lines(take: &mut ToolCallArguments) -> Result<LineRange, CallParseError> {
-    let head = take.lines("head")?;
-    let tail = take.lines("tail")?;
-    let first = take.lines("start_line")?;
-    let last = take.lines("end_line")?;
+fn line_range(arguments: &mut ToolCallArguments) -> Result<LineRange, CallParseError> {
+    let head = arguments.positive_count("head")?;
+    let tail = arguments.positive_count("tail")?;
+    let first = arguments.positive_count("start_line")?;
+    let last = arguments.positive_count("end_line")?;
     match (head, tail, first, last) {
         (None, None, None, None) => Ok(LineRange::All),
         (Some(lines), None, None, None) => Ok(LineRange::Head(lines)),
         (None, Some(lines), None, None) => Ok(LineRange::Tail(lines)),
-        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(take.invalid_value(
-            "end_line",
-            &last.to_string(),
-            "a line not before `start_line`",
-        )),
+        (None, None, first, Some(last)) if last < first.unwrap_or(1) => Err(arguments
+            .invalid_value(
+                "end_line",
+                &last.to_string(),
+                "a line not before `start_line`",
+            )),
         (None, None, first, last) => Ok(LineRange::Range {
             first: first.unwrap_or(1),
             last,
         }),
-        (Some(_), Some(_), _, _) => Err(take.conflicting_parameters("head", "tail")),
-        (Some(_), None, Some(_), _) => Err(take.conflicting_parameters("head", "start_line")),
-        (Some(_), None, None, Some(_)) => Err(take.conflicting_parameters("head", "end_line")),
-        (None, Some(_), Some(_), _) => Err(take.conflicting_parameters("tail", "start_line")),
-        (None, Some(_), None, Some(_)) => Err(take.conflicting_parameters("tail", "end_line")),
+        (Some(_), Some(_), _, _) => Err(arguments.conflicting_parameters("head", "tail")),
+        (Some(_), None, Some(_), _) => Err(arguments.conflicting_parameters("head", "start_line")),
+        (Some(_), None, None, Some(_)) => Err(arguments.conflicting_parameters("head", "end_line")),
+        (None, Some(_), Some(_), _) => Err(arguments.conflicting_parameters("tail", "start_line")),
+        (None, Some(_), None, Some(_)) => Err(arguments.conflicting_parameters("tail", "end_line")),
     }
 }
 
-fn grep(take: &mut ToolCallArguments) -> Result<GrepQuery, CallParseError> {
+fn grep_query(arguments: &mut ToolCallArguments) -> Result<GrepQuery, CallParseError> {
     Ok(GrepQuery {
-        pattern: take.pattern("pattern")?,
-        case: match take.flag("ignore_case")? {
+        pattern: arguments.pattern("pattern")?,
+        case: match arguments.flag("ignore_case")? {
             Some(true) => CaseSensitivity::Insensitive,
             Some(false) | None => CaseSensitivity::Sensitive,
         },
-        context_lines: context_lines(take)?.unwrap_or(0),
-        selection: selection(take)?,
-        results_max: take
-            .lines("max_results")?
+        context_lines: context_lines(arguments)?.unwrap_or(0),
+        selection: file_selection(arguments)?,
+        results_max: arguments
+            .positive_count("max_results")?
             .map_or(GREP_RESULTS_DEFAULT, |results| {
                 at_most(results, GREP_RESULTS_MAX)
             }),
     })
 }
 
-fn context_lines(take: &mut ToolCallArguments) -> Result<Option<u32>, CallParseError> {
-    let lines = take.count("context_lines")?;
+fn context_lines(arguments: &mut ToolCallArguments) -> Result<Option<u32>, CallParseError> {
+    let lines = arguments.count("context_lines")?;
     Ok(lines.map(|lines| at_most(lines, CONTEXT_LINES_MAX)))
 }
 
-fn at_most(number: u64, most: u32) -> u32 {
-    u32::try_from(number).map_or(most, |number| number.min(most))
+fn at_most(number: u64, max: u32) -> u32 {
+    u32::try_from(number).map_or(max, |number| number.min(max))
 }
 
-/// Reads a file selection. An empty list of patterns is refused: a deletion must not confuse
-/// nothing with everything.
-fn selection(take: &mut ToolCallArguments) -> Result<FileSelection, CallParseError> {
-    let include = match take.globs("include_patterns")? {
+/// Reads a file selection. An empty list of patterns is rejected, because in a deletion it could
+/// mean all files or none.
+fn file_selection(arguments: &mut ToolCallArguments) -> Result<FileSelection, CallParseError> {
+    let include = match arguments.globs("include_patterns")? {
         None => vec!["*".to_owned()],
         Some(globs) if globs.is_empty() => {
             let expected = "at least one glob; leave it out for all files";
-            return Err(take.invalid_value("include_patterns", "[]", expected));
+            return Err(arguments.invalid_value("include_patterns", "[]", expected));
         }
         Some(globs) => globs,
     };
     Ok(FileSelection {
         include,
-        exclude: take.globs("exclude_patterns")?.unwrap_or_default(),
+        exclude: arguments.globs("exclude_patterns")?.unwrap_or_default(),
     })
 }
 
-fn existing_target(take: &mut ToolCallArguments) -> Result<ExistingTarget, CallParseError> {
-    Ok(match take.flag("overwrite")? {
+fn existing_target(arguments: &mut ToolCallArguments) -> Result<ExistingTarget, CallParseError> {
+    Ok(match arguments.flag("overwrite")? {
         Some(true) => ExistingTarget::Overwrite,
         Some(false) | None => ExistingTarget::Keep,
     })

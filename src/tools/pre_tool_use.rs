@@ -1,5 +1,5 @@
 //! The JSON contract of Claude Code's `PreToolUse` hook: the request that another program sends
-//! before it calls one of its own tools, and the response. It decides nothing.
+//! before it calls one of its own tools, and the response.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ impl PreToolUseRequest {
 pub fn encode_response(decision: Result<(), String>) -> Value {
     let (decision, reason) = match decision {
         Ok(()) => ("allow", "the grants allow it".to_owned()),
-        Err(why) => ("deny", why),
+        Err(reason) => ("deny", reason),
     };
     json!({
         "hookSpecificOutput": {

@@ -79,8 +79,8 @@ fn parse_named_call(text: &str, tools: &[ToolOffer]) -> Option<TextCall> {
     checked_call(tool, &arguments)
 }
 
-/// Returns the call if the tool takes the arguments: all that it requires, none that it does not
-/// have, each of its type.
+/// Returns the call if the arguments fit the tool: all that it requires, none that is unknown, and
+/// each of its type.
 fn checked_call(tool: &ToolOffer, arguments: &Value) -> Option<TextCall> {
     let object = arguments.as_object()?;
     let properties = tool.parameters.get("properties").and_then(Value::as_object);

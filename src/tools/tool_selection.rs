@@ -69,23 +69,23 @@ pub enum DirectoryNaming {
 impl ToolSelection<'_> {
     /// Returns the offered tools, in the order of the tables.
     pub fn offers(&self) -> Vec<ToolOffer> {
-        let writable = self.permissions.can_write();
-        let readable = !self.permissions.grants().is_empty();
+        let can_write = self.permissions.can_write();
+        let can_read = !self.permissions.grants().is_empty();
         let is_open = |tool: &ToolSpec| match tool.permission {
             Permission::Read if tool.name == READ_MEDIA_FILE => {
-                readable && self.images == ImageOffering::Offered
+                can_read && self.images == ImageOffering::Offered
             }
-            Permission::Read => readable,
-            Permission::Write => writable,
+            Permission::Read => can_read,
+            Permission::Write => can_write,
         };
         let commands = match self.commands {
             CommandOffering::Offered => COMMANDS,
             CommandOffering::NotOffered => &[],
         };
-        let files = TOOLS.iter().filter(|tool| is_open(tool));
+        let file_tools = TOOLS.iter().filter(|tool| is_open(tool));
         let mut offers = Vec::new();
         offers.extend(
-            files
+            file_tools
                 .filter(|tool| self.is_chosen(tool))
                 .map(|tool| self.offer(tool)),
         );
@@ -99,8 +99,8 @@ impl ToolSelection<'_> {
     }
 
     fn is_chosen(&self, tool: &ToolSpec) -> bool {
-        let is_in = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
-        self.allowed.is_none_or(is_in) && !is_in(self.excluded)
+        let is_named_in = |list: &[String]| list.iter().any(|entry| names_tool(entry, tool));
+        self.allowed.is_none_or(is_named_in) && !is_named_in(self.excluded)
     }
 
     fn offer(&self, tool: &ToolSpec) -> ToolOffer {
@@ -110,13 +110,13 @@ impl ToolSelection<'_> {
                 Permission::Read => "Only in",
                 Permission::Write => "Writes only in",
             };
-            let directories = self.directories(tool.permission);
+            let directories = self.describe_directories(tool.permission);
             offer.description = format!("{} {restriction} {directories}.", offer.description);
         }
         offer
     }
 
-    fn directories(&self, wanted: Permission) -> String {
+    fn describe_directories(&self, wanted: Permission) -> String {
         let is_open = |grant: &&Grant| self.permissions.allows(&grant.root, wanted);
         let mut roots = self.permissions.grants().iter().filter(is_open);
         let mut named_roots: Vec<String> = roots
@@ -132,14 +132,14 @@ impl ToolSelection<'_> {
     }
 }
 
-/// Returns the tools of massgen's that a list of tools can name.
+/// Returns massgen's own tools that a list of tools can name.
 pub fn own_tools() -> impl Iterator<Item = &'static ToolSpec> {
     let is_program = |tool: &&ToolSpec| PROGRAMS.iter().any(|program| program.name == tool.name);
     let tools = WORK_TABLES.into_iter().flatten();
     tools.filter(move |tool| !is_program(tool))
 }
 
-/// Returns whether a tool of massgen's for agents has this name.
+/// Returns whether one of massgen's own tools has this name.
 pub fn is_own_tool(name: &str) -> bool {
     own_tools().any(|tool| names_tool(name, tool))
 }

@@ -187,7 +187,7 @@ pub fn parse_model_call(
     served: &ToolCatalogue,
 ) -> Result<ModelCall, CallParseError> {
     if let Some(tool) = served.find(name) {
-        return tool.read(arguments).map(ModelCall::Tool);
+        return tool.parse_call(arguments).map(ModelCall::Tool);
     }
     let tool = parse::find_tool(name, &tool_tables())?;
     let mut arguments = ToolCallArguments::read(tool, arguments)?;

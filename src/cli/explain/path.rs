@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::{GrantKind, Permission, Phase};
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
-use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
+use crate::tools::call::{FinalSymlink, RequestedAccess, UserPath};
 use crate::world::access::verdict::PathVerdict;
 
 /// The rule for a path that no grant covers.
@@ -98,7 +98,7 @@ fn path_decision(gates: &AgentGates, phase: Phase, path: &UserPath) -> PathDecis
         gates.gate(phase).verdict(&RequestedAccess {
             path,
             wanted,
-            link: FinalLink::Followed,
+            link: FinalSymlink::Followed,
         })
     };
     let (read, write) = (verdict(Permission::Read), verdict(Permission::Write));

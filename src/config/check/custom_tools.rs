@@ -158,7 +158,7 @@ impl ConfigChecker<'_> {
                 server,
                 allowed: None,
                 excluded: Vec::new(),
-                ruled: BTreeMap::new(),
+                tool_rules: BTreeMap::new(),
                 permission,
                 content: Vec::new(),
                 outside,

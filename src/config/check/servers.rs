@@ -211,7 +211,7 @@ impl ConfigChecker<'_> {
                     .get(&servers::ALLOWED_TOOLS)
                     .map(|_| texts(&servers::ALLOWED_TOOLS)),
                 excluded: texts(&servers::EXCLUDE_TOOLS),
-                ruled: tool_actions,
+                tool_rules: tool_actions,
                 permission: if entry.has_text(&servers::PERMISSION, "write") {
                     Permission::Write
                 } else {

@@ -1,6 +1,6 @@
-//! The arguments of a call of a server's tool: bounded JSON, and which strings in it name paths. A
-//! string counts as a path unless the tool's schema or the user's config declares otherwise; in
-//! doubt the gate is asked.
+//! The arguments of a call of a server's tool: bounded JSON, and which strings in it may be paths.
+//! A string counts as a path, about which the gate is asked, unless the tool's schema or the user's
+//! config declares otherwise.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ const REFERENCES_MAX: usize = 8;
 /// The maximum number of schemas inspected for one string; if more are needed, it counts as a path.
 const SCHEMAS_MAX: usize = 256;
 /// Schema formats that exclude a path.
-const FORMATS_OF_NO_PATH: &[&str] = &[
+const NON_PATH_FORMATS: &[&str] = &[
     "date",
     "date-time",
     "duration",
@@ -42,7 +42,7 @@ const FORMATS_OF_NO_PATH: &[&str] = &[
 
 /// The problem with the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArgumentFault {
+pub enum ArgumentProblem {
     /// They are not an object.
     #[error("are no JSON object")]
     NotAnObject,
@@ -61,16 +61,16 @@ pub enum ArgumentFault {
 
 impl ServedTool {
     /// Parses a call; `arguments` is the model's JSON text. An empty text is an empty object.
-    pub fn read(&self, arguments: &str) -> Result<ToolCall, CallParseError> {
+    pub fn parse_call(&self, arguments: &str) -> Result<ToolCall, CallParseError> {
         if arguments.len() > ARGUMENTS_BYTES_MAX {
             return Err(CallParseError::TooLong {
                 bytes: arguments.len(),
             });
         }
-        let arguments = self.object(arguments)?;
+        let arguments = self.parse_object(arguments)?;
         let paths = self
             .paths(&arguments)
-            .map_err(|fault| self.invalid_arguments(fault))?;
+            .map_err(|problem| self.invalid_arguments(problem))?;
         let touched_path = |path| TouchedPath {
             path,
             wanted: self.permission,
@@ -86,14 +86,14 @@ impl ServedTool {
         }))
     }
 
-    fn invalid_arguments(&self, fault: ArgumentFault) -> CallParseError {
+    fn invalid_arguments(&self, problem: ArgumentProblem) -> CallParseError {
         CallParseError::Served {
             tool: self.offer.name.to_string(),
-            fault,
+            problem,
         }
     }
 
-    fn object(&self, text: &str) -> Result<Map<String, Value>, CallParseError> {
+    fn parse_object(&self, text: &str) -> Result<Map<String, Value>, CallParseError> {
         if text.trim().is_empty() {
             return Ok(Map::new());
         }
@@ -105,13 +105,13 @@ impl ServedTool {
             Value::Null => Ok(Map::new()),
             Value::Object(fields) => Ok(fields),
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Err(self.invalid_arguments(ArgumentFault::NotAnObject))
+                Err(self.invalid_arguments(ArgumentProblem::NotAnObject))
             }
         }
     }
 
     /// Returns the paths that the arguments name, without duplicates.
-    fn paths(&self, arguments: &Map<String, Value>) -> Result<Vec<UserPath>, ArgumentFault> {
+    fn paths(&self, arguments: &Map<String, Value>) -> Result<Vec<UserPath>, ArgumentProblem> {
         let mut search = PathSearch {
             root: &self.offer.parameters,
             texts: BTreeSet::new(),
@@ -122,8 +122,8 @@ impl ServedTool {
         }
         let mut paths: Vec<UserPath> = Vec::new();
         for text in search.texts {
-            let meant = [Some(text), option_value(text)];
-            for text in meant.into_iter().flatten() {
+            let texts_to_parse = [Some(text), option_value(text)];
+            for text in texts_to_parse.into_iter().flatten() {
                 paths.extend(path(text)?.filter(|path| !paths.contains(path)));
             }
         }
@@ -147,7 +147,7 @@ impl<'a> PathSearch<'a> {
         schema: &'a Value,
         is_content: bool,
         depth: usize,
-    ) -> Result<(), ArgumentFault> {
+    ) -> Result<(), ArgumentProblem> {
         let schema = self.resolve_reference(schema);
         let property_schema = schema.get("properties").and_then(|all| all.get(name));
         if property_schema.is_none() {
@@ -168,17 +168,17 @@ impl<'a> PathSearch<'a> {
         schema: &'a Value,
         is_content: bool,
         depth: usize,
-    ) -> Result<(), ArgumentFault> {
-        let depth_below = depth.checked_sub(1).ok_or(ArgumentFault::TooDeep)?;
+    ) -> Result<(), ArgumentProblem> {
+        let depth_below = depth.checked_sub(1).ok_or(ArgumentProblem::TooDeep)?;
         let schema = self.resolve_reference(schema);
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
             Value::String(_) if is_content || self.is_declared_non_path(schema, value) => Ok(()),
             Value::String(text) => self.text(text),
             Value::Array(items) => {
-                let of_items = schema.get("items").unwrap_or(&Value::Null);
+                let item_schema = schema.get("items").unwrap_or(&Value::Null);
                 let mut items = items.iter();
-                items.try_for_each(|item| self.value(item, of_items, is_content, depth_below))
+                items.try_for_each(|item| self.value(item, item_schema, is_content, depth_below))
             }
             Value::Object(fields) => {
                 let mut fields = fields.iter();
@@ -193,12 +193,12 @@ impl<'a> PathSearch<'a> {
         }
     }
 
-    fn text(&mut self, text: &'a str) -> Result<(), ArgumentFault> {
+    fn text(&mut self, text: &'a str) -> Result<(), ArgumentProblem> {
         if could_be_path(text.trim()) {
             self.texts.insert(text.trim());
         }
         if self.texts.len() > TEXTS_MAX {
-            return Err(ArgumentFault::TooManyTexts);
+            return Err(ArgumentProblem::TooManyTexts);
         }
         Ok(())
     }
@@ -229,12 +229,12 @@ impl<'a> PathSearch<'a> {
         value: &Value,
         schemas_left: &mut usize,
     ) -> bool {
-        let Some(fewer) = schemas_left.checked_sub(1) else {
+        let Some(schemas_left_after) = schemas_left.checked_sub(1) else {
             return false;
         };
-        *schemas_left = fewer;
-        let has = |key| schema.get(key).is_some();
-        if has("contentMediaType") || has("contentEncoding") {
+        *schemas_left = schemas_left_after;
+        let has_key = |key| schema.get(key).is_some();
+        if has_key("contentMediaType") || has_key("contentEncoding") {
             return true;
         }
         let is_listed = |list: &Value| list.as_array().is_some_and(|list| list.contains(value));
@@ -242,7 +242,7 @@ impl<'a> PathSearch<'a> {
             return true;
         }
         let format = schema.get("format").and_then(Value::as_str);
-        if format.is_some_and(|format| FORMATS_OF_NO_PATH.contains(&format)) {
+        if format.is_some_and(|format| NON_PATH_FORMATS.contains(&format)) {
             return true;
         }
         let mut alternatives = ["anyOf", "oneOf"]
@@ -285,8 +285,8 @@ fn option_value(text: &str) -> Option<&str> {
 }
 
 /// Returns the path that a string names.
-fn path(text: &str) -> Result<Option<UserPath>, ArgumentFault> {
-    let ambiguous = || ArgumentFault::Ambiguous(excerpt(text));
+fn path(text: &str) -> Result<Option<UserPath>, ArgumentProblem> {
+    let ambiguous = || ArgumentProblem::Ambiguous(excerpt(text));
     if is_file_uri(text) {
         let path = Url::parse(text)
             .ok()

@@ -29,7 +29,7 @@ pub struct FormField {
 #[derive(Clone, Debug, PartialEq)]
 enum FormFieldKind {
     Text,
-    Whole,
+    Integer,
     Number,
     YesOrNo,
     OneOf(Vec<String>),
@@ -143,7 +143,7 @@ impl FormFieldKind {
                 limit_choices(choices).map(FormFieldKind::OneOf)
             }
             (Some("string"), None) => Some(FormFieldKind::Text),
-            (Some("integer"), _) => Some(FormFieldKind::Whole),
+            (Some("integer"), _) => Some(FormFieldKind::Integer),
             (Some("number"), _) => Some(FormFieldKind::Number),
             (Some("boolean"), _) => Some(FormFieldKind::YesOrNo),
             (Some("array"), _) => {
@@ -159,12 +159,12 @@ impl FormFieldKind {
         let list = |choices: &[String], word: &str| {
             let display_texts: Vec<String> =
                 choices.iter().map(|choice| display_text(choice)).collect();
-            let shown: Vec<&str> = display_texts.iter().map(String::as_str).collect();
-            list_names(&shown, word)
+            let names: Vec<&str> = display_texts.iter().map(String::as_str).collect();
+            list_names(&names, word)
         };
         match self {
             FormFieldKind::Text => "a text".to_owned(),
-            FormFieldKind::Whole => "a whole number".to_owned(),
+            FormFieldKind::Integer => "a whole number".to_owned(),
             FormFieldKind::Number => "a number".to_owned(),
             FormFieldKind::YesOrNo => "yes or no".to_owned(),
             FormFieldKind::OneOf(choices) => list(choices, "or"),
@@ -181,7 +181,7 @@ impl FormFieldKind {
         };
         match self {
             FormFieldKind::Text => Some(Value::from(text)),
-            FormFieldKind::Whole => text.parse::<i64>().ok().map(Value::from),
+            FormFieldKind::Integer => text.parse::<i64>().ok().map(Value::from),
             FormFieldKind::Number => {
                 let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
                 number.map(Value::from)
@@ -212,10 +212,10 @@ fn choices(schema: &Value) -> Option<Vec<String>> {
         });
         texts.collect::<Option<Vec<String>>>()
     };
-    let titled = schema.get("oneOf").or(schema.get("anyOf"));
+    let titled_choices = schema.get("oneOf").or(schema.get("anyOf"));
     match schema.get("enum") {
         Some(list) => texts(list, None),
-        None => texts(titled?, Some("const")),
+        None => texts(titled_choices?, Some("const")),
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use crate::permissions::grant::Permission;
 use crate::permissions::path_rules::RuleAction;
-use crate::tools::call::{FinalLink, RequestedAccess, UserPath};
+use crate::tools::call::{FinalSymlink, RequestedAccess, UserPath};
 use crate::tools::spec::ToolOffer;
 
 /// The prefix of the full names of all servers' tools.
@@ -81,7 +81,7 @@ pub struct ServerRules {
     /// Tools that are excluded.
     pub excluded: Vec<String>,
     /// The rules for single tools; a tool that is denied is not offered either.
-    pub ruled: BTreeMap<String, RuleAction>,
+    pub tool_rules: BTreeMap<String, RuleAction>,
     /// The permission that its tools need for the paths that they are given.
     pub permission: Permission,
     /// Arguments that are content and not paths: `argument`, or `tool.argument`.
@@ -196,7 +196,7 @@ impl ServerCall {
             .map(|touched| RequestedAccess {
                 path: &touched.path,
                 wanted: touched.wanted,
-                link: FinalLink::Followed,
+                link: FinalSymlink::Followed,
             })
             .collect()
     }

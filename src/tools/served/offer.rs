@@ -1,4 +1,4 @@
-//! Turns a server's description of its tools into offers to models. All of it is untrusted:
+//! Converts a server's description of its tools to offers to models. All of it is untrusted:
 //! anything too long, too deep or malformed is left out, with a note.
 
 use std::borrow::Cow;
@@ -53,11 +53,11 @@ pub enum ServerFeature {
 impl ServerFeature {
     /// Returns the two tools by which a model lists and reads them.
     pub fn tool_descriptions(self) -> [ServerToolDescription; 2] {
-        let tool = |name: &str, description: &str, schema, asks| ServerToolDescription {
+        let tool = |name: &str, description: &str, schema, operation| ServerToolDescription {
             name: name.to_owned(),
             description: description.to_owned(),
             schema,
-            operation: asks,
+            operation,
         };
         let nothing = || json!({"type": "object", "properties": {}});
         let text = || json!({"type": "string"});
@@ -102,12 +102,12 @@ impl ServerFeature {
 /// out although the user did not exclude it.
 pub fn offer_tools(
     rules: &ServerRules,
-    described: &[ServerToolDescription],
+    descriptions: &[ServerToolDescription],
 ) -> (Vec<ServedTool>, Vec<String>) {
     let (mut tools, mut notes) = (Vec::new(), Vec::new());
     let mut used_names = BTreeSet::new();
     let server = &rules.server;
-    let mut wanted_tools: Vec<&ServerToolDescription> = described
+    let mut wanted_tools: Vec<&ServerToolDescription> = descriptions
         .iter()
         .filter(|tool| rules.is_chosen(&tool.name))
         .collect();
@@ -130,20 +130,26 @@ pub fn offer_tools(
             Ok(_) => notes.push(format!(
                 "`{name}` of `{server}` is not offered: another of its tools has this name"
             )),
-            Err(why) => notes.push(format!("`{name}` of `{server}` is not offered: {why}")),
+            Err(reason) => {
+                notes.push(format!("`{name}` of `{server}` is not offered: {reason}"));
+            }
         }
     }
-    let is_known = |name: &&String| described.iter().any(|tool| rules.names(name, &tool.name));
+    let is_known = |name: &&String| {
+        descriptions
+            .iter()
+            .any(|tool| rules.names(name, &tool.name))
+    };
     let allowed_names = rules
         .allowed
         .iter()
         .flatten()
         .map(|name| (name, "allowed_tools"));
-    let by_rule = rules.ruled.keys().map(|name| (name, "tools"));
+    let ruled_names = rules.tool_rules.keys().map(|name| (name, "tools"));
     let excluded_names = rules.excluded.iter().map(|name| (name, "exclude_tools"));
     let unknown_names = allowed_names
         .chain(excluded_names)
-        .chain(by_rule)
+        .chain(ruled_names)
         .filter(|(name, _)| !is_known(name));
     notes.extend(
         unknown_names
@@ -160,9 +166,9 @@ impl ServerRules {
 
     fn is_chosen(&self, name: &str) -> bool {
         let is_listed = |list: &[String]| list.iter().any(|entry| self.names(entry, name));
-        let mut ruled = self.ruled.iter();
-        let is_denied =
-            ruled.any(|(entry, ruling)| *ruling == RuleAction::Deny && self.names(entry, name));
+        let mut tool_rules = self.tool_rules.iter();
+        let is_denied = tool_rules
+            .any(|(entry, ruling)| *ruling == RuleAction::Deny && self.names(entry, name));
         self.allowed.as_deref().is_none_or(is_listed) && !is_listed(&self.excluded) && !is_denied
     }
 
@@ -213,7 +219,7 @@ impl ServerRules {
     fn content_arguments(&self, tool: &str) -> Vec<String> {
         let argument = |entry: &String| match entry.rsplit_once('.') {
             None => Some(entry.clone()),
-            Some((of, argument)) => self.names(of, tool).then(|| argument.to_owned()),
+            Some((tool_name, argument)) => self.names(tool_name, tool).then(|| argument.to_owned()),
         };
         self.content.iter().filter_map(argument).collect()
     }

@@ -1,5 +1,5 @@
 //! Checks the arguments of a call against the schema of the user's own tool: types, `enum`,
-//! `required` and `additionalProperties`. All other keywords are the tool's own business.
+//! `required` and `additionalProperties`. The tool itself has to check everything else.
 
 use serde_json::{Map, Value};
 
@@ -9,14 +9,14 @@ use crate::tools::served::offer::SCHEMA_DEPTH_MAX;
 /// The longest name that a message quotes, in characters.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Returns what is wrong with `arguments`, in words for the model.
-pub fn argument_fault(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
+/// Returns what is wrong with `arguments`, as a message for the model.
+pub fn argument_error(schema: &Value, arguments: &Map<String, Value>) -> Option<String> {
     let value = Value::Object(arguments.clone());
-    value_fault(schema, &value, "", SCHEMA_DEPTH_MAX)
+    value_error(schema, &value, "", SCHEMA_DEPTH_MAX)
 }
 
 /// Returns what is wrong with the value at `location`.
-fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> Option<String> {
+fn value_error(schema: &Value, value: &Value, location: &str, depth: usize) -> Option<String> {
     let depth_below = depth.checked_sub(1)?;
     let subject = || match location {
         "" => "the arguments".to_owned(),
@@ -49,15 +49,15 @@ fn value_fault(schema: &Value, value: &Value, location: &str, depth: usize) -> O
             let schema = schema.get("items")?;
             let mut items = items.iter().enumerate();
             items.find_map(|(index, item)| {
-                value_fault(schema, item, &format!("{location}[{index}]"), depth_below)
+                value_error(schema, item, &format!("{location}[{index}]"), depth_below)
             })
         }
-        Value::Object(fields) => fields_fault(schema, fields, location, depth_below),
+        Value::Object(fields) => fields_error(schema, fields, location, depth_below),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
-fn fields_fault(
+fn fields_error(
     schema: &Value,
     fields: &Map<String, Value>,
     location: &str,
@@ -85,7 +85,7 @@ fn fields_fault(
                 Some(format!("there is no argument `{name}`"))
             }
             (Some(schema), _) | (None, Some(schema)) => {
-                value_fault(schema, value, &path(name), depth)
+                value_error(schema, value, &path(name), depth)
             }
             (None, None) => None,
         }
@@ -130,8 +130,8 @@ mod tests {
             let Value::Object(arguments) = arguments else {
                 panic!("not an object");
             };
-            let fault = argument_fault(&schema, &arguments);
-            assert_eq!(fault.as_deref(), expected, "{arguments:?}");
+            let message = argument_error(&schema, &arguments);
+            assert_eq!(message.as_deref(), expected, "{arguments:?}");
         };
         check(json!({"path": "a"}), None);
         check(

@@ -23,7 +23,7 @@ fn rules(server: &str) -> ServerRules {
         server: ServerName::parse(server).unwrap(),
         allowed: None,
         excluded: Vec::new(),
-        ruled: BTreeMap::new(),
+        tool_rules: BTreeMap::new(),
         permission: Permission::Read,
         content: Vec::new(),
         outside: OutsideEffects::Some,
@@ -129,7 +129,7 @@ fn the_lists_of_the_config_choose() {
     };
     check_offered(&without, &all, &["mcp__s__read", "mcp__s__write"], &[]);
     let ruled = |list: &[(&str, RuleAction)]| ServerRules {
-        ruled: list
+        tool_rules: list
             .iter()
             .map(|(name, rule)| ((*name).to_owned(), *rule))
             .collect(),
@@ -249,7 +249,7 @@ fn describe_server_tool(properties: &Value, content: &[&str]) -> ServedTool {
 
 /// Returns the paths that a call with these arguments names.
 fn paths(tool: &ServedTool, arguments: &Value) -> Result<Vec<String>, String> {
-    match tool.read(&arguments.to_string()) {
+    match tool.parse_call(&arguments.to_string()) {
         Ok(ToolCall::CallServer(call)) => {
             let paths = call.paths.iter();
             Ok(paths
@@ -415,11 +415,11 @@ fn arguments_are_bounded() {
         ("{", "not valid JSON"),
         ("5", "no JSON"),
     ] {
-        let error = tool.read(text).unwrap_err().to_string();
+        let error = tool.parse_call(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
     for text in ["", "null", "{}", "\"{}\""] {
-        assert!(tool.read(text).is_ok(), "{text}");
+        assert!(tool.parse_call(text).is_ok(), "{text}");
     }
 }
 

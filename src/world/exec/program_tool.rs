@@ -10,7 +10,7 @@ use crate::config::servers::{ServerConfig, ServerTransport};
 use crate::prompts::untrusted_text::escape_notes;
 use crate::text::{escape_text, truncate, without_colours};
 use crate::tools::served::ServerCall;
-use crate::tools::served::schema_check::argument_fault;
+use crate::tools::served::schema_check::argument_error;
 use crate::world::access::gate::{Gate, ResolvedPath};
 use crate::world::exec::process_report::summary;
 use crate::world::exec::server_launch::{confine, working_directory};
@@ -35,7 +35,7 @@ pub(super) fn run(
         return Err(ToolError::failed("it is not a program"));
     };
     if let ProgramInterface::SingleTool(tool) = &program.interface
-        && let Some(fault) = argument_fault(&tool.schema, &call.arguments)
+        && let Some(fault) = argument_error(&tool.schema, &call.arguments)
     {
         return Err(ToolError::failed(fault));
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{AbsPath, RealPath};
-use crate::tools::call::FinalLink;
+use crate::tools::call::FinalSymlink;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -75,7 +75,7 @@ pub fn locate(path: &AbsPath) -> Result<LocatedPath> {
         .try_clone()
         .map(FollowBase::Machine)
         .map_err(|fault| open_error(path, fault))?;
-    let real = match follow_path(&base, path.as_path(), FinalLink::Followed) {
+    let real = match follow_path(&base, path.as_path(), FinalSymlink::Followed) {
         Ok(FollowedPath::Place(real)) => real,
         Ok(FollowedPath::Blocked(_, obstacle)) => return Err(cannot_open_error(path, obstacle)),
         Ok(FollowedPath::Broken) => {

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
 use crate::path::{RealPath, RelPath};
-use crate::tools::call::FinalLink;
+use crate::tools::call::FinalSymlink;
 use crate::world::sys::dir::{AGAIN_MAX, DirectoryHandle, real_path};
 use crate::world::sys::file_kind::FileKind;
 use crate::world::sys::file_system_error::FileSystemError;
@@ -88,10 +88,10 @@ impl FollowBase {
         }
     }
 
-    fn open(&self, path: &Path, link: FinalLink) -> Result<OwnedFd, Errno> {
+    fn open(&self, path: &Path, link: FinalSymlink) -> Result<OwnedFd, Errno> {
         let flags = match link {
-            FinalLink::Followed => OFlags::PATH | OFlags::CLOEXEC,
-            FinalLink::Itself => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            FinalSymlink::Followed => OFlags::PATH | OFlags::CLOEXEC,
+            FinalSymlink::NotFollowed => OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW,
         };
         let (dir, resolve) = match self {
             FollowBase::Machine(base) => (base, ResolveFlags::NO_MAGICLINKS),
@@ -116,10 +116,10 @@ impl FollowBase {
 pub(crate) fn follow_path(
     base: &FollowBase,
     path: &Path,
-    link: FinalLink,
+    link: FinalSymlink,
 ) -> Result<FollowedPath, FileSystemError> {
     let path = base.anchored_path(path);
-    if link == FinalLink::Itself
+    if link == FinalSymlink::NotFollowed
         && let Some(target) = link_with_trailing_slash(base, &path)?
     {
         return Ok(FollowedPath::Blocked(
@@ -140,7 +140,7 @@ pub(crate) fn follow_path(
 fn follow_once(
     base: &FollowBase,
     path: &Path,
-    link: FinalLink,
+    link: FinalSymlink,
 ) -> Result<FollowStep, FileSystemError> {
     match base.open(path, link) {
         Ok(handle) => Ok(FollowStep::Arrived(FollowedPath::Place(real_path(
@@ -156,7 +156,7 @@ fn follow_once(
 fn resolve_missing_suffix(
     base: &FollowBase,
     path: &Path,
-    link: FinalLink,
+    link: FinalSymlink,
     errno: Errno,
 ) -> Result<FollowStep, FileSystemError> {
     let components: Vec<Component<'_>> = path.components().collect();
@@ -169,7 +169,7 @@ fn resolve_missing_suffix(
         } else {
             &ancestor_path
         };
-        match base.open(existing_path, FinalLink::Followed) {
+        match base.open(existing_path, FinalSymlink::Followed) {
             Ok(handle) => {
                 let real = real_path(&handle)?;
                 break (handle, real);
@@ -181,7 +181,7 @@ fn resolve_missing_suffix(
     };
     let missing_path: PathBuf = components.iter().skip(existing_count).collect();
     let is_last = components.len() - existing_count == 1;
-    if !(is_last && link == FinalLink::Itself)
+    if !(is_last && link == FinalSymlink::NotFollowed)
         && let Some(next) = resolve_link(&ancestor, &real, &missing_path)
     {
         return Ok(FollowStep::Continue(next));
@@ -222,7 +222,7 @@ fn link_with_trailing_slash(
         return Ok(None);
     }
     let without_slash = Path::new(OsStr::from_bytes(bytes));
-    match base.open(without_slash, FinalLink::Itself) {
+    match base.open(without_slash, FinalSymlink::NotFollowed) {
         Ok(handle) if FileMetadata::from_handle(&handle)?.kind == FileKind::Link => {
             Ok(Some(real_path(&handle)?))
         }

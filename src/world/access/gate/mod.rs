@@ -52,7 +52,7 @@ use crate::permissions::path_rules::{CallApproval, PathRule, RuleAction, matchin
 use crate::permissions::rules::{ASKED_BY_CONFIG, DENIED_BY_CONFIG};
 use crate::permissions::{DenyReason, PathPermissionManager, PermissionDecision};
 use crate::sandbox_policy::FileIdentity;
-use crate::tools::call::{FinalLink, ToolCall, UserPath, WORKSPACE};
+use crate::tools::call::{FinalSymlink, ToolCall, UserPath, WORKSPACE};
 use crate::tools::served::ToolCatalogue;
 use crate::tools::task_plan::TaskPlan;
 use crate::world::access::admission::check_capabilities;
@@ -721,7 +721,7 @@ impl Gate {
         &self,
         path: &UserPath,
         wanted: Permission,
-        link: FinalLink,
+        link: FinalSymlink,
         approval: CallApproval,
     ) -> (
         Option<RealPath>,
@@ -755,13 +755,13 @@ impl Gate {
         &self,
         real: &RealPath,
         wanted: Permission,
-        link: FinalLink,
+        link: FinalSymlink,
         approval: CallApproval,
     ) -> std::result::Result<ResolvedPath, AccessRefusal> {
         let manager = &self.state.manager;
         let grant = self.check_access_with(real, wanted, approval)?;
         let is_root = manager.is_grant_root(real) || manager.contains_grant_root(real);
-        if wanted == Permission::Write && link == FinalLink::Itself && is_root {
+        if wanted == Permission::Write && link == FinalSymlink::NotFollowed && is_root {
             let reason = "it is, or holds, a directory that was given to you as a whole";
             return Err(AccessRefusal::new("grant-root", reason));
         }
