@@ -11,7 +11,7 @@ use crate::config::storage_path::STATE_DIR;
 use crate::error::Result;
 use crate::host::Host;
 use crate::text::count_noun;
-use crate::world::store::prune::{ProjectStore, PrunableItem, prunable, remove};
+use crate::world::store::prune::{ProjectStore, PrunableItem, list_prunable, remove};
 
 /// Removes what the arguments select, or only lists it.
 pub(super) fn run(
@@ -28,7 +28,7 @@ pub(super) fn run(
         bytes: arguments.larger_than,
     };
     let (mut count, mut bytes) = (0_usize, 0_u64);
-    for item in prunable(&store, &retention)? {
+    for item in list_prunable(&store, &retention)? {
         if arguments.dry_run || remove(&item)? {
             count = count.saturating_add(1);
             bytes = bytes.saturating_add(item.bytes);
@@ -55,7 +55,7 @@ pub(super) fn prune_after_run(
     if !retention.is_limited() {
         return;
     }
-    let items = match prunable(store, retention) {
+    let items = match list_prunable(store, retention) {
         Ok(items) => items,
         Err(error) => return output.warning(&format!("nothing was pruned: {error:#}")),
     };

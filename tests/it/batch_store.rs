@@ -560,7 +560,7 @@ fn a_pause_grows_until_a_result() {
     assert!(!batch.is_cancelled());
     batch.cancel().unwrap();
     assert!(batch.is_cancelled());
-    batch.take_cancellation_back().unwrap();
+    batch.revoke_cancellation().unwrap();
     assert!(!batch.is_cancelled());
 }
 

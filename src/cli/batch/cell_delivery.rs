@@ -27,7 +27,7 @@ use crate::world::delivery::undo::AppliedDelivery;
 use crate::world::io::locate::locate;
 use crate::world::store::batches::BatchDir;
 use crate::world::store::batches::cells::CellDir;
-use crate::world::store::delivery_names::{names, run_of};
+use crate::world::store::delivery_names::{list_names, run_of};
 
 /// Writes what the runs of `cell` delivered in its work as a patch and as a layer. Returns the
 /// number of changed files.
@@ -35,7 +35,7 @@ pub(super) fn export_delivery(cell: &CellDir) -> Result<u64> {
     let work = real_directory(&cell.work())?;
     let deliveries = work.join(STATE_DIR).join(DELIVERIES);
     let (mut paths, mut patch) = (BTreeSet::new(), String::new());
-    for name in names(&deliveries)?.into_iter().rev() {
+    for name in list_names(&deliveries)?.into_iter().rev() {
         let open_delivery = OpenDelivery::open(&deliveries, &name)?;
         let Some(mut delivery) = AppliedDelivery::open(open_delivery)? else {
             continue;
@@ -200,7 +200,7 @@ fn relocated_source(cell: &CellDir, project: &AbsPath) -> Result<(String, Delive
         Error::new(ErrorKind::Environment, message)
             .with_hint(format!("apply the patch: git apply {}", cell.patch()))
     };
-    let mut names = names(&deliveries)?.into_iter();
+    let mut names = list_names(&deliveries)?.into_iter();
     let name = names
         .find(|name| is_used(name, &deliveries))
         .ok_or_else(lost_error)?;

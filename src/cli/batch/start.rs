@@ -231,7 +231,7 @@ pub(super) fn resume(
         }
         batch.raise_limit(limit)?;
     }
-    batch.take_cancellation_back()?;
+    batch.revoke_cancellation()?;
     batch.end_pauses()?;
     start(host, batch, settings, output)
 }
@@ -273,7 +273,7 @@ pub(super) fn retry(
         "{} again",
         count_noun(selected_results.len(), "cell")
     ));
-    batch.take_cancellation_back()?;
+    batch.revoke_cancellation()?;
     batch.end_pauses()?;
     start(host, batch, settings, output)
 }

@@ -11,7 +11,7 @@ use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress, DeliveryStep};
 use crate::world::delivery::read_state::read_state;
 use crate::world::delivery::session::open_root;
-use crate::world::store::delivery_names::{names, pipeline_of, run_of};
+use crate::world::store::delivery_names::{list_names, pipeline_of, run_of};
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::file;
 
@@ -39,7 +39,7 @@ impl DeliveriesByRun {
     /// Lists the deliveries below `deliveries`.
     pub fn list(deliveries: &AbsPath) -> Result<Self> {
         let mut dirs: BTreeMap<String, Vec<AbsPath>> = BTreeMap::new();
-        for name in names(deliveries)?.into_iter().rev() {
+        for name in list_names(deliveries)?.into_iter().rev() {
             let run_dirs = dirs.entry(run_of(&name).to_owned()).or_default();
             run_dirs.push(deliveries.join(&name));
         }

@@ -7,7 +7,7 @@ use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal::{self, DeliveryProgress};
 use crate::world::delivery::session::{DeliverySession, JournalSession};
 use crate::world::delivery::store::OpenDelivery;
-use crate::world::store::delivery_names::names;
+use crate::world::store::delivery_names::list_names;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 
@@ -15,7 +15,7 @@ use crate::world::sys::state_files::dir::{self, DirLockAttempt};
 /// done.
 pub fn recover(deliveries: &AbsPath) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    for name in names(deliveries)? {
+    for name in list_names(deliveries)? {
         let path = deliveries.join(&name);
         if journal::is_cleared(&DeliveryDir(path.clone()).journal()) || !is_unlocked(&path) {
             continue;

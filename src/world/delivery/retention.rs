@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::path::AbsPath;
 use crate::world::delivery::delivery_dir::{DeliveryDir, delivery_error};
 use crate::world::delivery::journal;
-use crate::world::store::delivery_names::names;
+use crate::world::store::delivery_names::list_names;
 use crate::world::sys::dir::DirectoryHandle;
 use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::dir::{self, DirLockAttempt};
@@ -29,7 +29,7 @@ pub struct RetentionLimits {
 pub fn prune(deliveries: &AbsPath, limits: RetentionLimits) -> Result<Vec<String>> {
     let mut removed_names = Vec::new();
     let mut bytes: u64 = 0;
-    for (index, name) in names(deliveries)?.into_iter().enumerate() {
+    for (index, name) in list_names(deliveries)?.into_iter().enumerate() {
         let path = deliveries.join(&name);
         let mut is_over = index >= limits.count;
         if let (false, Some(bytes_max)) = (is_over, limits.bytes) {

@@ -14,7 +14,7 @@ use crate::world::delivery::delivery_dir::DeliveryDir;
 use crate::world::delivery::journal;
 use crate::world::io::files::read_regular_file;
 use crate::world::io::locate::locate;
-use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, FURTHER, names};
+use crate::world::store::delivery_names::{DELIVERY_NAME_SCHEME, NUMBER_SEPARATOR, list_names};
 use crate::world::store::directory_seal::{DirectorySeal, foreign_directory_error};
 use crate::world::store::naming::LAST;
 use crate::world::sys::state_files;
@@ -155,7 +155,7 @@ pub enum DeliveryUse {
 /// `last`, the newest one created here that can be used for this purpose. If none was created here,
 /// `last` is the newest of all, so that an error can report why it is not trusted.
 pub fn find(given_name: &str, deliveries: &AbsPath, purpose: DeliveryUse) -> Result<String> {
-    let names = names(deliveries)?;
+    let names = list_names(deliveries)?;
     let name = if given_name == LAST {
         let is_there = |path: AbsPath| file::kind(&path).is_ok();
         let can_be_used = |name: &&String| {
@@ -195,7 +195,7 @@ impl OpenDelivery {
         loop {
             let name = match number {
                 1 => run.to_owned(),
-                number => format!("{run}{FURTHER}{number}"),
+                number => format!("{run}{NUMBER_SEPARATOR}{number}"),
             };
             let delivery_dir = DeliveryDir(deliveries.join(&name));
             let is_new = dir::create(&delivery_dir.0)? == DirectoryCreation::Created;

@@ -12,11 +12,11 @@ use crate::world::sys::state_files::dir::{self, DirectoryAudience};
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// Path of the file below the user's home directory.
-const PLACE: &str = ".massgen/consents.json";
+const FILE_PATH: &str = ".massgen/consents.json";
 /// The largest file that is read, in bytes.
-const BYTES_MAX: u64 = 1024 * 1024;
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// The most approvals that are kept.
-const CONSENTS_MAX: usize = 1000;
+const APPROVALS_MAX: usize = 1000;
 
 /// A persistent approval: of this exact use of a tool, by agents that work in this project.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,7 +45,7 @@ pub struct ApprovalFile(AbsPath);
 impl ApprovalFile {
     /// Returns the file of the user with this home directory.
     pub fn in_home(home: &AbsPath) -> Self {
-        Self(home.join(PLACE))
+        Self(home.join(FILE_PATH))
     }
 
     /// Returns the path of the file.
@@ -53,24 +53,25 @@ impl ApprovalFile {
         &self.0
     }
 
-    /// Returns whether the file holds `consent`.
-    pub fn contains(&self, consent: &PersistentApproval) -> bool {
-        self.read().is_ok_and(|known| known.contains(consent))
+    /// Returns whether the file holds `approval`.
+    pub fn contains(&self, approval: &PersistentApproval) -> bool {
+        self.read()
+            .is_ok_and(|approvals| approvals.contains(approval))
     }
 
-    /// Adds `consent` to the file.
+    /// Adds `approval` to the file.
     ///
     /// # Errors
     /// The file cannot be read or written, or is full.
-    pub fn add(&self, consent: &PersistentApproval) -> Result<()> {
-        let mut consents = self.read()?;
-        consents.insert(consent.clone());
-        if consents.len() > CONSENTS_MAX {
-            let message = format!("`{}` already contains {CONSENTS_MAX} answers", self.0);
+    pub fn add(&self, approval: &PersistentApproval) -> Result<()> {
+        let mut approvals = self.read()?;
+        approvals.insert(approval.clone());
+        if approvals.len() > APPROVALS_MAX {
+            let message = format!("`{}` already contains {APPROVALS_MAX} answers", self.0);
             return Err(Error::new(ErrorKind::Environment, message)
                 .with_hint("remove answers that you no longer need"));
         }
-        let bytes = serde_json::to_vec_pretty(&consents)
+        let bytes = serde_json::to_vec_pretty(&approvals)
             .map_err(|error| Error::bug("an answer has no JSON form").with_source(error))?;
         if let Some(parent) = self.0.parent() {
             dir::create_all(&parent, DirectoryAudience::User)?;
@@ -79,13 +80,13 @@ impl ApprovalFile {
     }
 
     fn read(&self) -> Result<BTreeSet<PersistentApproval>> {
-        let Some(bytes) = read_own(&self.0, BYTES_MAX)? else {
+        let Some(bytes) = read_own(&self.0, FILE_BYTES_MAX)? else {
             return Ok(BTreeSet::new());
         };
-        let damaged = || {
+        let damaged_error = || {
             let message = format!("`{}` is not a valid file of approvals", self.0);
             Error::new(ErrorKind::Environment, message).with_hint("correct it, or move it away")
         };
-        serde_json::from_slice(&bytes).map_err(|error| damaged().with_source(error))
+        serde_json::from_slice(&bytes).map_err(|error| damaged_error().with_source(error))
     }
 }

@@ -10,7 +10,7 @@ use crate::world::store::reject_symlinks_to;
 use crate::world::sys::state_files::dir;
 
 /// The prefix of the names of pipelines' deliveries.
-const PIPELINE: &str = "pipeline_";
+const PIPELINE_PREFIX: &str = "pipeline_";
 
 /// How deliveries are named: like their runs.
 pub(in crate::world) const DELIVERY_NAME_SCHEME: NameScheme = NameScheme {
@@ -20,56 +20,59 @@ pub(in crate::world) const DELIVERY_NAME_SCHEME: NameScheme = NameScheme {
 };
 
 /// The separator between a run's name and the number of a further delivery of it.
-pub(in crate::world) const FURTHER: &str = ".";
+pub(in crate::world) const NUMBER_SEPARATOR: &str = ".";
 
 /// Returns the names of the deliveries of `run` below `deliveries`, newest first.
 pub fn names_of(run: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let mut names = names(deliveries)?;
-    let is_further = |name: &str| {
-        let name_end = name.strip_prefix(run);
-        name_end.is_some_and(|rest| rest.is_empty() || rest.starts_with(FURTHER))
+    let mut names = list_names(deliveries)?;
+    let is_of_run = |name: &str| {
+        let suffix = name.strip_prefix(run);
+        suffix.is_some_and(|rest| rest.is_empty() || rest.starts_with(NUMBER_SEPARATOR))
     };
-    names.retain(|name| is_further(name));
+    names.retain(|name| is_of_run(name));
     Ok(names)
 }
 
 /// Returns the names of all deliveries below `deliveries`, newest first.
-pub fn names(deliveries: &AbsPath) -> Result<Vec<String>> {
+pub fn list_names(deliveries: &AbsPath) -> Result<Vec<String>> {
     reject_symlinks_to(deliveries)?;
     let mut names = dir::names_if_exists(deliveries)?;
     names.retain(|name| is_name(name) && dir::is_owned_by_user(&deliveries.join(name)));
-    names.sort_by(|one, other| newest_first(one, other));
+    names.sort_by(|first, second| newest_first(first, second));
     Ok(names)
 }
 
 /// Orders two deliveries: the later one first. The further deliveries of a run are ordered by their
 /// numbers, not by the digits: the tenth is later than the ninth.
-fn newest_first(one: &str, other: &str) -> Ordering {
-    let age = |name: &str| {
+fn newest_first(first: &str, second: &str) -> Ordering {
+    let sort_key = |name: &str| {
         let (run, further) = split_number(name);
-        let (_, moment) = run.split_once('_').unwrap_or_default();
+        let (_, time) = run.split_once('_').unwrap_or_default();
         let number = further.map_or(1, |number| number.parse().unwrap_or(u64::MAX));
-        (moment.to_owned(), number)
+        (time.to_owned(), number)
     };
-    age(other).cmp(&age(one))
+    sort_key(second).cmp(&sort_key(first))
 }
 
-/// Returns the name of a delivery made now by the pipeline whose name ends in `short`.
-pub fn name_for_pipeline(short: &str) -> String {
-    format!("{PIPELINE}{}_{short}", clock::now().name_format())
+/// Returns the name of a delivery made now by the pipeline whose name ends in `short_name`.
+pub fn name_for_pipeline(short_name: &str) -> String {
+    format!(
+        "{PIPELINE_PREFIX}{}_{short_name}",
+        clock::now().name_format()
+    )
 }
 
 /// Returns the end of the name of the pipeline that made a delivery, if one did.
 pub fn pipeline_of(delivery: &str) -> Option<&str> {
-    let (_, short) = delivery.strip_prefix(PIPELINE)?.rsplit_once('_')?;
-    short.split(FURTHER).next()
+    let (_, short_name) = delivery.strip_prefix(PIPELINE_PREFIX)?.rsplit_once('_')?;
+    short_name.split(NUMBER_SEPARATOR).next()
 }
 
 /// Returns the names of the deliveries below `deliveries` of the pipeline whose name ends in
-/// `short`, newest first.
-pub fn names_of_pipeline(short: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
-    let mut names = names(deliveries)?;
-    names.retain(|name| pipeline_of(name) == Some(short));
+/// `short_name`, newest first.
+pub fn names_of_pipeline(short_name: &str, deliveries: &AbsPath) -> Result<Vec<String>> {
+    let mut names = list_names(deliveries)?;
+    names.retain(|name| pipeline_of(name) == Some(short_name));
     Ok(names)
 }
 
@@ -80,7 +83,7 @@ pub fn run_of(name: &str) -> &str {
 
 /// Splits a name into that of the first delivery and the number of a further one, if it has one.
 fn split_number(name: &str) -> (&str, Option<&str>) {
-    match name.split_once(FURTHER) {
+    match name.split_once(NUMBER_SEPARATOR) {
         Some((run, number)) => (run, Some(number)),
         None => (name, None),
     }
@@ -94,14 +97,17 @@ fn is_name(name: &str) -> bool {
     let (run, further) = split_number(name);
     let is_hexadecimal =
         |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let moment = match run.strip_prefix(PIPELINE).map(|rest| rest.rsplit_once('_')) {
-        Some(Some((moment, short))) if is_hexadecimal(short) => moment,
+    let time = match run
+        .strip_prefix(PIPELINE_PREFIX)
+        .map(|rest| rest.rsplit_once('_'))
+    {
+        Some(Some((time, short_name))) if is_hexadecimal(short_name) => time,
         Some(_) => return false,
         None => run
             .strip_prefix(DELIVERY_NAME_SCHEME.prefix)
             .unwrap_or_default(),
     };
-    moment.split('_').all(is_number) && further.is_none_or(is_number)
+    time.split('_').all(is_number) && further.is_none_or(is_number)
 }
 
 #[cfg(test)]
@@ -116,7 +122,7 @@ mod tests {
             "log_20261231_235959_000000",
             "pipeline_20261231_235959_000000_a1b2",
         ] {
-            let further = (2..=12).map(|number| format!("{run}{FURTHER}{number}"));
+            let further = (2..=12).map(|number| format!("{run}{NUMBER_SEPARATOR}{number}"));
             let mut expected: Vec<String> = [earlier.to_owned(), run.to_owned()].into();
             expected.extend(further);
             expected.push(later.to_owned());
@@ -124,7 +130,7 @@ mod tests {
             let mut names = expected.clone();
             names.sort_unstable();
             assert_ne!(names, expected, "the test has parts that sort as text");
-            names.sort_by(|one, other| newest_first(one, other));
+            names.sort_by(|first, second| newest_first(first, second));
             assert_eq!(names, expected);
         }
     }

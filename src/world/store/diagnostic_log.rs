@@ -32,7 +32,7 @@ pub enum LogDetail {
 #[derive(Debug)]
 #[must_use]
 pub struct DiagnosticLog {
-    _writes_the_rest: WorkerGuard,
+    _flush_guard: WorkerGuard,
 }
 
 /// Creates the log in the directory `turn`, or appends to an existing one. A process has one log;
@@ -64,7 +64,7 @@ pub fn begin(turn: &AbsPath, detail: LogDetail, redactor: Redactor) -> Result<Di
         tracing::debug!("another run of this process already has a log");
     }
     Ok(DiagnosticLog {
-        _writes_the_rest: guard,
+        _flush_guard: guard,
     })
 }
 

@@ -11,35 +11,38 @@ use crate::world::sys::state_files::clear;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The name of the directory, below the state directory.
-const DIRECTORY: &str = "prompt_history";
+const HISTORY_DIR: &str = "prompt_history";
 /// The name of the file, in the directory.
-const FILE: &str = "prompts.jsonl";
+const HISTORY_FILE: &str = "prompts.jsonl";
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// The longest input that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// How many inputs remain when the history is trimmed, which happens at twice as many.
-const KEPT: usize = 500;
+const KEPT_INPUTS: usize = 500;
 
 /// The input history of a directory.
 #[derive(Clone, Debug)]
 pub struct InputHistory {
-    state: AbsPath,
+    state_dir: AbsPath,
     directory: AbsPath,
 }
 
 impl InputHistory {
-    /// Returns the input history in the state directory `state`.
-    pub fn new(state: AbsPath) -> Self {
-        let directory = state.join(DIRECTORY);
-        Self { state, directory }
+    /// Returns the input history in the state directory `state_dir`.
+    pub fn new(state_dir: AbsPath) -> Self {
+        let directory = state_dir.join(HISTORY_DIR);
+        Self {
+            state_dir,
+            directory,
+        }
     }
 
     /// Returns all inputs, oldest first, except those with control characters. A file that
     /// cannot be read, or that massgen did not create here, counts as empty.
     pub fn read(&self) -> Vec<String> {
-        let is_foreign = file::is_link(&self.state) || !is_sealed(&self.directory);
-        let path = self.directory.join(FILE);
+        let is_foreign = file::is_link(&self.state_dir) || !is_sealed(&self.directory);
+        let path = self.directory.join(HISTORY_FILE);
         if is_foreign || file::is_link(&path) {
             return Vec::new();
         }
@@ -61,24 +64,26 @@ impl InputHistory {
         if text.len() > TEXT_BYTES_MAX || has_control_characters(text) {
             return Ok(());
         }
-        prepare_state_dir(&self.state, [&self.directory])?;
+        prepare_state_dir(&self.state_dir, [&self.directory])?;
         if !is_sealed(&self.directory) {
             if file::exists(&self.directory) {
                 clear::remove(&self.directory)?;
             }
             create_sealed(&self.directory)?;
         }
-        let path = self.directory.join(FILE);
-        let mut entries = self.read();
-        if entries.last().is_some_and(|last| last == text) {
+        let path = self.directory.join(HISTORY_FILE);
+        let mut inputs = self.read();
+        if inputs.last().is_some_and(|last| last == text) {
             return Ok(());
         }
-        if file::kind(&path).is_ok() && entries.len() < KEPT.saturating_mul(2) {
-            return file::append(&path, line(text)?.as_bytes());
+        if file::kind(&path).is_ok() && inputs.len() < KEPT_INPUTS.saturating_mul(2) {
+            return file::append(&path, json_line(text)?.as_bytes());
         }
-        entries.push(text.to_owned());
-        let newest = entries.iter().skip(entries.len().saturating_sub(KEPT));
-        let lines = newest.map(|text| line(text)).collect::<Result<String>>()?;
+        inputs.push(text.to_owned());
+        let newest = inputs.iter().skip(inputs.len().saturating_sub(KEPT_INPUTS));
+        let lines = newest
+            .map(|text| json_line(text))
+            .collect::<Result<String>>()?;
         file::replace(&path, lines.as_bytes(), FileDurability::Process)
     }
 }
@@ -88,7 +93,7 @@ fn has_control_characters(text: &str) -> bool {
     text.contains(|c: char| c.is_control() && c != '\n' && c != '\t')
 }
 
-fn line(text: &str) -> Result<String> {
+fn json_line(text: &str) -> Result<String> {
     let json = serde_json::to_string(text)
         .map_err(|error| Error::bug("a text has no JSON form").with_source(error))?;
     Ok(format!("{json}\n"))

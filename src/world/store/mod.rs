@@ -40,40 +40,40 @@ pub mod batches;
 /// alone and with a `.gitignore` that keeps it out of the user's repository. An existing one is not
 /// changed.
 ///
-/// A symlink on the path from there to one of `used` is an error: a repository can contain one, and
-/// massgen would write to its target. To use a directory elsewhere, name it in the config.
+/// A symlink on the path from there to one of `paths` is an error: a repository can contain one,
+/// and massgen would write to its target. To use a directory elsewhere, name it in the config.
 pub fn prepare_state_dir<'p>(
     dir: &AbsPath,
-    used: impl IntoIterator<Item = &'p AbsPath>,
+    paths: impl IntoIterator<Item = &'p AbsPath>,
 ) -> Result<()> {
-    reject_symlinks(dir, used)?;
-    let elsewhere = |error: Error| {
+    reject_symlinks(dir, paths)?;
+    let with_state_dir_hint = |error: Error| {
         error.with_hint(format!(
             "to store state in a directory of yours: {STATE_DIR_VARIABLE}=DIR massgen …"
         ))
     };
     if let Some(parent) = dir.parent() {
-        dir::create_all(&parent, DirectoryAudience::Umask).map_err(elsewhere)?;
+        dir::create_all(&parent, DirectoryAudience::Umask).map_err(with_state_dir_hint)?;
     }
-    if dir::create(dir).map_err(elsewhere)? == DirectoryCreation::Created {
+    if dir::create(dir).map_err(with_state_dir_hint)? == DirectoryCreation::Created {
         file::replace(&dir.join(".gitignore"), b"*\n", FileDurability::Process)?;
     }
     Ok(())
 }
 
-/// Refuses a symlink on the path from the state directory `dir` to any of `used`, where something
+/// Refuses a symlink on the path from the state directory `dir` to any of `paths`, where something
 /// is about to be created or removed.
 pub fn reject_symlinks<'p>(
     dir: &AbsPath,
-    used: impl IntoIterator<Item = &'p AbsPath>,
+    paths: impl IntoIterator<Item = &'p AbsPath>,
 ) -> Result<()> {
     reject_symlink(dir)?;
-    for path in used {
+    for path in paths {
         let rel_path = path.as_path().strip_prefix(dir.as_path());
-        let mut at = dir.clone();
+        let mut current = dir.clone();
         for name in rel_path.iter().flat_map(|below| below.iter()) {
-            at = at.join(name);
-            reject_symlink(&at)?;
+            current = current.join(name);
+            reject_symlink(&current)?;
         }
     }
     Ok(())

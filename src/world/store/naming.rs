@@ -7,7 +7,7 @@ use crate::text::count_noun;
 /// The name for the newest item.
 pub const LAST: &str = "last";
 /// The most candidates that an error about an ambiguous prefix lists.
-const NAMED_MAX: usize = 3;
+const EXAMPLES_MAX: usize = 3;
 
 /// How the items of one kind are named.
 #[derive(Clone, Copy, Debug)]
@@ -21,35 +21,36 @@ pub(in crate::world) struct NameScheme {
 }
 
 impl NameScheme {
-    /// Returns the item of `all` that `wanted` names, if any. It is an error if `wanted` is
-    /// ambiguous.
+    /// Returns the item of `items` that `given_name` names, if any. It is an error if `given_name`
+    /// is ambiguous.
     pub(in crate::world) fn resolve<'a, T>(
         self,
-        wanted: &str,
-        all: &'a [T],
+        given_name: &str,
+        items: &'a [T],
         name_of: impl Fn(&T) -> String,
     ) -> Result<Option<&'a T>> {
-        if let Some(exact) = all.iter().find(|one| name_of(one) == wanted) {
+        if let Some(exact) = items.iter().find(|item| name_of(item) == given_name) {
             return Ok(Some(exact));
         }
-        let begins = |one: &&T| {
-            let name = name_of(one);
-            let name_end = name.strip_prefix(self.prefix);
-            name.starts_with(wanted) || name_end.is_some_and(|rest| rest.starts_with(wanted))
+        let has_prefix = |item: &&T| {
+            let name = name_of(item);
+            let unprefixed = name.strip_prefix(self.prefix);
+            name.starts_with(given_name)
+                || unprefixed.is_some_and(|rest| rest.starts_with(given_name))
         };
-        let matches: Vec<&T> = all.iter().filter(begins).collect();
+        let matches: Vec<&T> = items.iter().filter(has_prefix).collect();
         match matches.as_slice() {
             [] => Ok(None),
-            [one] => Ok(Some(one)),
-            several => {
-                let examples: Vec<String> = several
+            [item] => Ok(Some(item)),
+            candidates => {
+                let examples: Vec<String> = candidates
                     .iter()
-                    .take(NAMED_MAX)
-                    .map(|one| format!("`{}`", name_of(one)))
+                    .take(EXAMPLES_MAX)
+                    .map(|item| format!("`{}`", name_of(item)))
                     .collect();
                 let Self { noun, name, .. } = self;
-                let several = count_noun(several.len(), noun);
-                let message = format!("`{wanted}` is ambiguous: {several} start with it");
+                let count = count_noun(candidates.len(), noun);
+                let message = format!("`{given_name}` is ambiguous: {count} start with it");
                 Err(Error::new(ErrorKind::Usage, message).with_hint(format!(
                     "give more of the {name}: {}, …",
                     examples.join(", ")

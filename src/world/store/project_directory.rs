@@ -30,15 +30,15 @@ pub struct ProjectDirectory {
 }
 
 impl ProjectDirectory {
-    /// Finds the project of a user in `cwd`, whose home is `home`. With `elsewhere`, a directory
+    /// Finds the project of a user in `cwd`, whose home is `home`. With `state_root`, a directory
     /// relative to `cwd`, state is stored there, apart for each project.
     ///
     /// Above `cwd`, only a state directory of this user counts, and none in a home directory or
     /// above it, or where every user may create one.
-    pub fn find(cwd: &AbsPath, home: Option<&AbsPath>, elsewhere: Option<&str>) -> Self {
-        let elsewhere = elsewhere.map(|name| resolve_existing(&cwd.join(name)));
-        let state_dir = |project: &AbsPath| match &elsewhere {
-            Some(elsewhere) => elsewhere.join(project_name(project)),
+    pub fn find(cwd: &AbsPath, home: Option<&AbsPath>, state_root: Option<&str>) -> Self {
+        let state_root = state_root.map(|name| resolve_existing(&cwd.join(name)));
+        let state_dir = |project: &AbsPath| match &state_root {
+            Some(state_root) => state_root.join(project_name(project)),
             None => project.clone(),
         };
         let has_state =

@@ -72,20 +72,25 @@ impl PrunableKind {
 }
 
 /// Returns the items that `retention` allows to remove, least recently used first.
-pub fn prunable(store: &ProjectStore, retention: &RetentionConfig) -> Result<Vec<PrunableItem>> {
-    let mut items = items(store)?;
+pub fn list_prunable(
+    store: &ProjectStore,
+    retention: &RetentionConfig,
+) -> Result<Vec<PrunableItem>> {
+    let mut items = list_items(store)?;
     items.sort_by_key(|item| item.unused_for);
-    let mut measure = DiskUsage::default();
+    let mut disk_usage = DiskUsage::default();
     let mut total_bytes: u64 = 0;
     let mut due_items = Vec::new();
     // The newest come first: space that is shared with a newer item is not freed.
     for mut item in items {
-        item.bytes = item.paths.iter().map(|path| measure.bytes(path)).sum();
+        item.bytes = item.paths.iter().map(|path| disk_usage.bytes(path)).sum();
         total_bytes = total_bytes.saturating_add(item.bytes);
-        let age = retention.unused_seconds.map(Duration::from_secs);
-        let is_old = age.is_some_and(|age| item.unused_for > age);
-        let is_too_much = retention.bytes.is_some_and(|bytes| total_bytes > bytes);
-        if is_old || is_too_much {
+        let age_max = retention.unused_seconds.map(Duration::from_secs);
+        let is_old = age_max.is_some_and(|age_max| item.unused_for > age_max);
+        let is_beyond_space = retention
+            .bytes
+            .is_some_and(|bytes_max| total_bytes > bytes_max);
+        if is_old || is_beyond_space {
             due_items.push(item);
         }
     }
@@ -115,12 +120,12 @@ fn remove_all(paths: &[AbsPath]) -> Result<bool> {
 }
 
 /// Returns all items that are not in use and not the newest of their kind.
-fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
+fn list_items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
     let mut items = Vec::new();
-    let free = sessions::list(&store.sessions)?.into_iter();
-    for session in free.filter(|session| !session.is_running()).skip(1) {
+    let session_dirs = sessions::list(&store.sessions)?.into_iter();
+    for session in session_dirs.filter(|session| !session.is_running()).skip(1) {
         let (name, path) = (session.id(), session.dir().clone());
-        items.extend(item(PrunableKind::Session(session), name, vec![path]));
+        items.extend(new_item(PrunableKind::Session(session), name, vec![path]));
     }
     let logs = store.state.join(LOGS);
     let mut run_names = BTreeSet::new();
@@ -131,35 +136,39 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
             let own_paths = name.map(|name| own_directories(&run, &name, &store.state));
             let mut paths = own_paths.unwrap_or_default();
             paths.push(run.log().clone());
-            items.extend(item(PrunableKind::Run(run.clone()), run.name(), paths));
+            items.extend(new_item(PrunableKind::Run(run.clone()), run.name(), paths));
         }
     }
     let deliveries = store.state.join(DELIVERIES);
-    let names = dir::names(&deliveries).unwrap_or_default();
+    let delivery_names = dir::names(&deliveries).unwrap_or_default();
     let mut pipelines = BTreeSet::new();
     let pipeline_dirs = pipelines::list(&store.state.join(PIPELINES))?.into_iter();
     for (index, pipeline) in pipeline_dirs.enumerate() {
-        let (name, short) = (pipeline.name(), pipeline.short_name());
+        let (name, short_name) = (pipeline.name(), pipeline.short_name());
         if index > 0 && !pipeline.is_running() {
-            let own_names = names
+            let own_names = delivery_names
                 .iter()
                 .filter(|name| pipeline_of(name) == Some(&short_name));
             let own_deliveries = own_names.map(|name| deliveries.join(name));
             let mut paths: Vec<AbsPath> = own_deliveries.filter(dir::is_owned_by_user).collect();
             paths.push(pipeline.dir().clone());
-            items.extend(item(PrunableKind::Pipeline(pipeline), name, paths));
+            items.extend(new_item(PrunableKind::Pipeline(pipeline), name, paths));
         }
         pipelines.insert(short_name);
     }
     // What the delivery of a run or a pipeline saved is removed with it.
-    let is_left = |name: &String| match pipeline_of(name) {
+    let is_orphan = |name: &String| match pipeline_of(name) {
         Some(pipeline) => !pipelines.contains(pipeline),
         None => runs::is_name(name) && !run_names.contains(name),
     };
-    for name in names.iter().filter(|name| is_left(name)).cloned() {
+    for name in delivery_names
+        .iter()
+        .filter(|name| is_orphan(name))
+        .cloned()
+    {
         let path = deliveries.join(&name);
         if dir::is_owned_by_user(&path) && !dir::is_locked(&path) {
-            items.extend(item(PrunableKind::Delivery, name, vec![path]));
+            items.extend(new_item(PrunableKind::Delivery, name, vec![path]));
         }
     }
     Ok(items)
@@ -167,7 +176,7 @@ fn items(store: &ProjectStore) -> Result<Vec<PrunableItem>> {
 
 /// Returns an item that was last used when its event log, its branches or the last of `paths` last
 /// changed; `None` if that is gone.
-fn item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<PrunableItem> {
+fn new_item(kind: PrunableKind, name: String, paths: Vec<AbsPath>) -> Option<PrunableItem> {
     let used_path = match &kind {
         PrunableKind::Run(run) => run.events_file(),
         PrunableKind::Pipeline(pipeline) => pipeline.branches(),
@@ -199,7 +208,7 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     let workspace_lists = manifest
         .iter()
         .flat_map(|manifest| manifest.workspaces.values());
-    let named = workspace_lists.filter_map(|paths| AbsPath::new(paths.first()?));
+    let listed_workspaces = workspace_lists.filter_map(|paths| AbsPath::new(paths.first()?));
     let run_dirs = [
         state.join(TEMP_WORKSPACES).join(name),
         state.join(DELIVERIES).join(run.name()),
@@ -210,7 +219,7 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
     };
     let workspaces = state.join(WORKSPACES);
     let own_workspaces =
-        named.filter(|path| is_named_after_run(path) && path.is_within(&workspaces));
+        listed_workspaces.filter(|path| is_named_after_run(path) && path.is_within(&workspaces));
     let all_dirs = own_workspaces.chain(run_dirs);
     all_dirs
         .filter(|path| !is_beyond_link(path, state))
@@ -219,12 +228,12 @@ fn own_directories(run: &RunDir, name: &str, state: &AbsPath) -> Vec<AbsPath> {
 
 /// Returns whether there is a symlink on the path from `state` to `path`.
 fn is_beyond_link(path: &AbsPath, state: &AbsPath) -> bool {
-    let mut at = Some(path.clone());
-    while let Some(ancestor) = at.filter(|ancestor| ancestor != state) {
+    let mut next = Some(path.clone());
+    while let Some(ancestor) = next.filter(|ancestor| ancestor != state) {
         if file::is_link(&ancestor) {
             return true;
         }
-        at = ancestor.parent();
+        next = ancestor.parent();
     }
     false
 }

@@ -27,9 +27,9 @@ impl<W: Write> RedactedWriter<W> {
 
 impl<W: Write> Write for RedactedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-        let piece = String::from_utf8_lossy(bytes);
-        let clean = self.stream.push(&self.redactor, &piece);
-        self.inner.write_all(clean.as_bytes())?;
+        let text = String::from_utf8_lossy(bytes);
+        let redacted = self.stream.push(&self.redactor, &text);
+        self.inner.write_all(redacted.as_bytes())?;
         Ok(bytes.len())
     }
 

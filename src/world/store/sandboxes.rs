@@ -20,16 +20,16 @@ const TRIES_MAX: usize = 16;
 
 /// How many leftover directories one run inspects. More than one, so that their number shrinks
 /// however often runs are interrupted.
-const LEFT_OVER_LOOKED_AT_MAX: usize = 8;
+const LEFTOVERS_INSPECTED_MAX: usize = 8;
 
 /// The prefixes of the directories of runs, and of single calls, which lie among the files of other
 /// programs; and the number of random digits in their names.
-const RUN: &str = "run";
-const CALL: &str = ".massgen_call";
+const RUN_PREFIX: &str = "run";
+const CALL_PREFIX: &str = ".massgen_call";
 const UNIQUE_DIGITS: usize = 8;
 
 /// The directory for the caller of a single call.
-const CALLER: &str = "caller";
+const CALLER_DIR: &str = "caller";
 
 /// The directories of one run. They are removed on drop.
 #[derive(Debug)]
@@ -44,24 +44,24 @@ impl SandboxDirs {
     /// Creates and locks a unique directory inside `parent`. Some of the leftover directories next
     /// to it, which no run has locked, are removed.
     pub fn make(parent: &AbsPath) -> Result<Self> {
-        Self::make_named(parent, RUN)
+        Self::make_named(parent, RUN_PREFIX)
     }
 
     /// Like [`SandboxDirs::make`], for a single call. `parent` may contain other programs' files.
     pub fn make_for_call(parent: &AbsPath) -> Result<Self> {
-        Self::make_named(parent, CALL)
+        Self::make_named(parent, CALL_PREFIX)
     }
 
-    fn make_named(parent: &AbsPath, stem: &str) -> Result<Self> {
+    fn make_named(parent: &AbsPath, prefix: &str) -> Result<Self> {
         dir::create_all(parent, DirectoryAudience::User)?;
         for _ in 0..TRIES_MAX {
-            let dir = dir::create_unique(parent, &format!("{stem}_"), UNIQUE_DIGITS)?;
+            let dir = dir::create_unique(parent, &format!("{prefix}_"), UNIQUE_DIGITS)?;
             let lock = match process_directory::lock_new(&dir) {
                 DirLockAttempt::Acquired(lock) => Some(lock),
                 DirLockAttempt::Unsupported => None,
                 DirLockAttempt::Taken => continue,
             };
-            clear_left_over(parent, stem, &dir)?;
+            clear_leftovers(parent, prefix, &dir)?;
             return Ok(Self {
                 dir,
                 numbers: Mutex::default(),
@@ -114,7 +114,7 @@ impl SandboxDirs {
 
     /// Returns the directory of the commands of a single call's caller.
     pub fn caller(&self) -> Result<AbsPath> {
-        self.make_dir(CALLER)
+        self.make_dir(CALLER_DIR)
     }
 
     fn number(&self, id: &AgentId) -> String {
@@ -140,21 +140,21 @@ impl Drop for SandboxDirs {
 /// Removes directories in `parent` that belong to the user, have such a name and are not locked by
 /// a run. It starts after the name of `own`, which is random, so that every directory gets its turn
 /// and none blocks the others.
-fn clear_left_over(parent: &AbsPath, stem: &str, own: &AbsPath) -> Result<()> {
+fn clear_leftovers(parent: &AbsPath, prefix: &str, own: &AbsPath) -> Result<()> {
     let mut names = dir::names(parent)?;
-    names.retain(|name| is_named(name, stem) && parent.join(name) != *own);
+    names.retain(|name| is_named(name, prefix) && parent.join(name) != *own);
     names.sort();
-    let behind = names.partition_point(|name| parent.join(name) < *own);
-    names.rotate_left(behind);
-    for name in names.into_iter().take(LEFT_OVER_LOOKED_AT_MAX) {
+    let earlier_count = names.partition_point(|name| parent.join(name) < *own);
+    names.rotate_left(earlier_count);
+    for name in names.into_iter().take(LEFTOVERS_INSPECTED_MAX) {
         process_directory::remove_abandoned(&parent.join(name), |_| false);
     }
     Ok(())
 }
 
-/// Returns whether a directory with this `name` was created for `stem`.
-fn is_named(name: &str, stem: &str) -> bool {
-    let rest = name.strip_prefix(stem);
+/// Returns whether a directory with this `name` was created for `prefix`.
+fn is_named(name: &str, prefix: &str) -> bool {
+    let rest = name.strip_prefix(prefix);
     let digits = rest.and_then(|rest| rest.strip_prefix('_'));
     digits.is_some_and(|digits| {
         digits.len() == UNIQUE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -19,7 +19,7 @@ use crate::world::sys::state_files::tree::{
 
 /// The largest workspace that is copied: 200,000 entries, 4 GiB of new bytes, 64 levels of
 /// directories. A checkout of the Linux kernel has half as many entries.
-const WORKSPACE_MAX: TreeLimits = TreeLimits {
+const WORKSPACE_LIMITS: TreeLimits = TreeLimits {
     entries: 200_000,
     bytes: 4 * 1024 * 1024 * 1024,
     depth: 64,
@@ -29,9 +29,9 @@ const WORKSPACE_MAX: TreeLimits = TreeLimits {
 #[derive(Debug)]
 pub struct AgentSnapshots {
     agent: AgentId,
-    shared: AbsPath,
-    storage: AbsPath,
-    last: Option<PreviousCopy>,
+    snapshots_dir: AbsPath,
+    storage_dir: AbsPath,
+    last_copy: Option<PreviousCopy>,
 }
 
 /// A copy of a workspace.
@@ -50,47 +50,52 @@ pub struct Snapshot {
 }
 
 impl AgentSnapshots {
-    /// Starts without a snapshot. Snapshots are created in `shared` (the temp workspace of this
-    /// run, which must exist), and a symlink named `agent` in `storage` (`snapshot_storage`) points
-    /// to the newest.
-    pub fn new(agent: AgentId, shared: AbsPath, storage: AbsPath) -> Self {
+    /// Starts without a snapshot. Snapshots are created in `snapshots_dir` (the temp workspace
+    /// of this run, which must exist), and a symlink named `agent` in `storage_dir`
+    /// (`snapshot_storage`) points to the newest.
+    pub fn new(agent: AgentId, snapshots_dir: AbsPath, storage_dir: AbsPath) -> Self {
         Self {
             agent,
-            shared,
-            storage,
-            last: None,
+            snapshots_dir,
+            storage_dir,
+            last_copy: None,
         }
     }
 
     /// Shares files that are unchanged since `seed` with it.
     pub fn start_from(&mut self, seed: WorkspaceSeed) {
-        self.last = Some(seed.0);
+        self.last_copy = Some(seed.0);
     }
 
     /// Copies `workspace` to a new directory named after `label`; `None` if it contains no file.
     pub fn take(&mut self, workspace: &AbsPath, label: AnswerLabel) -> Result<Option<Snapshot>> {
-        let stage = StagingDirectory::new(self.shared.parent().as_ref().unwrap_or(&self.shared))?;
-        let copied = self.copy(workspace, stage.path())?;
-        if is_empty(&copied) {
+        let staging = StagingDirectory::new(
+            self.snapshots_dir
+                .parent()
+                .as_ref()
+                .unwrap_or(&self.snapshots_dir),
+        )?;
+        let report = self.copy(workspace, staging.path())?;
+        if is_empty(&report) {
             return Ok(None);
         }
-        let dir = self.shared.join(label.to_string());
-        stage.publish(&dir)?;
+        let dir = self.snapshots_dir.join(label.to_string());
+        staging.publish(&dir)?;
         let path = dir::resolve(&dir)?;
-        let mut notes = notes(&copied, workspace);
+        let mut notes = notes(&report, workspace);
         if let Err(error) = self.point_at(&path) {
             notes.push(pointer_note(&error));
         }
         let snapshot = Snapshot {
             path,
-            files: copied.files,
-            reused: copied.reused,
-            stored_bytes: copied.stored_bytes,
+            files: report.files,
+            reused: report.reused,
+            stored_bytes: report.stored_bytes,
             notes,
         };
-        self.last = Some(PreviousCopy {
+        self.last_copy = Some(PreviousCopy {
             dir,
-            manifest: copied.manifest,
+            manifest: report.manifest,
         });
         Ok(Some(snapshot))
     }
@@ -98,28 +103,28 @@ impl AgentSnapshots {
     /// Copies `workspace` into the existing directory `into`, sharing what has not changed since
     /// the last snapshot. Returns notes for the user.
     pub(crate) fn save(&self, workspace: &AbsPath, into: &AbsPath) -> Result<Vec<String>> {
-        let copied = self.copy(workspace, into)?;
-        Ok(notes(&copied, workspace))
+        let report = self.copy(workspace, into)?;
+        Ok(notes(&report, workspace))
     }
 
     fn copy(&self, workspace: &AbsPath, into: &AbsPath) -> Result<CopyReport> {
-        let last = self.last.as_ref();
-        let except = [&self.shared, &self.storage];
+        let last = self.last_copy.as_ref();
+        let excluded_dirs = [&self.snapshots_dir, &self.storage_dir];
         tree::copy(
             workspace,
             into,
             CopyMethod::Frozen { last },
-            WORKSPACE_MAX,
-            &except,
+            WORKSPACE_LIMITS,
+            &excluded_dirs,
         )
     }
 
     /// Points the agent's symlink in the snapshot storage to `newest`.
     fn point_at(&self, newest: &RealPath) -> Result<()> {
-        dir::create_all(&self.storage, DirectoryAudience::User)?;
-        let storage = dir::resolve(&self.storage)?;
-        let link = storage.to_abs().join(self.agent.as_str());
-        file::replace_link(&link, &relative_path(&storage, newest))
+        dir::create_all(&self.storage_dir, DirectoryAudience::User)?;
+        let storage_dir = dir::resolve(&self.storage_dir)?;
+        let link = storage_dir.to_abs().join(self.agent.as_str());
+        file::replace_link(&link, &relative_path(&storage_dir, newest))
     }
 }
 
@@ -132,50 +137,50 @@ pub struct WorkspaceSeed(PreviousCopy);
 pub(crate) fn restore(from: &RealPath, into: &AbsPath) -> Result<WorkspaceSeed> {
     let dir = from.to_abs();
     let CopyReport { manifest, .. } =
-        tree::copy(&dir, into, CopyMethod::Writable, WORKSPACE_MAX, &[])?;
+        tree::copy(&dir, into, CopyMethod::Writable, WORKSPACE_LIMITS, &[])?;
     Ok(WorkspaceSeed(PreviousCopy { dir, manifest }))
 }
 
-/// Removes all snapshots in `shared` except those with these names.
-pub fn keep_only(shared: &AbsPath, names: &BTreeSet<String>) -> Result<()> {
-    for name in dir::names(shared)? {
+/// Removes all snapshots in `snapshots_dir` except those with these names.
+pub fn keep_only(snapshots_dir: &AbsPath, names: &BTreeSet<String>) -> Result<()> {
+    for name in dir::names(snapshots_dir)? {
         if !names.contains(&name) {
-            clear::remove(&shared.join(name))?;
+            clear::remove(&snapshots_dir.join(name))?;
         }
     }
     Ok(())
 }
 
-fn is_empty(copied: &CopyReport) -> bool {
-    copied.files == 0 && copied.links == 0
+fn is_empty(report: &CopyReport) -> bool {
+    report.files == 0 && report.links == 0
 }
 
 /// Returns the relative path from one directory to another.
 fn relative_path(from: &RealPath, to: &RealPath) -> PathBuf {
     let from_names: Vec<_> = from.as_path().iter().collect();
     let to_names: Vec<_> = to.as_path().iter().collect();
-    let shared = from_names
+    let common_count = from_names
         .iter()
         .zip(&to_names)
         .take_while(|(left, right)| left == right)
         .count();
-    let up = from_names.iter().skip(shared).map(|_| "..".as_ref());
-    up.chain(to_names.into_iter().skip(shared)).collect()
+    let up = from_names.iter().skip(common_count).map(|_| "..".as_ref());
+    up.chain(to_names.into_iter().skip(common_count)).collect()
 }
 
-fn notes(copied: &CopyReport, workspace: &AbsPath) -> Vec<String> {
-    let left_out = [
+fn notes(report: &CopyReport, workspace: &AbsPath) -> Vec<String> {
+    let omission_counts = [
         (
-            copied.special,
+            report.special,
             "are not regular files (pipes, sockets, devices)",
         ),
-        (copied.unreadable, "cannot be read"),
+        (report.unreadable, "cannot be read"),
         (
-            copied.swapped,
+            report.swapped,
             "were replaced or removed while they were copied",
         ),
     ];
-    left_out
+    omission_counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, why)| format!("left {count} out of the copy of `{workspace}` that {why}"))

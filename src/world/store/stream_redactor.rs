@@ -55,23 +55,25 @@ impl AgentStreamRedactor {
     }
 
     fn push(&mut self, agent: &AgentId, kind: ReplyTextKind, text: &str) -> Vec<Event> {
-        let before = self.by_agent.get(agent);
-        let has_changed = before.is_some_and(|(before, _)| *before != kind);
-        let end = if has_changed { self.end(agent) } else { None };
+        let current = self.by_agent.get(agent);
+        let is_other_kind = current.is_some_and(|(current_kind, _)| *current_kind != kind);
+        let end = if is_other_kind { self.end(agent) } else { None };
         let entry = self.by_agent.entry(agent.clone());
         let (_, stream) = entry.or_insert_with(|| (kind, RedactedStream::default()));
-        let clean = stream.push(&self.redactor, text);
-        end.into_iter().chain(piece(agent, kind, clean)).collect()
+        let redacted = stream.push(&self.redactor, text);
+        end.into_iter()
+            .chain(piece_event(agent, kind, redacted))
+            .collect()
     }
 
     fn end(&mut self, agent: &AgentId) -> Option<Event> {
         let (kind, mut stream) = self.by_agent.remove(agent)?;
-        piece(agent, kind, stream.finish(&self.redactor))
+        piece_event(agent, kind, stream.finish(&self.redactor))
     }
 }
 
 /// Returns a piece of text as an event, unless it is empty.
-fn piece(agent: &AgentId, kind: ReplyTextKind, text: String) -> Option<Event> {
+fn piece_event(agent: &AgentId, kind: ReplyTextKind, text: String) -> Option<Event> {
     (!text.is_empty()).then(|| ModelEvent::from_piece(kind, agent.clone(), text).into())
 }
 
@@ -85,7 +87,7 @@ mod tests {
     const SECRET: &str = "sk-0123456789abcdef";
 
     fn stream_piece(kind: ReplyTextKind, id: &str, text: &str) -> Event {
-        piece(&AgentId::parse(id).unwrap(), kind, text.to_owned()).unwrap()
+        piece_event(&AgentId::parse(id).unwrap(), kind, text.to_owned()).unwrap()
     }
 
     fn describe_event(event: &Event) -> String {

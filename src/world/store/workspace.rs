@@ -17,13 +17,13 @@ pub struct RunWorkspace {
 }
 
 impl RunWorkspace {
-    /// Creates the new directory `planned`, whose name no other run uses, and copies `seed`, the
+    /// Creates the new directory `path`, whose name no other run uses, and copies `seed`, the
     /// workspace of an earlier turn, into it.
-    pub fn make(planned: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
-        make_new(planned)?;
-        let seed = seed.map(|seed| snapshot::restore(seed, planned));
+    pub fn make(path: &AbsPath, seed: Option<&RealPath>) -> Result<Self> {
+        make_new(path)?;
+        let seed = seed.map(|seed| snapshot::restore(seed, path));
         Ok(Self {
-            path: planned.clone(),
+            path: path.clone(),
             seed: seed.transpose()?,
             _lock: None,
         })

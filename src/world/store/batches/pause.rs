@@ -104,8 +104,8 @@ impl BatchDir {
         cancel_text.is_ok_and(|text| text.as_deref() == Some(WRONG_CONFIG))
     }
 
-    /// Takes the cancellation back.
-    pub fn take_cancellation_back(&self) -> Result<()> {
+    /// Revokes the cancellation.
+    pub fn revoke_cancellation(&self) -> Result<()> {
         if self.is_cancelled() {
             clear::remove(&self.cancel_file())?;
         }

@@ -8,7 +8,7 @@ use crate::spending::limits::BudgetLimits;
 use crate::world::sys::state_files::file::{self, FileDurability};
 
 /// The name of the file.
-const LIMITS: &str = "limits.json";
+const LIMITS_FILE: &str = "limits.json";
 /// The largest file that is read, in bytes.
 const LIMITS_BYTES_MAX: u64 = 4096;
 
@@ -16,12 +16,16 @@ const LIMITS_BYTES_MAX: u64 = 4096;
 pub fn write(dir: &AbsPath, limits: &BudgetLimits) -> Result<()> {
     let text = serde_json::to_string(limits)
         .map_err(|error| Error::bug("the limits have no JSON form").with_source(error))?;
-    file::replace(&dir.join(LIMITS), text.as_bytes(), FileDurability::Process)
+    file::replace(
+        &dir.join(LIMITS_FILE),
+        text.as_bytes(),
+        FileDurability::Process,
+    )
 }
 
 /// Reads the limits in a directory; `None` if it has none that can be read.
 pub fn read(dir: &AbsPath) -> Option<BudgetLimits> {
-    let bytes = file::read_regular_capped(&dir.join(LIMITS), LIMITS_BYTES_MAX);
+    let bytes = file::read_regular_capped(&dir.join(LIMITS_FILE), LIMITS_BYTES_MAX);
     serde_json::from_slice(&bytes.ok()??).ok()
 }
 
@@ -50,7 +54,7 @@ mod tests {
             assert_eq!(read(&run_dir), Some(limits));
         }
         let put = |text: &str| {
-            let file = run_dir.join(LIMITS);
+            let file = run_dir.join(LIMITS_FILE);
             file::replace(&file, text.as_bytes(), FileDurability::Process).unwrap();
         };
         for damaged in ["", "[1]", "{\"max_tokens_total\": -1}"] {

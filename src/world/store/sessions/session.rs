@@ -185,8 +185,8 @@ impl Session {
     }
 
     /// Creates the directory for the agents' versions of files that the user changes during the
-    /// current turn, unless it exists, and returns it. Files in it keep their paths when the turn is
-    /// saved.
+    /// current turn, unless it exists, and returns it. Files in it keep their paths when the turn
+    /// is saved.
     pub fn create_conflicts_dir(&self) -> Result<AbsPath> {
         let dir = self.turn_dir().join(CONFLICTS);
         dir::create_all(&dir, DirectoryAudience::User)?;
