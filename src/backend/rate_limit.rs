@@ -19,6 +19,7 @@ const BYTES_PER_TOKEN: usize = 4;
 /// All rate limits of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimiter {
+    /// Each limit of the config with one of its windows.
     limits: Vec<(RateLimit, Arc<LimitWindow>)>,
 }
 
@@ -91,14 +92,14 @@ impl RateLimiter {
             };
             Some((limit.clone(), Arc::new(window)))
         };
-        let both = |limit: &RateLimit| {
+        let windows = |limit: &RateLimit| {
             [
                 window(limit, limit.requests_per_minute, RateUnit::Requests),
                 window(limit, limit.tokens_per_minute, RateUnit::Tokens),
             ]
         };
         Self {
-            limits: limits.iter().flat_map(both).flatten().collect(),
+            limits: limits.iter().flat_map(windows).flatten().collect(),
         }
     }
 
@@ -127,13 +128,13 @@ impl ModelRateLimiter {
         for (_, window) in &mut windows {
             window.evict(now);
         }
-        let (at, reason) = earliest_in_all(&windows, now, estimate);
+        let (send_time, reason) = earliest_in_all(&windows, now, estimate);
         let tokens = windows.iter_mut().filter_map(|(limit, window)| {
-            let id = window.insert(at, limit.amount(estimate));
+            let id = window.insert(send_time, limit.amount(estimate));
             (limit.unit == RateUnit::Tokens).then(|| (Arc::clone(limit), id))
         });
         RateReservation {
-            wait: at.saturating_duration_since(now),
+            wait: send_time.saturating_duration_since(now),
             reason,
             tokens: tokens.collect(),
         }
@@ -147,17 +148,17 @@ fn earliest_in_all(
     now: Instant,
     tokens: u64,
 ) -> (Instant, String) {
-    let (mut at, mut reason) = (now, "");
+    let (mut time, mut reason) = (now, "");
     loop {
-        let start = at;
+        let previous_time = time;
         for (limit, window) in windows {
-            let free = window.earliest_from(at, limit.amount(tokens));
-            if free > at {
-                (at, reason) = (free, &limit.description);
+            let earliest = window.earliest_from(time, limit.amount(tokens));
+            if earliest > time {
+                (time, reason) = (earliest, &limit.description);
             }
         }
-        if at == start {
-            return (at, reason.to_owned());
+        if time == previous_time {
+            return (time, reason.to_owned());
         }
     }
 }
@@ -196,8 +197,8 @@ impl SlidingWindow {
 
     /// Removes entries that are too old to count at `now`.
     fn evict(&mut self, now: Instant) {
-        let counts = |entry: &WindowEntry| entry.sent_at + MINUTE > now;
-        while self.entries.pop_front_if(|entry| !counts(entry)).is_some() {}
+        let is_too_old = |entry: &mut WindowEntry| entry.sent_at + MINUTE <= now;
+        while self.entries.pop_front_if(is_too_old).is_some() {}
     }
 
     /// Returns the first time from `from` on at which `amount` may be sent. An amount that exceeds
@@ -219,8 +220,8 @@ impl SlidingWindow {
         std::iter::once(at).chain(ends).find_map(|end| {
             let is_within =
                 |entry: &&WindowEntry| entry.sent_at <= end && entry.sent_at + MINUTE > end;
-            let within = self.entries.iter().filter(is_within);
-            let sum = within.fold(amount, |sum, entry| sum.saturating_add(entry.amount));
+            let entries_within = self.entries.iter().filter(is_within);
+            let sum = entries_within.fold(amount, |sum, entry| sum.saturating_add(entry.amount));
             let oldest = self.entries.iter().find(is_within)?;
             (sum > self.amount_max).then(|| oldest.sent_at + MINUTE)
         })

@@ -138,7 +138,7 @@ fn read_replies(run: &RunDir, agent: &AgentId, notes: &mut Vec<String>) -> Resul
     };
     let name = run.replies_file(agent).to_string();
     let (replies, end) = ScriptedReplies::parse_recording(&text, &name)?;
-    if end == RecordingEnd::Cut {
+    if end == RecordingEnd::Truncated {
         notes.push(format!("the last recorded reply of {agent} is incomplete"));
     }
     Ok(replies)

@@ -29,16 +29,16 @@ struct PartialCall {
 
 /// Error in the calls of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ToolCallFault {
+pub(super) enum ToolCallError {
     #[error("the reply makes more than {CALLS_MAX} tool calls")]
     TooMany,
     #[error("the reply makes a tool call without a name")]
-    Nameless,
+    MissingName,
 }
 
 impl ToolCallAssembler {
     /// Adds one piece of a call. Returns the number of bytes that it added.
-    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, ToolCallFault> {
+    pub(super) fn add(&mut self, piece: &Value) -> Result<usize, ToolCallError> {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str);
         let index = piece.get("index").and_then(Value::as_u64);
         let id = text("/id").unwrap_or_default();
@@ -49,9 +49,9 @@ impl ToolCallAssembler {
             Some(value) => value.to_string(),
         };
 
-        let call = match self.find_continued(index, id, name) {
+        let call = match self.find_continued_call(index, id, name) {
             Some(position) => self.calls.get_mut(position),
-            None if self.calls.len() == CALLS_MAX => return Err(ToolCallFault::TooMany),
+            None if self.calls.len() == CALLS_MAX => return Err(ToolCallError::TooMany),
             None => {
                 self.calls.push(PartialCall {
                     index,
@@ -75,9 +75,9 @@ impl ToolCallAssembler {
 
     /// Returns the position of the call that a piece continues; `None` if the piece begins a new
     /// one.
-    fn find_continued(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    fn find_continued_call(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let newest_where =
-            |holds: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(holds);
+            |matches: &dyn Fn(&PartialCall) -> bool| self.calls.iter().rposition(matches);
         let by_id = newest_where(&|call| {
             let has_matching_index = index.is_none() || call.index.is_none() || call.index == index;
             !id.is_empty() && call.id == id && has_matching_index
@@ -100,12 +100,12 @@ impl ToolCallAssembler {
     pub(super) fn finish(
         &mut self,
         conversation: &Conversation,
-    ) -> Result<(Vec<CallRequest>, Map<String, Value>), ToolCallFault> {
+    ) -> Result<(Vec<CallRequest>, Map<String, Value>), ToolCallError> {
         let mut requests: Vec<CallRequest> = Vec::with_capacity(self.calls.len());
         let mut echo = Map::new();
         for call in self.calls.drain(..) {
             if call.name.is_empty() {
-                return Err(ToolCallFault::Nameless);
+                return Err(ToolCallError::MissingName);
             }
             let id = conversation.call_id(&call.id, &requests);
             if let Some(extra_content) = call.extra_content {

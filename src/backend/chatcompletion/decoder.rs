@@ -1,12 +1,12 @@
-//! Decodes Chat Completions replies: turns each piece of JSON that a vendor sends into events.
-//! It accepts every shape that vendors are known to send, because none of them follows the
+//! Decodes Chat Completions replies: converts each piece of JSON that a vendor sends to events. It
+//! accepts every shape that vendors are known to send, because none of them follows the
 //! specification exactly.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallFault};
+use crate::backend::chatcompletion::calls::{ToolCallAssembler, ToolCallError};
 use crate::backend::chatcompletion::reasoning::ReasoningCollector;
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
@@ -83,14 +83,17 @@ impl ChatCompletionsDecoder<'_> {
 }
 
 impl ReplyDecoder for ChatCompletionsDecoder<'_> {
-    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        if piece.name == "error" {
-            return Err(ReplyDecodeError::VendorError(piece.data.to_owned()));
+    fn decode_event(
+        &mut self,
+        message: SseMessage<'_>,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        if message.name == "error" {
+            return Err(ReplyDecodeError::VendorError(message.data.to_owned()));
         }
-        if piece.data == DONE {
+        if message.data == DONE {
             return self.finish_reply();
         }
-        let text = piece.data;
+        let text = message.data;
         let piece: Value = match serde_json::from_str(text) {
             Ok(piece) => piece,
             // The reply is whole: what follows cannot change it.
@@ -143,9 +146,9 @@ impl ReplyDecoder for ChatCompletionsDecoder<'_> {
     }
 }
 
-impl From<ToolCallFault> for ReplyDecodeError {
-    fn from(fault: ToolCallFault) -> Self {
-        ReplyDecodeError::Malformed(fault.to_string())
+impl From<ToolCallError> for ReplyDecodeError {
+    fn from(error: ToolCallError) -> Self {
+        ReplyDecodeError::Malformed(error.to_string())
     }
 }
 

@@ -49,23 +49,24 @@ impl WireCodec for ChatCompletionsCodec {
         request_body(&self.model, &self.parameters, request)
     }
 
-    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
-        let new = messages.get(new).unwrap_or_default();
+    fn encode_messages(&self, messages: &[ChatMessage], range: Range<usize>) -> Vec<Value> {
+        let new_messages = messages.get(range).unwrap_or_default();
         let policy = *self
             .echo_policy
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        new.iter()
+        new_messages
+            .iter()
             .filter_map(|message| encode_message(message, policy))
             .collect()
     }
 
-    fn adapt_to_refusal(&self, words: &str) -> RefusalRemedy {
+    fn adapt_to_refusal(&self, message: &str) -> RefusalRemedy {
         let mut policy = self
             .echo_policy
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match policy.after_refusal(words) {
+        match policy.after_refusal(message) {
             Some(next) if self.echo != ReasoningEcho::Refused => {
                 *policy = next;
                 RefusalRemedy::Retry

@@ -12,14 +12,14 @@ const TEXT_FIELDS: &[&str] = &[CONTENT, "reasoning"];
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>.
 const DETAILS: &str = "reasoning_details";
 /// The texts of a part, which are streamed in pieces.
-const TEXTS_OF_DETAILS: &[&str] = &["text", "summary"];
+const DETAIL_TEXT_FIELDS: &[&str] = &["text", "summary"];
 /// Words in the error message of a vendor that requires the reasoning; others do not accept it.
-const DEMANDS: &[&str] = &["missing", "must", "required", "passed back"];
+const DEMAND_WORDS: &[&str] = &["missing", "must", "required", "passed back"];
 
-/// The parts of an echo: what is sent back unless the vendor refuses it, and what is sent only if
-/// the vendor demands it.
-const SENT: &str = "message";
-const KEPT: &str = "reasoning";
+/// The parts of an echo: the fields that are sent back unless the vendor refuses them, and those
+/// that are sent only if the vendor demands them.
+const ALWAYS_SENT: &str = "message";
+const SENT_ON_DEMAND: &str = "reasoning";
 
 /// The reasoning of one reply so far.
 #[derive(Debug)]
@@ -74,20 +74,20 @@ impl ReasoningCollector {
             return;
         };
         let last_detail = self.details.last_mut().and_then(Value::as_object_mut);
-        let texts = TEXTS_OF_DETAILS
+        let text_field = DETAIL_TEXT_FIELDS
             .iter()
             .find(|name| fields.contains_key(**name));
-        let (Some(last_detail), Some(text)) = (last_detail, texts) else {
+        let (Some(last_detail), Some(text_field)) = (last_detail, text_field) else {
             return self.details.push(detail.clone());
         };
         let is_same = |name| last_detail.get(name) == fields.get(name);
-        if !is_same("type") || !is_same("index") || !last_detail.contains_key(*text) {
+        if !is_same("type") || !is_same("index") || !last_detail.contains_key(*text_field) {
             return self.details.push(detail.clone());
         }
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             match (last_detail.get_mut(name), value) {
-                (Some(Value::String(before)), Value::String(piece)) if name == text => {
-                    before.push_str(piece);
+                (Some(Value::String(text_before)), Value::String(piece)) if name == text_field => {
+                    text_before.push_str(piece);
                 }
                 _ => {
                     last_detail.insert(name.clone(), value.clone());
@@ -110,15 +110,15 @@ impl ReasoningCollector {
             return Map::new();
         };
         let part = match self.echo {
-            ReasoningEcho::Wanted => SENT,
-            ReasoningEcho::OnDemand | ReasoningEcho::Refused => KEPT,
+            ReasoningEcho::Wanted => ALWAYS_SENT,
+            ReasoningEcho::OnDemand | ReasoningEcho::Refused => SENT_ON_DEMAND,
         };
         Map::from_iter([(part.to_owned(), fields)])
     }
 }
 
 fn detail_text(detail: &Value) -> Option<&str> {
-    TEXTS_OF_DETAILS
+    DETAIL_TEXT_FIELDS
         .iter()
         .find_map(|name| detail.get(*name)?.as_str())
 }
@@ -143,7 +143,7 @@ impl ReasoningEchoPolicy {
         if !message.contains(CONTENT) && !message.contains(DETAILS) {
             return None;
         }
-        let requires_reasoning = DEMANDS.iter().any(|word| message.contains(word));
+        let requires_reasoning = DEMAND_WORDS.iter().any(|word| message.contains(word));
         let next = if requires_reasoning {
             Self::All
         } else {
@@ -160,10 +160,10 @@ impl ReasoningEchoPolicy {
         };
         match self {
             Self::Nothing => Map::new(),
-            Self::AsKnown => part(SENT),
+            Self::AsKnown => part(ALWAYS_SENT),
             Self::All => {
-                let mut fields = part(SENT);
-                fields.extend(part(KEPT));
+                let mut fields = part(ALWAYS_SENT);
+                fields.extend(part(SENT_ON_DEMAND));
                 if has_calls && !fields.contains_key(CONTENT) {
                     let text = TEXT_FIELDS
                         .iter()

@@ -40,7 +40,7 @@ struct AcpState {
     /// The parameters of `session/new`.
     session_parameters: Value,
     /// The first prompt, which waits until the session exists.
-    first: Option<String>,
+    first_prompt: Option<String>,
     prompt_id: u64,
     /// The calls that the agent has announced in this turn.
     calls: AnnouncedCalls,
@@ -82,9 +82,9 @@ impl AcpProtocol {
     fn decode_turn_end(&mut self, result: &Value) -> Vec<AgentEvent> {
         let usage = usage(result);
         let usage_event = (usage != TokenUsage::default()).then_some(AgentEvent::Usage(usage));
-        let cost = self.state.reported_cost.take().map(|all| {
-            let charged = std::mem::replace(&mut self.state.charged, all);
-            AgentEvent::Cost(all.saturating_sub(charged))
+        let cost = self.state.reported_cost.take().map(|total| {
+            let charged = std::mem::replace(&mut self.state.charged, total);
+            AgentEvent::Cost(total.saturating_sub(charged))
         });
         let events = self.state.calls.clear().into_iter().chain(usage_event);
         events.chain(cost).chain([AgentEvent::TurnEnded]).collect()
@@ -98,23 +98,23 @@ impl AcpProtocol {
     ) -> Result<Vec<AgentEvent>, ExternalAgentError> {
         if let Some(error) = message.get("error") {
             let reason = text_at(error, "/message");
-            let more = error.pointer("/data/details").and_then(Value::as_str);
-            let why = format!("{reason} {}", more.unwrap_or_default());
-            let why = format!("the program reported an error: {}", why.trim());
+            let details = error.pointer("/data/details").and_then(Value::as_str);
+            let reason = format!("{reason} {}", details.unwrap_or_default());
+            let message = format!("the program reported an error: {}", reason.trim());
             let is_signed_out = error.get("code").and_then(Value::as_i64) == Some(AUTH_REQUIRED);
             return if id >= FIRST_PROMPT && !is_signed_out {
                 Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
-                    why,
+                    message,
                 ))])
             } else {
-                Err(ExternalAgentError::Permanent(why))
+                Err(ExternalAgentError::Permanent(message))
             };
         }
         let result = message.get("result").unwrap_or(&Value::Null);
         match id {
             INITIALIZE if result.get("protocolVersion") != Some(&json!(VERSION)) => {
-                let why = "the program uses another version of the Agent Client Protocol";
-                Err(ExternalAgentError::Permanent(why.to_owned()))
+                let reason = "the program uses another version of the Agent Client Protocol";
+                Err(ExternalAgentError::Permanent(reason.to_owned()))
             }
             INITIALIZE => {
                 let new_session =
@@ -123,7 +123,7 @@ impl AcpProtocol {
             }
             NEW_SESSION => {
                 text_at(result, "/sessionId").clone_into(&mut self.state.session);
-                let first_prompt = self.state.first.take().unwrap_or_default();
+                let first_prompt = self.state.first_prompt.take().unwrap_or_default();
                 Ok(self
                     .encode_turn(first_prompt)
                     .into_iter()
@@ -140,7 +140,7 @@ impl AcpProtocol {
 fn usage(result: &Value) -> TokenUsage {
     let at = |pointer: &str| result.pointer(pointer).and_then(token_count);
     let count = |name: &str| at(&format!("/usage/{name}")).unwrap_or_default();
-    let (cached, written) = (count("cachedReadTokens"), count("cachedWriteTokens"));
+    let (cache_read, cache_write) = (count("cachedReadTokens"), count("cachedWriteTokens"));
     let (input, output, thought) = (
         count("inputTokens"),
         count("outputTokens"),
@@ -157,7 +157,7 @@ fn usage(result: &Value) -> TokenUsage {
     }
     // The specification does not settle whether the parts are included in the whole; the sum, where
     // there is one, decides.
-    let cache = cached.saturating_add(written);
+    let cache = cache_read.saturating_add(cache_write);
     let not_included = count("totalTokens").saturating_sub(input.saturating_add(output));
     let is_missing =
         |part: u64, other: u64| not_included == part || not_included == part.saturating_add(other);
@@ -167,8 +167,8 @@ fn usage(result: &Value) -> TokenUsage {
             cache,
             cache > input || is_missing(cache, thought),
         )),
-        cached_tokens: cached,
-        cache_write_tokens: written,
+        cached_tokens: cache_read,
+        cache_write_tokens: cache_write,
         output_tokens: output.saturating_add(part_if_missing(thought, is_missing(thought, cache))),
         reasoning_tokens: thought,
     }
@@ -195,7 +195,7 @@ impl AgentProtocol for AcpProtocol {
         });
         self.state = AcpState {
             session_parameters: json!({"cwd": context.dir.to_string(), "mcpServers": [server]}),
-            first: Some(text),
+            first_prompt: Some(text),
             ..AcpState::default()
         };
         let capabilities = json!({
@@ -243,9 +243,9 @@ impl AgentProtocol for AcpProtocol {
             (Some(_) | None, None) => Ok(Vec::new()),
             (Some("session/request_permission"), Some(id)) => {
                 let call = text_at(params, "/toolCall/toolCallId");
-                let announced = self.state.calls.announcement(call);
+                let announcement = self.state.calls.announcement(call);
                 let request =
-                    parse_permission_request(params, &announced, &self.state.session_parameters);
+                    parse_permission_request(params, &announcement, &self.state.session_parameters);
                 let request = AgentRequest::Permission(Box::new(request));
                 Ok(vec![AgentEvent::Request(id, Box::new(request))])
             }
@@ -292,15 +292,15 @@ impl AgentProtocol for AcpProtocol {
     ) -> Option<String> {
         Some(match result {
             Ok(value) => encode_success(id, &value),
-            Err(FileRequestError::Missing(why)) => {
+            Err(FileRequestError::Missing(reason)) => {
                 // Some programs read the message instead of the code.
                 encode_failure(
                     id,
                     RESOURCE_NOT_FOUND,
-                    &format!("Resource not found: {why}"),
+                    &format!("Resource not found: {reason}"),
                 )
             }
-            Err(other) => encode_failure(id, REQUEST_FAILED, other.reason()),
+            Err(error) => encode_failure(id, REQUEST_FAILED, error.reason()),
         })
     }
 

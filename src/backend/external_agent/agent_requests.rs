@@ -37,15 +37,15 @@ pub(super) async fn handle_agent_request(
         AgentRequest::Permission(request) => {
             let (request, decision) = decide_permission(external_caller(&launcher), *request).await;
             let option = if decision.is_ok() {
-                &request.yes
+                &request.allow_option
             } else {
-                &request.no
+                &request.reject_option
             };
             let line = protocol.encode_permission_response(id, option.as_deref());
             let denial = decision.err();
             // The agent itself reports the calls that it may make.
-            let native_call = denial.clone().map(|why| NativeToolCall {
-                denied: Some(why),
+            let native_call = denial.clone().map(|reason| NativeToolCall {
+                denied: Some(reason),
                 ..native_tool_call(&request.tool, &Value::from(request.detail))
             });
             AgentRequestAnswer {
@@ -78,7 +78,7 @@ fn answer_file_request(
     native_call: NativeToolCall,
 ) -> AgentRequestAnswer {
     let denial = match &result {
-        Err(FileRequestError::Denied(why)) => Some(why.clone()),
+        Err(FileRequestError::Denied(reason)) => Some(reason.clone()),
         Ok(_) | Err(FileRequestError::Missing(_) | FileRequestError::Failed(_)) => None,
     };
     AgentRequestAnswer {
@@ -97,8 +97,8 @@ pub(super) fn encode_rejection(
     match request {
         AgentRequest::Permission(_) => protocol.encode_permission_response(id, None),
         AgentRequest::Read(..) | AgentRequest::Write(..) => {
-            let why = FileRequestError::Failed(RUN_NOT_WAITING.to_owned());
-            protocol.encode_fs_response(id, Err(why))
+            let reason = FileRequestError::Failed(RUN_NOT_WAITING.to_owned());
+            protocol.encode_fs_response(id, Err(reason))
         }
     }
 }
@@ -108,17 +108,17 @@ async fn execute_through_gate(
     launcher: AgentLauncher,
     tool: &str,
     path: &str,
-    make: impl FnOnce(UserPath) -> ToolCall,
+    build_call: impl FnOnce(UserPath) -> ToolCall,
 ) -> (Result<String, FileRequestError>, NativeToolCall) {
     let path = absolute_path(&launcher.dir(), path);
     let mut native_call = native_tool_call(tool, &Value::from(path.as_str()));
-    let call = UserPath::parse(path).map(make);
+    let call = UserPath::parse(path).map(build_call);
     let result = match call {
         Ok(call) => execute_call(launcher, call).await,
-        Err(why) => Err(FileRequestError::Denied(why.to_string())),
+        Err(reason) => Err(FileRequestError::Denied(reason.to_string())),
     };
-    if let Err(FileRequestError::Denied(why)) = &result {
-        native_call.denied = Some(why.clone());
+    if let Err(FileRequestError::Denied(reason)) = &result {
+        native_call.denied = Some(reason.clone());
     }
     (result, native_call)
 }
@@ -129,10 +129,13 @@ async fn decide_permission(
     request: ToolPermissionRequest,
 ) -> (ToolPermissionRequest, Result<(), String>) {
     let (action, directories) = match &request.action {
-        Ok(requested) => (requested.action.clone(), requested.directories.clone()),
-        Err(why) => {
-            let why = format!("denied: {why}");
-            return (request, Err(why));
+        Ok(requested_action) => (
+            requested_action.action.clone(),
+            requested_action.directories.clone(),
+        ),
+        Err(reason) => {
+            let reason = format!("denied: {reason}");
+            return (request, Err(reason));
         }
     };
     let tool = request.tool.clone();

@@ -27,11 +27,11 @@ pub(super) struct ExternalAgentSession {
     launch_context: LaunchContext,
     pub(super) process: Option<AgentConnection>,
     /// The version of the conversation that the process knows, and how many of its messages.
-    pub(super) known: Option<(ConversationVersion, usize)>,
+    pub(super) known_messages: Option<(ConversationVersion, usize)>,
     /// The calls whose results the agent waits for during its turn.
-    pub(super) waiting: BTreeMap<String, AnswerSender>,
+    pub(super) waiting_calls: BTreeMap<String, AnswerSender>,
     /// Whether a turn is in progress.
-    pub(super) progress: TurnState,
+    pub(super) turn_state: TurnState,
     /// How many processes in a row have exited before they said anything.
     pub(super) start_failures: usize,
     /// The refusal to send if the turn is to end while the agent waits for the answer to a request.
@@ -56,10 +56,10 @@ impl ExternalAgentSession {
     /// Ends the process; the next one knows nothing of the conversation.
     fn discard_process(&mut self) {
         self.process = None;
-        self.known = None;
-        self.waiting.clear();
+        self.known_messages = None;
+        self.waiting_calls.clear();
         self.refusal = None;
-        self.progress = TurnState::Ended;
+        self.turn_state = TurnState::Ended;
     }
 
     /// Ends the process. A turn in progress gets a moment to end; returns the usage that the agent
@@ -79,7 +79,7 @@ impl ExternalAgentSession {
         agent: &SandboxedAgent,
         new_messages: &[ChatMessage],
     ) -> Result<ProcessReuse, ExternalAgentError> {
-        if self.progress == TurnState::Open {
+        if self.turn_state == TurnState::Open {
             return Ok(self.answer_calls(new_messages));
         }
         let lifetime = self.protocol.process_lifetime();
@@ -108,16 +108,16 @@ impl ExternalAgentSession {
     /// Answers the calls that the agent waits for. Other new messages go with the last answer.
     fn answer_calls(&mut self, new_messages: &[ChatMessage]) -> ProcessReuse {
         let text =
-            conversation_prompt::render_new(new_messages, |id| self.waiting.contains_key(id));
+            conversation_prompt::render_new(new_messages, |id| self.waiting_calls.contains_key(id));
         let mut results = Vec::new();
-        let mut shown_messages = Vec::new();
+        let mut new_images = Vec::new();
         for message in new_messages {
             match message {
                 ChatMessage::CallResult { call_id, content } => {
                     let with_answer = |answer| (answer, ToolCallAnswer::from_text(content.clone()));
-                    results.extend(self.waiting.remove(call_id).map(with_answer));
+                    results.extend(self.waiting_calls.remove(call_id).map(with_answer));
                 }
-                ChatMessage::Images { images, .. } => shown_messages.extend_from_slice(images),
+                ChatMessage::Images { images, .. } => new_images.extend_from_slice(images),
                 ChatMessage::User(_)
                 | ChatMessage::Assistant { .. }
                 | ChatMessage::Files { .. } => {}
@@ -130,9 +130,9 @@ impl ExternalAgentSession {
             last_answer.text.push_str("\n\n");
             last_answer.text.push_str(&text);
         }
-        last_answer.images = shown_messages;
+        last_answer.images = new_images;
         for (answer, tool_answer) in results {
-            // A receiver that stopped waiting has already told its own model so.
+            // A receiver that no longer waits has already told its model.
             let _result = answer.send(Ok(tool_answer));
         }
         ProcessReuse::Reused
@@ -194,9 +194,9 @@ pub(super) fn open_session(
         socket_server,
         protocol: agent.protocol(),
         process: None,
-        known: None,
-        waiting: BTreeMap::new(),
-        progress: TurnState::Ended,
+        known_messages: None,
+        waiting_calls: BTreeMap::new(),
+        turn_state: TurnState::Ended,
         start_failures: 0,
         refusal: None,
     })

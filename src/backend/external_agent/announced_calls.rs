@@ -35,29 +35,29 @@ struct AnnouncedCall {
 }
 
 impl AnnouncedCalls {
-    /// Takes a `tool_call` or `tool_call_update`; returns the events that follow from it.
+    /// Handles a `tool_call` or `tool_call_update`; returns the events that follow from it.
     pub(super) fn update(&mut self, update: &Value) -> Vec<AgentEvent> {
         let status = text_at(update, "/status");
         let id = text_at(update, "/toolCallId");
         // Calls without an id cannot be told apart.
-        let mut nameless = AnnouncedCall::default();
+        let mut unidentified_call = AnnouncedCall::default();
         let call = if id.is_empty() {
-            &mut nameless
+            &mut unidentified_call
         } else {
             self.entry(id)
         };
         if !call.has_ended {
             call.merge(update);
         }
-        let is_begun = !matches!(status, "" | "pending") || !call.is_input_missing();
-        let shown_call = (is_begun && !call.is_shown).then(|| call.show(update));
-        let is_done = status == "completed" && !call.has_ended;
+        let has_started = !matches!(status, "" | "pending") || !call.is_input_missing();
+        let shown_call = (has_started && !call.is_shown).then(|| call.show(update));
+        let is_completion = status == "completed" && !call.has_ended;
         if matches!(status, "completed" | "failed") {
             call.has_ended = true;
             call.fields.clear();
         }
         let shown_events = shown_call.map(AgentEvent::NativeToolCall).into_iter();
-        let completion = is_done.then_some(AgentEvent::ToolCallCompleted);
+        let completion = is_completion.then_some(AgentEvent::ToolCallCompleted);
         shown_events.chain(completion).collect()
     }
 
@@ -71,10 +71,10 @@ impl AnnouncedCalls {
     pub(super) fn clear(&mut self) -> Vec<AgentEvent> {
         let order = std::mem::take(&mut self.order).into_iter();
         let mut calls = std::mem::take(&mut self.calls);
-        let unshown = order
+        let unshown_calls = order
             .filter_map(|id| calls.remove(&id))
             .filter(|call| !call.is_shown);
-        unshown
+        unshown_calls
             .map(|mut call| AgentEvent::NativeToolCall(call.show(&Value::Null)))
             .collect()
     }

@@ -17,9 +17,9 @@ const CANCEL_TIME_MAX: Duration = Duration::from_secs(2);
 pub(super) async fn cancel_turn(session: &mut ExternalAgentSession) -> Vec<AgentEvent> {
     let mut usage = Vec::new();
     let cancel_lines = session.protocol.encode_cancel();
-    if session.progress == TurnState::Open && !cancel_lines.is_empty() {
+    if session.turn_state == TurnState::Open && !cancel_lines.is_empty() {
         // The agent is asked only once.
-        session.progress = TurnState::Ended;
+        session.turn_state = TurnState::Ended;
         let _in_time = timeout(
             CANCEL_TIME_MAX,
             wait_for_turn_end(session, cancel_lines, &mut usage),
@@ -40,7 +40,7 @@ async fn wait_for_turn_end(
     };
     lines.extend(session.refusal.take());
     // Their callers learn that no result will come.
-    session.waiting.clear();
+    session.waiting_calls.clear();
     loop {
         process
             .write_lines(&lines, ProcessLifetime::Session)

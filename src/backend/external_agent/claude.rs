@@ -152,14 +152,14 @@ fn turn_error(message: &Value) -> Option<ExternalAgentError> {
         "" => text_at(message, "/subtype"),
         text => text,
     };
-    let why = format!("Claude Code: {text}");
+    let reason = format!("Claude Code: {text}");
     let status = message.get("api_error_status").and_then(Value::as_u64);
     let is_permanent =
         status.is_some_and(|status| matches!(status, 400..=499) && !matches!(status, 408 | 429));
     if is_permanent || text.contains("/login") || text.contains("API key") {
-        Some(ExternalAgentError::Permanent(why))
+        Some(ExternalAgentError::Permanent(reason))
     } else {
-        Some(ExternalAgentError::Transient(why))
+        Some(ExternalAgentError::Transient(reason))
     }
 }
 

@@ -113,9 +113,9 @@ impl AgentProtocol for CodexProtocol {
                 Ok(vec![AgentEvent::Usage(turn), AgentEvent::TurnEnded])
             }
             "turn.failed" => {
-                let why = format!("Codex: {}", text_at(&message, "/error/message"));
+                let reason = format!("Codex: {}", text_at(&message, "/error/message"));
                 Ok(vec![AgentEvent::Failed(ExternalAgentError::from_message(
-                    why,
+                    reason,
                 ))])
             }
             _ => Ok(Vec::new()),

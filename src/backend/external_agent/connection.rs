@@ -46,8 +46,9 @@ pub(super) async fn start_process(
     socket: &Arc<AgentSocket>,
 ) -> Result<AgentConnection, ExternalAgentError> {
     let launch = protocol.launch(context);
-    let start_error =
-        |why: String| ExternalAgentError::Permanent(format!("cannot start the program: {why}"));
+    let start_error = |reason: String| {
+        ExternalAgentError::Permanent(format!("cannot start the program: {reason}"))
+    };
     for (path, text) in &launch.files {
         let write_result = launcher.write_home_file(path, text);
         write_result.map_err(|error| start_error(error.to_string()))?;
@@ -90,8 +91,8 @@ impl AgentConnection {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return Err(self.exit_error().await),
                 Err(_) => {
-                    let why = "the program does not read its input";
-                    return Err(ExternalAgentError::Transient(why.to_owned()));
+                    let reason = "the program does not read its input";
+                    return Err(ExternalAgentError::Transient(reason.to_owned()));
                 }
             }
         }
@@ -117,12 +118,14 @@ impl AgentConnection {
             self.line.extend_from_slice(piece);
             self.output.consume(length);
             if self.values.is_over() {
-                let why = format!("the program wrote a line of more than {JSON_VALUES_MAX} values");
-                return Err(ExternalAgentError::Permanent(why));
+                let reason =
+                    format!("the program wrote a line of more than {JSON_VALUES_MAX} values");
+                return Err(ExternalAgentError::Permanent(reason));
             }
             if self.line.len() > LINE_BYTES_MAX {
-                let why = format!("the program wrote a line of more than {LINE_BYTES_MAX} bytes");
-                return Err(ExternalAgentError::Permanent(why));
+                let reason =
+                    format!("the program wrote a line of more than {LINE_BYTES_MAX} bytes");
+                return Err(ExternalAgentError::Permanent(reason));
             }
             if end.is_some() {
                 let line = std::mem::take(&mut self.line);
@@ -156,11 +159,11 @@ impl AgentConnection {
         } else {
             format!("; it wrote: {last_line}")
         };
-        let why = format!("the program has exited{exit_reason}{last_output}");
+        let reason = format!("the program has exited{exit_reason}{last_output}");
         if self.has_sent_message {
-            ExternalAgentError::Transient(why)
+            ExternalAgentError::Transient(reason)
         } else {
-            ExternalAgentError::Start(why)
+            ExternalAgentError::StartFailed(reason)
         }
     }
 }

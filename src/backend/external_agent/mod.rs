@@ -127,7 +127,7 @@ impl Backend for SandboxedAgent {
         Box::pin(async {
             let session = self.session().take();
             if let Some(mut session) = session {
-                if session.progress == TurnState::Open {
+                if session.turn_state == TurnState::Open {
                     session.stop().await;
                 }
                 *self.session() = Some(session);

@@ -68,8 +68,8 @@ pub(super) fn parse_permission_request(
         tool: single_line(tool, NAME_CHARS_MAX),
         detail: call.title().to_owned(),
         action: kind.clone().and_then(|kind| call.action(&kind)),
-        yes: option_of_kind(request, "allow_once"),
-        no: option_of_kind(request, "reject_once"),
+        allow_option: option_of_kind(request, "allow_once"),
+        reject_option: option_of_kind(request, "reject_once"),
     }
 }
 
@@ -308,5 +308,5 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 fn absolute_user_path(dir: &AbsPath, text: &str) -> Result<UserPath, String> {
-    UserPath::parse(absolute_path(dir, text)).map_err(|why| why.to_string())
+    UserPath::parse(absolute_path(dir, text)).map_err(|error| error.to_string())
 }

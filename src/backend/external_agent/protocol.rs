@@ -23,7 +23,7 @@ const SHOWN_CHARS_MAX: usize = 500;
 const NAME_CHARS_MAX: usize = 100;
 
 /// Parts of the messages, in lower case, of programs that are not signed in.
-const SIGNED_OUT: &[&str] = &[
+const SIGNED_OUT_PHRASES: &[&str] = &[
     "/login",
     "401 unauthorized",
     "403 forbidden",
@@ -120,9 +120,9 @@ pub(super) struct ToolPermissionRequest {
     /// The requested action; the error says why it is unknown.
     pub(super) action: Result<RequestedToolAction, String>,
     /// The option that allows it once, if there is one.
-    pub(super) yes: Option<String>,
+    pub(super) allow_option: Option<String>,
     /// The option that rejects it once, if there is one.
-    pub(super) no: Option<String>,
+    pub(super) reject_option: Option<String>,
 }
 
 /// What a call for which an agent requests permission would do.
@@ -149,9 +149,9 @@ impl FileRequestError {
     /// Returns the reason, for the agent and the user.
     pub(super) fn reason(&self) -> &str {
         match self {
-            FileRequestError::Missing(why)
-            | FileRequestError::Denied(why)
-            | FileRequestError::Failed(why) => why,
+            FileRequestError::Missing(reason)
+            | FileRequestError::Denied(reason)
+            | FileRequestError::Failed(reason) => reason,
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) enum ExternalAgentError {
     /// A retry will fail in the same way.
     Permanent(String),
     /// The process exited before it wrote anything: it may lack a setting.
-    Start(String),
+    StartFailed(String),
 }
 
 impl ExternalAgentError {
@@ -180,7 +180,9 @@ impl ExternalAgentError {
 
 fn reports_signed_out(message: &str) -> bool {
     let lower = message.to_lowercase();
-    SIGNED_OUT.iter().any(|words| lower.contains(words))
+    SIGNED_OUT_PHRASES
+        .iter()
+        .any(|phrase| lower.contains(phrase))
 }
 
 /// Returns the last message of a program, with what to do if it has no account.

@@ -1,6 +1,7 @@
-//! The run's end of the agent socket: receives an external agent's calls of workflow tools and of
-//! servers over the Model Context Protocol, and the permission questions of its hooks. A call waits
-//! for its answer; the gate answers a question, and no answer is sent if anything goes wrong.
+//! The run's end of the agent socket. Receives an external agent's calls of workflow tools and of
+//! the tools of servers over the Model Context Protocol, and the requests of its hooks, which ask
+//! whether a native tool may be used. A call waits for its answer; the gate answers a hook request,
+//! and no answer is sent if anything goes wrong.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -37,14 +38,14 @@ use crate::world::mcp::tool_server::{ToolProvider, ToolServer};
 const CONNECTIONS_MAX: usize = 32;
 /// Maximum number of calls that wait for an answer; further ones are rejected.
 const CALLS_MAX: usize = 32;
-/// Maximum length of a message and of a question, in bytes: the arguments of a call and their
+/// Maximum length of a message and of a hook request, in bytes: the arguments of a call and their
 /// envelope.
 const MESSAGE_BYTES_MAX: usize = ARGUMENTS_BYTES_MAX + 64 * 1024;
-/// Maximum size of the questions that are parsed and decided at the same time, in bytes: a parsed
-/// question may take 40 times as much memory as its text. Further ones wait.
-const QUESTION_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
-/// Maximum time to receive a question.
-const QUESTION_TIME_MAX: Duration = Duration::from_secs(30);
+/// Maximum size of the hook requests that are parsed and decided at the same time, in bytes: a
+/// parsed request may take 40 times as much memory as its text. Further ones wait.
+const HOOK_REQUEST_BYTES_AT_ONCE: usize = 2 * MESSAGE_BYTES_MAX;
+/// Maximum time to receive a hook request.
+const HOOK_REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Message that arrived over the agent socket.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(super) enum AgentSocketMessage {
         /// Where the answer goes.
         answer: AnswerSender,
     },
-    /// The agent asked about one of its own tools and was refused.
+    /// A hook request about one of the agent's own tools was refused.
     Refused(NativeToolCall),
 }
 
@@ -89,14 +90,14 @@ pub(super) struct AgentSocketServer {
     pub(super) incoming: mpsc::Receiver<AgentSocketMessage>,
     socket: AbsPath,
     handler: AgentSocketHandler,
-    serving: JoinHandle<()>,
+    accept_task: JoinHandle<()>,
     /// The socket exists for the agent as long as this is held.
     pub(super) agent_socket: Arc<AgentSocket>,
 }
 
 impl Drop for AgentSocketServer {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.accept_task.abort();
     }
 }
 
@@ -111,12 +112,12 @@ struct AgentSocketState {
     incoming: mpsc::Sender<AgentSocketMessage>,
     caller: ExternalCaller,
     connections: Semaphore,
-    /// A permit for each byte of a question that is being decided.
-    question_bytes: Semaphore,
+    /// A permit for each byte of a hook request that is being decided.
+    hook_request_bytes: Semaphore,
 }
 
 impl AgentSocketServer {
-    /// Serves the connections to `agent_socket`; `caller` decides about questions.
+    /// Serves the connections to `agent_socket`; `caller` decides about hook requests.
     pub(super) fn open(agent_socket: AgentSocket, caller: ExternalCaller) -> Self {
         let (sender, incoming) = mpsc::channel(CALLS_MAX);
         let handler = AgentSocketHandler(Arc::new(AgentSocketState {
@@ -125,16 +126,16 @@ impl AgentSocketServer {
             incoming: sender,
             caller,
             connections: Semaphore::new(CONNECTIONS_MAX),
-            question_bytes: Semaphore::new(QUESTION_BYTES_AT_ONCE),
+            hook_request_bytes: Semaphore::new(HOOK_REQUEST_BYTES_AT_ONCE),
         }));
         let socket = agent_socket.path();
         let agent_socket = Arc::new(agent_socket);
-        let serving = tokio::spawn(serve(Arc::clone(&agent_socket), handler.clone()));
+        let accept_task = tokio::spawn(serve(Arc::clone(&agent_socket), handler.clone()));
         Self {
             incoming,
             socket,
             handler,
-            serving,
+            accept_task,
             agent_socket,
         }
     }
@@ -146,11 +147,11 @@ impl AgentSocketServer {
 
     /// Replaces the tools that are offered.
     pub(super) async fn offer(&self, offers: &[&ToolOffer]) {
-        let announced = |offer: &&ToolOffer| {
+        let tool = |offer: &&ToolOffer| {
             let schema = offer.parameters.as_object().cloned().unwrap_or_default();
             Tool::new(offer.name.clone(), offer.description.clone(), schema)
         };
-        let tools: Vec<Tool> = offers.iter().map(announced).collect();
+        let tools: Vec<Tool> = offers.iter().map(tool).collect();
         let is_new = {
             let mut offered_tools = self.handler.tools();
             let is_new = *offered_tools != tools;
@@ -174,7 +175,7 @@ async fn serve(agent_socket: Arc<AgentSocket>, handler: AgentSocketHandler) {
         let handler = handler.clone();
         connections.spawn(async move {
             let shared = Arc::clone(&handler.0);
-            if let Ok(_place) = shared.connections.try_acquire() {
+            if let Ok(_permit) = shared.connections.try_acquire() {
                 serve_connection(stream, handler).await;
             }
         });
@@ -183,7 +184,7 @@ async fn serve(agent_socket: Arc<AgentSocket>, handler: AgentSocketHandler) {
 
 /// Serves one connection.
 async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
-    let first_byte = timeout(QUESTION_TIME_MAX, stream.read_u8()).await;
+    let first_byte = timeout(HOOK_REQUEST_TIME_MAX, stream.read_u8()).await;
     match first_byte
         .ok()
         .and_then(Result::ok)
@@ -193,15 +194,15 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
             let (reader, writer) = stream.into_split();
             let server = ToolServer::new(handler);
             let stop = CancellationToken::new();
-            let serving = server.serve_stream(reader, writer, MESSAGE_BYTES_MAX, stop);
-            if let Ok(serving) = serving.await {
+            let service = server.serve_stream(reader, writer, MESSAGE_BYTES_MAX, stop);
+            if let Ok(service) = service.await {
                 // However it ends, the peer is gone.
-                let _ended = serving.waiting().await;
+                let _quit_reason = service.waiting().await;
             }
         }
         Some(ConnectionPurpose::Query) => {
             // Without an answer, the hook denies.
-            let request = timeout(QUESTION_TIME_MAX, read_hook_request(&mut stream)).await;
+            let request = timeout(HOOK_REQUEST_TIME_MAX, read_hook_request(&mut stream)).await;
             if let Ok(Ok(text)) = request
                 && !has_too_many_values(text.as_bytes())
             {
@@ -216,7 +217,7 @@ async fn serve_connection(mut stream: UnixStream, handler: AgentSocketHandler) {
 async fn read_hook_request(stream: &mut UnixStream) -> std::io::Result<String> {
     let mut text = String::new();
     let bytes_max = u64::try_from(MESSAGE_BYTES_MAX).unwrap_or(u64::MAX);
-    // A longer question is cut, and then it does not parse.
+    // A longer request is truncated, so that it does not parse.
     stream.take(bytes_max).read_to_string(&mut text).await?;
     Ok(text)
 }
@@ -230,24 +231,24 @@ impl AgentSocketHandler {
         self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the answer to a hook's question.
+    /// Returns the answer to a hook request.
     async fn answer_hook_request(&self, text: String) -> Value {
         let bytes = u32::try_from(text.len()).unwrap_or(u32::MAX);
-        let turn = self.0.question_bytes.acquire_many(bytes).await;
-        let Ok(_turn) = turn else {
+        let permit = self.0.hook_request_bytes.acquire_many(bytes).await;
+        let Ok(_permit) = permit else {
             return encode_response(Err("denied: massgen has a bug".to_owned()));
         };
         let caller = self.0.caller.clone();
         let decide = move || {
-            let question = PreToolUseRequest::parse(&text)?;
-            let mut call = native_tool_call(&question.tool, &question.input);
-            let decision = decide_hook_request(&caller, &question);
+            let request = PreToolUseRequest::parse(&text)?;
+            let mut call = native_tool_call(&request.tool, &request.input);
+            let decision = decide_hook_request(&caller, &request);
             call.denied = decision.clone().err();
             Ok::<_, String>((decision, call))
         };
-        let decided = spawn_blocking(decide).await;
+        let decision_result = spawn_blocking(decide).await;
         let failure = || Err("denied: massgen has a bug".to_owned());
-        let decision = match decided.unwrap_or_else(|_| failure()) {
+        let decision = match decision_result.unwrap_or_else(|_| failure()) {
             Ok((decision, call)) => {
                 if call.denied.is_some() {
                     // If the queue is full, this refusal is not shown to the user.
@@ -255,7 +256,7 @@ impl AgentSocketHandler {
                 }
                 decision
             }
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
         encode_response(decision)
     }
@@ -281,24 +282,21 @@ impl AgentSocketHandler {
     }
 }
 
-fn decide_hook_request(
-    caller: &ExternalCaller,
-    question: &PreToolUseRequest,
-) -> Result<(), String> {
-    if is_massgen_tool(&question.tool) {
+fn decide_hook_request(caller: &ExternalCaller, request: &PreToolUseRequest) -> Result<(), String> {
+    if is_massgen_tool(&request.tool) {
         return Ok(());
     }
-    caller.decide(&question.tool, question.tool_action()?)
+    caller.decide(&request.tool, request.tool_action()?)
 }
 
 #[async_trait]
 impl ToolProvider for AgentSocketHandler {
     fn server_info(&self) -> ServerConfig {
-        let able = ServerCapabilities::builder()
+        let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_tool_list_changed()
             .build();
-        ServerConfig::new(able)
+        ServerConfig::new(capabilities)
             .with_server_info(Implementation::new(SERVER, env!("CARGO_PKG_VERSION")))
     }
 
@@ -318,10 +316,8 @@ impl ToolProvider for AgentSocketHandler {
         _context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         Ok(match self.call(request).await {
-            Ok(ToolCallAnswer { text, images }) => {
-                CallToolResult::success(content_blocks(text, &images))
-            }
-            Err(why) => CallToolResult::error(vec![ContentBlock::text(why)]),
+            Ok(ToolCallAnswer { text, images }) => CallToolResult::success(content_blocks(text, &images)),
+            Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
         })
     }
 }

@@ -240,7 +240,10 @@ fn check_announced_permission(announced: &Value, call: &Value, expected: &str) {
     }
     assert!(description.contains(expected), "{description}");
     assert_eq!(
-        (permission.yes.as_deref(), permission.no.as_deref()),
+        (
+            permission.allow_option.as_deref(),
+            permission.reject_option.as_deref()
+        ),
         (Some("y"), None)
     );
 }

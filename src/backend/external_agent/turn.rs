@@ -30,7 +30,7 @@ use crate::tools::task_plan::TaskPlan;
 use crate::tools::workflow::{COORDINATION, EVALUATION};
 
 /// Maximum time that a turn may continue after its decision.
-const WIND_UP_MAX: Duration = Duration::from_mins(1);
+const AFTER_DECISION_MAX: Duration = Duration::from_mins(1);
 /// Maximum number of processes in a row that exit before they say anything.
 const START_FAILURES_MAX: usize = 2;
 /// Maximum size of one reply, in bytes.
@@ -59,17 +59,17 @@ pub(super) struct AgentTurn<'a> {
     request: ModelRequest<'a>,
     session: Option<ExternalAgentSession>,
     state: ReplyState,
-    ready: VecDeque<ReplyEvent>,
+    ready_events: VecDeque<ReplyEvent>,
     /// Why the reply failed, if it did.
-    failed: Option<BackendError>,
+    failure: Option<BackendError>,
     calls: Vec<CallRequest>,
     has_submitted: bool,
     /// Whether the agent has reported its usage.
     is_counted: bool,
     /// The deadline of the turn.
-    until: Instant,
+    deadline: Instant,
     /// The deadline for the next output.
-    silent_until: Instant,
+    silence_deadline: Instant,
     bytes: usize,
     /// Native tool calls that the agent has reported.
     native_calls: usize,
@@ -82,7 +82,7 @@ pub(super) struct AgentTurn<'a> {
 /// The event that continues a turn.
 enum TurnWakeup {
     Line(Result<String, ExternalAgentError>),
-    Incoming(AgentSocketMessage),
+    SocketMessage(AgentSocketMessage),
     Silence,
     TimeOver,
 }
@@ -95,13 +95,13 @@ impl<'a> AgentTurn<'a> {
             request,
             session: None,
             state: ReplyState::New,
-            ready: VecDeque::new(),
-            failed: None,
+            ready_events: VecDeque::new(),
+            failure: None,
             calls: Vec::new(),
             has_submitted: false,
             is_counted: false,
-            until: deadline_after(start, agent.time_max()),
-            silent_until: deadline_after(start, agent.silence_max()),
+            deadline: deadline_after(start, agent.time_max()),
+            silence_deadline: deadline_after(start, agent.silence_max()),
             bytes: 0,
             native_calls: 0,
             plans: 0,
@@ -112,17 +112,17 @@ impl<'a> AgentTurn<'a> {
     /// Returns the next event of the reply; `None` after its end.
     pub(super) async fn next_event(&mut self) -> Option<Result<ReplyEvent, BackendError>> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.ready_events.pop_front() {
                 return Some(Ok(event));
             }
             let step_result = match self.state {
-                ReplyState::Over => return self.failed.take().map(Err),
+                ReplyState::Over => return self.failure.take().map(Err),
                 ReplyState::New => self.begin().await,
                 ReplyState::Running => self.advance().await,
             };
             if let Err(error) = step_result {
                 let error = self.count_start_failure(error);
-                self.failed = Some(backend_error(error));
+                self.failure = Some(backend_error(error));
                 self.stop().await;
             }
         }
@@ -131,7 +131,7 @@ impl<'a> AgentTurn<'a> {
     /// Counts the processes in a row that exited before they said anything; once there are enough,
     /// the next one would too.
     fn count_start_failure(&mut self, error: ExternalAgentError) -> ExternalAgentError {
-        let ExternalAgentError::Start(why) = error else {
+        let ExternalAgentError::StartFailed(reason) = error else {
             return error;
         };
         let failures = self.session.as_mut().map_or(START_FAILURES_MAX, |session| {
@@ -139,9 +139,9 @@ impl<'a> AgentTurn<'a> {
             session.start_failures
         });
         if failures < START_FAILURES_MAX {
-            ExternalAgentError::from_message(why)
+            ExternalAgentError::from_message(reason)
         } else {
-            ExternalAgentError::Permanent(format!("the program does not start: {why}"))
+            ExternalAgentError::Permanent(format!("the program does not start: {reason}"))
         }
     }
 
@@ -162,11 +162,11 @@ impl<'a> AgentTurn<'a> {
         session.socket_server.offer(&offers).await;
         let conversation = self.request.conversation;
         let messages = conversation.messages();
-        let known = session
-            .known
+        let known_messages = session
+            .known_messages
             .take()
             .filter(|(version, _)| version.is_same(conversation.version()));
-        let reuse = match known.and_then(|(_, count)| messages.get(count..)) {
+        let reuse = match known_messages.and_then(|(_, count)| messages.get(count..)) {
             Some(new_messages) => session.continue_turn(self.agent, new_messages).await?,
             None => ProcessReuse::Restart,
         };
@@ -174,10 +174,10 @@ impl<'a> AgentTurn<'a> {
             let text = conversation_prompt::render_all(&self.request.system, messages);
             session.restart(self.agent, text).await?;
         }
-        session.known = Some((conversation.version().clone(), messages.len()));
-        session.progress = TurnState::Open;
+        session.known_messages = Some((conversation.version().clone(), messages.len()));
+        session.turn_state = TurnState::Open;
         self.state = ReplyState::Running;
-        self.ready.push_back(ReplyEvent::Uncounted);
+        self.ready_events.push_back(ReplyEvent::Uncounted);
         Ok(())
     }
 
@@ -190,14 +190,16 @@ impl<'a> AgentTurn<'a> {
                 "the program has exited".to_owned(),
             ));
         };
-        let next = tokio::select! {
+        let wakeup = tokio::select! {
             biased;
-            Some(incoming) = session.socket_server.incoming.recv() => TurnWakeup::Incoming(incoming),
+            Some(message) = session.socket_server.incoming.recv() => {
+                TurnWakeup::SocketMessage(message)
+            }
             line = process.read_line() => TurnWakeup::Line(line),
-            () = sleep_until(self.silent_until) => TurnWakeup::Silence,
-            () = sleep_until(self.until) => TurnWakeup::TimeOver,
+            () = sleep_until(self.silence_deadline) => TurnWakeup::Silence,
+            () = sleep_until(self.deadline) => TurnWakeup::TimeOver,
         };
-        match next {
+        match wakeup {
             TurnWakeup::Line(line) => {
                 let line = match line {
                     Err(_) if self.has_submitted => {
@@ -206,34 +208,34 @@ impl<'a> AgentTurn<'a> {
                     }
                     line => line?,
                 };
-                self.count(line.len())?;
+                self.count_bytes(line.len())?;
                 self.handle_line(&line).await?;
             }
-            TurnWakeup::Incoming(incoming) => self.handle_socket_message(incoming),
+            TurnWakeup::SocketMessage(message) => self.handle_socket_message(message),
             TurnWakeup::Silence | TurnWakeup::TimeOver if self.has_submitted => {
                 self.end_after_decision().await;
             }
             TurnWakeup::Silence => {
                 let seconds = self.agent.silence_max().as_secs();
-                let why = format!("the program sent nothing for {seconds} s");
-                return Err(ExternalAgentError::Transient(why));
+                let reason = format!("the program sent nothing for {seconds} s");
+                return Err(ExternalAgentError::Transient(reason));
             }
             TurnWakeup::TimeOver => {
                 let seconds = self.agent.time_max().as_secs();
-                let why = format!("the program's turn took more than {seconds} s");
-                return Err(ExternalAgentError::Transient(why));
+                let reason = format!("the program's turn took more than {seconds} s");
+                return Err(ExternalAgentError::Transient(reason));
             }
         }
         // A person may have been asked meanwhile, so the silence timeout starts again.
-        self.silent_until = deadline_after(Instant::now(), self.agent.silence_max());
+        self.silence_deadline = deadline_after(Instant::now(), self.agent.silence_max());
         Ok(())
     }
 
-    fn count(&mut self, bytes: usize) -> Result<(), ExternalAgentError> {
+    fn count_bytes(&mut self, bytes: usize) -> Result<(), ExternalAgentError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > REPLY_BYTES_MAX {
-            let why = format!("the program sent more than {REPLY_BYTES_MAX} bytes in one turn");
-            return Err(ExternalAgentError::Permanent(why));
+            let reason = format!("the program sent more than {REPLY_BYTES_MAX} bytes in one turn");
+            return Err(ExternalAgentError::Permanent(reason));
         }
         Ok(())
     }
@@ -249,21 +251,23 @@ impl<'a> AgentTurn<'a> {
         }
         for event in events {
             match event {
-                AgentEvent::Text(text) => self.ready.push_back(ReplyEvent::Text(text)),
-                AgentEvent::Reasoning(text) => self.ready.push_back(ReplyEvent::Reasoning(text)),
+                AgentEvent::Text(text) => self.ready_events.push_back(ReplyEvent::Text(text)),
+                AgentEvent::Reasoning(text) => {
+                    self.ready_events.push_back(ReplyEvent::Reasoning(text));
+                }
                 AgentEvent::NativeToolCall(tool) => self.push_native_tool_call(tool),
                 AgentEvent::Plan(plan) => self.push_plan(plan),
                 AgentEvent::ToolCallCompleted => self.denials = 0,
                 AgentEvent::Usage(_) | AgentEvent::Cost(_) => {
                     self.is_counted = true;
-                    self.ready.extend(usage_event(&event));
+                    self.ready_events.extend(usage_event(&event));
                 }
                 AgentEvent::Send(line) => self.write_line(line).await?,
                 AgentEvent::Request(id, request) => self.handle_request(&id, *request).await?,
                 AgentEvent::TurnEnded => self.finish_turn().await,
                 AgentEvent::Failed(error) => {
                     if let Some(session) = &mut self.session {
-                        session.progress = TurnState::Ended;
+                        session.turn_state = TurnState::Ended;
                     }
                     // A submitted decision counts, however the turn ended.
                     if !self.has_submitted {
@@ -279,14 +283,15 @@ impl<'a> AgentTurn<'a> {
     fn push_native_tool_call(&mut self, tool: NativeToolCall) {
         self.native_calls = self.native_calls.saturating_add(1);
         if self.native_calls <= NATIVE_CALLS_SHOWN_MAX {
-            self.ready.push_back(ReplyEvent::NativeToolCall(tool));
+            self.ready_events
+                .push_back(ReplyEvent::NativeToolCall(tool));
         }
     }
 
     fn push_plan(&mut self, plan: TaskPlan) {
         self.plans = self.plans.saturating_add(1);
         if self.plans <= PLANS_SHOWN_MAX {
-            self.ready.push_back(ReplyEvent::Plan(plan));
+            self.ready_events.push_back(ReplyEvent::Plan(plan));
         }
     }
 
@@ -325,7 +330,7 @@ impl<'a> AgentTurn<'a> {
 
     /// Counts a request that was denied, or one that was not.
     fn count_denial(&mut self, denied: Option<String>) -> Result<(), ExternalAgentError> {
-        let Some(why) = denied else {
+        let Some(reason) = denied else {
             self.denials = 0;
             return Ok(());
         };
@@ -333,11 +338,11 @@ impl<'a> AgentTurn<'a> {
         if self.denials < DENIALS_IN_A_ROW_MAX || self.has_submitted {
             return Ok(());
         }
-        let why = format!(
+        let reason = format!(
             "the turn was ended: {DENIALS_IN_A_ROW_MAX} requests of the program in a row were \
-             denied, the last with: {why}"
+             denied, the last with: {reason}"
         );
-        Err(ExternalAgentError::Permanent(why))
+        Err(ExternalAgentError::Permanent(reason))
     }
 
     /// Handles a message from the agent socket.
@@ -362,18 +367,18 @@ impl<'a> AgentTurn<'a> {
         self.calls.push(call.clone());
         if is_decision(&call.name) {
             self.has_submitted = true;
-            self.until = self.until.min(deadline_after(Instant::now(), WIND_UP_MAX));
-            let _result = answer.send(Ok(ToolCallAnswer::from_text(
-                SUBMISSION_RECEIVED.to_owned(),
-            )));
-            self.ready.push_back(ReplyEvent::Call(call));
+            self.deadline = self
+                .deadline
+                .min(deadline_after(Instant::now(), AFTER_DECISION_MAX));
+            let _result = answer.send(Ok(ToolCallAnswer::from_text(SUBMITTED.to_owned())));
+            self.ready_events.push_back(ReplyEvent::Call(call));
             return;
         }
         self.denials = 0;
         if let Some(session) = &mut self.session {
-            session.waiting.insert(call.id.clone(), answer);
+            session.waiting_calls.insert(call.id.clone(), answer);
         }
-        self.ready.push_back(ReplyEvent::Call(call));
+        self.ready_events.push_back(ReplyEvent::Call(call));
         self.end();
     }
 
@@ -382,13 +387,13 @@ impl<'a> AgentTurn<'a> {
     async fn finish_turn(&mut self) {
         if !self.is_counted {
             // No usage will be reported any more.
-            self.ready
+            self.ready_events
                 .push_back(ReplyEvent::Usage(TokenUsage::default()));
         }
         let is_last = self.agent.launch.launcher.gate.phase() == Phase::Final;
         if let Some(session) = &mut self.session {
-            session.progress = TurnState::Ended;
-            session.waiting.clear();
+            session.turn_state = TurnState::Ended;
+            session.waiting_calls.clear();
             if session.protocol.process_lifetime() == ProcessLifetime::SingleTurn || is_last {
                 let process = session.process.take();
                 // Ending the process takes a moment.
@@ -409,14 +414,16 @@ impl<'a> AgentTurn<'a> {
         self.state = ReplyState::Over;
         if let Some(session) = &mut self.session {
             let usage = session.stop().await;
-            self.ready.extend(usage.iter().filter_map(usage_event));
+            self.ready_events
+                .extend(usage.iter().filter_map(usage_event));
         }
     }
 
     /// Completes the reply.
     fn end(&mut self) {
         self.state = ReplyState::Over;
-        self.ready.push_back(ReplyEvent::End(StopReason::Done));
+        self.ready_events
+            .push_back(ReplyEvent::End(StopReason::Done));
         *self.agent.session() = self.session.take();
     }
 }
@@ -426,7 +433,7 @@ impl<'a> AgentTurn<'a> {
 impl Drop for AgentTurn<'_> {
     fn drop(&mut self) {
         if let Some(mut session) = self.session.take() {
-            session.known = None;
+            session.known_messages = None;
             *self.agent.session() = Some(session);
         }
     }
@@ -452,8 +459,8 @@ fn usage_event(event: &AgentEvent) -> Option<ReplyEvent> {
 /// Returns whether a tool is offered to external agents: they have their own tools for files and
 /// commands.
 fn is_offered_to_agent(name: &str) -> bool {
-    let mut of_massgen = MEDIA.iter().chain(SUBAGENTS);
-    is_decision(name) || is_served_name(name) || of_massgen.any(|tool| tool.name == name)
+    let mut massgen_tools = MEDIA.iter().chain(SUBAGENTS);
+    is_decision(name) || is_served_name(name) || massgen_tools.any(|tool| tool.name == name)
 }
 
 fn is_decision(name: &str) -> bool {
@@ -466,7 +473,7 @@ fn backend_error(error: ExternalAgentError) -> BackendError {
         ExternalAgentError::Transient(message) => {
             (BackendErrorKind::Transient { retry_after: None }, message)
         }
-        ExternalAgentError::Permanent(message) | ExternalAgentError::Start(message) => {
+        ExternalAgentError::Permanent(message) | ExternalAgentError::StartFailed(message) => {
             (BackendErrorKind::Permanent, with_sign_in_hint(message))
         }
     };

@@ -17,7 +17,7 @@ use crate::tools::request::CallRequest;
 const CALLS_MAX: usize = 128;
 /// The finish reasons of a reply that was blocked:
 /// <https://ai.google.dev/api/generate-content#FinishReason>.
-const FILTERED: &[&str] = &[
+const FILTERED_REASONS: &[&str] = &[
     "BLOCKLIST",
     "IMAGE_PROHIBITED_CONTENT",
     "IMAGE_RECITATION",
@@ -31,7 +31,7 @@ const FILTERED: &[&str] = &[
 ];
 
 /// The finish reasons of a reply that failed: without a retry, something is missing in it.
-const FAILED: &[&str] = &[
+const FAILED_REASONS: &[&str] = &[
     "MALFORMED_FUNCTION_CALL",
     "MALFORMED_RESPONSE",
     "MISSING_THOUGHT_SIGNATURE",
@@ -149,7 +149,7 @@ impl<'a> GenerateContentDecoder<'a> {
         }
         if let Some(text) = plain_text(&mut part) {
             match self.parts.last_mut().and_then(plain_text) {
-                Some(before) => return before.push_str(text),
+                Some(text_before) => return text_before.push_str(text),
                 None if text.is_empty() => return,
                 None => {}
             }
@@ -181,12 +181,12 @@ impl<'a> GenerateContentDecoder<'a> {
         for call in calls_in(&self.parts) {
             let text = |field| call.get(field).and_then(Value::as_str).unwrap_or_default();
             if calls.len() == CALLS_MAX {
-                let why = format!("the reply makes more than {CALLS_MAX} tool calls");
-                return Err(ReplyDecodeError::Malformed(why));
+                let reason = format!("the reply makes more than {CALLS_MAX} tool calls");
+                return Err(ReplyDecodeError::Malformed(reason));
             }
             if text("name").is_empty() {
-                let why = "the reply makes a tool call without a name";
-                return Err(ReplyDecodeError::Malformed(why.to_owned()));
+                let reason = "the reply makes a tool call without a name";
+                return Err(ReplyDecodeError::Malformed(reason.to_owned()));
             }
             let arguments = call.get("args").filter(|args| !args.is_null());
             calls.push(CallRequest {
@@ -201,14 +201,17 @@ impl<'a> GenerateContentDecoder<'a> {
 
 impl ReplyDecoder for GenerateContentDecoder<'_> {
     /// Accepts all responses as one list too, from a server that does not stream.
-    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let mut response: Value = match serde_json::from_str(piece.data) {
+    fn decode_event(
+        &mut self,
+        message: SseMessage<'_>,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let mut response: Value = match serde_json::from_str(message.data) {
             Ok(response) => response,
             // The reply is whole: what follows cannot change it.
             Err(_) if self.has_finished() => return Ok(Vec::new()),
             Err(error) => {
-                let why = format!("{error}: {}", piece.data);
-                return Err(ReplyDecodeError::Malformed(why));
+                let reason = format!("{error}: {}", message.data);
+                return Err(ReplyDecodeError::Malformed(reason));
             }
         };
         let responses = match response.as_array_mut() {
@@ -307,8 +310,10 @@ fn finish_reason(response: &Value) -> Option<FinishReason> {
         "" | UNSPECIFIED => FinishReason::Unspecified,
         "STOP" => FinishReason::Known(StopReason::Done),
         "MAX_TOKENS" => FinishReason::Known(StopReason::Length),
-        filtered if FILTERED.contains(&filtered) => FinishReason::Known(StopReason::Filtered),
-        failed if FAILED.contains(&failed) => FinishReason::Failed(reason_and_message),
+        filtered if FILTERED_REASONS.contains(&filtered) => {
+            FinishReason::Known(StopReason::Filtered)
+        }
+        failed if FAILED_REASONS.contains(&failed) => FinishReason::Failed(reason_and_message),
         "OTHER" => FinishReason::Other(reason_and_message),
         _ => FinishReason::Unknown(reason_and_message),
     })

@@ -47,8 +47,8 @@ impl WireCodec for GenerateContentCodec {
         request_body(&self.parameters, request)
     }
 
-    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
-        encode_messages(messages, new, self.model_generation)
+    fn encode_messages(&self, messages: &[ChatMessage], range: Range<usize>) -> Vec<Value> {
+        encode_messages(messages, range, self.model_generation)
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {

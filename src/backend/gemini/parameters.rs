@@ -42,6 +42,7 @@ const THINKING_FIELDS: &[(&str, &str)] = &[
     ("thinking_budget", BUDGET),
     ("thinking_level", "thinkingLevel"),
 ];
+/// Fields that several keys set.
 const STOP: &str = "stopSequences";
 const THINKING: &str = "thinkingConfig";
 const BUDGET: &str = "thinkingBudget";
@@ -166,8 +167,8 @@ fn thinking_fields(fields: &Map<String, Value>) -> Map<String, Value> {
 
 /// Returns the field that a key sets. Keys can also be the names of fields.
 fn field(table: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
-    let sets = |row: &&(&str, &'static str)| row.0 == name || row.1 == name;
-    table.iter().find(sets).map(|(_, field)| *field)
+    let is_named = |(key, field): &&(&str, &'static str)| *key == name || *field == name;
+    table.iter().find(is_named).map(|(_, field)| *field)
 }
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ pub(super) fn request_body(
     parameters: &GenerateContentParameters,
     request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
-    let mut frame = Map::new();
+    let mut body = Map::new();
     let system = json!({"parts": [{"text": &*request.system}]});
-    frame.insert("systemInstruction".to_owned(), system);
+    body.insert("systemInstruction".to_owned(), system);
     let mut tools = parameters.tools.clone();
     let mut tool_config = parameters.tool_config.clone();
     if !request.tools.is_empty() {
@@ -38,15 +38,15 @@ pub(super) fn request_body(
         let declarations: Vec<Value> = request.tools.iter().map(encode_tool).collect();
         tools.insert(0, json!({"functionDeclarations": declarations}));
         if !tool_config.is_empty() {
-            frame.insert("toolConfig".to_owned(), tool_config.into());
+            body.insert("toolConfig".to_owned(), tool_config.into());
         }
     }
     if !tools.is_empty() {
-        frame.insert("tools".to_owned(), tools.into());
+        body.insert("tools".to_owned(), tools.into());
     }
-    frame.extend(parameters.body.clone());
-    frame.insert("contents".to_owned(), json!([]));
-    frame
+    body.extend(parameters.body.clone());
+    body.insert("contents".to_owned(), json!([]));
+    body
 }
 
 fn encode_tool(offer: &ToolOffer) -> Value {
@@ -59,16 +59,16 @@ fn encode_tool(offer: &ToolOffer) -> Value {
     declaration.into()
 }
 
-/// Encodes the messages in `new`. The results of the calls of one reply form one content, as the
+/// Encodes the messages in `range`. The results of the calls of one reply form one content, as the
 /// vendor requires; each user message is a content by itself.
 pub(super) fn encode_messages(
     messages: &[ChatMessage],
-    new: Range<usize>,
+    range: Range<usize>,
     model_generation: GeminiGeneration,
 ) -> Vec<Value> {
-    let earlier_messages = messages.get(..new.end).unwrap_or(messages);
-    let new = messages.get(new).unwrap_or_default();
-    let groups = new.chunk_by(|one, next| is_result(one) && is_result(next));
+    let earlier_messages = messages.get(..range.end).unwrap_or(messages);
+    let new_messages = messages.get(range).unwrap_or_default();
+    let groups = new_messages.chunk_by(|one, next| is_result(one) && is_result(next));
     groups
         .filter_map(|group| encode_group(earlier_messages, group, model_generation))
         .collect()
@@ -80,7 +80,7 @@ fn is_result(message: &ChatMessage) -> bool {
 
 /// Encodes one content. Returns `None` for an empty reply, because one without parts is rejected.
 fn encode_group(
-    known: &[ChatMessage],
+    earlier_messages: &[ChatMessage],
     group: &[ChatMessage],
     model_generation: GeminiGeneration,
 ) -> Option<Value> {
@@ -110,7 +110,7 @@ fn encode_group(
         results => {
             let responses = results
                 .iter()
-                .filter_map(|result| encode_result(known, result));
+                .filter_map(|result| encode_result(earlier_messages, result));
             ("user", responses.collect())
         }
     };
@@ -171,11 +171,11 @@ fn encode_reply(
 }
 
 /// Encodes the result of a call, under the id and the name that the vendor knows the call by.
-fn encode_result(known: &[ChatMessage], result: &ChatMessage) -> Option<Value> {
+fn encode_result(earlier_messages: &[ChatMessage], result: &ChatMessage) -> Option<Value> {
     let ChatMessage::CallResult { call_id, content } = result else {
         return None;
     };
-    let call = known
+    let call = earlier_messages
         .iter()
         .rev()
         .find_map(|message| find_call(message, call_id));

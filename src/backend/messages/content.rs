@@ -67,8 +67,8 @@ impl ContentAssembler {
             return Err(malformed_reply("a content block begins twice"));
         }
         if self.blocks.len() == BLOCKS_MAX {
-            let why = format!("the reply has more than {BLOCKS_MAX} content blocks");
-            return Err(ReplyDecodeError::Malformed(why));
+            let reason = format!("the reply has more than {BLOCKS_MAX} content blocks");
+            return Err(ReplyDecodeError::Malformed(reason));
         }
         let block = ContentBlock {
             fields: fields.clone(),
@@ -151,8 +151,8 @@ impl ContentAssembler {
             }
         }
         if calls.len() > CALLS_MAX {
-            let why = format!("the reply makes more than {CALLS_MAX} tool calls");
-            return Err(ReplyDecodeError::Malformed(why));
+            let reason = format!("the reply makes more than {CALLS_MAX} tool calls");
+            return Err(ReplyDecodeError::Malformed(reason));
         }
         let is_dangling = |block: &Value| NEVER_LAST.contains(&kind(block));
         while stop != StopReason::Paused && blocks.last().is_some_and(is_dangling) {
@@ -254,6 +254,6 @@ fn reasoning(text: &str) -> Option<ReplyEvent> {
     (!text.is_empty()).then(|| ReplyEvent::Reasoning(text.to_owned()))
 }
 
-fn malformed_reply(why: &str) -> ReplyDecodeError {
-    ReplyDecodeError::Malformed(why.to_owned())
+fn malformed_reply(reason: &str) -> ReplyDecodeError {
+    ReplyDecodeError::Malformed(reason.to_owned())
 }

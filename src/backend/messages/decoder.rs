@@ -1,4 +1,4 @@
-//! Decodes Messages replies: turns each event that the vendor sends into massgen's events.
+//! Decodes Messages replies: converts each event that the vendor sends to massgen's events.
 //! Unknown event types are skipped, because the vendor adds some without notice.
 
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub(super) struct MessagesDecoder<'a> {
 /// Token counts as the vendor reports them: the input is in three parts.
 #[derive(Debug, Default)]
 struct TokenCounts {
-    fresh: u64,
+    uncached: u64,
     cached: u64,
     cache_write: u64,
     output: u64,
@@ -76,9 +76,12 @@ impl<'a> MessagesDecoder<'a> {
 }
 
 impl ReplyDecoder for MessagesDecoder<'_> {
-    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let text = piece.data;
-        if piece.name == "error" {
+    fn decode_event(
+        &mut self,
+        message: SseMessage<'_>,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let text = message.data;
+        if message.name == "error" {
             return Err(ReplyDecodeError::VendorError(text.to_owned()));
         }
         let event: Value = serde_json::from_str(text)
@@ -112,7 +115,7 @@ impl TokenCounts {
     /// have only some of them.
     fn update(&mut self, usage: &Value) {
         for (count, pointer) in [
-            (&mut self.fresh, "/input_tokens"),
+            (&mut self.uncached, "/input_tokens"),
             (&mut self.cached, "/cache_read_input_tokens"),
             (&mut self.cache_write, "/cache_creation_input_tokens"),
             (&mut self.output, "/output_tokens"),
@@ -124,7 +127,7 @@ impl TokenCounts {
     }
 
     fn usage(&self) -> TokenUsage {
-        let input_read = self.fresh.saturating_add(self.cached);
+        let input_read = self.uncached.saturating_add(self.cached);
         TokenUsage {
             input_tokens: input_read.saturating_add(self.cache_write),
             cached_tokens: self.cached,

@@ -40,8 +40,8 @@ impl WireCodec for MessagesCodec {
         request_body(&self.model, &self.settings, request)
     }
 
-    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
-        encode_messages(messages.get(new).unwrap_or_default())
+    fn encode_messages(&self, messages: &[ChatMessage], range: Range<usize>) -> Vec<Value> {
+        encode_messages(messages.get(range).unwrap_or_default())
     }
 
     fn set_cache_breakpoint(&self, newest: &mut [Value]) {

@@ -27,33 +27,35 @@ pub(super) fn request_body(
     settings: &MessagesParameters,
     request: &ModelRequest<'_>,
 ) -> Map<String, Value> {
-    let mut strict = settings.has_strict_tools.then(StrictToolLimits::default);
+    let mut strict_limits = settings.has_strict_tools.then(StrictToolLimits::default);
     let offers = request.tools.iter().map(|offer| {
-        let schema = strict.as_mut().and_then(|left| left.strict_schema(offer));
+        let schema = strict_limits
+            .as_mut()
+            .and_then(|limits| limits.strict_schema(offer));
         encode_tool(offer, schema)
     });
     let tools: Vec<Value> = offers
         .chain(settings.server_tools.iter().cloned())
         .collect();
-    let mut frame = Map::new();
-    frame.insert("model".to_owned(), json!(model));
-    frame.insert("stream".to_owned(), json!(true));
+    let mut body = Map::new();
+    body.insert("model".to_owned(), json!(model));
+    body.insert("stream".to_owned(), json!(true));
     for (name, value) in &settings.parameters {
         if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&name.as_str()) {
-            frame.insert(name.clone(), value.clone());
+            body.insert(name.clone(), value.clone());
         }
     }
     if !tools.is_empty() {
-        frame.insert("tools".to_owned(), tools.into());
+        body.insert("tools".to_owned(), tools.into());
     }
     if let Some(mut system) = text_block(&request.system) {
         if let Some(cache) = &settings.cache {
             set_cache_breakpoint(&mut system, cache);
         }
-        frame.insert("system".to_owned(), json!([system]));
+        body.insert("system".to_owned(), json!([system]));
     }
-    frame.insert("messages".to_owned(), json!([]));
-    frame
+    body.insert("messages".to_owned(), json!([]));
+    body
 }
 
 /// Encodes a tool, which is strict if it has a schema for that.

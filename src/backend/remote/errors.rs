@@ -20,11 +20,11 @@ use crate::world::io::http::{HttpSetupError, root_cause};
 use crate::world::store::redact::SECRET_BYTES_MIN;
 
 /// Maximum length of a vendor's message that is shown, in characters.
-const WORDS_CHARS_MAX: usize = 600;
+const MESSAGE_CHARS_MAX: usize = 600;
 /// Maximum wait that a vendor can ask for, in seconds.
 const RETRY_AFTER_SECONDS_MAX: f64 = 3600.0;
 /// Types and codes of errors that persist however often the request is retried.
-const PERMANENT: &[&str] = &[
+const PERMANENT_ERRORS: &[&str] = &[
     "FAILED_PRECONDITION",
     "INVALID_ARGUMENT",
     "NOT_FOUND",
@@ -45,10 +45,10 @@ const PERMANENT: &[&str] = &[
 ];
 
 /// Types and codes of errors for a request that is too long.
-const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
+const TOO_LONG_ERRORS: &[&str] = &["context_length_exceeded", "request_too_large"];
 
 /// What vendors write, in lower case, when a conversation does not fit into a model's context.
-const CONTEXT_TOO_LONG: &[&str] = &[
+const CONTEXT_TOO_LONG_PHRASES: &[&str] = &[
     "maximum context length",
     "context length exceeded",
     "context window",
@@ -64,7 +64,7 @@ const CONTEXT_TOO_LONG: &[&str] = &[
 
 /// What Google writes, in lower case, when a quota will not be available again soon. Each of its
 /// 429s mentions plan and billing, so these words alone prove nothing.
-const SPENT: &[&str] = &["credits are depleted", "limit: 0,"];
+const QUOTA_EXHAUSTED_PHRASES: &[&str] = &["credits are depleted", "limit: 0,"];
 /// Part of the name of a quota that is renewed once a day.
 const DAILY_QUOTA: &str = "PerDay";
 
@@ -78,7 +78,7 @@ pub(super) struct RemoteErrors {
     /// The key, so that it can be redacted from messages.
     key: Option<ApiKey>,
     /// The server on this machine that the user has to start, if the endpoint is there.
-    local: Option<LocalServerStart>,
+    local_server: Option<LocalServerStart>,
 }
 
 /// A server that the user starts on this machine.
@@ -104,13 +104,13 @@ impl RemoteErrors {
         vendor: &'static str,
         url: String,
         key: Option<ApiKey>,
-        local: Option<LocalServerStart>,
+        local_server: Option<LocalServerStart>,
     ) -> Self {
         Self {
             vendor,
             url,
             key,
-            local,
+            local_server,
         }
     }
 
@@ -134,7 +134,7 @@ impl RemoteErrors {
             let system = root.downcast_ref::<std::io::Error>();
             let is_refused =
                 system.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
-            match self.local.filter(|_| is_refused) {
+            match self.local_server.filter(|_| is_refused) {
                 // Nothing listens there, and that will not change by itself.
                 Some(LocalServerStart { start_command }) => {
                     let server = start_command.unwrap_or("the server");
@@ -148,9 +148,9 @@ impl RemoteErrors {
     }
 
     /// Returns the error that the reply could not be decoded.
-    pub(super) fn decode_failed(&self, unread: ReplyDecodeError) -> BackendError {
-        match unread {
-            ReplyDecodeError::Malformed(why) => self.malformed_reply(&why),
+    pub(super) fn decode_failed(&self, error: ReplyDecodeError) -> BackendError {
+        match error {
+            ReplyDecodeError::Malformed(reason) => self.malformed_reply(&reason),
             ReplyDecodeError::VendorError(text) => self.vendor_error(&text),
             ReplyDecodeError::ReplyFailed(reason) => self.reply_failed(&reason),
             ReplyDecodeError::UnexpectedEnd => self.transient("sent an incomplete reply"),
@@ -176,8 +176,8 @@ impl RemoteErrors {
     }
 
     /// Returns the error that the response cannot be decoded.
-    pub(super) fn malformed_reply(&self, why: &str) -> BackendError {
-        self.transient(&format!("sent a malformed reply: {}", self.quote(why)))
+    pub(super) fn malformed_reply(&self, reason: &str) -> BackendError {
+        self.transient(&format!("sent a malformed reply: {}", self.quote(reason)))
     }
 
     /// Returns the error that a web page came instead of a reply.
@@ -202,13 +202,13 @@ impl RemoteErrors {
         body: &[u8],
     ) -> BackendError {
         let error = VendorErrorBody::parse(&String::from_utf8_lossy(body));
-        let words = self.quote(&error.describe());
+        let vendor_message = self.quote(&error.describe());
         let mut message = format!("answered {}", status.as_str());
         if let Some(reason) = status.canonical_reason() {
             message = format!("{message} {reason}");
         }
-        if !words.is_empty() {
-            message = format!("{message}: {words}");
+        if !vendor_message.is_empty() {
+            message = format!("{message}: {vendor_message}");
         }
         let note = match (status.as_u16(), &self.key) {
             (401 | 403, Some(key)) => format!(" (the key is from {})", key.origin),
@@ -218,16 +218,16 @@ impl RemoteErrors {
             }
             (404, _) => format!(" (asked at `{}`)", self.url),
             (300..400, _) => self.describe_redirect(headers),
-            (400 | 422, _) if words.contains("stream_options") => {
+            (400 | 422, _) if vendor_message.contains("stream_options") => {
                 " (set `stream_options: null` next to `model` to omit it)".to_owned()
             }
-            (400, _) if words.starts_with("Encrypted content is not supported") => {
+            (400, _) if vendor_message.starts_with("Encrypted content is not supported") => {
                 " (set `include: null` next to `model` to not request it)".to_owned()
             }
             _ => String::new(),
         };
         message.push_str(&note);
-        let kind = error.kind(Some(status.as_u16()), retry_after(headers), &words);
+        let kind = error.kind(Some(status.as_u16()), retry_after(headers), &vendor_message);
         self.error(kind, &message)
     }
 
@@ -235,9 +235,9 @@ impl RemoteErrors {
     /// accepted before, so it may well recover.
     fn vendor_error(&self, text: &str) -> BackendError {
         let error = VendorErrorBody::parse(text);
-        let words = self.quote(&error.describe());
-        let message = format!("reported an error: {words}");
-        self.error(error.kind(error.status(), None, &words), &message)
+        let vendor_message = self.quote(&error.describe());
+        let message = format!("reported an error: {vendor_message}");
+        self.error(error.kind(error.status(), None, &vendor_message), &message)
     }
 
     fn describe_redirect(&self, headers: &HeaderMap) -> String {
@@ -262,20 +262,20 @@ impl RemoteErrors {
         }
     }
 
-    /// Prepares a foreign message for display.
-    fn quote(&self, words: &str) -> String {
+    /// Prepares a vendor's message for display.
+    fn quote(&self, text: &str) -> String {
         let secret = self
             .key
             .as_ref()
             .map_or("", |key| key.secret.expose_secret());
         // Local servers accept any short key, such as `x`, and words contain it by chance.
-        let words = if secret.len() < SECRET_BYTES_MIN {
-            words.to_owned()
+        let text = if secret.len() < SECRET_BYTES_MIN {
+            text.to_owned()
         } else {
-            words.replace(secret, "[key]")
+            text.replace(secret, "[key]")
         };
-        let printable = escape_name(words.replace(char::is_control, " ").trim());
-        truncate(&printable, WORDS_CHARS_MAX)
+        let printable = escape_name(text.replace(char::is_control, " ").trim());
+        truncate(&printable, MESSAGE_CHARS_MAX)
     }
 }
 
@@ -308,7 +308,7 @@ impl VendorErrorBody {
         Self { json, text }
     }
 
-    /// Returns the sentence for people, wherever it is.
+    /// Returns the vendor's message, wherever it is in the body.
     fn message(&self) -> String {
         const PLACES: &[&str] = &[
             "/error/message",
@@ -319,11 +319,11 @@ impl VendorErrorBody {
             "/errors/0/message",
         ];
         let at = |pointer: &&str| self.json.pointer(pointer)?.as_str();
-        let words = PLACES.iter().find_map(at).unwrap_or(&self.text);
+        let message = PLACES.iter().find_map(at).unwrap_or(&self.text);
         // OpenRouter puts the message of the vendor behind it there.
         match at(&"/error/metadata/raw") {
-            Some(raw) => format!("{words}: {raw}"),
-            None => words.to_owned(),
+            Some(raw) => format!("{message}: {raw}"),
+            None => message.to_owned(),
         }
     }
 
@@ -337,9 +337,9 @@ impl VendorErrorBody {
         self.message() + &request.unwrap_or_default()
     }
 
-    /// Returns whether a retry can help after an error with this status, with the wait from the
-    /// headers; without one the error or its `words` may name a wait.
-    fn kind(&self, status: Option<u16>, wait: Option<Duration>, words: &str) -> BackendErrorKind {
+    /// Returns whether a retry can help after an error with this status. `wait` is the wait that the
+    /// headers ask for; without one, that of the error or of its `message` is used.
+    fn kind(&self, status: Option<u16>, wait: Option<Duration>, message: &str) -> BackendErrorKind {
         if self.is_context_too_long() {
             BackendErrorKind::ContextTooLong
         } else if status.is_some_and(is_invalid_request_status)
@@ -352,31 +352,38 @@ impl VendorErrorBody {
         } else {
             let retry_after = wait
                 .or_else(|| self.retry_delay())
-                .or_else(|| parse_wait(words));
+                .or_else(|| parse_wait(message));
             BackendErrorKind::Transient { retry_after }
         }
     }
 
     /// Returns whether it means that the conversation does not fit into the model's context.
     fn is_context_too_long(&self) -> bool {
-        let words = self.message().to_lowercase();
-        self.error_types().any(|kind| TOO_LONG.contains(&kind))
-            || CONTEXT_TOO_LONG.iter().any(|sign| words.contains(sign))
+        let message = self.message().to_lowercase();
+        self.error_types()
+            .any(|kind| TOO_LONG_ERRORS.contains(&kind))
+            || CONTEXT_TOO_LONG_PHRASES
+                .iter()
+                .any(|phrase| message.contains(phrase))
     }
 
     /// Returns whether it is of a type that persists however often the request is retried.
     fn is_permanent(&self) -> bool {
-        self.error_types().any(|kind| PERMANENT.contains(&kind)) || self.is_quota_exhausted()
+        self.error_types()
+            .any(|kind| PERMANENT_ERRORS.contains(&kind))
+            || self.is_quota_exhausted()
     }
 
     /// Returns whether a quota is used up that will not be available again soon.
     fn is_quota_exhausted(&self) -> bool {
-        let words = self.message().to_lowercase();
+        let message = self.message().to_lowercase();
         let violations = self.details().filter_map(|detail| detail.get("violations"));
         let quotas = violations.filter_map(Value::as_array).flatten();
         let mut names = quotas.filter_map(|violation| violation.get("quotaId")?.as_str());
         names.any(|name| name.contains(DAILY_QUOTA))
-            || SPENT.iter().any(|sign| words.contains(sign))
+            || QUOTA_EXHAUSTED_PHRASES
+                .iter()
+                .any(|phrase| message.contains(phrase))
     }
 
     /// Returns whether Google rejects the key, which it reports with an ambiguous status.
@@ -443,8 +450,8 @@ fn bounded_wait(seconds: f64) -> Option<Duration> {
 }
 
 /// Returns the wait that the vendor's message asks for: `Please try again in 1.2s.`
-fn parse_wait(words: &str) -> Option<Duration> {
-    let (_, wait_text) = words.split_once("try again in ")?;
+fn parse_wait(message: &str) -> Option<Duration> {
+    let (_, wait_text) = message.split_once("try again in ")?;
     duration(wait_text.split_whitespace().next()?.trim_end_matches('.'))
 }
 

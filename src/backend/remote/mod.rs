@@ -47,7 +47,7 @@ impl fmt::Debug for RemoteBackend {
         // Omits the URL, whose query may hold a key, and the headers.
         f.debug_struct("Remote")
             .field("wire", &self.wire)
-            .field("faults", &self.errors)
+            .field("errors", &self.errors)
             .finish_non_exhaustive()
     }
 }
@@ -76,7 +76,7 @@ impl RemoteBackend {
     /// nothing but the body.
     ///
     /// # Errors
-    /// If the body is not a stream and contains no reply. A fault within a stream comes as its last
+    /// If the body is not a stream and contains no reply. An error within a stream is its last
     /// element.
     pub async fn decode_body<'a>(
         &'a self,
@@ -84,14 +84,14 @@ impl RemoteBackend {
         content_type: &str,
         body: ResponseBody<'a>,
     ) -> Result<ReplyStream<'a>, BackendError> {
-        let (faults, limits) = (&self.errors, self.limits);
+        let (errors, limits) = (&self.errors, self.limits);
         let decoder = self.wire.decoder(request);
         match content_type {
-            page if page.starts_with("text/html") => Err(faults.web_page()),
+            page if page.starts_with("text/html") => Err(errors.web_page()),
             json if json.starts_with("application/json") => {
-                decode_whole(body, decoder, faults, limits).await
+                decode_whole(body, decoder, errors, limits).await
             }
-            _ => Ok(decode_stream(body, decoder, faults, limits)),
+            _ => Ok(decode_stream(body, decoder, errors, limits)),
         }
     }
 
@@ -101,12 +101,12 @@ impl RemoteBackend {
             Ok(response) => return Ok(response),
             Err(refusal) => refusal,
         };
-        let words = String::from_utf8_lossy(&refusal.body);
+        let message = String::from_utf8_lossy(&refusal.body);
         let is_about_fields = matches!(
             refusal.status,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
         );
-        if is_about_fields && self.wire.adapt_to_refusal(&words) == RefusalRemedy::Retry {
+        if is_about_fields && self.wire.adapt_to_refusal(&message) == RefusalRemedy::Retry {
             *self.lock_prefix_cache() = RequestPrefixCache::default();
             tracing::debug!("a refused request is encoded in another way");
             refusal = match self.post(request).await? {
@@ -132,24 +132,24 @@ impl RemoteBackend {
         &self,
         request: &ModelRequest<'_>,
     ) -> Result<Result<Response, HttpRefusal>, BackendError> {
-        let (faults, limits) = (&self.errors, self.limits);
+        let (errors, limits) = (&self.errors, self.limits);
         let client = self
             .http
             .client_for(&self.url)
-            .map_err(|error| faults.client_setup_failed(&error))?;
+            .map_err(|error| errors.client_setup_failed(&error))?;
         let body_text = self.lock_prefix_cache().body(&*self.wire, request);
-        let sending = client
+        let response = client
             .post(self.url.clone())
             .headers(self.headers.clone())
             .body(body_text)
             .send();
-        let response = wait_for_vendor(sending, limits.first_byte, faults).await?;
+        let response = wait_for_vendor(response, limits.first_byte, errors).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(Ok(response));
         }
         let headers = response.headers().clone();
-        let body = collect_body(limited_body(response, faults, limits), REFUSAL_BYTES_MAX).await;
+        let body = collect_body(limited_body(response, errors, limits), REFUSAL_BYTES_MAX).await;
         Ok(Err(HttpRefusal {
             status,
             headers,

@@ -12,10 +12,10 @@ use crate::config::vendors::WireFormat;
 use crate::error::Result;
 
 /// The path suffixes of model requests, in the wire formats that do not name the model in the path.
-const ASKING: &[&str] = &["/chat/completions", "/responses", "/messages"];
+const REQUEST_PATH_SUFFIXES: &[&str] = &["/chat/completions", "/responses", "/messages"];
 /// The query parameters that request the whole list from vendors that paginate, by a part of their
 /// model path: <https://docs.claude.com/en/api/models-list>, <https://ai.google.dev/api/models>.
-const ALL_ON_A_PAGE: &[(&str, (&str, &str))] = &[
+const PAGE_SIZE_PARAMETERS: &[(&str, (&str, &str))] = &[
     ("/messages", ("limit", "1000")),
     ("/models/", ("pageSize", "1000")),
 ];
@@ -51,28 +51,32 @@ pub fn model_list_request(
 /// Returns the URL of the model list of an endpoint whose requests go to `url`.
 fn models_url(url: &Url) -> Url {
     let path = url.path().trim_end_matches('/');
-    let without_ending = ASKING.iter().find_map(|ending| path.strip_suffix(ending));
-    // Azure has the deployment in the path, Gemini the model.
-    let named_path = without_ending.unwrap_or(path);
-    let base = ["/deployments/", "/models/"]
+    let without_suffix = REQUEST_PATH_SUFFIXES
         .iter()
-        .find_map(|part| Some(named_path.split_once(part)?.0))
-        .unwrap_or(named_path);
-    let mut models = url.clone();
-    models.set_path(&format!("{base}/models"));
+        .find_map(|suffix| path.strip_suffix(suffix));
+    // Azure has the deployment in the path, Gemini the model.
+    let base_path = without_suffix.unwrap_or(path);
+    let base_path = ["/deployments/", "/models/"]
+        .iter()
+        .find_map(|part| Some(base_path.split_once(part)?.0))
+        .unwrap_or(base_path);
+    let mut list_url = url.clone();
+    list_url.set_path(&format!("{base_path}/models"));
     // A list is not streamed.
     let parameters = url.query_pairs().filter(|(name, _)| name != "alt");
     let mut serializer = form_urlencoded::Serializer::new(String::new());
     serializer.extend_pairs(parameters);
-    let page_parameters = ALL_ON_A_PAGE.iter().filter(|(part, _)| path.contains(part));
+    let page_parameters = PAGE_SIZE_PARAMETERS
+        .iter()
+        .filter(|(part, _)| path.contains(part));
     serializer.extend_pairs(page_parameters.map(|(_, pair)| pair));
     let query = serializer.finish();
-    models.set_query(
+    list_url.set_query(
         Some(&query)
             .filter(|query| !query.is_empty())
             .map(String::as_str),
     );
-    models
+    list_url
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ const CLOSING: &[u8] = b"]}";
 /// The beginning of the previous body.
 #[derive(Debug, Default)]
 pub(super) struct RequestPrefixCache {
-    frame: Option<CachedRequestHead>,
+    head: Option<CachedRequestHead>,
     conversation: Option<CachedMessages>,
 }
 
@@ -58,9 +58,9 @@ impl RequestPrefixCache {
         let mut new_messages = wire.encode_messages(messages, end..messages.len());
         wire.set_cache_breakpoint(&mut new_messages);
 
-        let frame = cached_head(&mut self.frame, wire, request);
-        let mut body = Vec::with_capacity(frame.len() + cached.text.len());
-        body.extend_from_slice(frame);
+        let head = cached_head(&mut self.head, wire, request);
+        let mut body = Vec::with_capacity(head.len() + cached.text.len());
+        body.extend_from_slice(head);
         if !cached.text.is_empty() {
             push_separator(&mut body);
             body.extend_from_slice(&cached.text);
@@ -82,15 +82,15 @@ fn stable_length(messages: &[ChatMessage]) -> usize {
 }
 
 fn cached_head<'f>(
-    known: &'f mut Option<CachedRequestHead>,
+    cache: &'f mut Option<CachedRequestHead>,
     wire: &dyn WireCodec,
     request: &ModelRequest<'_>,
 ) -> &'f [u8] {
-    let is_same = |frame: &CachedRequestHead| {
-        Arc::ptr_eq(&frame.system, &request.system) && Arc::ptr_eq(&frame.tools, &request.tools)
+    let is_same = |head: &CachedRequestHead| {
+        Arc::ptr_eq(&head.system, &request.system) && Arc::ptr_eq(&head.tools, &request.tools)
     };
-    known.take_if(|frame| !is_same(frame));
-    let frame = known.get_or_insert_with(|| {
+    cache.take_if(|head| !is_same(head));
+    let head = cache.get_or_insert_with(|| {
         let mut text = Value::Object(wire.request_body(request))
             .to_string()
             .into_bytes();
@@ -101,7 +101,7 @@ fn cached_head<'f>(
             text,
         }
     });
-    &frame.text
+    &head.text
 }
 
 fn append_elements(text: &mut Vec<u8>, elements: &[Value]) {

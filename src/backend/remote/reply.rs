@@ -1,4 +1,4 @@
-//! Turns the bytes of a response into events, within limits of size and idle time.
+//! Decodes the bytes of a response to events, within limits of size and time.
 
 use std::collections::VecDeque;
 use std::future::ready;
@@ -50,8 +50,9 @@ impl ReplyLimits {
 struct EventDecoder<'a> {
     sse: BoxStream<'a, Result<Sse, SseError>>,
     decoder: Box<dyn ReplyDecoder + 'a>,
-    faults: &'a RemoteErrors,
-    ready: VecDeque<ReplyEvent>,
+    errors: &'a RemoteErrors,
+    /// The events that are decoded and not returned yet.
+    ready_events: VecDeque<ReplyEvent>,
     bytes: usize,
     bytes_max: usize,
     is_over: bool,
@@ -63,19 +64,19 @@ pub type ResponseBody<'a> = BoxStream<'a, Result<Bytes, BackendError>>;
 /// Returns the body of a response as it arrives, within the timeouts.
 pub(super) fn limited_body(
     response: Response,
-    faults: &RemoteErrors,
+    errors: &RemoteErrors,
     limits: ReplyLimits,
 ) -> ResponseBody<'_> {
-    let began = Instant::now();
+    let start = Instant::now();
     let bytes = stream::try_unfold(response, move |mut response| async move {
-        let time_left = limits.total.saturating_sub(began.elapsed());
+        let time_left = limits.total.saturating_sub(start.elapsed());
         let chunk_result =
-            wait_for_vendor(response.chunk(), limits.idle.min(time_left), faults).await;
-        let chunk = chunk_result.map_err(|fault| {
-            if began.elapsed() < limits.total {
-                fault
+            wait_for_vendor(response.chunk(), limits.idle.min(time_left), errors).await;
+        let chunk = chunk_result.map_err(|error| {
+            if start.elapsed() < limits.total {
+                error
             } else {
-                faults.reply_timed_out(limits.total)
+                errors.reply_timed_out(limits.total)
             }
         })?;
         Ok(chunk.map(|chunk| (chunk, response)))
@@ -87,7 +88,7 @@ pub(super) fn limited_body(
 pub(super) fn decode_stream<'a>(
     body: ResponseBody<'a>,
     decoder: Box<dyn ReplyDecoder + 'a>,
-    faults: &'a RemoteErrors,
+    errors: &'a RemoteErrors,
     limits: ReplyLimits,
 ) -> ReplyStream<'a> {
     let event_bytes = Arc::new(AtomicUsize::new(0));
@@ -96,7 +97,7 @@ pub(super) fn decode_stream<'a>(
         let bytes_before = counter.fetch_add(chunk.len(), Ordering::Relaxed);
         let is_too_long = bytes_before > limits.event_bytes_max;
         ready(if is_too_long {
-            Err(faults.too_long("an event", limits.event_bytes_max))
+            Err(errors.too_long("an event", limits.event_bytes_max))
         } else {
             Ok(chunk)
         })
@@ -104,44 +105,44 @@ pub(super) fn decode_stream<'a>(
     let sse = SseByteStream::new(bytes).inspect_ok(move |_| {
         event_bytes.store(0, Ordering::Relaxed);
     });
-    let decoding = EventDecoder {
+    let event_decoder = EventDecoder {
         sse: sse.boxed(),
         decoder,
-        faults,
-        ready: VecDeque::new(),
+        errors,
+        ready_events: VecDeque::new(),
         bytes: 0,
         bytes_max: limits.reply_bytes_max,
         is_over: false,
     };
-    stream::try_unfold(decoding, EventDecoder::next).boxed()
+    stream::try_unfold(event_decoder, EventDecoder::next).boxed()
 }
 
 /// Decodes the events of a body that arrives whole, from a server that does not stream.
 pub(super) async fn decode_whole<'a>(
     body: ResponseBody<'a>,
     mut decoder: Box<dyn ReplyDecoder + 'a>,
-    faults: &'a RemoteErrors,
+    errors: &'a RemoteErrors,
     limits: ReplyLimits,
 ) -> Result<ReplyStream<'a>, BackendError> {
     let body = collect_body(body, limits.reply_bytes_max).await?;
     if body.len() > limits.reply_bytes_max {
-        return Err(faults.too_long("a reply", limits.reply_bytes_max));
+        return Err(errors.too_long("a reply", limits.reply_bytes_max));
     }
     let text =
-        std::str::from_utf8(&body).map_err(|error| faults.malformed_reply(&error.to_string()))?;
-    let piece = SseMessage {
+        std::str::from_utf8(&body).map_err(|error| errors.malformed_reply(&error.to_string()))?;
+    let message = SseMessage {
         name: "",
         data: text.trim(),
     };
     let mut events = decoder
-        .decode_event(piece)
-        .map_err(|unread| faults.decode_failed(unread))?;
+        .decode_event(message)
+        .map_err(|error| errors.decode_failed(error))?;
     if !matches!(events.last(), Some(ReplyEvent::End(_))) {
-        let last_events = decoder.end().map_err(|unread| match unread {
-            ReplyDecodeError::UnexpectedEnd => faults.malformed_reply("the body holds no reply"),
+        let last_events = decoder.end().map_err(|error| match error {
+            ReplyDecodeError::UnexpectedEnd => errors.malformed_reply("the body holds no reply"),
             ReplyDecodeError::Malformed(_)
             | ReplyDecodeError::VendorError(_)
-            | ReplyDecodeError::ReplyFailed(_) => faults.decode_failed(unread),
+            | ReplyDecodeError::ReplyFailed(_) => errors.decode_failed(error),
         });
         events.extend(last_events?);
     }
@@ -165,33 +166,33 @@ pub(super) async fn collect_body(
 
 /// Waits for the vendor, with a timeout.
 pub(super) async fn wait_for_vendor<T>(
-    sound: impl Future<Output = reqwest::Result<T>>,
+    response: impl Future<Output = reqwest::Result<T>>,
     silence_max: Duration,
-    faults: &RemoteErrors,
+    errors: &RemoteErrors,
 ) -> Result<T, BackendError> {
-    match tokio::time::timeout(silence_max, sound).await {
-        Ok(response) => response.map_err(|error| faults.connection_failed(error)),
-        Err(_) => Err(faults.idle_timed_out(silence_max)),
+    match tokio::time::timeout(silence_max, response).await {
+        Ok(result) => result.map_err(|error| errors.connection_failed(error)),
+        Err(_) => Err(errors.idle_timed_out(silence_max)),
     }
 }
 
 impl EventDecoder<'_> {
     async fn next(mut self) -> Result<Option<(ReplyEvent, Self)>, BackendError> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.ready_events.pop_front() {
                 self.is_over = matches!(event, ReplyEvent::End(_));
                 return Ok(Some((event, self)));
             }
             if self.is_over {
                 return Ok(None);
             }
-            let decoded_events = match self.sse.next().await {
+            let decode_result = match self.sse.next().await {
                 Some(Ok(event)) => self.decode_event(&event)?,
                 Some(Err(error)) => return Err(self.stream_error(error)),
                 None => self.decoder.end(),
             };
-            let events = decoded_events.map_err(|unread| self.faults.decode_failed(unread))?;
-            self.ready.extend(events);
+            let events = decode_result.map_err(|error| self.errors.decode_failed(error))?;
+            self.ready_events.extend(events);
         }
     }
 
@@ -202,25 +203,25 @@ impl EventDecoder<'_> {
         let data = event.data.as_deref().unwrap_or_default();
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > self.bytes_max {
-            return Err(self.faults.too_long("a reply", self.bytes_max));
+            return Err(self.errors.too_long("a reply", self.bytes_max));
         }
-        let piece = SseMessage {
+        let message = SseMessage {
             name: event.event.as_deref().unwrap_or_default(),
             data: data.trim(),
         };
-        if piece.data.is_empty() {
+        if message.data.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        Ok(self.decoder.decode_event(piece))
+        Ok(self.decoder.decode_event(message))
     }
 
     fn stream_error(&self, error: SseError) -> BackendError {
         let SseError::Body(cause) = error else {
-            return self.faults.malformed_reply(&error.to_string());
+            return self.errors.malformed_reply(&error.to_string());
         };
         match cause.downcast::<BackendError>() {
-            Ok(fault) => *fault,
-            Err(cause) => self.faults.malformed_reply(&cause.to_string()),
+            Ok(error) => *error,
+            Err(cause) => self.errors.malformed_reply(&cause.to_string()),
         }
     }
 }

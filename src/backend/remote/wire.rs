@@ -15,15 +15,15 @@ pub trait WireCodec: fmt::Debug + Send + Sync {
     /// elements of the conversation are appended; it may contain some already.
     fn request_body(&self, request: &ModelRequest<'_>) -> Map<String, Value>;
 
-    /// Encodes the messages in `new`. Earlier ones have been encoded and are passed for lookups; no
-    /// element may contain messages from both sides of an assistant message.
-    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value>;
+    /// Encodes the messages in `range`. Earlier messages have been encoded and are passed for
+    /// lookups; no element may contain messages from both sides of an assistant message.
+    fn encode_messages(&self, messages: &[ChatMessage], range: Range<usize>) -> Vec<Value>;
 
     /// Changes the last elements of a request, which will be encoded again next time.
     fn set_cache_breakpoint(&self, _elements: &mut [Value]) {}
 
-    /// Changes how later requests are encoded if the vendor's refusal, in these words, shows how.
-    fn adapt_to_refusal(&self, _words: &str) -> RefusalRemedy {
+    /// Changes how later requests are encoded, if the message of the vendor's refusal shows how.
+    fn adapt_to_refusal(&self, _message: &str) -> RefusalRemedy {
         RefusalRemedy::None
     }
 
@@ -42,19 +42,22 @@ pub enum RefusalRemedy {
 
 /// A reply that is being decoded.
 pub trait ReplyDecoder: Send {
-    /// Decodes one event of the stream. A body that is not streamed comes as one event without a
-    /// name. It is not called again after [`ReplyEvent::End`].
-    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
+    /// Decodes one message of the stream. A body that is not streamed is one message without a
+    /// name. Not called again after [`ReplyEvent::End`].
+    fn decode_event(
+        &mut self,
+        message: SseMessage<'_>,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
 
     /// Handles the end of a stream without [`ReplyEvent::End`]: returns the events that complete
     /// the reply, if the vendor has sent enough.
     fn end(&mut self) -> Result<Vec<ReplyEvent>, ReplyDecodeError>;
 }
 
-/// One event of a stream.
+/// One message of a stream of server-sent events.
 #[derive(Clone, Copy, Debug)]
 pub struct SseMessage<'a> {
-    /// The event's name, empty if it has none.
+    /// The name of its event, empty if it has none.
     pub name: &'a str,
     /// Its data, trimmed; never empty.
     pub data: &'a str,

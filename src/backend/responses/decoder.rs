@@ -1,12 +1,12 @@
-//! Decodes Responses replies: turns each event of a stream, or a whole reply, into events.
-//! Event types that are not named here carry nothing that the items do not carry too.
+//! Decodes Responses replies: converts each event of a stream, or a whole reply, to massgen's
+//! events. Event types that are not named here carry nothing that the items do not carry too.
 
 use serde_json::{Value, json};
 
 use crate::backend::conversation::Conversation;
 use crate::backend::remote::wire::{ReplyDecodeError, ReplyDecoder, SseMessage};
 use crate::backend::responses::echo;
-use crate::backend::responses::output::{OutputAssembler, OutputFault, kind, text_field};
+use crate::backend::responses::output::{OutputAssembler, OutputError, kind, text_field};
 use crate::backend::responses::parameters::ReplyStorage;
 use crate::backend::responses::text_deduplicator::{TextDeduplicator, TextPosition};
 use crate::backend::source_list::SourceList;
@@ -103,7 +103,7 @@ impl<'a> ResponsesDecoder<'a> {
     }
 
     /// Returns the item and the part that an event is about.
-    fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputFault> {
+    fn text_position(&mut self, event: &Value) -> Result<TextPosition, OutputError> {
         let index_at = |field| event.get(field).and_then(Value::as_u64);
         let part = index_at("summary_index").or_else(|| index_at("content_index"));
         Ok(TextPosition {
@@ -175,8 +175,11 @@ impl<'a> ResponsesDecoder<'a> {
 }
 
 impl ReplyDecoder for ResponsesDecoder<'_> {
-    fn decode_event(&mut self, piece: SseMessage<'_>) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
-        let SseMessage { name, data } = piece;
+    fn decode_event(
+        &mut self,
+        message: SseMessage<'_>,
+    ) -> Result<Vec<ReplyEvent>, ReplyDecodeError> {
+        let SseMessage { name, data } = message;
         if name == ERROR {
             return Err(ReplyDecodeError::VendorError(data.to_owned()));
         }
@@ -203,9 +206,9 @@ impl ReplyDecoder for ResponsesDecoder<'_> {
     }
 }
 
-impl From<OutputFault> for ReplyDecodeError {
-    fn from(fault: OutputFault) -> Self {
-        ReplyDecodeError::Malformed(fault.to_string())
+impl From<OutputError> for ReplyDecodeError {
+    fn from(error: OutputError) -> Self {
+        ReplyDecodeError::Malformed(error.to_string())
     }
 }
 

@@ -49,9 +49,9 @@ impl WireCodec for ResponsesCodec {
         request_body(&self.model, &self.parameters, request)
     }
 
-    fn encode_messages(&self, messages: &[ChatMessage], new: Range<usize>) -> Vec<Value> {
-        let new = messages.get(new).unwrap_or_default();
-        new.iter().flat_map(encode_message).collect()
+    fn encode_messages(&self, messages: &[ChatMessage], range: Range<usize>) -> Vec<Value> {
+        let new_messages = messages.get(range).unwrap_or_default();
+        new_messages.iter().flat_map(encode_message).collect()
     }
 
     fn decoder<'a>(&'a self, request: ModelRequest<'a>) -> Box<dyn ReplyDecoder + 'a> {

@@ -28,20 +28,20 @@ struct OutputItem {
 
 /// Error in the items of a reply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum OutputFault {
+pub(super) enum OutputError {
     #[error("the reply has more than {ITEMS_MAX} items")]
     TooMany,
     #[error("the reply makes a tool call without a name")]
-    Nameless,
+    MissingName,
 }
 
 impl OutputAssembler {
-    /// Adds an item, as far as it is known, or replaces what was known of it. Returns its position.
+    /// Adds an item, or replaces its earlier version. Returns its position.
     pub(super) fn upsert(
         &mut self,
         index: Option<u64>,
         value: &Value,
-    ) -> Result<usize, OutputFault> {
+    ) -> Result<usize, OutputError> {
         let known_position = self
             .items
             .iter()
@@ -57,10 +57,11 @@ impl OutputAssembler {
 
     /// Returns the position of the item that an event is about. Adds the item if it has not been
     /// announced.
-    pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputFault> {
+    pub(super) fn position(&mut self, event: &Value) -> Result<usize, OutputError> {
         let id = text_field(event, "item_id");
         let index = event.get("output_index").and_then(Value::as_u64);
-        let newest_where = |holds: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(holds);
+        let newest_where =
+            |matches: &dyn Fn(&OutputItem) -> bool| self.items.iter().rposition(matches);
         // Some servers use a new id for an item in every event, others the same index for all
         // items.
         let by_id = newest_where(&|item| !id.is_empty() && text_field(&item.value, "id") == id);
@@ -72,10 +73,10 @@ impl OutputAssembler {
         }
     }
 
-    fn begin_item(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputFault> {
+    fn begin_item(&mut self, index: Option<u64>, value: Value) -> Result<usize, OutputError> {
         let position = self.items.len();
         if position == ITEMS_MAX {
-            return Err(OutputFault::TooMany);
+            return Err(OutputError::TooMany);
         }
         self.items.push(OutputItem {
             index,
@@ -86,7 +87,7 @@ impl OutputAssembler {
     }
 
     /// Appends to a call's arguments.
-    pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+    pub(super) fn add_arguments(&mut self, event: &Value) -> Result<(), OutputError> {
         let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
             item.arguments.push_str(text_field(event, "delta"));
@@ -95,7 +96,7 @@ impl OutputAssembler {
     }
 
     /// Sets a call's arguments.
-    pub(super) fn set_arguments(&mut self, event: &Value) -> Result<(), OutputFault> {
+    pub(super) fn set_arguments(&mut self, event: &Value) -> Result<(), OutputError> {
         let position = self.position(event)?;
         if let Some(item) = self.items.get_mut(position) {
             item.arguments = arguments(event);
@@ -108,7 +109,7 @@ impl OutputAssembler {
     pub(super) fn finish(
         &mut self,
         conversation: &Conversation,
-    ) -> Result<(Vec<CallRequest>, Vec<Value>), OutputFault> {
+    ) -> Result<(Vec<CallRequest>, Vec<Value>), OutputError> {
         let mut calls: Vec<CallRequest> = Vec::new();
         let mut values = Vec::with_capacity(self.items.len());
         for mut item in self.items.drain(..) {
@@ -138,15 +139,15 @@ impl OutputItem {
             return call_ids.0 == call_ids.1;
         }
         let ids = (text_field(&self.value, "id"), text_field(value, "id"));
-        let same_number = index.is_some() && self.index == index;
-        let same_type = ["", kind(value)].contains(&kind(&self.value));
-        (!ids.0.is_empty() && ids.0 == ids.1) || (same_number && same_type)
+        let has_same_index = index.is_some() && self.index == index;
+        let has_same_type = ["", kind(value)].contains(&kind(&self.value));
+        (!ids.0.is_empty() && ids.0 == ids.1) || (has_same_index && has_same_type)
     }
 
-    fn call(&self) -> Result<CallRequest, OutputFault> {
+    fn call(&self) -> Result<CallRequest, OutputError> {
         let name = text_field(&self.value, "name");
         if name.is_empty() {
-            return Err(OutputFault::Nameless);
+            return Err(OutputError::MissingName);
         }
         let whole_arguments = arguments(&self.value);
         let candidates = [&whole_arguments, &self.arguments];
@@ -353,7 +354,7 @@ mod tests {
             .unwrap();
         assert_eq!(
             output.finish(&Conversation::default()).unwrap_err(),
-            OutputFault::Nameless
+            OutputError::MissingName
         );
         let mut output = OutputAssembler::default();
         for index in 0..ITEMS_MAX {
@@ -361,6 +362,6 @@ mod tests {
             assert_eq!(output.upsert(None, &item), Ok(index));
         }
         let one_more = json!({"type": "message", "id": "msg"});
-        assert_eq!(output.upsert(None, &one_more), Err(OutputFault::TooMany));
+        assert_eq!(output.upsert(None, &one_more), Err(OutputError::TooMany));
     }
 }

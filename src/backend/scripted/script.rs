@@ -76,9 +76,9 @@ pub(super) struct ScriptedError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordingEnd {
     /// Every reply in it is complete.
-    Whole,
+    Complete,
     /// It is truncated; the rest of its last reply was skipped.
-    Cut,
+    Truncated,
 }
 
 impl ScriptedReplies {
@@ -96,20 +96,20 @@ impl ScriptedReplies {
         let malformed = |error: YamlReadError| {
             malformed_script(format!("the recording `{name}` is malformed: {error}"))
         };
-        let fault = match read_typed(text) {
-            Ok(list) => return Ok((list, RecordingEnd::Whole)),
+        let error = match read_typed(text) {
+            Ok(list) => return Ok((list, RecordingEnd::Complete)),
             Err(error) => malformed(error),
         };
         let has_replies = |text: &str| text.lines().any(|line| line.starts_with("- "));
         let lines = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
         let list = if text.ends_with('\n') && has_replies(lines) {
-            return Err(fault);
+            return Err(error);
         } else if has_replies(lines) {
             read_typed(lines).map_err(malformed)?
         } else {
             Self::default()
         };
-        Ok((list, RecordingEnd::Cut))
+        Ok((list, RecordingEnd::Truncated))
     }
 
     /// Splits off the first replies, `count` of them at most.

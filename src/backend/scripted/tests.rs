@@ -255,7 +255,7 @@ fn a_recording_that_is_cut_at_any_byte_costs_its_last_reply_at_most() {
         let (list, wholeness) = ScriptedReplies::parse_recording(beginning(cut), "a.yaml").unwrap();
         let complete = ends.iter().skip(1).filter(|end| cut + 1 >= **end).count();
         assert_eq!(list.len(), complete, "{:?}", beginning(cut));
-        whole += usize::from(wholeness == RecordingEnd::Whole);
+        whole += usize::from(wholeness == RecordingEnd::Complete);
     }
     assert_eq!(whole, 6, "with and without the last line break");
     let (list, _) = ScriptedReplies::parse_recording(&text, "a.yaml").unwrap();
