@@ -244,11 +244,11 @@ pub(crate) fn build_resumed_request(
         layout,
         config,
         replay: Some(ReplayInput {
-            messages: RecordedMessages::from_events(resume_state.resumed.events()),
+            messages: RecordedMessages::from_events(resume_state.resumed_turn.events()),
             coordinations: resume_state.coordinations,
             divergence: CancellationToken::new(),
         }),
-        resumed: Some(resume_state.resumed),
+        resumed: Some(resume_state.resumed_turn),
         reviewer: None,
         approvals: ApprovalConfig::default(),
         snapshot_mode: SnapshotMode::Copied,
@@ -261,9 +261,9 @@ fn note_resumption(
     interrupted_run: &InterruptedRun,
     output: &mut CliOutput<'_>,
 ) {
-    if let Some(cut) = &resume_state.cut {
+    if let Some(reason) = &resume_state.truncation_reason {
         output.warning(&format!(
-            "{cut} in the event log: resuming from the event before it"
+            "{reason} in the event log: resuming from the event before it"
         ));
     }
     let InterruptedRun {
@@ -276,7 +276,7 @@ fn note_resumption(
         "resuming {}, turn {turn} of {}, after {}",
         run.name(),
         metadata.session_id,
-        count_noun(resume_state.resumed.events.len(), "recorded event")
+        count_noun(resume_state.resumed_turn.events.len(), "recorded event")
     ));
 }
 

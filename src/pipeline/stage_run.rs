@@ -440,11 +440,11 @@ impl PipelineRun {
             session: Some(session),
             question: question.unwrap_or(request.question),
             replay: Some(ReplayInput {
-                messages: RecordedMessages::from_events(resume_state.resumed.events()),
+                messages: RecordedMessages::from_events(resume_state.resumed_turn.events()),
                 coordinations: resume_state.coordinations,
                 divergence: CancellationToken::new(),
             }),
-            resumed: Some(resume_state.resumed),
+            resumed: Some(resume_state.resumed_turn),
             ..request
         })
     }

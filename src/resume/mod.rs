@@ -1,6 +1,6 @@
 //! Reads an interrupted run, so that it can be resumed from its last recorded event: finds the run,
-//! and decodes its log. A run that the user stopped is resumed from the event before that. It asks
-//! no model and repeats nothing.
+//! and decodes its log. A run that the user stopped is resumed from the event before that. Nothing
+//! here sends a request to a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use crate::world::store::runs::{RunDir, RunStatus, list};
 use crate::world::store::sessions::session::Session;
 
 /// Maximum number of runs that are examined, the newest first, to find the last one of a session.
-const RUNS_LOOKED_AT_MAX: usize = 10_000;
+const RUNS_EXAMINED_MAX: usize = 10_000;
 
 /// A run whose process is gone and that did not record its end, or that the user stopped.
 #[derive(Clone, Debug)]
@@ -49,13 +49,13 @@ pub enum InterruptionCause {
 }
 
 /// Returns the last run in `logs`, of the session `session` if one is named, if it was interrupted
-/// or stopped by the user.
-/// Skips runs that are in progress, that had not begun to ask, whose session does not exist
-/// according to `is_there`, or whose records were copied along with the project.
+/// or stopped by the user. Skips runs that are in progress, that ended before they sent a request to
+/// a model, whose session does not exist according to `session_exists`, or whose records were copied
+/// along with the project.
 pub fn find_interrupted(
     logs: &AbsPath,
     session: Option<&str>,
-    is_there: impl Fn(&str) -> bool,
+    session_exists: impl Fn(&str) -> bool,
 ) -> Result<Option<InterruptedRun>> {
     for run in own_runs(logs)? {
         let Some((metadata, turn)) = run.metadata().zip(run.turn_number()) else {
@@ -64,7 +64,7 @@ pub fn find_interrupted(
         if session.is_some_and(|session| session != metadata.session_id) {
             continue;
         }
-        if let ControlFlow::Break(interrupted) = inspect_run(run, metadata, turn, &is_there) {
+        if let ControlFlow::Break(interrupted) = inspect_run(run, metadata, turn, &session_exists) {
             return Ok(interrupted);
         }
     }
@@ -99,17 +99,17 @@ pub fn find_interrupted_of(
 /// Returns the runs in `logs` whose records were not copied along with the project, the newest
 /// first.
 fn own_runs(logs: &AbsPath) -> Result<impl Iterator<Item = RunDir>> {
-    let runs = list(logs)?.into_iter().take(RUNS_LOOKED_AT_MAX);
+    let runs = list(logs)?.into_iter().take(RUNS_EXAMINED_MAX);
     Ok(runs.filter(RunDir::is_own))
 }
 
-/// Breaks with what a run says about its session if it is the last one: whether it was interrupted.
-/// Continues if an older run of the session says that.
+/// Breaks if `run` decides whether its session can be resumed: with the run, or with `None` if it
+/// has ended. Continues if an older run of the session decides that.
 fn inspect_run(
     run: RunDir,
     metadata: RecordedRunMetadata,
     turn: u32,
-    is_there: impl Fn(&str) -> bool,
+    session_exists: impl Fn(&str) -> bool,
 ) -> ControlFlow<Option<InterruptedRun>> {
     let state = run.state();
     let cause = match state.status {
@@ -118,7 +118,7 @@ fn inspect_run(
         RunStatus::Interrupted => InterruptionCause::Killed,
         RunStatus::Running => return ControlFlow::Continue(()),
     };
-    if is_there(&metadata.session_id) && run.manifest().is_ok() {
+    if session_exists(&metadata.session_id) && run.manifest().is_ok() {
         return ControlFlow::Break(Some(InterruptedRun {
             run,
             metadata,
@@ -143,16 +143,17 @@ fn was_stopped(status_file: Option<&Value>) -> bool {
 /// State of a run that is to be resumed.
 #[derive(Debug)]
 pub struct ResumeState {
-    /// The turn.
-    pub resumed: ResumedTurn,
+    /// The turn, with its log and the recorded events.
+    pub resumed_turn: ResumedTurn,
     /// The record of each of its coordinations.
     pub coordinations: VecDeque<RecordedCoordination>,
     /// Its name.
     pub name: RunName,
     /// Why its log was truncated, if it was.
-    pub cut: Option<String>,
-    /// Where the log ends without the end of a run that the user stopped, if it has one.
-    stopped_after: Option<LineEnd>,
+    pub truncation_reason: Option<String>,
+    /// If the user stopped the run: the end of the last line before the events that followed from
+    /// that.
+    end_before_stop: Option<LineEnd>,
 }
 
 impl ResumeState {
@@ -174,7 +175,7 @@ impl ResumeState {
             resume_error(run, "its log has an event that this version does not know")
         })?;
         let stop = stop_position(&events);
-        let stopped_after = stop.map(|count| reopened.line_end(count));
+        let end_before_stop = stop.map(|count| reopened.line_end(count));
         events.truncate(stop.unwrap_or(events.len()));
         let has_ended = |(event, _): &(Event, LocalDateTime)| {
             matches!(event, Event::Run(RunEvent::RunEnded { .. }))
@@ -184,34 +185,34 @@ impl ResumeState {
         }
         let coordinations = coordinations(events.iter().map(|(event, _)| event));
         Ok(Self {
-            resumed: ResumedTurn {
+            resumed_turn: ResumedTurn {
                 log: reopened.log,
                 log_dir: run.log().clone(),
                 events,
             },
             coordinations,
             name,
-            cut: reopened.truncation_reason,
-            stopped_after,
+            truncation_reason: reopened.truncation_reason,
+            end_before_stop,
         })
     }
 
     /// Removes the end of a run that the user stopped from its log, and its turn from `session`.
     ///
     /// # Errors
-    /// The disk does not allow it.
+    /// If the log or the session cannot be written.
     pub fn discard_end(&mut self, session: &mut Session) -> Result<()> {
-        let Some(end) = self.stopped_after.take() else {
+        let Some(end) = self.end_before_stop.take() else {
             return Ok(());
         };
-        // If the process ends between the two, the log still shows that the run was stopped.
+        // If the process ends between these two steps, the log still shows that the run was stopped.
         session.discard_saved_turn()?;
-        self.resumed.log.truncate(end)
+        self.resumed_turn.log.truncate(end)
     }
 
     /// Returns the task as the agents read it, if the run recorded it.
     pub fn question(&self) -> Option<Arc<str>> {
-        self.resumed.events().find_map(|event| {
+        self.resumed_turn.events().find_map(|event| {
             let Event::Run(RunEvent::RunStarted { question, .. }) = event else {
                 return None;
             };
@@ -231,18 +232,18 @@ fn stop_position(events: &[(Event, LocalDateTime)]) -> Option<usize> {
     let last_attempt = events
         .iter()
         .rposition(|(event, _)| matches!(event, Event::Run(RunEvent::RunStarted { .. })));
-    let begin = last_attempt.unwrap_or_default();
-    let follows = |(event, _): &(Event, LocalDateTime)| {
+    let attempt_start = last_attempt.unwrap_or_default();
+    let follows_stop = |(event, _): &(Event, LocalDateTime)| {
         matches!(event, Event::Run(RunEvent::CoordinationStopped { status })
             if *status == ExitStatus::Interrupted)
             || matches!(event, Event::Delivery(DeliveryEvent::FinalAnswer { .. }))
     };
-    let first = events.iter().skip(begin).position(follows);
-    Some(first.map_or(stop, |first| begin.saturating_add(first)))
+    let first_consequence = events.iter().skip(attempt_start).position(follows_stop);
+    Some(first_consequence.map_or(stop, |index| attempt_start.saturating_add(index)))
 }
 
-fn resume_error(run: &RunDir, why: &str) -> Error {
-    let message = format!("`{}` cannot be resumed: {why}", run.name());
+fn resume_error(run: &RunDir, reason: &str) -> Error {
+    let message = format!("`{}` cannot be resumed: {reason}", run.name());
     Error::new(ErrorKind::Environment, message).with_hint("start its task again")
 }
 
@@ -253,7 +254,7 @@ fn complete_replies(
 ) -> Option<Vec<(Event, LocalDateTime)>> {
     let mut streamed_texts: BTreeMap<AgentId, String> = BTreeMap::new();
     let events = events.into_iter().map(|event| {
-        let (mut event, at) = event?;
+        let (mut event, time) = event?;
         if let Event::Model(ModelEvent::ModelRequestStarted { agent, .. }) = &event {
             streamed_texts.remove(agent);
         } else if let Event::Model(ModelEvent::Text { agent, text }) = &event {
@@ -264,7 +265,7 @@ fn complete_replies(
         } else if let Event::Model(ModelEvent::Replied { agent, text, .. }) = &mut event {
             *text = streamed_texts.remove(agent).unwrap_or_default().into();
         }
-        Some((event, at))
+        Some((event, time))
     });
     events.collect()
 }
