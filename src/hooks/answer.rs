@@ -1,4 +1,4 @@
-//! Parses a hook's exit status and output into a decision. Anything unexpected is a failure; the
+//! Parses a hook's exit status and output as its answer. Anything unexpected is a failure; the
 //! caller decides what a failure means.
 
 use serde::Deserialize;
@@ -114,7 +114,7 @@ pub fn parse_answer(
 ) -> Result<HookAnswer, HookFailure> {
     match status {
         0 if stdout.trim().is_empty() => Ok(HookAnswer::default()),
-        0 => parse_output(event, stdout).map_err(|why| HookFailure::new(why, stderr)),
+        0 => parse_output(event, stdout).map_err(|cause| HookFailure::new(cause, stderr)),
         DENY_STATUS => Ok(HookAnswer {
             decision: Some(HookDecision::Deny),
             reason: sanitize_text(Some(stderr), REASON_CHARS_MAX),
@@ -148,8 +148,8 @@ fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
         {
             return Err("its `hookEventName` is another event's".to_owned());
         }
-        if let Some(word) = &specific.permission_decision {
-            let decision = parse_decision(word).ok_or("its `permissionDecision` is unknown")?;
+        if let Some(name) = &specific.permission_decision {
+            let decision = parse_decision(name).ok_or("its `permissionDecision` is unknown")?;
             decisions.push((decision, specific.permission_decision_reason));
         }
         if specific.updated_input.is_some() && event != HookEvent::PreToolUse {
@@ -167,12 +167,12 @@ fn parse_output(event: HookEvent, stdout: &str) -> Result<HookAnswer, String> {
     Ok(answer)
 }
 
-fn parse_decision(word: &str) -> Option<HookDecision> {
+fn parse_decision(name: &str) -> Option<HookDecision> {
     use HookDecision::{Allow, Ask, Defer, Deny};
     let decisions = [Allow, Ask, Defer, Deny];
     decisions
         .into_iter()
-        .find(|decision| decision.name() == word)
+        .find(|decision| decision.name() == name)
 }
 
 /// Trims and truncates a hook's text and escapes its control characters. Returns `None` if it is
@@ -190,8 +190,8 @@ mod tests {
     /// Checks the answer to `PreToolUse` output: its decision, reason, input and context.
     #[track_caller]
     fn check(status: i32, stdout: &str, stderr: &str, expected: &str) {
-        let read = parse_answer(HookEvent::PreToolUse, status, stdout, stderr);
-        let summary = match read {
+        let result = parse_answer(HookEvent::PreToolUse, status, stdout, stderr);
+        let summary = match result {
             Err(failure) => format!("failed: {} ({})", failure.cause, failure.stderr),
             Ok(answer) => {
                 let input = answer

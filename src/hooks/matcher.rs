@@ -32,14 +32,14 @@ impl ToolMatcher {
                 "it has {chars} characters: at most {EXPRESSION_CHARS_MAX}"
             ));
         }
-        let anchored = format!("^(?:{text})$");
-        let compiled = RegexBuilder::new(&anchored)
+        let anchored_text = format!("^(?:{text})$");
+        let anchored_result = RegexBuilder::new(&anchored_text)
             .size_limit(COMPILED_BYTES_MAX)
             .build();
         // Compiling `text` alone gives an error position within it, and rejects a `)` that would
         // close the group early.
-        match (Regex::new(text), compiled) {
-            (Ok(_), Ok(anchored)) => Ok(Self::Named(anchored)),
+        match (Regex::new(text), anchored_result) {
+            (Ok(_), Ok(expression)) => Ok(Self::Named(expression)),
             (Err(error), _) | (_, Err(error)) => {
                 let text = error.to_string();
                 let last_line = text.lines().last().unwrap_or_default();
@@ -62,12 +62,12 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(matcher: &str, taken: &[&str], not_taken: &[&str]) {
+    fn check(matcher: &str, matched: &[&str], unmatched: &[&str]) {
         let matcher = ToolMatcher::parse(matcher).unwrap();
-        for tool in taken {
+        for tool in matched {
             assert!(matcher.matches(tool), "{tool}");
         }
-        for tool in not_taken {
+        for tool in unmatched {
             assert!(!matcher.matches(tool), "{tool}");
         }
     }

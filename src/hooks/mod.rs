@@ -1,5 +1,5 @@
-//! The user's hooks as configured: which command runs on which event and for which tools, what it
-//! reads, and how its answer is interpreted. Nothing is started here.
+//! The user's hooks: which command runs on which event and for which tools, the JSON that it reads,
+//! and the meaning of its answer. This module starts no process.
 
 pub mod answer;
 pub mod matcher;
@@ -102,7 +102,7 @@ impl HookList {
 
     /// Returns these hooks followed by `others`.
     #[must_use]
-    pub fn with(&self, others: &Self) -> Self {
+    pub fn extended_by(&self, others: &Self) -> Self {
         Self(self.0.iter().chain(&others.0).cloned().collect())
     }
 
@@ -118,9 +118,9 @@ impl HookList {
 
     /// Returns the hooks for `event`, only those that match `tool` if it concerns a tool call.
     pub fn matching(&self, event: HookEvent, tool: Option<&str>) -> Vec<&Hook> {
-        let fits = |hook: &&Hook| {
+        let matches = |hook: &&Hook| {
             hook.event == event && tool.is_none_or(|tool| hook.matcher.matches(tool))
         };
-        self.0.iter().filter(fits).collect()
+        self.0.iter().filter(matches).collect()
     }
 }

@@ -8,10 +8,10 @@ use crate::id::{AgentId, AnswerLabel};
 use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 
-/// The version of this format; it rises when the meaning of a field changes.
+/// The version of this format. It is incremented when the meaning of a field changes.
 const SCHEMA_VERSION: u32 = 1;
-/// The permission mode, as the contract names it. There is no other mode here: access is decided by
-/// the grants.
+/// The permission mode, in the words of Claude Code. massgen has no other: the grants decide about
+/// access.
 const PERMISSION_MODE: &str = "default";
 
 /// The part that is the same in all requests about one agent.
@@ -21,7 +21,7 @@ pub struct HookContext {
     pub session_id: Option<String>,
     /// The directory in which massgen was started.
     pub project: AbsPath,
-    /// The agent; `None` for a caller that has its grants from a file.
+    /// The agent; `None` for a caller whose grants are read from a file.
     pub agent: Option<AgentId>,
     /// The agent's workspace.
     pub workspace: Option<AbsPath>,

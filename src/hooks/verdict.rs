@@ -7,7 +7,7 @@ use crate::hooks::HookEvent;
 use crate::hooks::answer::{HookAnswer, HookDecision, HookFailure};
 
 /// A hook's answer, or why it gave none.
-pub type HookReply = Result<HookAnswer, HookFailure>;
+pub type HookOutcome = Result<HookAnswer, HookFailure>;
 
 /// The combined decision of several hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,15 +21,15 @@ pub struct HookVerdict {
 }
 
 impl HookVerdict {
-    /// Combines the replies of hooks to `event`, in the order of the config.
-    pub fn from_outcomes(event: HookEvent, outcomes: Vec<HookReply>) -> Self {
+    /// Combines the outcomes of the hooks on `event`, in the order of the config.
+    pub fn from_outcomes(event: HookEvent, outcomes: Vec<HookOutcome>) -> Self {
         let mut verdict = Self::default();
         for outcome in outcomes {
             match outcome {
                 Ok(answer) => verdict.add(answer),
                 Err(failure) if event.is_blocking() => {
-                    let why = format!("a hook of the user's failed: {}", failure.cause);
-                    verdict.decide(HookDecision::Deny, why);
+                    let reason = format!("a hook of the user's failed: {}", failure.cause);
+                    verdict.decide(HookDecision::Deny, reason);
                 }
                 Err(_) => {}
             }
@@ -40,7 +40,7 @@ impl HookVerdict {
     /// Returns the reason if the hooks deny.
     pub fn denial(&self) -> Option<&str> {
         match &self.decision {
-            Some((HookDecision::Deny, why)) => Some(why),
+            Some((HookDecision::Deny, reason)) => Some(reason),
             Some((HookDecision::Allow | HookDecision::Ask | HookDecision::Defer, _)) | None => None,
         }
     }
@@ -49,7 +49,9 @@ impl HookVerdict {
     /// asked, where `ask` and `defer` count as denials.
     pub fn refusal(&self) -> Option<&str> {
         match &self.decision {
-            Some((HookDecision::Deny | HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
+            Some((HookDecision::Deny | HookDecision::Ask | HookDecision::Defer, reason)) => {
+                Some(reason)
+            }
             Some((HookDecision::Allow, _)) | None => None,
         }
     }
@@ -57,7 +59,7 @@ impl HookVerdict {
     /// Returns the reason if a person must be asked first.
     pub fn ask_reason(&self) -> Option<&str> {
         match &self.decision {
-            Some((HookDecision::Ask | HookDecision::Defer, why)) => Some(why),
+            Some((HookDecision::Ask | HookDecision::Defer, reason)) => Some(reason),
             Some((HookDecision::Allow | HookDecision::Deny, _)) | None => None,
         }
     }
@@ -70,34 +72,34 @@ impl HookVerdict {
             context,
         } = answer;
         if let Some(decision) = decision {
-            let what = match decision {
+            let effect = match decision {
                 HookDecision::Allow => "a hook of the user's allows it",
                 HookDecision::Ask => "a hook of the user's has a person asked first",
                 HookDecision::Defer => "a hook of the user's leaves it to a person",
                 HookDecision::Deny => "a hook of the user's denies it",
             };
-            let why = match reason {
-                Some(reason) => format!("{what}: {reason}"),
-                None => what.to_owned(),
+            let reason = match reason {
+                Some(reason) => format!("{effect}: {reason}"),
+                None => effect.to_owned(),
             };
-            self.decide(decision, why);
+            self.decide(decision, reason);
         }
         match (&self.updated_input, updated_input) {
-            (Some(known), Some(other)) if *known != other => {
-                let why = "two hooks of the user's want different inputs".to_owned();
-                self.decide(HookDecision::Deny, why);
+            (Some(earlier_input), Some(input)) if *earlier_input != input => {
+                let reason = "two hooks of the user's want different inputs".to_owned();
+                self.decide(HookDecision::Deny, reason);
             }
-            (None, updated) => self.updated_input = updated,
+            (None, input) => self.updated_input = input,
             (Some(_), _) => {}
         }
         self.context.extend(context);
     }
 
     /// Replaces a milder decision with a stricter one.
-    fn decide(&mut self, decision: HookDecision, why: String) {
-        let current_decision = self.decision.as_ref().map(|(known, _)| *known);
-        if current_decision.is_none_or(|known| known < decision) {
-            self.decision = Some((decision, why));
+    fn decide(&mut self, decision: HookDecision, reason: String) {
+        let current_decision = self.decision.as_ref().map(|(strictest, _)| *strictest);
+        if current_decision.is_none_or(|strictest| strictest < decision) {
+            self.decision = Some((decision, reason));
         }
     }
 }
@@ -122,15 +124,18 @@ mod tests {
         }
     }
 
-    fn fails() -> HookReply {
+    fn fails() -> HookOutcome {
         Err(HookFailure::new("it ended with status 1", "secret"))
     }
 
     #[track_caller]
-    fn check(event: HookEvent, outcomes: Vec<HookReply>, expected: &str) {
+    fn check(event: HookEvent, outcomes: Vec<HookOutcome>, expected: &str) {
         let verdict = HookVerdict::from_outcomes(event, outcomes);
-        let why = verdict.decision.map(|(_, why)| why).unwrap_or_default();
-        assert_eq!(why, expected);
+        let reason = verdict
+            .decision
+            .map(|(_, reason)| reason)
+            .unwrap_or_default();
+        assert_eq!(reason, expected);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::event::{DeliveryOutcome, DeliveryRow, Event, ToolEvent};
 use crate::hooks::Hook;
 use crate::hooks::answer::HookFailure;
 use crate::hooks::request::HookSubject;
-use crate::hooks::verdict::{HookReply, HookVerdict};
+use crate::hooks::verdict::{HookOutcome, HookVerdict};
 use crate::id::{AgentId, AnswerLabel};
 use crate::mentions::LookupResult;
 use crate::orchestrator::environments::HostEnvironment;
@@ -102,7 +102,7 @@ pub struct LoggingHookObserver;
 impl HookObserver for LoggingHookObserver {
     fn on_run(&self, hook_run: &HookRun<'_>) {
         let (event, command) = (hook_run.hook.event, &hook_run.hook.command);
-        if let Err(HookFailure { cause, stderr }) = hook_run.reply {
+        if let Err(HookFailure { cause, stderr }) = hook_run.outcome {
             tracing::warn!("the hook `{command}` of `{event}` failed: {cause}: {stderr}");
         }
     }
@@ -110,7 +110,7 @@ impl HookObserver for LoggingHookObserver {
 
 fn hook_ran_event(agent: &AgentId, hook_run: &HookRun<'_>) -> Event {
     let call = hook_run.subject.call();
-    let (decision, reason, updated_input) = describe_reply(hook_run.reply);
+    let (decision, reason, updated_input) = describe_outcome(hook_run.outcome);
     Event::Tool(ToolEvent::HookRan {
         agent: agent.clone(),
         event: hook_run.hook.event.to_string(),
@@ -125,8 +125,8 @@ fn hook_ran_event(agent: &AgentId, hook_run: &HookRun<'_>) -> Event {
 }
 
 /// Returns a hook's decision, its reason, and its replacement for the tool's input.
-fn describe_reply(reply: &HookReply) -> (&'static str, Option<String>, Option<String>) {
-    match reply {
+fn describe_outcome(outcome: &HookOutcome) -> (&'static str, Option<String>, Option<String>) {
+    match outcome {
         Err(HookFailure { cause, stderr }) if stderr.is_empty() => {
             ("failed", Some(cause.clone()), None)
         }

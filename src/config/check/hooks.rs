@@ -22,7 +22,7 @@ impl ConfigChecker<'_> {
             };
             for event in HookEvent::ALL {
                 let event_hooks = HookList::new(self.event_hooks(&section, event));
-                all_hooks = all_hooks.with(&event_hooks);
+                all_hooks = all_hooks.extended_by(&event_hooks);
                 let count = all_hooks.matching(event, None).len();
                 if !event_hooks.is_empty() && count > HOOKS_MAX {
                     let message =

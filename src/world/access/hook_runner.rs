@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hooks::answer::{HookFailure, parse_answer};
 use crate::hooks::request::{HookContext, HookSubject, build_request};
-use crate::hooks::verdict::{HookReply, HookVerdict};
+use crate::hooks::verdict::{HookOutcome, HookVerdict};
 use crate::hooks::{Hook, HookList};
 use crate::permissions::PathPermissionManager;
 use crate::permissions::grant::Phase;
@@ -70,7 +70,7 @@ pub struct HookRun<'a> {
     /// The event that it was run for.
     pub subject: &'a HookSubject<'a>,
     /// Its answer.
-    pub reply: &'a HookReply,
+    pub outcome: &'a HookOutcome,
     /// How long it took, in milliseconds.
     pub elapsed_ms: u64,
 }
@@ -137,7 +137,7 @@ impl HookRunner {
             Phase::Final => None,
         };
         let request = build_request(&self.0.context, invocation.phase, round, subject).to_string();
-        let replies = match CommandInterrupt::new() {
+        let outcomes = match CommandInterrupt::new() {
             Ok(interrupt) => {
                 let _watch = CancellationWatcher::spawn(invocation.cancellation, &interrupt);
                 let query = HookQuery {
@@ -150,11 +150,11 @@ impl HookRunner {
             }
             Err(error) => Err(error),
         };
-        let failure_replies = |error: io::Error| {
+        let failure_outcomes = |error: io::Error| {
             let failure = HookFailure::new("it could not be run", &error.to_string());
             vec![Err(failure)]
         };
-        HookVerdict::from_outcomes(event, replies.unwrap_or_else(failure_replies))
+        HookVerdict::from_outcomes(event, outcomes.unwrap_or_else(failure_outcomes))
     }
 
     /// Runs all of these hooks at the same time.
@@ -162,7 +162,7 @@ impl HookRunner {
         &'h self,
         hooks: &[&'h Hook],
         query: HookQuery<'h>,
-    ) -> io::Result<Vec<HookReply>> {
+    ) -> io::Result<Vec<HookOutcome>> {
         thread::scope(|scope| {
             let spawn = |hook: &'h Hook| {
                 let ask_hook = move || self.ask_one(hook, query);
@@ -175,27 +175,27 @@ impl HookRunner {
                 .copied()
                 .map(spawn)
                 .collect::<io::Result<_>>()?;
-            let join = |thread: thread::ScopedJoinHandle<'_, HookReply>| match thread.join() {
-                Ok(reply) => reply,
+            let join = |thread: thread::ScopedJoinHandle<'_, HookOutcome>| match thread.join() {
+                Ok(outcome) => outcome,
                 Err(panic) => resume_unwind(panic),
             };
             Ok(threads.into_iter().map(join).collect())
         })
     }
 
-    fn ask_one(&self, hook: &Hook, query: HookQuery<'_>) -> HookReply {
+    fn ask_one(&self, hook: &Hook, query: HookQuery<'_>) -> HookOutcome {
         let start_time = Instant::now();
-        let reply = match self.run(hook, query) {
-            Ok(output) => parse_reply(hook, &output),
+        let outcome = match self.run(hook, query) {
+            Ok(output) => parse_outcome(hook, &output),
             Err(why) => Err(HookFailure::new("it could not be run", &why)),
         };
         self.0.observer.on_run(&HookRun {
             hook,
             subject: query.subject,
-            reply: &reply,
+            outcome: &outcome,
             elapsed_ms: milliseconds(start_time.elapsed()),
         });
-        reply
+        outcome
     }
 
     /// Runs a hook to its end, with the request on its standard input. The error is a message for
@@ -276,7 +276,7 @@ impl HookRunner {
 }
 
 /// Parses the answer of a hook that has run.
-fn parse_reply(hook: &Hook, output: &CommandOutput) -> HookReply {
+fn parse_outcome(hook: &Hook, output: &CommandOutput) -> HookOutcome {
     let (stdout, stderr) = (&output.stdout, &output.stderr.text);
     match &output.exit_reason {
         ExitReason::Exited(_) if stdout.left_out_bytes > 0 => {
