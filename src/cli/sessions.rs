@@ -16,10 +16,12 @@ use crate::cli::run;
 use crate::config::storage_path::STATE_DIR;
 use crate::error::{Error, ExitStatus, Result};
 use crate::host::Host;
-use crate::resume::{InterruptedRun, find_interrupted_of};
+use crate::path::AbsPath;
+use crate::resume::{InterruptedRun, find_interrupted_of, was_stopped_by_user};
 use crate::text::{count_noun, single_line};
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::reject_symlinks;
+use crate::world::store::runs::name_of;
 use crate::world::store::sessions::import::import;
 use crate::world::store::sessions::turn::{PreviousTurn, TurnMetadata};
 use crate::world::store::sessions::{SessionDir, find, list};
@@ -154,16 +156,27 @@ fn show_all(host: &Host, format: ReportFormat, output: &mut CliOutput<'_>) -> Re
 }
 
 /// Returns the interrupted runs of the sessions whose last turn can be resumed, by session. The
-/// records of runs are read only if a session has a turn without a result; without readable
-/// records, nothing is known about it.
+/// records of runs are read only if a session has a turn without a result, or one that the user
+/// stopped; without readable records, nothing is known about it.
 fn interrupted_runs(sessions: &[SessionDir], host: &Host) -> BTreeMap<String, InterruptedRun> {
-    let is_unsaved = |session: &&SessionDir| !session.is_running() && session.has_unsaved_turn();
-    let unsaved_sessions = sessions.iter().filter(is_unsaved);
-    let unsaved_ids: BTreeSet<String> = unsaved_sessions.map(SessionDir::id).collect();
-    if unsaved_ids.is_empty() {
+    let logs = logs_directory(host);
+    let may_be_resumed = |session: &&SessionDir| {
+        !session.is_running()
+            && (session.has_unsaved_turn() || was_last_turn_stopped(session, &logs))
+    };
+    let resumable_sessions = sessions.iter().filter(may_be_resumed);
+    let resumable_ids: BTreeSet<String> = resumable_sessions.map(SessionDir::id).collect();
+    if resumable_ids.is_empty() {
         return BTreeMap::new();
     }
-    find_interrupted_of(&logs_directory(host), unsaved_ids).unwrap_or_default()
+    find_interrupted_of(&logs, resumable_ids).unwrap_or_default()
+}
+
+/// Returns whether the user stopped the run of the last saved turn, after an answer.
+fn was_last_turn_stopped(session: &SessionDir, logs: &AbsPath) -> bool {
+    let last_turn = session.last_turn().ok().flatten();
+    let run = last_turn.and_then(|last| name_of(&last.log_dir));
+    run.is_some_and(|run| was_stopped_by_user(&run, logs))
 }
 
 fn json_row(

@@ -20,7 +20,7 @@ use crate::replay::plan::ReplayPlan;
 use crate::world::io::clock::LocalDateTime;
 use crate::world::store::event_log::{EventLog, LineEnd};
 use crate::world::store::records::metadata::RecordedRunMetadata;
-use crate::world::store::runs::{RunDir, RunStatus, list};
+use crate::world::store::runs::{RunDir, RunStatus, find_by_name, list};
 use crate::world::store::sessions::session::Session;
 
 /// Maximum number of runs that are examined, the newest first, to find the last one of a session.
@@ -138,6 +138,12 @@ fn was_stopped(status_file: Option<&Value>) -> bool {
         .and_then(|file| file.get("finish_reason"))
         .and_then(|reason| ExitStatus::deserialize(reason).ok());
     reason == Some(ExitStatus::Interrupted)
+}
+
+/// Returns whether the user stopped the run `name` in `logs`.
+pub fn was_stopped_by_user(name: &str, logs: &AbsPath) -> bool {
+    let run = find_by_name(name, logs).ok().flatten();
+    run.is_some_and(|run| was_stopped(run.state().status_file.as_ref()))
 }
 
 /// State of a run that is to be resumed.

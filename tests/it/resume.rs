@@ -592,8 +592,9 @@ fn a_stopped_run_is_resumed_instead_of_keeping_its_best_answer() {
 }
 
 /// Starts a run of an agent that answers and one that does not, with these words and the same team in
-/// `team.yaml`, and interrupts it after the answer. Returns what it wrote to standard error.
-fn interrupted_after_an_answer(arguments: &[&str]) -> String {
+/// `team.yaml`, and interrupts it after the answer. Returns the project, and what it wrote to
+/// standard error.
+fn interrupted_after_an_answer(arguments: &[&str]) -> (Project, String) {
     let answers = "- calls: [{name: new_answer, arguments: {content: so far}}]\n\
         - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n  repeat: true\n";
     let slow = "- delay_ms: 60000\n  text: late\n";
@@ -624,7 +625,62 @@ fn interrupted_after_an_answer(arguments: &[&str]) -> String {
         "{}",
         describe_output(&output)
     );
-    String::from_utf8(output.stderr).unwrap()
+    (project, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_turn_that_was_stopped_after_an_answer_is_listed_as_interrupted() {
+    let (project, _) = interrupted_after_an_answer(&["go"]);
+    let forked = project.retyped(["sessions", "fork", "last"]).success();
+    let fork = forked.stdout().trim().to_owned();
+    let listed = forked.then(["sessions", "list"]).success();
+    let (copied, stopped): (Vec<&str>, Vec<&str>) = listed
+        .stdout()
+        .lines()
+        .partition(|line| line.starts_with(&fork));
+    assert_eq!(stopped.len(), 1, "{stopped:?}");
+    assert!(stopped[0].contains("  interrupted  "), "{stopped:?}");
+    assert!(stopped[0].ends_with("1 turn  go"), "{stopped:?}");
+    // A copy has the answer, but no run that could be resumed.
+    assert_eq!(copied.len(), 1, "{copied:?}");
+    assert!(copied[0].ends_with("1 turn  go"), "{copied:?}");
+    assert!(!copied[0].contains("interrupted"), "{copied:?}");
+    let listed = listed.then(["sessions", "list", "--json"]).success();
+    for line in listed.stdout().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(row["interrupted"], row["id"] != fork.as_str(), "{row}");
+        assert_eq!(row["turns"], 1, "{row}");
+    }
+    let answers = "- calls: [{name: new_answer, arguments: {content: done}}]\n\
+        - calls: [{name: vote, arguments: {agent_id: agent1, reason: fine}}]\n";
+    let config = team(&[agent("fast", "", answers)], "");
+    fs::write(listed.project().path("team.yaml"), config).unwrap();
+    let id = stopped_session(&fork, listed.stdout());
+    let next = ["--config", "team.yaml", "--session-id", &id, "next"];
+    let listed = listed
+        .then(next)
+        .success()
+        .then(["sessions", "list"])
+        .success();
+    assert!(
+        !listed.stdout().contains("interrupted"),
+        "{}",
+        listed.stdout()
+    );
+    assert!(
+        listed.stdout().contains("2 turns  next"),
+        "{}",
+        listed.stdout()
+    );
+}
+
+/// Returns the id of the session other than `fork` in this list of two.
+fn stopped_session(fork: &str, list: &str) -> String {
+    let rows = list
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut ids = rows.map(|row| row["id"].as_str().unwrap().to_owned());
+    ids.find(|id| id != fork).unwrap()
 }
 
 #[test]
@@ -648,7 +704,7 @@ fn without_a_terminal_an_interrupted_run_ends_with_the_command_that_resumes_it()
             "massgen --continue --config team.yaml --sandbox auto",
         ),
     ] {
-        let stderr = interrupted_after_an_answer(arguments);
+        let (_, stderr) = interrupted_after_an_answer(arguments);
         let last = stderr.lines().last().unwrap_or_default();
         assert_eq!(last, format!("resume it: {command}"), "{stderr}");
     }

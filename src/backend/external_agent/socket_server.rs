@@ -316,7 +316,9 @@ impl ToolProvider for AgentSocketHandler {
         _context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         Ok(match self.call(request).await {
-            Ok(ToolCallAnswer { text, images }) => CallToolResult::success(content_blocks(text, &images)),
+            Ok(ToolCallAnswer { text, images }) => {
+                CallToolResult::success(content_blocks(text, &images))
+            }
             Err(reason) => CallToolResult::error(vec![ContentBlock::text(reason)]),
         })
     }

@@ -370,7 +370,9 @@ impl<'a> AgentTurn<'a> {
             self.deadline = self
                 .deadline
                 .min(deadline_after(Instant::now(), AFTER_DECISION_MAX));
-            let _result = answer.send(Ok(ToolCallAnswer::from_text(SUBMISSION_RECEIVED.to_owned())));
+            let _result = answer.send(Ok(ToolCallAnswer::from_text(
+                SUBMISSION_RECEIVED.to_owned(),
+            )));
             self.ready_events.push_back(ReplyEvent::Call(call));
             return;
         }

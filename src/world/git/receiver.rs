@@ -173,7 +173,8 @@ impl CommitReceiver<'_> {
     /// Returns the branch that is checked out, if it still is the expected one and points to the
     /// same commit.
     async fn expect_unmoved(self) -> Result<String> {
-        let repository = ProjectRepository::discover(self.bare_repository.git(), &self.project.root).await?;
+        let repository =
+            ProjectRepository::discover(self.bare_repository.git(), &self.project.root).await?;
         let unmoved_repository =
             repository.filter(|repository| repository.head == self.project.head);
         let branch = unmoved_repository.and_then(|repository| repository.branch);
