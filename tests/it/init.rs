@@ -344,6 +344,31 @@ fn a_key_that_is_missing_is_named() {
 }
 
 #[test]
+fn a_damaged_list_of_models_prevents_no_config() {
+    let damaged = || with_keys().home_file(".massgen/models.yaml", "models: [");
+    let named =
+        "warning: ignoring your list of models: `[HOME]/.massgen/models.yaml` cannot be used";
+    for flags in [&["-m", "gpt-5"][..], &["-m", "house-1", "-b", "groq"]] {
+        let arguments = ["init", "--yes"].iter().chain(flags);
+        let finished = damaged().args(arguments).success();
+        assert!(finished.stderr().contains(named), "{}", finished.stderr());
+        assert!(finished.project().path(FOUND).exists(), "{flags:?}");
+    }
+    // A model whose name shows no maker needs a flag in any case: a list only suggests it.
+    let unknown = ["init", "--yes", "-m", "house-1"];
+    let finished = damaged().args(unknown).failure(2).has_no(FOUND);
+    assert!(finished.stderr().contains(named), "{}", finished.stderr());
+    let message = "cannot derive the backend from the model name `house-1`";
+    assert!(finished.stderr().contains(message), "{}", finished.stderr());
+    let list = "models: [{name: house-1, vendor: groq, \
+        usd_per_million_tokens: {input: 1, output: 2}}]";
+    let control = with_keys().home_file(".massgen/models.yaml", list);
+    let control = control.args(unknown).failure(2);
+    let hint = "add `--backend groq`";
+    assert!(control.stderr().contains(hint), "{}", control.stderr());
+}
+
+#[test]
 fn the_home_directory_is_not_opened() {
     let project = with_keys();
     let home = project.path("");

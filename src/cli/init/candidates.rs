@@ -17,6 +17,7 @@ use crate::config::team::{
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
+use crate::spending::models::ModelList;
 use crate::text::shell_words::quote_word;
 use crate::world::exec::agent_launcher::find_program;
 
@@ -52,7 +53,11 @@ pub(super) fn agents_from_flags(
         system_message: None,
     };
     let env = host.config_variables();
-    let models_with_prices = model_list(host, None, output)?;
+    // The list can only add to the error about a model whose name shows no maker.
+    let models_with_prices = model_list(host, None, output).unwrap_or_else(|error| {
+        output.warning(&format!("ignoring your list of models: {error:#}"));
+        ModelList::with_user_rows(Vec::new())
+    });
     let team = team_from_options(&options, &env, &models_with_prices, WorkspaceMode::PerAgent)?;
     let agents = team.agents.iter();
     Ok(agents
