@@ -4,7 +4,7 @@
 use crate::config::backend::BackendConfig;
 use crate::config::diagnostic::quote;
 use crate::config::keys::nearest;
-use crate::config::vendors;
+use crate::config::vendors::{self, VendorConnection};
 use crate::dotenv::ConfigVariables;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spending::models::{KnownModel, ModelList, ModelQuery, PricingVendor};
@@ -200,6 +200,12 @@ pub fn reject_model_lists(models: &[String]) -> Result<()> {
         .with_hint(format!("repeat the option for each model: {flags}")))
 }
 
+/// Returns whether `--backend` takes the name of this vendor.
+fn is_backend_type(name: &str) -> bool {
+    vendors::find_vendor(name)
+        .is_some_and(|vendor| matches!(vendor.connection, VendorConnection::Http(_)))
+}
+
 /// Returns the error that a model's name does not show its maker, or that there is no model. Its
 /// hints name the vendors of the model in `list`, or a model with a similar name.
 pub(super) fn unknown_model_error(model: Option<&str>, list: &ModelList) -> Error {
@@ -217,7 +223,7 @@ pub(super) fn unknown_model_error(model: Option<&str>, list: &ModelList) -> Erro
     let rows: Vec<&KnownModel> = rows.collect();
     let mut vendors: Vec<&str> = Vec::new();
     for vendor in rows.iter().filter_map(|row| row.vendor.as_deref()) {
-        if !vendors.contains(&vendor) {
+        if is_backend_type(vendor) && !vendors.contains(&vendor) {
             vendors.push(vendor);
         }
     }
@@ -283,7 +289,9 @@ mod tests {
             "anthropic/claude-sonnet-4-5",
             &["did you mean `-m claude-sonnet-4-5`?", BACKEND_HINT],
         );
-        check("deepseek-chat", &["add `--backend deepseek`"]);
+        check("kimi-k2.5", &["add `--backend moonshot`"]);
+        // Its seller is no backend type.
+        check("deepseek-chat", &[BACKEND_HINT]);
         check("qwen3:8b", &[BACKEND_HINT]);
         check("", &[BACKEND_HINT]);
     }
@@ -293,12 +301,17 @@ mod tests {
         let own = [
             own_row("gpt5", None),
             own_row("house-1", Some("groq")),
-            own_row("deepseek-chat", Some("deepseek")),
+            own_row("kimi-k2.5", Some("moonshot")),
+            own_row("house-2", Some("house")),
+            own_row("house-3", Some("house")),
+            own_row("house-3", Some("groq")),
             own_row("claude-house-1", None),
         ];
         check_with(&own, "gpt5", &[BACKEND_HINT]);
         check_with(&own, "house-1", &["add `--backend groq`"]);
-        check_with(&own, "deepseek-chat", &["add `--backend deepseek`"]);
+        check_with(&own, "kimi-k2.5", &["add `--backend moonshot`"]);
+        check_with(&own, "house-2", &[BACKEND_HINT]);
+        check_with(&own, "house-3", &["add `--backend groq`"]);
         check_with(
             &own,
             "claud-house-1",
