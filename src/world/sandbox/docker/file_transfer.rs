@@ -511,7 +511,7 @@ mod tests {
         let interrupt = CommandInterrupt::new().unwrap();
         let limit = TransferLimit::new(Some(&interrupt), Duration::ZERO);
         let path = AbsPath::new("/ws").unwrap();
-        let mut download = EngineDownload::archive(&engine, "c", &path, &limit);
+        let mut download = EngineDownload::of_archive(&engine, "c", &path, &limit);
         download.read_exact(&mut chunk).unwrap();
         interrupt.raise();
         assert!(io::copy(&mut download, &mut io::sink()).is_err());
