@@ -18,8 +18,8 @@ pub struct CommandPattern(Vec<String>);
 /// How strictly a pattern is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatternFit {
-    /// The command could match: unknown words match, options before the next word are skipped, and
-    /// the program may be in any directory.
+    /// The command could match: unknown words match, options between the words of the pattern are
+    /// skipped, and the program may be in any directory.
     Possible,
     /// The command matches exactly as it is written.
     Certain,
@@ -50,13 +50,14 @@ impl CommandPattern {
         let words = match command.extra_arguments {
             ExtraArguments::None => Cow::Borrowed(&command.words),
             ExtraArguments::Unknown => {
-                let more = iter::once(ShellWord::unknown());
-                Cow::Owned(command.words.iter().cloned().chain(more).collect())
+                let unknown_word = iter::once(ShellWord::unknown());
+                Cow::Owned(command.words.iter().cloned().chain(unknown_word).collect())
             }
         };
         let words: &[ShellWord] = &words;
         // For each number of consumed command words, the pattern words that can be next.
-        let mut reachable = vec![vec![false; self.0.len().saturating_add(1)]; words.len() + 3];
+        let row = vec![false; self.0.len().saturating_add(1)];
+        let mut reachable = vec![row; words.len().saturating_add(1)];
         mark(&mut reachable, 0, 0);
         for word_index in 0..=words.len() {
             for pattern_index in 0..=self.0.len() {
@@ -68,7 +69,7 @@ impl CommandPattern {
         is_marked(&reachable, words.len(), self.0.len())
     }
 
-    /// Marks the states that one step leads to.
+    /// Marks the positions that can follow this one in `reachable`.
     fn advance(
         &self,
         words: &[ShellWord],
@@ -78,8 +79,8 @@ impl CommandPattern {
         reachable: &mut [Vec<bool>],
     ) {
         let (word, pattern_word) = (words.get(word_index), self.0.get(pattern_index));
-        let is_any = pattern_word.is_some_and(|pattern_word| pattern_word == "*");
-        if is_any {
+        let is_wildcard = pattern_word.is_some_and(|pattern_word| pattern_word == "*");
+        if is_wildcard {
             mark(reachable, word_index, pattern_index + 1);
             if word.is_some() {
                 mark(reachable, word_index + 1, pattern_index);
@@ -103,6 +104,7 @@ impl CommandPattern {
         }
         let is_option = text.starts_with('-');
         if fit == PatternFit::Possible && word_index > 0 && is_option {
+            // The option may have a value.
             mark(reachable, word_index + 1, pattern_index);
             mark(reachable, word_index + 2, pattern_index);
         }
@@ -118,6 +120,7 @@ fn word_matches(pattern_word: &str, text: &str, word_index: usize, fit: PatternF
         || program.is_some_and(|program| matches_wildcard(pattern_word, program))
 }
 
+/// Marks a position, if the table has it.
 fn mark(reachable: &mut [Vec<bool>], word_index: usize, pattern_index: usize) {
     if let Some(cell) = reachable
         .get_mut(word_index)

@@ -17,7 +17,7 @@ const SHOWN_CHARS_MAX: usize = 160;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallJudgement {
     /// No rule matches the call, or none matches all of it.
-    Silent,
+    Undecided,
     /// Rules allow all of the call, so that no approval is needed.
     Allowed,
     /// A person must approve the call.
@@ -43,7 +43,7 @@ impl CallJudgement {
             (denied @ Self::Denied(_), _) | (_, denied @ Self::Denied(_)) => denied,
             (asked @ Self::Asked(_), _) | (_, asked @ Self::Asked(_)) => asked,
             (Self::Allowed, _) | (_, Self::Allowed) => Self::Allowed,
-            (Self::Silent, Self::Silent) => Self::Silent,
+            (Self::Undecided, Self::Undecided) => Self::Undecided,
         }
     }
 }
@@ -52,19 +52,21 @@ impl CallRules {
     /// Evaluates the rules against a call of `tool` and the command line that it passes to the
     /// shell.
     pub fn judge(&self, tool: &str, command: Option<&str>) -> CallJudgement {
-        let of_tool = self.judge_tool(tool);
-        let of_line = command.map_or(CallJudgement::Silent, |line| self.judge_command_line(line));
-        of_tool.stricter(of_line)
+        let tool_judgement = self.judge_tool(tool);
+        let command_judgement = command.map_or(CallJudgement::Undecided, |line| {
+            self.judge_command_line(line)
+        });
+        tool_judgement.stricter(command_judgement)
     }
 
     /// Evaluates the rules about pages against the page that a call reads.
     pub fn judge_page(&self, page: &PageUrl) -> CallJudgement {
-        let fitting = self.0.iter().filter(|rule| match &rule.matcher {
+        let matching_rules = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Page(pattern) => pattern.matches(page),
             CallMatcher::Command(_) | CallMatcher::Path(..) | CallMatcher::Tool(_) => false,
         });
-        match fitting.max_by_key(|rule| rule.action) {
-            None => CallJudgement::Silent,
+        match matching_rules.max_by_key(|rule| rule.action) {
+            None => CallJudgement::Undecided,
             Some(rule) => matched_judgement(rule, &single_line(page.as_str(), SHOWN_CHARS_MAX)),
         }
     }
@@ -72,36 +74,36 @@ impl CallRules {
     /// Evaluates the rules about tools. A tool also matches by the names that other programs use
     /// for an equivalent tool.
     fn judge_tool(&self, tool: &str) -> CallJudgement {
-        let fitting = self.0.iter().filter(|rule| match &rule.matcher {
+        let matching_rules = self.0.iter().filter(|rule| match &rule.matcher {
             CallMatcher::Tool(pattern) => {
                 names_of(tool).any(|name| matches_wildcard(pattern, name))
             }
             CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Path(..) => false,
         });
-        match fitting.max_by_key(|rule| rule.action) {
-            None => CallJudgement::Silent,
+        match matching_rules.max_by_key(|rule| rule.action) {
+            None => CallJudgement::Undecided,
             Some(rule) => matched_judgement(rule, tool),
         }
     }
 
     /// Evaluates the rules about commands against a command line.
     pub fn judge_command_line(&self, line: &str) -> CallJudgement {
-        if self.commands().next().is_none() {
-            return CallJudgement::Silent;
+        if self.command_rules().next().is_none() {
+            return CallJudgement::Undecided;
         }
         let command_line = parse(line);
         if self.blocks_commands()
-            && let Some(why) = unknown_reason(&command_line)
+            && let Some(reason) = unknown_reason(&command_line)
         {
             return CallJudgement::Denied(MatchedRule {
                 subject: single_line(line, SHOWN_CHARS_MAX),
-                reason: format!("{why}, and `permissions` has rules about commands"),
+                reason: format!("{reason}, and `permissions` has rules about commands"),
             });
         }
         let mut strictest: Option<(&CallRule, &SimpleCommand)> = None;
         for command in &command_line.commands {
             if let Some(rule) = self.blocking_rule(command)
-                && strictest.is_none_or(|(known, _)| known.action < rule.action)
+                && strictest.is_none_or(|(strictest_rule, _)| strictest_rule.action < rule.action)
             {
                 strictest = Some((rule, command));
             }
@@ -109,28 +111,31 @@ impl CallRules {
         match strictest {
             Some((rule, command)) => matched_judgement(rule, &command.to_string()),
             None if self.allows(&command_line) => CallJudgement::Allowed,
-            None => CallJudgement::Silent,
+            None => CallJudgement::Undecided,
         }
     }
 
     /// Returns whether any rule denies commands or asks about them.
     fn blocks_commands(&self) -> bool {
-        self.commands()
+        self.command_rules()
             .any(|(rule, _)| rule.action != RuleAction::Allow)
     }
 
     /// Returns the strictest rule that denies this command or asks about it.
     fn blocking_rule(&self, command: &SimpleCommand) -> Option<&CallRule> {
-        let closing = self.commands().filter(|(rule, pattern)| {
+        let blocking_rules = self.command_rules().filter(|(rule, pattern)| {
             rule.action != RuleAction::Allow && pattern.matches(command, PatternFit::Possible)
         });
-        closing.map(|(rule, _)| rule).max_by_key(|rule| rule.action)
+        blocking_rules
+            .map(|(rule, _)| rule)
+            .max_by_key(|rule| rule.action)
     }
 
-    /// Returns whether rules allow every command of a line that could be parsed completely.
+    /// Returns whether the line could be parsed completely and rules allow every command in it. A
+    /// command that only runs another one needs no rule of its own.
     fn allows(&self, line: &ParsedCommandLine) -> bool {
-        let fits = |command: &SimpleCommand| {
-            let mut rules = self.commands();
+        let is_matched = |command: &SimpleCommand| {
+            let mut rules = self.command_rules();
             rules.any(|(rule, pattern)| {
                 rule.action == RuleAction::Allow && pattern.matches(command, PatternFit::Certain)
             })
@@ -138,9 +143,9 @@ impl CallRules {
         let is_exempt = |command: &SimpleCommand| {
             command.words.is_empty() || command.wraps == WrappedKind::Only
         };
-        let is_allowed = |command: &SimpleCommand| is_exempt(command) || fits(command);
+        let is_allowed = |command: &SimpleCommand| is_exempt(command) || is_matched(command);
         unknown_reason(line).is_none()
-            && line.commands.iter().any(fits)
+            && line.commands.iter().any(is_matched)
             && line.commands.iter().all(is_allowed)
     }
 }
@@ -158,13 +163,13 @@ fn unknown_reason(line: &ParsedCommandLine) -> Option<String> {
 }
 
 fn matched_judgement(rule: &CallRule, subject: &str) -> CallJudgement {
-    let with_reason = |what: &str| MatchedRule {
+    let matched_rule = |effect: &str| MatchedRule {
         subject: subject.to_owned(),
-        reason: format!("`permissions` {what}: `{rule}`"),
+        reason: format!("`permissions` {effect}: `{rule}`"),
     };
     match rule.action {
         RuleAction::Allow => CallJudgement::Allowed,
-        RuleAction::Ask => CallJudgement::Asked(with_reason("has a person asked first")),
-        RuleAction::Deny => CallJudgement::Denied(with_reason("denies it")),
+        RuleAction::Ask => CallJudgement::Asked(matched_rule("has a person asked first")),
+        RuleAction::Deny => CallJudgement::Denied(matched_rule("denies it")),
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of `permissions:` about calls: what each form means, and how they combine into a
-//! decision about a call. They lower what grants give and never raise it. Rules about paths become
-//! part of the grants; this module holds them until then, and evaluates those about commands and
-//! tools.
+//! decision about a call. They restrict what the grants allow, and never extend it. Rules about
+//! paths become part of the grants; this module holds them until then, and evaluates the rules about
+//! commands, pages and tools.
 
 pub mod command_pattern;
 pub mod examples;
@@ -76,22 +76,23 @@ impl CallRules {
     }
 
     /// Iterates over the rules about paths.
-    pub fn paths(&self) -> impl Iterator<Item = (RuleAction, Permission, &PathGlob)> {
+    pub fn path_rules(&self) -> impl Iterator<Item = (RuleAction, Permission, &PathGlob)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
-            CallMatcher::Path(wanted, glob) => Some((rule.action, *wanted, glob)),
+            CallMatcher::Path(permission, glob) => Some((rule.action, *permission, glob)),
             CallMatcher::Command(_) | CallMatcher::Page(_) | CallMatcher::Tool(_) => None,
         })
     }
 
-    /// Iterates over the rules that are not enforced everywhere for commands: in a workspace, new
-    /// names can always be created. There are none if all commands are denied.
+    /// Iterates over the rules that are not enforced everywhere for commands: those about writing,
+    /// because a command can always create new names in a workspace. There are none if all commands
+    /// are denied.
     pub fn unenforced_for_commands(&self) -> impl Iterator<Item = &CallRule> {
         let all_are_denied = self
-            .commands()
+            .command_rules()
             .any(|(rule, pattern)| rule.action == RuleAction::Deny && pattern.matches_all());
         self.0.iter().filter(move |rule| {
-            let closes = rule.action != RuleAction::Allow && !all_are_denied;
-            closes && matches!(rule.matcher, CallMatcher::Path(Permission::Write, _))
+            let restricts = rule.action != RuleAction::Allow && !all_are_denied;
+            restricts && matches!(rule.matcher, CallMatcher::Path(Permission::Write, _))
         })
     }
 
@@ -113,7 +114,7 @@ impl CallRules {
     }
 
     /// Iterates over the rules about command lines.
-    fn commands(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
+    fn command_rules(&self) -> impl Iterator<Item = (&CallRule, &CommandPattern)> {
         self.0.iter().filter_map(|rule| match &rule.matcher {
             CallMatcher::Command(pattern) => Some((rule, pattern)),
             CallMatcher::Page(_) | CallMatcher::Path(..) | CallMatcher::Tool(_) => None,

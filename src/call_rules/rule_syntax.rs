@@ -16,7 +16,7 @@ pub const FORMS: &str = "`command(git push *)`, `read_file(GLOB)`, `write_file(G
 /// The argument that matches all calls of a kind.
 const ALL: &str = "*";
 
-/// The kind of call that a rule is about, with the text in its parentheses.
+/// The kind of call that a rule is about, with its argument: the text in the parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleForm<'t> {
     /// Command lines.
@@ -38,17 +38,17 @@ pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
     if text == ALL {
         return Some(RuleForm::Tool(ALL));
     }
-    let (kind, inner) = match text.split_once('(') {
+    let (kind, argument) = match text.split_once('(') {
         Some((kind, rest)) => (kind, Some(rest.strip_suffix(')')?.trim())),
         None => (text, None),
     };
     Some(match kind {
-        "command" => RuleForm::Command(inner.unwrap_or(ALL)),
-        "read_file" => RuleForm::Path(Permission::Read, inner.unwrap_or("**")),
-        "write_file" => RuleForm::Path(Permission::Write, inner.unwrap_or("**")),
-        "read_url" | "fetch_url" => RuleForm::Page(inner.unwrap_or(ALL)),
-        "mcp" => RuleForm::Server(inner.unwrap_or(ALL)),
-        "tool" => RuleForm::Tool(inner.unwrap_or(ALL)),
+        "command" => RuleForm::Command(argument.unwrap_or(ALL)),
+        "read_file" => RuleForm::Path(Permission::Read, argument.unwrap_or("**")),
+        "write_file" => RuleForm::Path(Permission::Write, argument.unwrap_or("**")),
+        "read_url" | "fetch_url" => RuleForm::Page(argument.unwrap_or(ALL)),
+        "mcp" => RuleForm::Server(argument.unwrap_or(ALL)),
+        "tool" => RuleForm::Tool(argument.unwrap_or(ALL)),
         _ => return None,
     })
 }
@@ -56,22 +56,24 @@ pub(super) fn rule_form(text: &str) -> Option<RuleForm<'_>> {
 /// Parses a rule; `~/` in a glob expands to `home`. The error gives the cause as the end of a
 /// sentence.
 pub fn parse_rule(
-    ruling: RuleAction,
+    action: RuleAction,
     text: &str,
     home: Option<&AbsPath>,
 ) -> Result<CallRule, String> {
     let form = rule_form(text).ok_or_else(|| format!("expected {FORMS}"))?;
-    let about = match form {
+    let matcher = match form {
         RuleForm::Command(pattern) => CallMatcher::Command(CommandPattern::parse(pattern)?),
-        RuleForm::Path(wanted, glob) => CallMatcher::Path(wanted, PathGlob::parse(glob, home)?),
+        RuleForm::Path(permission, glob) => {
+            CallMatcher::Path(permission, PathGlob::parse(glob, home)?)
+        }
         RuleForm::Page(pattern) => CallMatcher::Page(PagePattern::parse(pattern)?),
         RuleForm::Server(name) => CallMatcher::Tool(server_tool_name(name)?),
         RuleForm::Tool("") => return Err("expected the name of a tool".to_owned()),
         RuleForm::Tool(name) => CallMatcher::Tool(canonical_name(name).to_owned()),
     };
     Ok(CallRule {
-        action: ruling,
-        matcher: about,
+        action,
+        matcher,
         written: text.trim().to_owned(),
     })
 }

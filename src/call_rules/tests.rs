@@ -15,7 +15,7 @@ fn rules(written: &[(RuleAction, &str)]) -> CallRules {
 fn check(denied: &str, call: &str, expected: RuleAction) {
     let rules = rules(&[(RuleAction::Deny, denied)]);
     assert_eq!(
-        rules.ruling_for_example(call),
+        rules.action_for_example(call),
         Ok(expected),
         "{denied}: {call}"
     );
@@ -166,7 +166,7 @@ fn the_strictest_rule_applies_in_any_order() {
     ]);
     let check = |line: &str, expected| {
         assert_eq!(
-            all.ruling_for_example(&format!("command({line})")),
+            all.action_for_example(&format!("command({line})")),
             Ok(expected),
             "{line}"
         );

@@ -252,7 +252,7 @@ pub fn apply_path_rules(
     trees.sort();
     trees.dedup();
     let mut path_rules = Vec::new();
-    for (ruling, wanted, glob) in rules.paths() {
+    for (action, permission, glob) in rules.path_rules() {
         let anchors = match glob.prefix() {
             None => trees.clone(),
             Some(prefix) => {
@@ -261,7 +261,7 @@ pub fn apply_path_rules(
                 spellings
             }
         };
-        let rule = |anchor| PathRule::new(ruling, wanted, glob, anchor);
+        let rule = |anchor| PathRule::new(action, permission, glob, anchor);
         path_rules.extend(anchors.into_iter().map(rule));
     }
     let path_rules: Arc<[PathRule]> = path_rules.into();

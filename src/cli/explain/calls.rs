@@ -201,7 +201,7 @@ fn decision_reply<'v>(
             ("ask", (ASKED_BY_CONFIG, matched.reason.as_str()))
         }
         (_, None, Some(refusal)) => ("ask", rule_and_reason(refusal)),
-        (CallJudgement::Silent | CallJudgement::Allowed, None, None) => {
+        (CallJudgement::Undecided | CallJudgement::Allowed, None, None) => {
             ("allow", (GRANTED, "every path was granted"))
         }
     };

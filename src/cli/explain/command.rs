@@ -264,7 +264,7 @@ impl CheckReport {
             suggestion: None,
         };
         match rules.judge(EXECUTE_COMMAND, Some(line)) {
-            CallJudgement::Silent => None,
+            CallJudgement::Undecided => None,
             CallJudgement::Allowed => Some(report("permissions-allow", PASS, None)),
             CallJudgement::Asked(matched) => {
                 Some(report(ASKED_BY_CONFIG, ASK, Some(matched.reason)))

@@ -236,7 +236,7 @@ impl ConfigChecker<'_> {
     ) {
         let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
         let is_ruling = rulings.iter().any(|ruling| ruling.to_string() == expected);
-        let message = match rules.ruling_for_example(call) {
+        let message = match rules.action_for_example(call) {
             Err(why) => format!("invalid call {}: {why}", quote(call)),
             Ok(_) if !is_ruling => {
                 format!(

@@ -32,7 +32,8 @@ pub(super) fn fetch_url(
     // own.
     let is_allowed = |next_url: &PageUrl| {
         let judgement = gate.policy().rules.judge_page(next_url);
-        let needs_no_approval = matches!(judgement, CallJudgement::Silent | CallJudgement::Allowed);
+        let needs_no_approval =
+            matches!(judgement, CallJudgement::Undecided | CallJudgement::Allowed);
         needs_no_approval && pages.allows(next_url)
     };
     let fetch_result = runtime.block_on(async {

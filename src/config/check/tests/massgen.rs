@@ -205,7 +205,7 @@ fn rules_of_massgen_are_combined_with_those_beside_them() {
         let yaml = with_backend(&format!("cwd: w\npermissions: {section}"));
         let loaded = try_load(&yaml).unwrap_or_else(|invalid| panic!("{}", invalid.render()));
         let rules = &loaded.config.agents[0].permissions.rules;
-        rules.ruling_for_example(call).unwrap()
+        rules.action_for_example(call).unwrap()
     };
     let (deny, ask, allow) = (RuleAction::Deny, RuleAction::Ask, RuleAction::Allow);
     let rules = "rules: {deny: ['command(git push --force*)'], ask: ['command(npm publish*)'], \

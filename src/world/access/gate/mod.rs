@@ -404,7 +404,7 @@ impl Gate {
     /// reason for which approval is needed, if it is.
     fn check_rules(&self, call: &ToolCall) -> std::result::Result<Option<String>, Denial> {
         match self.judge_rules(call) {
-            CallJudgement::Silent | CallJudgement::Allowed => Ok(None),
+            CallJudgement::Undecided | CallJudgement::Allowed => Ok(None),
             CallJudgement::Asked(rule) => Ok(Some(rule.reason)),
             CallJudgement::Denied(rule) => {
                 Err(denial_by_rule(DENIED_BY_CONFIG, rule.subject, rule.reason))
@@ -420,7 +420,7 @@ impl Gate {
         command: Option<&str>,
     ) -> std::result::Result<(), Denial> {
         let reason = match self.state.policy.rules.judge(tool, command) {
-            CallJudgement::Silent | CallJudgement::Allowed => None,
+            CallJudgement::Undecided | CallJudgement::Allowed => None,
             CallJudgement::Asked(rule) if self.state.policy.approver.is_none() => {
                 return Err(denial_by_rule(ASKED_BY_CONFIG, rule.subject, rule.reason));
             }
