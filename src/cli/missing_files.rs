@@ -58,7 +58,7 @@ impl MissingFileKind {
 }
 
 /// Returns the missing files of all servers of `config`, and their missing programs, which are
-/// looked up in the directories of `path`; each once.
+/// looked up in the directories of `path` and of the system; each once.
 pub(crate) fn missing_files(config: &Config, path: &str) -> Vec<MissingFile> {
     let mut missing_files: Vec<MissingFile> = Vec::new();
     for server in config.agents.iter().flat_map(|agent| &agent.servers) {

@@ -2,6 +2,7 @@
 //! their runs as events, and collects their verdicts on answers, votes and deliveries.
 
 use std::collections::BTreeMap;
+use std::slice;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::{Sender, WeakSender};
@@ -27,6 +28,7 @@ use crate::path::AbsPath;
 use crate::permissions::grant::Phase;
 use crate::text::{single_line, truncate};
 use crate::world::access::hook_runner::{HookInvocation, HookObserver, HookRun, HookRunner};
+use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::files::inspect;
 use crate::world::io::locate::{LocatedPath, locate};
 use crate::world::sandbox::overlay::WriteOverlay;
@@ -190,14 +192,15 @@ fn require_program(hook: &Hook, base: &AbsPath, env: &BTreeMap<String, String>) 
     else {
         return Ok(());
     };
-    let exists =
-        |path: &AbsPath| matches!(inspect(path), LookupResult::File | LookupResult::Unreadable);
     let is_installed = if name.contains('/') {
-        exists(&AbsPath::resolve(base, &name))
+        let path = AbsPath::resolve(base, &name);
+        matches!(
+            inspect(&path),
+            LookupResult::File | LookupResult::Unreadable
+        )
     } else {
         let search_path = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let mut dirs = search_path.split(':').filter_map(AbsPath::new);
-        dirs.any(|dir| exists(&dir.join(&name)))
+        find_program(slice::from_ref(&name), search_path, None).is_ok()
     };
     if is_installed {
         return Ok(());

@@ -57,7 +57,7 @@ const OFFLINE_VARIABLES: &[(&str, &str)] = &[
 ];
 
 /// Directories that are always searched for programs, after those of the user's `PATH`.
-const SYSTEM_DIRECTORIES: &[&str] = &[
+pub(crate) const SYSTEM_DIRECTORIES: &[&str] = &[
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",

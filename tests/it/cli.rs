@@ -657,6 +657,12 @@ fn a_check_names_programs_of_servers_that_are_not_there() {
     let stdout = checked.stdout();
     assert!(!stdout.contains("program `"), "{stdout}");
     assert!(stdout.contains("shell.yaml: ok\n"), "{stdout}");
+    // A sandbox finds the system's programs whatever is in `PATH`.
+    let checked = checked.then(["config", "check", "shell.yaml", "gone.yaml"]);
+    let checked = checked.env("PATH", "/nowhere").success();
+    let stdout = checked.stdout();
+    assert!(!stdout.contains("`bash`"), "{stdout}");
+    assert!(stdout.contains("program `fastmcp` not found"), "{stdout}");
 }
 
 #[test]

@@ -95,6 +95,14 @@ fn the_programs_of_servers_have_to_be_there() {
         web.message,
         "not tested: `https://e.org/mcp` is a remote server"
     );
+    // A sandbox finds the system's programs whatever is in `PATH`.
+    let again = finished.then(["doctor", "--json", "--config", "team.yaml"]);
+    let finished = again.env("PATH", "/nowhere").failure(3);
+    assert_eq!(finding_about(&finished, "servers", "here").verdict, "ok");
+    assert_eq!(
+        finding_about(&finished, "servers", "gone").verdict,
+        "missing"
+    );
 }
 
 /// Versions of Python 3 that a machine may have.

@@ -14,7 +14,8 @@ use crate::world::exec::agent_launcher::find_program;
 use crate::world::io::http::display_url;
 use crate::world::mcp::packages::PackageStore;
 
-/// Checks the servers of `config`, whose programs are looked up in the directories of `path`.
+/// Checks the servers of `config`, whose programs are looked up in the directories of `path` and of
+/// the system.
 pub(crate) fn inspect(
     config: &Config,
     path: &str,

@@ -185,7 +185,8 @@ impl AgentLauncher {
 /// What to do about a program that does not exist.
 pub const MISSING_PROGRAM_HINT: &str = "install it, or set its absolute path in `command`";
 
-/// Finds the program that `command` names, by its path or in the search path `path`.
+/// Finds the program that `command` names as a sandbox does: by its path, or in the search path
+/// `path` and the directories of the system.
 ///
 /// # Errors
 /// The program does not exist; the hint names `package`, which provides it, if there is one.
@@ -195,7 +196,7 @@ pub fn find_program(command: &[String], path: &str, package: Option<&str>) -> Re
         .ok_or_else(|| Error::bug("no program"))?;
     let executable = match AbsPath::new(name) {
         Some(executable) => file::is_readable(&executable).then_some(executable),
-        None => process::find(name, path),
+        None => process::find_as_sandbox(name, path),
     };
     let executable = executable.and_then(|executable| dir::resolve(&executable).ok());
     let Some(executable) = executable else {

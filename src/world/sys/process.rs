@@ -15,6 +15,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 
 use crate::path::AbsPath;
+use crate::sandbox_policy::environment::SYSTEM_DIRECTORIES;
 use crate::world::sys::environment::ProcessEnvironment;
 
 /// The most that is read of a program's standard error, in bytes.
@@ -248,12 +249,24 @@ impl Drop for ProcessGroup {
 /// Finds the program `name` in the directories of a `PATH`. Relative directories are skipped: they
 /// mean whatever the current project put there.
 pub(crate) fn find(name: &str, path_variable: &str) -> Option<AbsPath> {
-    let directories = path_variable.split(':').filter_map(AbsPath::new);
-    let candidates = directories.map(|directory| directory.join(name));
+    find_in(path_variable.split(':'), name)
+}
+
+/// Finds the program `name` as a sandbox does: in the directories of a `PATH`, or else in those of
+/// the system, which a sandbox adds to it.
+pub(crate) fn find_as_sandbox(name: &str, path_variable: &str) -> Option<AbsPath> {
+    let directories = path_variable.split(':');
+    find_in(directories.chain(SYSTEM_DIRECTORIES.iter().copied()), name)
+}
+
+fn find_in<'d>(directories: impl Iterator<Item = &'d str>, name: &str) -> Option<AbsPath> {
+    let mut candidates = directories
+        .filter_map(AbsPath::new)
+        .map(|directory| directory.join(name));
     let is_program = |path: &AbsPath| {
         path.as_path().is_file() && access(path.as_path(), Access::EXEC_OK).is_ok()
     };
-    candidates.into_iter().find(is_program)
+    candidates.find(is_program)
 }
 
 #[cfg(test)]

@@ -17,10 +17,6 @@ use crate::world::sys::sandbox::refusal::{SandboxResult, StepContext};
 /// value of `/proc/self/oom_score_adj`: from -1000 to 1000.
 const OOM_SCORE: &str = "500";
 
-/// Where programs are searched after the environment's `PATH`: a shell is found even if that does
-/// not contain it.
-const FALLBACK_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-
 /// Makes the OOM killer prefer this process, and all that it starts.
 pub(crate) fn prefer_for_oom() -> SandboxResult<()> {
     let write_result = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
@@ -48,7 +44,7 @@ pub(crate) fn command(policy: &SandboxPolicy, input: Option<OwnedFd>) -> Sandbox
         Some(AbsPath::resolve(&policy.dir, name))
     } else {
         let path = policy.env.get("PATH").map_or("", String::as_str);
-        process::find(name, path).or_else(|| process::find(name, FALLBACK_PATH))
+        process::find_as_sandbox(name, path)
     };
     let program = program
         .ok_or(Errno::NOENT)
