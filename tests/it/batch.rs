@@ -700,15 +700,37 @@ fn the_text_of_a_task_opens_only_what_the_user_allows() {
 }
 
 #[test]
-fn a_missing_mention_in_a_task_names_no_other_file() {
+fn a_mention_in_a_task_does_not_tell_what_exists_outside() {
     let project = Project::new()
         .file("secret/key.txt", "CANARY-SECRET")
-        .file("app/notes.txt", "own");
-    let missing = project.path("secret/kee.txt");
-    let text = format!("Fix @{} and @notse", missing.display());
+        .file("app/notes.txt", "own")
+        .file("data/open.txt", "open")
+        .file("data/hidden/in.txt", "hidden");
+    // A path that exists, and one that does not, in each place that the task may not read.
+    let outside = [
+        "secret/key.txt",
+        "secret/kee.txt",
+        "data/hidden/in.txt",
+        "data/hidden/no.txt",
+    ];
+    let outside = outside.map(|path| project.path(path));
+    let known = project.path("data/gone.txt");
+    let text = format!(
+        "Fix @{} and @notse, @gone.txt",
+        outside
+            .iter()
+            .chain([&known])
+            .map(|path| path.display().to_string())
+            .collect::<Vec<_>>()
+            .join(" and @")
+    );
     let task = json!({"id": "c0", "text": text, "project": {"path": "app"}});
-    let team = "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: workspace\n      \
-                replies: [{text: done, repeat: true}]\n";
+    let team = format!(
+        "agents:\n  - id: a\n    backend:\n      type: scripted\n      cwd: workspace\n      \
+         replies: [{{text: done, repeat: true}}]\norchestrator:\n  context_paths:\n    \
+         - {{path: {}, permission: read, hidden_paths: [hidden]}}\n",
+        project.path("data").display()
+    );
     let finished = project
         .file("team.yaml", team)
         .file("tasks.jsonl", format!("{task}\n"))
@@ -716,14 +738,34 @@ fn a_missing_mention_in_a_task_names_no_other_file() {
         .success();
     let batch = batch_dir(finished.project());
     let output = fs::read_to_string(batch.join("cells/c0/output.txt")).unwrap();
-    assert!(
-        output.contains("secret/kee.txt` does not exist"),
-        "{output}"
+    let [key, kee, within, _] = &outside;
+    let warning = format!(
+        "the task mentions `{}`, `{}`, `{}` and 1 more, which opens nothing",
+        key.display(),
+        kee.display(),
+        within.display()
     );
-    assert!(!contains_word(&batch, "key.txt"), "{output}");
+    assert!(output.contains(&warning), "{output}");
+    for path in &outside {
+        let told = format!("{}` does not exist", path.display());
+        assert!(!output.contains(&told), "{output}");
+    }
+    let stderr = finished.stderr();
+    assert!(
+        stderr.contains("data/hidden/no.txt` and 2 more;"),
+        "{stderr}"
+    );
     assert!(!contains_word(&batch, "did you mean"), "{output}");
+    // Control: what is missing in what the task may read.
+    for missing in [
+        "data/gone.txt` does not exist",
+        "work/gone.txt` does not exist",
+    ] {
+        assert!(output.contains(missing), "{output}");
+    }
     // If the user types the same mention, massgen suggests the path that it probably means.
-    let typed = finished.then(["--config", "team.yaml", "--dry-run", &text]);
+    let typed = format!("Fix @{}", kee.display());
+    let typed = finished.then(["--config", "team.yaml", "--dry-run", &typed]);
     let typed = typed.success();
     let stderr = typed.stderr();
     assert!(stderr.contains("(did you mean `key.txt`?)"), "{stderr}");

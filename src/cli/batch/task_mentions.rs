@@ -6,14 +6,16 @@ use std::collections::BTreeSet;
 
 use crate::batch::task::{BatchTask, TaskProject};
 use crate::cli::batch::copy_access::is_listed_for_all;
-use crate::cli::mentions::{lookup, missing_warning, parse, path_list};
+use crate::cli::mentions::{lookup, missing_warning, path_list};
 use crate::config::storage_path::STATE_DIR;
 use crate::config::{Config, ContextPath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::host::Host;
 use crate::mentions::opened_paths::{OpenedPath, open_path};
 use crate::mentions::pasted_mentions::PastedMentions;
-use crate::mentions::{LookupResult, Mention, MentionReach, ParsedPrompt, TaskText};
+use crate::mentions::{
+    LookupResult, Mention, MentionLookup, MentionReach, ParsedPrompt, TaskText, parse_mentions,
+};
 use crate::path::{AbsPath, RealPath};
 use crate::permissions::grant::Permission;
 use crate::text::list_first;
@@ -33,8 +35,10 @@ pub(super) struct MentionScope {
     readable_roots: Vec<RealPath>,
     /// What of it is open for writing.
     writable_roots: Vec<RealPath>,
-    /// The context paths inside of which something is hidden.
+    /// The context paths that hide something inside.
     hiding_roots: Vec<RealPath>,
+    /// What they hide.
+    hidden_paths: Vec<RealPath>,
     /// What `--allow-mentions` lets tasks open.
     allowed_roots: Vec<RealPath>,
     /// The state directory of the cell.
@@ -59,6 +63,12 @@ impl MentionScope {
         let agent_paths = config.agents.iter().flat_map(|agent| &agent.context_paths);
         let is_writable = |context: &&ContextPath| context.permission == Permission::Write;
         let hides = |context: &&ContextPath| !context.hidden.is_empty();
+        let hiding_paths = context_paths.iter().chain(agent_paths).filter(hides);
+        let hidden_paths = hiding_paths.clone().filter_map(|context| {
+            let root = real_root(context)?;
+            let paths = context.hidden.iter().map(move |hidden| root.join(hidden));
+            Some(paths)
+        });
         let copy = is_listed_for_all(config, &host.cwd).then(|| resolve_path(&host.cwd));
         Self {
             readable_roots: context_paths
@@ -71,12 +81,8 @@ impl MentionScope {
                 .filter(is_writable)
                 .filter_map(real_root)
                 .collect(),
-            hiding_roots: context_paths
-                .iter()
-                .chain(agent_paths)
-                .filter(hides)
-                .filter_map(real_root)
-                .collect(),
+            hidden_paths: hidden_paths.flatten().collect(),
+            hiding_roots: hiding_paths.filter_map(real_root).collect(),
             allowed_roots: allowed_paths.iter().filter_map(resolve_path).collect(),
             state_dir: resolve_path(&host.state_parent.join(STATE_DIR)),
         }
@@ -89,6 +95,12 @@ impl MentionScope {
             Permission::Write => &self.writable_roots,
         };
         is_inside(&mention.path, roots)
+    }
+
+    /// Returns whether a task may learn what is at `path`: its agents may read it.
+    fn is_known(&self, path: &AbsPath) -> bool {
+        let is_readable = is_inside(path, &self.readable_roots) && !is_inside(path, &self.hidden_paths);
+        is_readable || has_path(&self.allowed_roots, path)
     }
 
     /// Returns whether `path`, which the config opens, is an image that the agents are shown. An
@@ -104,11 +116,16 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
     let is_open =
         |mention: &Mention| scope.is_listed(mention) || is_allowed(mention, &scope.allowed_roots);
     let is_closed = |mention: &Mention| !is_open(mention);
-    let closed_mentions = PastedMentions::find_closed(text, lookup(&host.cwd, host), &is_closed);
+    let look_up = |path: &AbsPath| inspect_known(path, scope.is_known(path));
+    let known_lookup = MentionLookup {
+        inspect: &look_up,
+        ..lookup(&host.cwd, host)
+    };
+    let closed_mentions = PastedMentions::find_closed(text, known_lookup, &is_closed);
     let escaped_text = TaskText::from_typed(closed_mentions.escape(text));
     let mut prompt = ParsedPrompt {
         original_prompt: text.to_owned(),
-        ..parse(&escaped_text, &host.cwd, host)
+        ..parse_mentions(&escaped_text, known_lookup)
     };
     prompt.mentions.retain(is_open);
     let mut opened_paths = Vec::new();
@@ -122,21 +139,40 @@ pub(super) fn read_mentions(text: &str, scope: &MentionScope, host: &Host) -> Ta
         }
     }
     TaskMentions {
-        warnings: mention_warnings(&prompt, &closed_mentions.mentions()),
+        warnings: mention_warnings(&prompt, scope, closed_mentions.mentions()),
         prompt,
         opened: opened_paths,
     }
 }
 
-/// Returns the warnings about the mentions of `prompt`, and about the `closed_mentions`. They
-/// suggest no similar names: its author may be somebody else, who could learn from the output of a
-/// cell what lies outside of what its agents may read.
-fn mention_warnings(prompt: &ParsedPrompt, closed_mentions: &[&Mention]) -> Vec<String> {
-    let missing = prompt.missing_mentions.iter();
+/// Returns what `path` leads to, or nothing unless it `is_known`: the text of a task may be a
+/// stranger's, who could learn from the output of a cell what exists outside of what its agents may
+/// read.
+fn inspect_known(path: &AbsPath, is_known: bool) -> LookupResult {
+    if is_known {
+        inspect(path)
+    } else {
+        LookupResult::Missing
+    }
+}
+
+/// Returns the warnings about the mentions of `prompt`, and about the `closed` ones. They suggest
+/// no similar names, and are the same for what does not exist and for what a task may not read.
+fn mention_warnings<'m>(
+    prompt: &'m ParsedPrompt,
+    scope: &MentionScope,
+    mut closed: Vec<&'m Mention>,
+) -> Vec<String> {
+    let (missing, unknown): (Vec<&Mention>, Vec<&Mention>) = prompt
+        .missing_mentions
+        .iter()
+        .partition(|mention| scope.is_known(&mention.path));
+    closed.extend(unknown);
     missing
+        .into_iter()
         .map(|mention| missing_warning(mention, None))
         .chain(prompt.suggestions.iter().cloned())
-        .chain(closed_warning(closed_mentions))
+        .chain(closed_warning(&closed))
         .collect()
 }
 
@@ -154,7 +190,7 @@ fn closed_warning(mentions: &[&Mention]) -> Option<String> {
 /// The paths outside their projects that the tasks of a file name.
 #[derive(Debug, Default)]
 pub(super) struct TaskPathSurvey {
-    /// Mentioned paths that `--allow-mentions` does not open.
+    /// Mentioned paths that `--allow-mentions` does not open, whether they exist or not.
     mentioned_paths: BTreeSet<AbsPath>,
     /// Projects outside the user's directory.
     projects: BTreeSet<AbsPath>,
@@ -175,11 +211,18 @@ impl TaskPathSurvey {
         let is_closed = |mention: &Mention| {
             !is_inside(&mention.path, &roots) && !is_allowed(mention, allowed_roots)
         };
-        let closed_mentions =
-            PastedMentions::find_closed(&task.text, lookup(&base, host), &is_closed);
-        let paths = closed_mentions.mentions().into_iter();
-        self.mentioned_paths
-            .extend(paths.map(|mention| mention.path.clone()));
+        let is_known = |path: &AbsPath| is_inside(path, &roots) || has_path(allowed_roots, path);
+        let look_up = |path: &AbsPath| inspect_known(path, is_known(path));
+        let known_lookup = MentionLookup {
+            inspect: &look_up,
+            ..lookup(&base, host)
+        };
+        let prompt = parse_mentions(&TaskText::from_typed(&task.text), known_lookup);
+        let mentioned = prompt.mentions.iter().chain(&prompt.missing_mentions);
+        let paths = mentioned
+            .filter(|mention| is_closed(mention))
+            .map(|mention| mention.path.clone());
+        self.mentioned_paths.extend(paths);
     }
 
     /// Returns what the user learns about them before the batch begins.
@@ -224,14 +267,18 @@ pub(super) fn allowed_mentions(names: &[String], host: &Host) -> Result<Vec<AbsP
 /// Returns whether `mention` asks for no more than `--allow-mentions` lets tasks open; what massgen
 /// keeps itself is never part of that.
 fn is_allowed(mention: &Mention, allowed_roots: &[RealPath]) -> bool {
-    let Some(path) = resolve_path(&mention.path) else {
+    mention.permission == Permission::Read
+        && mention.reach != MentionReach::Broad
+        && has_path(allowed_roots, &mention.path)
+}
+
+/// Returns whether `path` is inside what `--allow-mentions` lets tasks open.
+fn has_path(allowed_roots: &[RealPath], path: &AbsPath) -> bool {
+    let Some(path) = resolve_path(path) else {
         return false;
     };
     let is_state = path.as_path().iter().any(|name| name == STATE_DIR);
-    mention.permission == Permission::Read
-        && mention.reach != MentionReach::Broad
-        && !is_state
-        && allowed_roots.iter().any(|root| path.is_within(root))
+    !is_state && allowed_roots.iter().any(|root| path.is_within(root))
 }
 
 fn real_root(context: &ContextPath) -> Option<RealPath> {
