@@ -9,16 +9,16 @@ use crate::permissions::history::AccessHistory;
 use crate::world::access::gate::Gate;
 use crate::world::exec::command_changes::CommandChanges;
 use crate::world::exec::inventory::TreeInventory;
-use crate::world::exec::tests::ground::{Ground, TICK};
+use crate::world::exec::tests::fixture::{OverlayFixture, TIMESTAMP_TICK};
 use crate::world::io::file_change::{ChangeKind, FileChange};
 
 /// More names than any test creates.
 const NAMES_MAX: usize = 1_000;
 
-fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
+fn find_changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
     let before = TreeInventory::scan(gate, NAMES_MAX);
     // Changes within one tick of the file timestamps cannot be distinguished.
-    std::thread::sleep(TICK);
+    std::thread::sleep(TIMESTAMP_TICK);
     work();
     let after = TreeInventory::scan(gate, NAMES_MAX);
     before.changes(&after, &mut gate.history())
@@ -26,27 +26,27 @@ fn changes(gate: &Gate, work: impl FnOnce()) -> Vec<FileChange> {
 
 /// Compares the changes reported after `work`, one per line.
 #[track_caller]
-fn check(work: impl Fn(&Ground), expected: &[&str]) {
-    let ground = Ground::new();
-    let gate = ground.gate(None, Vec::new());
-    let changes = changes(&gate, || work(&ground));
+fn check(work: impl Fn(&OverlayFixture), expected: &[&str]) {
+    let fixture = OverlayFixture::new();
+    let gate = fixture.gate(None, Vec::new());
+    let changes = find_changes(&gate, || work(&fixture));
     let command_changes = CommandChanges {
         changes,
         ..CommandChanges::default()
     };
-    assert_eq!(ground.lines(&command_changes), expected);
+    assert_eq!(fixture.change_lines(&command_changes), expected);
 }
 
 #[test]
 fn exactly_the_touched_files_are_reported() {
     check(|_| {}, &[]);
     check(
-        |ground| {
-            ground.write("rw/src/new/deep.py", "new\n");
-            ground.write("rw/README.md", "other\n");
-            fs::remove_file(ground.path("rw/src/old.py")).unwrap();
-            symlink("README.md", ground.path("rw/link")).unwrap();
-            fs::create_dir(ground.path("rw/empty")).unwrap();
+        |fixture| {
+            fixture.write("rw/src/new/deep.py", "new\n");
+            fixture.write("rw/README.md", "other\n");
+            fs::remove_file(fixture.path("rw/src/old.py")).unwrap();
+            symlink("README.md", fixture.path("rw/link")).unwrap();
+            fs::create_dir(fixture.path("rw/empty")).unwrap();
         },
         &[
             "README.md changed",
@@ -56,7 +56,7 @@ fn exactly_the_touched_files_are_reported() {
         ],
     );
     check(
-        |ground| fs::rename(ground.path("rw/plain"), ground.path("rw/moved")).unwrap(),
+        |fixture| fs::rename(fixture.path("rw/plain"), fixture.path("rw/moved")).unwrap(),
         &["moved/deep/one created", "plain/deep/one deleted"],
     );
 }
@@ -64,14 +64,14 @@ fn exactly_the_touched_files_are_reported() {
 #[test]
 fn a_change_with_restored_times_is_reported() {
     check(
-        |ground| {
+        |fixture| {
             let script = "cp -p \"$0\" \"$1\"; echo 'x = 2' > \"$0\"; touch -r \"$1\" \"$0\"";
             let script_output = Command::new("sh")
                 .args(["-ec", script])
-                .args([ground.path("rw/src/app.py"), ground.path("outside/old")])
+                .args([fixture.path("rw/src/app.py"), fixture.path("outside/old")])
                 .status();
             assert!(script_output.unwrap().success());
-            fs::set_permissions(ground.path("rw/run.sh"), Permissions::from_mode(0o755)).unwrap();
+            fs::set_permissions(fixture.path("rw/run.sh"), Permissions::from_mode(0o755)).unwrap();
         },
         &["run.sh changed", "src/app.py changed"],
     );
@@ -80,7 +80,7 @@ fn a_change_with_restored_times_is_reported() {
 #[test]
 fn protected_names_and_their_contents_are_not_reported() {
     check(
-        |ground| {
+        |fixture| {
             for name in [
                 "rw/.env",
                 "rw/.git/config",
@@ -88,9 +88,9 @@ fn protected_names_and_their_contents_are_not_reported() {
                 "rw/keys/k",
                 "rw/src/.env",
             ] {
-                ground.write(name, "changed\n");
+                fixture.write(name, "changed\n");
             }
-            ground.write("ws/own", "mine\n");
+            fixture.write("ws/own", "mine\n");
         },
         &[],
     );
@@ -98,32 +98,38 @@ fn protected_names_and_their_contents_are_not_reported() {
 
 #[test]
 fn a_reported_change_is_not_reported_again() {
-    let ground = Ground::new();
-    let gate = ground.gate(None, Vec::new());
-    let began_earlier = TreeInventory::scan(&gate, NAMES_MAX);
-    let write = || ground.write("rw/made.txt", "made\n");
-    assert_eq!(changes(&gate, write).len(), 1);
+    let fixture = OverlayFixture::new();
+    let gate = fixture.gate(None, Vec::new());
+    let earlier_inventory = TreeInventory::scan(&gate, NAMES_MAX);
+    let write = || fixture.write("rw/made.txt", "made\n");
+    assert_eq!(find_changes(&gate, write).len(), 1);
     let inventory = TreeInventory::scan(&gate, NAMES_MAX);
-    assert_eq!(began_earlier.changes(&inventory, &mut gate.history()), []);
-    let nobody = &mut AccessHistory::default();
-    assert_eq!(began_earlier.changes(&inventory, nobody).len(), 1);
+    assert_eq!(
+        earlier_inventory.changes(&inventory, &mut gate.history()),
+        []
+    );
+    let other_history = &mut AccessHistory::default();
+    assert_eq!(
+        earlier_inventory.changes(&inventory, other_history).len(),
+        1
+    );
 }
 
 #[test]
 fn created_files_are_the_agents_own_and_changed_files_are_not() {
-    let ground = Ground::new();
-    let gate = ground.gate(None, Vec::new());
-    let changes_found = changes(&gate, || {
-        ground.write("rw/made.txt", "made\n");
-        ground.write("rw/README.md", "changed\n");
+    let fixture = OverlayFixture::new();
+    let gate = fixture.gate(None, Vec::new());
+    let changes_found = find_changes(&gate, || {
+        fixture.write("rw/made.txt", "made\n");
+        fixture.write("rw/README.md", "changed\n");
     });
     assert_eq!(changes_found.len(), 2);
-    let is_own = |path: &str| gate.history().own_version(&ground.real(path)).is_some();
+    let is_own = |path: &str| gate.history().own_version(&fixture.real(path)).is_some();
     assert!(is_own("rw/made.txt"));
     assert!(!is_own("rw/README.md"));
-    let _told = changes(&gate, || ground.write("rw/made.txt", "again\n"));
-    let inode = fs::metadata(ground.path("rw/made.txt")).unwrap().ino();
-    let version = gate.history().own_version(&ground.real("rw/made.txt"));
+    let _reported = find_changes(&gate, || fixture.write("rw/made.txt", "again\n"));
+    let inode = fs::metadata(fixture.path("rw/made.txt")).unwrap().ino();
+    let version = gate.history().own_version(&fixture.real("rw/made.txt"));
     assert_eq!(
         version.map(|version| (version.inode, version.size_bytes)),
         Some((inode, 6))
@@ -132,9 +138,9 @@ fn created_files_are_the_agents_own_and_changed_files_are_not() {
 
 #[test]
 fn changes_in_a_partial_inventory_are_unlisted() {
-    let ground = Ground::new();
-    let gate = ground.gate(None, Vec::new());
-    let root = gate.writable_tree(&ground.layer().root).unwrap();
+    let fixture = OverlayFixture::new();
+    let gate = fixture.gate(None, Vec::new());
+    let root = gate.writable_tree(&fixture.layer().root).unwrap();
     let inventory_of = |names: &[&str]| {
         let mut inventory = TreeInventory::default();
         for name in names {
@@ -190,10 +196,10 @@ fn changes_in_a_partial_inventory_are_unlisted() {
 
 #[test]
 fn beyond_the_name_limit_no_file_counts_as_new() {
-    let ground = Ground::new();
-    let gate = ground.gate(None, Vec::new());
+    let fixture = OverlayFixture::new();
+    let gate = fixture.gate(None, Vec::new());
     let before = TreeInventory::scan(&gate, 5);
-    ground.write("rw/src/made.txt", "made\n");
+    fixture.write("rw/src/made.txt", "made\n");
     let after = TreeInventory::scan(&gate, NAMES_MAX);
     let changes = before.changes(&after, &mut gate.history());
     let kinds: Vec<_> = changes.iter().map(|change| &change.kind).collect();

@@ -5,6 +5,6 @@
 )]
 
 mod commit;
-mod ground;
+mod fixture;
 mod inventory;
 mod masks;

@@ -25,10 +25,10 @@ use crate::world::exec::commit::commit;
 use crate::world::io::file_change::ChangeKind;
 
 /// Longer than the granularity of file timestamps.
-pub(super) const TICK: Duration = Duration::from_millis(20);
+pub(super) const TIMESTAMP_TICK: Duration = Duration::from_millis(20);
 
 /// Mounts the layer over `rw`, runs the script in it, and exits.
-pub(super) const OVERLAY: &str = r#"
+pub(super) const MOUNT_SCRIPT: &str = r#"
 cd "$1"
 mount -t overlay overlay -o userxattr,lowerdir=rw,upperdir=layer/upper,workdir=layer/work seen
 cd seen
@@ -36,22 +36,22 @@ eval "$2"
 "#;
 
 /// Directories with a workspace, a writable context path, and an overlay layer over that.
-pub(super) struct Ground {
+pub(super) struct OverlayFixture {
     root: PathBuf,
     _dir: Option<TempDir>,
     pub(super) reported: BTreeSet<RealPath>,
 }
 
-impl Ground {
+impl OverlayFixture {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ground = Self {
+        let fixture = Self {
             root: dir.path().canonicalize().unwrap(),
             _dir: Some(dir),
             reported: BTreeSet::new(),
         };
         for name in ["ws", "seen", "layer/upper", "layer/work"] {
-            fs::create_dir_all(ground.path(name)).unwrap();
+            fs::create_dir_all(fixture.path(name)).unwrap();
         }
         for (name, text) in [
             ("rw/README.md", "readme\n"),
@@ -67,12 +67,12 @@ impl Ground {
             ("rw/other/inner", "inner\n"),
             ("outside/secret", "CANARY\n"),
         ] {
-            ground.write(name, text);
+            fixture.write(name, text);
         }
-        ground
+        fixture
     }
 
-    /// Opens one that another process has created.
+    /// Opens a fixture that another process has created.
     pub(super) fn at(root: &Path) -> Self {
         Self {
             root: root.canonicalize().unwrap(),
@@ -104,14 +104,14 @@ impl Ground {
         }
     }
 
-    /// Returns the gate of the final phase; `more` lies in `rw` and is granted too.
-    pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, more_grants: Vec<Grant>) -> Gate {
+    /// Returns the gate of the final phase; `extra_grants` are for paths in `rw`.
+    pub(super) fn gate(&self, conflicts: Option<ConflictPolicy>, extra_grants: Vec<Grant>) -> Gate {
         let mut context = Grant::tree(self.real("rw"), GrantKind::Context, Permission::Write);
         context.protected = vec![RelPath::new("LICENSE").unwrap()];
         context.hidden = vec![RelPath::new("keys").unwrap()];
         let workspace = Grant::tree(self.real("ws"), GrantKind::Workspace, Permission::Write);
         let mut grants = vec![workspace, context];
-        grants.extend(more_grants);
+        grants.extend(extra_grants);
         let policy = GatePolicy {
             read_before_delete: ReadBeforeDelete::Enforced,
             conflicts,
@@ -138,7 +138,7 @@ impl Ground {
     pub(super) fn run(&self, script: &str) {
         self.wait_for_next_stamp();
         let overlay = Command::new("unshare")
-            .args(["-rm", "sh", "-ec", OVERLAY, "sh"])
+            .args(["-rm", "sh", "-ec", MOUNT_SCRIPT, "sh"])
             .arg(self.path(""))
             .arg(script)
             .output()
@@ -159,14 +159,14 @@ impl Ground {
     pub(super) fn check(&mut self, script: &str, expected: &[&str]) -> CommandChanges {
         let gate = self.gate(None, Vec::new());
         self.run(script);
-        let carried = self.commit(&gate);
-        assert_eq!(self.lines(&carried), expected, "{script}");
-        carried
+        let command_changes = self.commit(&gate);
+        assert_eq!(self.change_lines(&command_changes), expected, "{script}");
+        command_changes
     }
 
-    pub(super) fn lines(&self, carried: &CommandChanges) -> Vec<String> {
+    pub(super) fn change_lines(&self, command_changes: &CommandChanges) -> Vec<String> {
         let root = self.real("rw");
-        let changes = carried.changes.iter().map(|change| {
+        let changes = command_changes.changes.iter().map(|change| {
             let path = change.path.below(&root).unwrap();
             let kind = match &change.kind {
                 ChangeKind::Created => "created".to_owned(),
@@ -189,7 +189,7 @@ impl Ground {
         fs::read_to_string(self.path(rel)).unwrap_or_else(|error| panic!("{rel}: {error}"))
     }
 
-    pub(super) fn has(&self, rel: &str) -> bool {
+    pub(super) fn exists(&self, rel: &str) -> bool {
         fs::symlink_metadata(self.path(rel)).is_ok()
     }
 
@@ -231,18 +231,18 @@ impl Ground {
 }
 
 /// A thread that swaps two names as fast as it can until it is dropped.
-pub(super) struct Exchange {
+pub(super) struct NameSwapper {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Exchange {
-    pub(super) fn of(one: PathBuf, other: PathBuf) -> Self {
+impl NameSwapper {
+    pub(super) fn start(first: PathBuf, second: PathBuf) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let is_stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            while !stopped.load(Ordering::Relaxed) {
-                let _raced = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+            while !is_stopped.load(Ordering::Relaxed) {
+                let _raced = renameat_with(CWD, &first, CWD, &second, RenameFlags::EXCHANGE);
             }
         });
         let thread = Some(thread);
@@ -250,7 +250,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for NameSwapper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
