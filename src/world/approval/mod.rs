@@ -16,11 +16,11 @@ use crate::text::{to_hex, truncate};
 
 /// Answers approval requests for calls of one agent. Requests block.
 pub trait CallApprover: fmt::Debug + Send + Sync {
-    /// Asks a person whether the call may be made. Returns at the latest when `ended` is cancelled,
-    /// because the caller then no longer waits for the answer.
+    /// Asks a person whether the call may be made. Returns at the latest when `cancellation` is
+    /// cancelled, because the caller then no longer waits for the answer.
     fn request_approval(
         &self,
-        question: ApprovalRequest,
+        request: ApprovalRequest,
         cancellation: &CancellationToken,
     ) -> ApprovalDecision;
 }
