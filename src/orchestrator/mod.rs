@@ -624,7 +624,7 @@ fn delivery_status(agent: &AgentId, rows: &[DeliveryRow]) -> (ExitStatus, String
     }
     for (files, outcome) in [
         (reverted, "reverted"),
-        (declined, "not accepted"),
+        (declined, "not applied"),
         (refused, "refused"),
         (failed, "not written"),
     ] {

@@ -635,7 +635,7 @@ fn a_delivery_is_only_applied_from_its_review() {
     terminal.wait_for_text("the delivery waits for your review");
     terminal.type_keys("dx");
     let story = lines_after_dashboard(&terminal, "done: ");
-    assert!(story.contains("not accepted"), "{story}");
+    assert!(story.contains("not applied"), "{story}");
     let project = terminal.wait_for_end(0);
     let long = fs::read_to_string(project.path("long.txt")).unwrap();
     assert!(long.starts_with("first old\n"), "{long}");

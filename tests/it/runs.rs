@@ -292,7 +292,7 @@ fn undelivered_files_are_reported() {
         .args(["build"])
         .failure(3);
     let stderr = finished.stderr();
-    let rows = "delivered:\n  failed   [PROJECT]/out.txt: ";
+    let rows = "\nnot delivered:\n  failed   [PROJECT]/out.txt: ";
     assert!(stderr.contains(rows), "{stderr}");
     assert!(
         stderr.contains("one answered; 0 files delivered, 1 not written"),

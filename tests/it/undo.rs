@@ -439,7 +439,7 @@ fn files_and_hunks_are_chosen_on_a_terminal() {
         "long  +2",
         "run.sh  +0",
         "(2/2) apply this hunk of `long`?",
-        "not accepted",
+        "not applied",
     ] {
         assert!(
             shown
@@ -509,7 +509,7 @@ fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
     let project = run_with("delivery: review");
     let (shown, status) = run_typed(&project, "n\n");
     assert!(
-        shown.contains("0 files delivered, 1 not accepted"),
+        shown.contains("0 files delivered, 1 not applied"),
         "{shown}"
     );
     assert!(shown.contains("apply it later: massgen apply"), "{shown}");
@@ -521,6 +521,18 @@ fn a_run_asks_before_it_delivers_and_keeps_what_is_not_taken() {
     let undone = finished.then(["undo"]).success();
     assert_eq!(undone.stdout(), "undone out.txt: removed\n");
     undone.has_no("out.txt").has_file("keep.txt", "mine\n");
+}
+
+#[test]
+fn a_run_that_is_stopped_during_its_review_says_that_nothing_was_delivered() {
+    let project = run_with("delivery: review");
+    let (shown, status) = run_typed(&project, "\u{3}");
+    assert_eq!(status, 130, "{shown}");
+    let plain = shown.replace('\r', "");
+    let rows = plain.split_once("not delivered").unwrap().1;
+    assert!(rows.contains("not applied"), "{shown}");
+    assert!(!plain.contains("\ndelivered"), "{shown}");
+    assert!(!project.path("out.txt").exists());
 }
 
 #[test]

@@ -361,7 +361,7 @@ pub(crate) fn delivery_outcome(outcome: &DeliveryOutcome) -> OutcomeText {
         DeliveryOutcome::Deleted => OutcomeText::new(TextStyle::Good, "deleted", String::new()),
         DeliveryOutcome::Mode { before, after } => mode_change(before.as_deref(), after),
         DeliveryOutcome::Declined => {
-            OutcomeText::new(TextStyle::Faint, "not accepted", String::new())
+            OutcomeText::new(TextStyle::Faint, "not applied", String::new())
         }
         DeliveryOutcome::Denied { reason } => {
             OutcomeText::new(TextStyle::Bad, "denied", format!(": {reason}"))

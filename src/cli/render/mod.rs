@@ -550,16 +550,21 @@ impl<'o, 'w> RunRenderer<'o, 'w> {
         if rows.is_empty() {
             self.output
                 .line(&[(TextStyle::Faint, "no file was delivered")]);
-        } else {
-            self.output
-                .line(&[(TextStyle::Strong, "delivered"), (TextStyle::Plain, ":")]);
         }
-        for row in rows {
-            let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-            let outcome_column = format!("  {word:<8} ");
-            let path = format!("{}{note}", escape_name(&row.path));
-            self.output
-                .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
+        let (delivered, others): (Vec<_>, Vec<_>) =
+            rows.iter().partition(|row| row.outcome.is_delivered());
+        for (title, rows) in [("delivered", delivered), ("not delivered", others)] {
+            if !rows.is_empty() {
+                self.output
+                    .line(&[(TextStyle::Strong, title), (TextStyle::Plain, ":")]);
+            }
+            for row in rows {
+                let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
+                let outcome_column = format!("  {word:<8} ");
+                let path = format!("{}{note}", escape_name(&row.path));
+                self.output
+                    .line(&[(style, &outcome_column), (TextStyle::Plain, &path)]);
+            }
         }
     }
 

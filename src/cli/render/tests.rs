@@ -285,6 +285,7 @@ fn the_final_answer_alone_goes_to_standard_output() {
     [ann] presents the final answer
     delivered:
       created  /p/new
+    not delivered:
       denied   /p/.env: the name is protected
       conflict /p/old: you changed it in the meantime; the agents' version is in /s/old
     used: ann 7 tokens read, 5 written

@@ -10,6 +10,7 @@ use crate::cli::dashboard::scene::Scene;
 use crate::cli::dashboard::views::draw_from_top;
 use crate::cli::output::{StyledLine, TextStyle};
 use crate::cli::render::event_lines::{OutcomeText, delivery_outcome};
+use crate::event::DeliveryRow;
 use crate::text::escape_name;
 
 /// Minimum width of a body in which the list of files is beside the diff; else it is above.
@@ -94,6 +95,12 @@ fn split_body(area: Rect, file_count: usize) -> (Rect, Rect) {
     (Rect { height, ..area }, diff)
 }
 
+fn outcome_line(row: &DeliveryRow) -> StyledLine {
+    let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
+    let path = format!("{}{note}", escape_name(&row.path));
+    vec![(style, format!("   {word:<12} ")), (TextStyle::Plain, path)]
+}
+
 fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
     let delivery = scene.run.delivery();
     let mut lines = Vec::new();
@@ -109,12 +116,14 @@ fn outcome_lines(scene: &Scene<'_>) -> Vec<StyledLine> {
             )]);
         }
         Some(rows) => {
-            lines.push(vec![(TextStyle::Strong, " Delivered".to_owned())]);
-            lines.extend(rows.iter().map(|row| {
-                let OutcomeText { style, word, note } = delivery_outcome(&row.outcome);
-                let path = format!("{}{note}", escape_name(&row.path));
-                vec![(style, format!("   {word:<12} ")), (TextStyle::Plain, path)]
-            }));
+            let (delivered, others): (Vec<_>, Vec<_>) =
+                rows.iter().partition(|row| row.outcome.is_delivered());
+            for (title, rows) in [(" Delivered", delivered), (" Not delivered", others)] {
+                if !rows.is_empty() {
+                    lines.push(vec![(TextStyle::Strong, title.to_owned())]);
+                }
+                lines.extend(rows.into_iter().map(outcome_line));
+            }
         }
     }
     if !delivery.checks.is_empty() {
