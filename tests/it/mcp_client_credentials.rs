@@ -98,6 +98,25 @@ fn a_stranger_receives_no_credentials() {
     assert_eq!(server.requests("POST /token").len(), 0);
 }
 
+#[test]
+fn a_run_continues_without_a_server_whose_tokens_cannot_be_reached() {
+    for path in ["/", "/.well-known/", "/token"] {
+        let server = OauthServer::start(OauthBehaviour::default());
+        server.break_down(path);
+        let finished = client_project(&server, "").args(RUN).success();
+        let stderr = finished.stderr();
+        let warning = "the server `t` cannot be used, so `one` works without its tools";
+        assert!(stderr.contains(warning), "{path}: {stderr}");
+    }
+    // Control: a refusal of the server.
+    let server = OauthServer::start(OauthBehaviour {
+        client: Some(("known", SECRET)),
+        ..OauthBehaviour::default()
+    });
+    server.fall_silent();
+    check_refused(&server, "", "it announces no authorization server");
+}
+
 /// The metadata of a stranger name the server itself as the issuer, but the stranger's endpoint.
 #[test]
 fn a_stranger_cannot_speak_for_the_issuer() {

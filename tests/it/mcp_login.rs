@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::sync::Mutex;
 
 use url::Url;
 
@@ -109,6 +110,47 @@ fn a_token_that_is_no_longer_taken_is_exchanged_if_the_server_lets_it() {
     fs::remove_dir_all(finished.project().path(".massgen")).unwrap();
     let finished = wants_login(finished.then(RUN));
     assert!(!finished.stderr().contains(TOKEN));
+}
+
+/// Checks that a run after `server` failed like this continues without it, unless it is required.
+#[track_caller]
+fn check_left_out(fail: impl Fn(OauthServer)) {
+    for (keys, code) in [("", 0), ("required: true", 3)] {
+        let server = OauthServer::start(OauthBehaviour::default());
+        let finished = project(&server.url(), keys).args(LOGIN).success();
+        fail(server);
+        let finished = finished.then(RUN).run();
+        let stderr = finished.stderr();
+        assert_eq!(finished.code(), Some(code), "{stderr}");
+        let is_left_out =
+            stderr.contains("the server `t` cannot be used, so `one` works without its tools");
+        assert_eq!(is_left_out, code == 0, "{stderr}");
+        assert!(!stderr.contains(TOKEN), "{stderr}");
+    }
+}
+
+#[test]
+fn a_server_with_a_sign_in_that_is_down_is_left_out() {
+    check_left_out(drop);
+    for path in ["/", "/.well-known/"] {
+        let servers = Mutex::default();
+        check_left_out(|server| {
+            server.break_down(path);
+            keep(&servers, server);
+        });
+    }
+    // The token has to be refreshed.
+    let servers = Mutex::default();
+    check_left_out(|server| {
+        server.expire();
+        server.break_down("/token");
+        keep(&servers, server);
+    });
+}
+
+/// Keeps a server running.
+fn keep(servers: &Mutex<Vec<OauthServer>>, server: OauthServer) {
+    servers.lock().unwrap().push(server);
 }
 
 #[test]

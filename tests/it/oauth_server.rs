@@ -51,6 +51,8 @@ struct State {
     tokens_moved_to: Option<String>,
     /// Whether it no longer announces an authorization server.
     is_silent: bool,
+    /// The beginning of the paths at which it only answers that it cannot be reached.
+    down_below: Option<&'static str>,
     given: usize,
 }
 
@@ -103,6 +105,11 @@ impl OauthServer {
         self.state.lock().unwrap().is_silent = true;
     }
 
+    /// Makes it answer at all paths that begin with `path` that it cannot be reached.
+    pub(crate) fn break_down(&self, path: &'static str) {
+        self.state.lock().unwrap().down_below = Some(path);
+    }
+
     /// Makes it reject refresh tokens that it issued.
     pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().is_revoked = true;
@@ -117,6 +124,12 @@ fn answer(
     let host = format!("http://{}", request.headers["host"]);
     let (method, target) = request.line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    if state
+        .down_below
+        .is_some_and(|below| path.starts_with(below))
+    {
+        return ScriptedResponse::whole("502 Bad Gateway", &[], "");
+    }
     match (method, path) {
         ("GET", path) if state.is_silent && path.starts_with("/.well-known/") => {
             ScriptedResponse::whole("404 Not Found", &[], "")

@@ -42,8 +42,8 @@ use crate::world::mcp::sign_in::authorized_manager;
 use crate::world::mcp::tokens::ServerTokens;
 use crate::world::mcp::watched_transport::WatchedTransport;
 use crate::world::mcp::{
-    FailureCause, MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, lifecycle, remote,
-    timeout_message,
+    FailureCause, MESSAGE_BYTES_MAX, START_TIME_MAX, ServerLaunch, UnusableServer, lifecycle,
+    remote, timeout_message,
 };
 use crate::world::sandbox::ExitReason;
 use crate::world::sandbox::docker::server_container::ServerContainer;
@@ -104,6 +104,14 @@ pub(super) enum McpClientError {
 }
 
 impl McpClientError {
+    /// Creates the error that a request failed or was not sent for this reason.
+    fn new(cause: FailureCause, why: String) -> Self {
+        match cause {
+            FailureCause::Server => Self::Failed(why),
+            FailureCause::Refusal => Self::Refused(why),
+        }
+    }
+
     /// Redacts these credentials from the error.
     fn redact(self, credentials: &Credentials) -> Self {
         match self {
@@ -233,13 +241,19 @@ impl McpClient {
             Some(tokens) => authorized_manager(remote, tokens).await,
             None => Ok(None),
         };
+        let user_manager =
+            user_manager.map_err(|unusable| McpClientError::new(unusable.cause, unusable.why));
+        let mut sign_in_client = None;
         let authorization = if let Some(client_credentials) = &remote.oauth.client_credentials {
             let sent_secrets = credentials.client_secrets();
             let source = AccessTokenSource::new(remote, client_credentials, sent_secrets);
-            let refuse = |why: String| McpClientError::Refused(quote_server(&why));
-            source.token().await.map_err(refuse)?;
+            let token_error = |unusable: UnusableServer| {
+                McpClientError::new(unusable.cause, quote_server(&unusable.why))
+            };
+            source.token().await.map_err(token_error)?;
             RequestAuthorization::Client(client, source)
-        } else if let Some(manager) = user_manager.map_err(McpClientError::Refused)? {
+        } else if let Some((manager, http)) = user_manager? {
+            sign_in_client = Some(http);
             RequestAuthorization::User(AuthClient::new(client, manager))
         } else {
             RequestAuthorization::Headers(client)
@@ -251,7 +265,12 @@ impl McpClient {
         let handshake = remote::initialize_remote(remote, client, listener, &changes, credentials);
         let service = Box::pin(handshake).await.map_err(|refusal| match refusal {
             RemoteConnectError::SignIn { missing, .. } => McpClientError::SignInRequired(missing),
-            RemoteConnectError::Refused(why) => McpClientError::Refused(quote_server(&why)),
+            RemoteConnectError::Refused(why) => {
+                // The tokens may have had to be refreshed.
+                let refusal = FailureCause::Refusal;
+                let cause = sign_in_client.map_or(refusal, |http| http.failure_cause());
+                McpClientError::new(cause, quote_server(&why))
+            }
             RemoteConnectError::Failed(why) => McpClientError::Failed(quote_server(&why)),
         })?;
         Ok(Self {

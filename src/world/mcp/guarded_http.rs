@@ -3,9 +3,10 @@
 //! never follow a redirect or send anything over a network unencrypted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hyper::http::Response;
+use hyper::http::{Response, StatusCode};
 use reqwest::header::{CONNECTION, HeaderValue};
 use reqwest::{Client, Request};
 use rmcp::transport::auth::{
@@ -17,12 +18,22 @@ use url::Url;
 use crate::config::servers::{AddressPolicy, RemoteServer};
 use crate::config::vendors::is_this_machine;
 use crate::world::io::http::{display_url, root_cause};
-use crate::world::mcp::guarded_resolver::guarded_client;
+use crate::world::mcp::FailureCause;
+use crate::world::mcp::guarded_resolver::{guarded_client, refused_address};
 
 /// Timeout for one request.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 /// Largest response that is read, in bytes.
 const RESPONSE_BYTES_MAX: usize = 1024 * 1024;
+
+/// How requests have failed.
+#[derive(Debug, Default)]
+struct RequestFailures {
+    /// Whether the last request got no reply, or one that only a failure of the server explains.
+    is_down: AtomicBool,
+    /// Whether massgen has refused to send a request.
+    is_refused: AtomicBool,
+}
 
 /// Sends requests only to allowed addresses. A clone has the same connections.
 #[derive(Clone, Debug)]
@@ -31,6 +42,7 @@ pub(super) struct GuardedHttpClient {
     client: Client,
     /// The addresses that may occur literally in a URL.
     addresses: AddressPolicy,
+    failures: Arc<RequestFailures>,
 }
 
 impl OAuthHttpClient for GuardedHttpClient {
@@ -48,10 +60,25 @@ impl GuardedHttpClient {
         let http = Self {
             client: guarded_client(server).map_err(AuthError::InternalError)?,
             addresses: server.addresses,
+            failures: Arc::default(),
         };
         let (url, shared_http) = (server.url.clone(), Arc::new(http.clone()));
         let manager = AuthorizationManager::new_with_oauth_http_client(url, shared_http).await?;
         Ok((http, manager))
+    }
+
+    /// Returns who is the cause if there is no token after these requests: the server or the network
+    /// if the last one failed there, and otherwise a refusal.
+    pub(super) fn failure_cause(&self) -> FailureCause {
+        let RequestFailures {
+            is_down,
+            is_refused,
+        } = self.failures.as_ref();
+        if is_down.load(Ordering::Relaxed) && !is_refused.load(Ordering::Relaxed) {
+            FailureCause::Server
+        } else {
+            FailureCause::Refusal
+        }
     }
 
     /// Sends a request, if its URL is allowed, and returns the response.
@@ -63,16 +90,26 @@ impl GuardedHttpClient {
         let close = HeaderValue::from_static("close");
         request.headers_mut().insert(CONNECTION, close);
         if let Some(why) = address_fault(self.addresses, request.url()) {
+            self.failures.is_refused.store(true, Ordering::Relaxed);
             return Err(why.into());
         }
         let response = tokio::time::timeout(REQUEST_TIME_MAX, self.exchange(request)).await;
-        response.unwrap_or_else(|_| Err("no answer".into()))
+        let response = response.unwrap_or_else(|_| Err("no answer".into()));
+        let has_replied = response
+            .as_ref()
+            .is_ok_and(|response| !is_outage(response.status()));
+        self.failures.is_down.store(!has_replied, Ordering::Relaxed);
+        response
     }
 
     async fn exchange(&self, request: Request) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let shown_url = display_url(request.url());
-        let request_error =
-            |error: reqwest::Error| format!("`{shown_url}`: {}", root_cause(&error));
+        let request_error = |error: reqwest::Error| {
+            if refused_address(&error).is_some() {
+                self.failures.is_refused.store(true, Ordering::Relaxed);
+            }
+            format!("`{shown_url}`: {}", root_cause(&error))
+        };
         let mut received = self.client.execute(request).await.map_err(request_error)?;
         let mut response = Response::builder().status(received.status());
         for (name, value) in received.headers() {
@@ -89,6 +126,15 @@ impl GuardedHttpClient {
         }
         Ok(response.body(body)?)
     }
+}
+
+/// Returns whether a reply with this status says nothing but that the server cannot reply now.
+fn is_outage(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        )
 }
 
 /// Returns why no sign-in request may be sent to `url`; `None` if it may.

@@ -23,7 +23,8 @@ use crate::world::mcp::guarded_resolver::guarded_client;
 use crate::world::mcp::issuer_metadata::sign_in_metadata;
 use crate::world::mcp::remote::{self, RemoteConnectError};
 use crate::world::mcp::remote_client::{RemoteHttpClient, RequestAuthorization};
-use crate::world::mcp::tokens::{PendingRegistration, ServerTokens, TokenFile};
+use crate::world::mcp::tokens::{PendingRegistration, RegisteredClient, ServerTokens, TokenFile};
+use crate::world::mcp::{FailureCause, UnusableServer};
 
 /// Client name under which massgen registers itself.
 const CLIENT_NAME: &str = "massgen";
@@ -166,18 +167,51 @@ impl PendingSignIn {
     }
 }
 
-/// Returns the OAuth manager with the stored tokens for `server`; `None` if the user is not signed
-/// in.
+/// Returns the OAuth manager with the stored tokens for `server`, and the client that sends its
+/// requests; `None` if the user is not signed in.
 pub(super) async fn authorized_manager(
     server: &RemoteServer,
     tokens: &ServerTokens,
-) -> std::result::Result<Option<AuthorizationManager>, String> {
+) -> std::result::Result<Option<(AuthorizationManager, GuardedHttpClient)>, UnusableServer> {
+    let refusal = |why: String| UnusableServer {
+        why,
+        cause: FailureCause::Refusal,
+    };
     let registration = tokens
         .registered_client()
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| refusal(error.to_string()))?;
     let Some(registration) = registration else {
         return Ok(None);
     };
+    let http_client = GuardedHttpClient::with_manager(server).await;
+    let (http, manager) =
+        http_client.map_err(|error| refusal(quote_server(&root_cause(&error).to_string())))?;
+    let restored = Box::pin(restore_manager(
+        server,
+        tokens,
+        registration,
+        &http,
+        manager,
+    ))
+    .await;
+    match restored {
+        Ok(manager) => Ok(manager.map(|manager| (manager, http))),
+        Err(why) => Err(UnusableServer {
+            why: quote_server(&why),
+            cause: http.failure_cause(),
+        }),
+    }
+}
+
+/// Gives `manager`, which sends its requests through `http`, the stored tokens for `server`; `None`
+/// if another endpoint issues its tokens now.
+async fn restore_manager(
+    server: &RemoteServer,
+    tokens: &ServerTokens,
+    registration: RegisteredClient,
+    http: &GuardedHttpClient,
+    mut manager: AuthorizationManager,
+) -> std::result::Result<Option<AuthorizationManager>, String> {
     let configured_client = server
         .oauth
         .client
@@ -185,21 +219,17 @@ pub(super) async fn authorized_manager(
         .filter(|client| client.id == registration.id);
     let secret = configured_client.and_then(|client| client.secret.as_ref());
     let secret = secret.map(|secret| secret.expose_secret().to_owned());
-    let refusal = |error: AuthError| quote_server(&root_cause(&error).to_string());
-    let http_client = GuardedHttpClient::with_manager(server).await;
-    let (http, mut manager) = http_client.map_err(refusal)?;
+    let cause_text = |error: AuthError| root_cause(&error).to_string();
     let resolution = manager.resolve_metadata_from_challenge(registration.challenge.as_deref());
-    let resolution = resolution.await.map_err(refusal)?;
-    let metadata = Box::pin(sign_in_metadata(server, &http, resolution))
-        .await
-        .map_err(|why| quote_server(&why))?;
-    // If the server names another endpoint now, that must not get the tokens of the earlier one.
+    let resolution = resolution.await.map_err(cause_text)?;
+    let metadata = Box::pin(sign_in_metadata(server, http, resolution)).await?;
+    // A different endpoint that the server names now must not get tokens that this one issued.
     if metadata.token_endpoint != registration.token_endpoint {
         return Ok(None);
     }
     manager.set_metadata(metadata);
     manager.set_credential_store(tokens.clone());
-    if !manager.initialize_from_store().await.map_err(refusal)? {
+    if !manager.initialize_from_store().await.map_err(cause_text)? {
         return Ok(None);
     }
     let config = client_config(
@@ -207,7 +237,7 @@ pub(super) async fn authorized_manager(
         secret.or(registration.secret),
         server.url.as_str(),
     );
-    manager.configure_client(config).map_err(refusal)?;
+    manager.configure_client(config).map_err(cause_text)?;
     Ok(Some(manager))
 }
 

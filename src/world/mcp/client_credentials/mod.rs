@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Request};
-use rmcp::transport::auth::{AuthError, AuthorizationMetadata};
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use secrecy::ExposeSecret;
 use tokio::sync::Mutex;
@@ -33,6 +33,7 @@ use crate::world::mcp::client_credentials::token_request::{
 use crate::world::mcp::guarded_http::GuardedHttpClient;
 use crate::world::mcp::issuer_metadata::{checked_issuer, issuer_metadata};
 use crate::world::mcp::sent_secrets::SentSecrets;
+use crate::world::mcp::{FailureCause, UnusableServer};
 
 /// Largest file with the assertion of a workload, in bytes.
 const ASSERTION_BYTES_MAX: u64 = 16 * 1024;
@@ -90,7 +91,7 @@ impl AccessTokenSource {
     }
 
     /// Returns a token, a new one if there is none or it is about to end.
-    pub(super) async fn token(&self) -> Result<String, String> {
+    pub(super) async fn token(&self) -> Result<String, UnusableServer> {
         let mut cached_token = self.0.cached_token.lock().await;
         if let Some(cached_token) = cached_token.as_ref().filter(|cached| cached.is_usable()) {
             return Ok(cached_token.value().to_owned());
@@ -106,7 +107,9 @@ impl AccessTokenSource {
     where
         Reply: Future<Output = Result<T, StreamableHttpError<reqwest::Error>>>,
     {
-        let token_error = |why| StreamableHttpError::Auth(AuthError::ClientCredentialsError(why));
+        let token_error = |unusable: UnusableServer| {
+            StreamableHttpError::Auth(AuthError::ClientCredentialsError(unusable.why))
+        };
         let token = self.token().await.map_err(token_error)?;
         match send(Some(token.clone())).await {
             Err(StreamableHttpError::AuthRequired(_)) => {}
@@ -117,7 +120,7 @@ impl AccessTokenSource {
     }
 
     /// Returns another token than `rejected`, which the server does not accept.
-    async fn replace_token(&self, rejected: &str) -> Result<String, String> {
+    async fn replace_token(&self, rejected: &str) -> Result<String, UnusableServer> {
         let mut cached_token = self.0.cached_token.lock().await;
         if let Some(cached) = cached_token
             .as_ref()
@@ -128,7 +131,10 @@ impl AccessTokenSource {
         self.renew(&mut cached_token).await
     }
 
-    async fn renew(&self, cached_token: &mut Option<CachedToken>) -> Result<String, String> {
+    async fn renew(
+        &self,
+        cached_token: &mut Option<CachedToken>,
+    ) -> Result<String, UnusableServer> {
         *cached_token = None;
         let age = Stopwatch::start();
         let token = Box::pin(self.request_token()).await?;
@@ -138,11 +144,27 @@ impl AccessTokenSource {
     }
 
     /// Discovers the authorization server, and requests a token from it.
-    async fn request_token(&self) -> Result<IssuedToken, String> {
+    async fn request_token(&self) -> Result<IssuedToken, UnusableServer> {
+        let http_client = GuardedHttpClient::with_manager(&self.0.server).await;
+        let (http, manager) = http_client.map_err(|error| UnusableServer {
+            why: root_cause(&error).to_string(),
+            cause: FailureCause::Refusal,
+        })?;
+        let requested = Box::pin(self.request_token_through(&http, &manager)).await;
+        requested.map_err(|why| UnusableServer {
+            why,
+            cause: http.failure_cause(),
+        })
+    }
+
+    /// Requests a token through `http`, which also sends the requests of `manager`.
+    async fn request_token_through(
+        &self,
+        http: &GuardedHttpClient,
+        manager: &AuthorizationManager,
+    ) -> Result<IssuedToken, String> {
         let server = &self.0.server;
         let cause_text = |error: AuthError| root_cause(&error).to_string();
-        let http_client = GuardedHttpClient::with_manager(server).await;
-        let (http, manager) = http_client.map_err(cause_text)?;
         let resolution = manager.resolve_metadata_from_challenge(None);
         let discovered_issuer = resolution.await.map_err(cause_text)?.metadata.issuer;
         let issuer = checked_issuer(
@@ -150,7 +172,7 @@ impl AccessTokenSource {
             server.oauth.issuer.as_ref(),
             discovered_issuer.as_deref(),
         )?;
-        let metadata = issuer_metadata(&http, &issuer).await?;
+        let metadata = issuer_metadata(http, &issuer).await?;
         let endpoint = Url::parse(&metadata.token_endpoint)
             .map_err(|_| format!("`{issuer}` announces no URL for tokens"))?;
         let scopes = match server.oauth.scopes.as_slice() {
