@@ -653,16 +653,41 @@ fn an_agent_that_works_by_programs_is_offered_so() {
     assert_eq!(single["error"]["code"], -32602, "{single}");
 }
 
-#[test]
-fn images_of_servers_are_passed_on() {
-    let pictures = "      mcp_servers: [{name: h, command: python3, args: ['given/hostile.py']}]";
-    let project = project_with_servers(pictures).file("given/hostile.py", HOSTILE);
+/// Returns a project whose agent `writer` has a server that runs `given/hostile.py`, which does not
+/// exist yet.
+fn project_with_own_server() -> Project {
+    let own = "      mcp_servers: [{name: h, command: python3, args: ['given/hostile.py']}]";
+    let project = project_with_servers(own);
     let given = project.path("given").display().to_string();
     let config = std::fs::read_to_string(project.path("team.yaml")).unwrap();
-    let project = project.file(
+    project.file(
         "team.yaml",
         config.replace("'given/", &format!("'{given}/")),
-    );
+    )
+}
+
+#[test]
+fn a_server_that_was_down_is_tried_again_with_each_list() {
+    let mut served = StdioMcpServer::start(project_with_own_server(), &OF_WRITER);
+    let picture = "mcp__h__pictures";
+    // More often than a server is started in a run.
+    for _ in 0..5 {
+        assert!(!served.tools().contains_key(picture));
+    }
+    std::fs::write(served.project.path("given/hostile.py"), HOSTILE).unwrap();
+    // A call does not start it.
+    let unknown = served.call(picture, &json!({"count": 1, "width": 1}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert!(served.tools().contains_key(picture));
+    served.call_successfully(picture, &json!({"count": 1, "width": 1}));
+    let (_, stderr, _) = served.end();
+    let warning = "the server `h` cannot be used";
+    assert_eq!(stderr.matches(warning).count(), 1, "{stderr}");
+}
+
+#[test]
+fn images_of_servers_are_passed_on() {
+    let project = project_with_own_server().file("given/hostile.py", HOSTILE);
     let mut served = StdioMcpServer::start(project, &OF_WRITER);
     let called = served.call("mcp__h__pictures", &json!({"count": 2, "width": 3}));
     let parts = called["result"]["content"].as_array().unwrap();

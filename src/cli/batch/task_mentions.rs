@@ -99,7 +99,8 @@ impl MentionScope {
 
     /// Returns whether a task may learn what is at `path`: its agents may read it.
     fn is_known(&self, path: &AbsPath) -> bool {
-        let is_readable = is_inside(path, &self.readable_roots) && !is_inside(path, &self.hidden_paths);
+        let is_readable =
+            is_inside(path, &self.readable_roots) && !is_inside(path, &self.hidden_paths);
         is_readable || has_path(&self.allowed_roots, path)
     }
 

@@ -98,6 +98,14 @@ impl ToolHandler {
             .copied()
     }
 
+    /// Tries the servers again that failed when they were to list their tools.
+    async fn retry_left_out(&self) -> OurResult<()> {
+        if self.0.server_tools_loaded.initialized() {
+            server_calls::retry_left_out(&self.0.gate).await?;
+        }
+        Ok(())
+    }
+
     /// Returns the current tools. A server that has announced a change is asked for its list again.
     async fn tools(&self) -> MassgenResult<Vec<ToolOffer>> {
         self.load_server_tools().await?;
@@ -296,8 +304,11 @@ impl ToolProvider for ToolHandler {
     }
 
     async fn list_tools(&self) -> Result<Vec<Tool>, ErrorData> {
-        let tools = self
-            .tools()
+        let list = async {
+            self.retry_left_out().await?;
+            self.tools().await
+        };
+        let tools = list
             .await
             .map_err(|error| ErrorData::internal_error(format!("{error:#}"), None))?;
         Ok(tools.iter().map(tool_description).collect())

@@ -29,6 +29,29 @@ use crate::world::sandbox::reachable_paths::ReachablePaths;
 /// # Errors
 /// massgen refuses to use a server, or a required one cannot be used.
 pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
+    connect_servers(gate, SelectedServers::Unknown).await
+}
+
+/// Tries those of the agent's MCP servers again that are left out because they failed.
+///
+/// # Errors
+/// massgen refuses to use a server.
+pub async fn retry_left_out(gate: &Gate) -> Result<()> {
+    connect_servers(gate, SelectedServers::LeftOut)
+        .await
+        .map(drop)
+}
+
+/// The servers that are to be connected.
+#[derive(Clone, Copy, Debug)]
+enum SelectedServers {
+    /// Those that have not listed their tools yet.
+    Unknown,
+    /// Those that are left out.
+    LeftOut,
+}
+
+async fn connect_servers(gate: &Gate, selected: SelectedServers) -> Result<Vec<String>> {
     let Some(servers) = gate.policy().servers.clone() else {
         return Ok(Vec::new());
     };
@@ -36,20 +59,30 @@ pub async fn connect(gate: &Gate) -> Result<Vec<String>> {
     let cancelled = CancellationToken::new();
     let _guard = cancelled.clone().drop_guard();
     let connect_result =
-        spawn_blocking(move || connect_blocking(&servers, &gate, &cancelled)).await;
+        spawn_blocking(move || connect_blocking(&servers, selected, &gate, &cancelled)).await;
     connect_result.map_err(|_| Error::bug("cannot connect to the servers"))?
 }
 
 /// Blocks, because starting servers is the work of threads.
 fn connect_blocking(
     servers: &McpServers,
+    selected: SelectedServers,
     gate: &Gate,
     cancelled: &CancellationToken,
 ) -> Result<Vec<String>> {
     let launcher = |request: ServerLaunchRequest<'_>| launch(gate, request);
+    let connecting = async {
+        match selected {
+            SelectedServers::Unknown => servers.connect(&launcher).await,
+            SelectedServers::LeftOut => {
+                servers.retry_left_out(&launcher).await?;
+                Ok(Vec::new())
+            }
+        }
+    };
     let connect_result = Handle::current().block_on(async {
         tokio::select! {
-            notes = servers.connect(&launcher) => notes,
+            result = connecting => result,
             () = cancelled.cancelled() => Err("the servers are no longer needed".to_owned()),
         }
     });

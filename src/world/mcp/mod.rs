@@ -31,6 +31,7 @@ mod client;
 pub(in crate::world) mod python_host;
 pub mod tool_content;
 
+use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,6 +83,9 @@ const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 const START_NOTICE_DELAY: Duration = Duration::from_secs(1);
 /// Replaces the number of changes of a server that is not asked for its tools any more.
 const IGNORED_CHANGES: usize = usize::MAX;
+/// Time in which a server that was left out has to start and to list its tools: a client waits for
+/// its list meanwhile.
+const RETRY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Number of times that an agent's instance of a server is started in one phase; one that ends more
 /// often is not started again.
 const STARTS_MAX: u32 = 3;
@@ -260,6 +264,30 @@ impl McpServers {
     /// Returns whether calls that change something outside may be made.
     pub(in crate::world) fn side_effect_policy(&self) -> SideEffectPolicy {
         self.0.side_effects
+    }
+
+    /// Tries the servers again that were left out because they failed. Those that fail again, or do
+    /// not list their tools in time, stay left out; a refusal of massgen is an error.
+    pub(in crate::world) async fn retry_left_out(
+        &self,
+        launcher: ServerLauncher<'_>,
+    ) -> Result<(), String> {
+        let is_left_out =
+            |handle: &&ServerHandle| self.0.tool_lists.is_left_out(&handle.slot.setup.config);
+        let left_out: Vec<_> = self.0.handles.iter().filter(is_left_out).collect();
+        if left_out.is_empty() {
+            return Ok(());
+        }
+        let listings = left_out
+            .into_iter()
+            .map(|handle| self.list_first(handle, launcher));
+        let listed = timeout(RETRY_TIME_MAX, try_join_all(listings)).await;
+        // The user has read the notes about them.
+        let _notes = self.rebuild_catalogue();
+        match listed {
+            Ok(listed) => listed.map(drop),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Determines the available tools, and returns notes for the user. A server whose tools no
@@ -551,10 +579,10 @@ impl ConnectionSlot {
         Ok(client)
     }
 
-    /// Closes the connection. A program ends.
+    /// Closes the connection. A program ends, and its starts are no longer counted.
     async fn close(&self) {
-        let client = self.state.lock().await.client.take();
-        drop(client);
+        let closed = mem::take(&mut *self.state.lock().await);
+        drop(closed);
     }
 
     async fn open(&self, launcher: ServerLauncher<'_>) -> Result<McpClient, UnusableServer> {
