@@ -22,8 +22,8 @@ impl ConfigChecker<'_> {
             let message = format!("{} checks are too many", items.len());
             let error = Diagnostic::error(root.key_path(&root::CHECKS), message)
                 .with_span(root.key_span(&root::CHECKS));
-            let suggestion = format!("keep at most {CHECKS_MAX}; one can run a script");
-            self.findings.push(error.with_suggestion(suggestion));
+            let hint = format!("keep at most {CHECKS_MAX}; one can run a script");
+            self.findings.push(error.with_suggestion(hint));
         }
         let mut list: Vec<CheckConfig> = Vec::new();
         for (path, item) in items.into_iter().take(CHECKS_MAX) {

@@ -45,7 +45,7 @@ impl ConfigChecker<'_> {
         if let YamlValue::Scalar(_) = item.value {
             let text = scalar_text(item, path)?;
             let root = self.path(&text)?;
-            if !self.holds_logs(&root) {
+            if !self.is_in_logs(&root) {
                 self.refuse_breadth(&root, &text);
             }
             return Some(ContextPath::read_only(root));
@@ -60,7 +60,7 @@ impl ConfigChecker<'_> {
             Some("write") => Permission::Write,
             _ => Permission::Read,
         };
-        let is_readable_log = permission == Permission::Read && self.holds_logs(&root);
+        let is_readable_log = permission == Permission::Read && self.is_in_logs(&root);
         if entry.flag(&context_paths::ALLOW_BROAD) != Some(true) && !is_readable_log {
             self.refuse_breadth(&root, &text);
         }
@@ -95,14 +95,14 @@ impl ConfigChecker<'_> {
             let Some(text) = entry.text(&uploads::IMAGE_PATH) else {
                 continue;
             };
-            let root = if is_remote(text.value) {
+            let image = if is_url(text.value) {
                 None
             } else {
                 self.path(&text)
             };
-            if let Some(root) = root.filter(|root| is_image_name(root.as_path())) {
-                if !images.contains(&root) {
-                    images.push(root);
+            if let Some(image) = image.filter(|image| is_image_name(image.as_path())) {
+                if !images.contains(&image) {
+                    images.push(image);
                 }
             } else {
                 let message = format!("{} is not shown", quote(text.value));
@@ -130,7 +130,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns the documents, recordings and videos that a backend shows to its model at the
-    /// beginning. What they are is detected when they are read.
+    /// beginning. Their formats are detected when they are read.
     pub(super) fn uploaded_files(&mut self, backend: &MappingView<'_>) -> Vec<UploadedFile> {
         let keys = [
             (&uploads::FILE_PATH, ModelFileClass::Document),
@@ -154,9 +154,9 @@ impl ConfigChecker<'_> {
         files
     }
 
-    /// Returns where the uploaded file is that `text` names.
+    /// Returns the location of the uploaded file that `text` names.
     fn upload_source(&mut self, text: &TextValue<'_>) -> Option<UploadSource> {
-        if is_remote(text.value) {
+        if is_url(text.value) {
             self.upload_url(text).map(UploadSource::Url)
         } else {
             self.path(text).map(UploadSource::Path)
@@ -178,7 +178,7 @@ impl ConfigChecker<'_> {
     }
 
     /// Returns whether a path is in the logs of massgen's runs, which agents may be given to read.
-    fn holds_logs(&self, path: &AbsPath) -> bool {
+    fn is_in_logs(&self, path: &AbsPath) -> bool {
         path.is_within(&self.context.state_parent.join(STATE_DIR).join(LOGS))
     }
 
@@ -201,8 +201,8 @@ impl ConfigChecker<'_> {
             let Some(absolute_path) = absolute_path else {
                 continue;
             };
-            if let Some(inside) = absolute_path.below(root) {
-                paths.push(inside);
+            if let Some(relative_path) = absolute_path.below(root) {
+                paths.push(relative_path);
             } else {
                 let message = format!("{} is not inside the context path", quote(text.value));
                 let error = Diagnostic::error(text.path, message).with_span(text.span);
@@ -228,7 +228,9 @@ impl ConfigChecker<'_> {
             let error = Diagnostic::error(text.path, message).with_span(text.span);
             self.findings
                 .push(match nearest(text.value, PROTECTED_NAMES.iter().copied()) {
-                    Some(near) => error.with_suggestion(format!("did you mean `{near}`?")),
+                    Some(similar_name) => {
+                        error.with_suggestion(format!("did you mean `{similar_name}`?"))
+                    }
                     None => error.with_suggestion("remove it: the name is open anyway"),
                 });
         }
@@ -323,6 +325,7 @@ impl ConfigChecker<'_> {
         directories
     }
 
+    /// Refuses a path that is too broad to be opened to agents.
     fn refuse_breadth(&mut self, path: &AbsPath, text: &TextValue<'_>) {
         if let Some(reason) = paths::breadth_reason(path, self.context) {
             let message = format!("{} is {reason}", quote(&path.to_string()));
@@ -334,6 +337,7 @@ impl ConfigChecker<'_> {
         }
     }
 
+    /// Refuses more than the maximum number of entries in the list of a key.
     fn check_count(&mut self, parent: &MappingView<'_>, key: &ConfigKey, count: usize) {
         if count > PATHS_MAX {
             let name = key.name();
@@ -348,7 +352,7 @@ impl ConfigChecker<'_> {
 }
 
 /// Returns whether the value of an uploaded file is a URL.
-pub(super) fn is_remote(written: &str) -> bool {
+pub(super) fn is_url(value: &str) -> bool {
     let mut schemes = ["http://", "https://"].into_iter();
-    schemes.any(|scheme| written.starts_with(scheme))
+    schemes.any(|scheme| value.starts_with(scheme))
 }

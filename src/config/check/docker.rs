@@ -74,11 +74,13 @@ impl ConfigChecker<'_> {
         self.image_name(&text)
     }
 
-    /// Returns the name of an image. Refuses what is none.
+    /// Returns the name of an image; adds an error if it is not valid.
     pub(super) fn image_name(&mut self, text: &TextValue<'_>) -> String {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
-        let starts_well = text.value.starts_with(|c: char| c.is_ascii_alphanumeric());
-        if !starts_well || text.value.len() > NAME_BYTES_MAX || !text.value.bytes().all(is_part) {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
+        let is_name = text.value.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.value.len() <= NAME_BYTES_MAX
+            && text.value.bytes().all(is_allowed);
+        if !is_name {
             let message = format!("{} is not an image name", quote(text.value));
             let error = Diagnostic::error(&text.path, message).with_span(text.span);
             self.findings
@@ -101,15 +103,11 @@ impl ConfigChecker<'_> {
         let env_file = view
             .text(&docker_credentials::ENV_FILE)
             .and_then(|text| self.config_relative_path(&text));
-        let from_file = view
-            .get(&docker_credentials::ENV_VARS_FROM_FILE)
-            .filter(|_| {
-                !view
-                    .texts(&docker_credentials::ENV_VARS_FROM_FILE)
-                    .is_empty()
-            });
-        if let (Some(list), None) = (from_file, &env_file) {
-            let path = view.key_path(&docker_credentials::ENV_VARS_FROM_FILE);
+        let file_variables = &docker_credentials::ENV_VARS_FROM_FILE;
+        if let (Some(list), None) = (view.get(file_variables), &env_file)
+            && !view.texts(file_variables).is_empty()
+        {
+            let path = view.key_path(file_variables);
             let error = Diagnostic::error(path, "`env_vars_from_file` needs `env_file`");
             self.findings.push(
                 error
@@ -121,16 +119,17 @@ impl ConfigChecker<'_> {
             mount,
             additional_mounts: self.additional_mounts(&view),
             env_file,
-            env_vars_from_file: self.variable_names(&view, &docker_credentials::ENV_VARS_FROM_FILE),
+            env_vars_from_file: self.variable_names(&view, file_variables),
             env_vars: self.variable_names(&view, &docker_credentials::ENV_VARS),
             environment: match view.flag(&docker_credentials::PASS_ALL_ENV) {
                 Some(true) => PassedEnvironment::All,
                 Some(false) | None => PassedEnvironment::Listed,
             },
         };
-        let exposed = credentials.exposed_names();
-        if !exposed.is_empty() {
-            let message = format!("every command of the agent can read {}", exposed.join(", "));
+        let exposed_names = credentials.exposed_names();
+        if !exposed_names.is_empty() {
+            let names = exposed_names.join(", ");
+            let message = format!("every command of the agent can read {names}");
             let warning = Diagnostic::warning(backend.key_path(key), message);
             self.findings.push(warning.with_span(backend.key_span(key)));
         }
@@ -219,10 +218,10 @@ impl ConfigChecker<'_> {
             return None;
         };
         let target = AbsPath::new(bind.value).filter(|target| {
-            let is_kernels = KERNEL_DIRS
+            let is_in_kernel_dir = KERNEL_DIRS
                 .iter()
                 .any(|dir| target.as_path().starts_with(dir));
-            target.parent().is_some() && !is_kernels
+            target.parent().is_some() && !is_in_kernel_dir
         });
         if target.is_none() {
             let message = format!("cannot mount at {}", quote(bind.value));
@@ -253,14 +252,14 @@ impl ConfigChecker<'_> {
             return PackagesConfig::default();
         };
         let preinstall = view.section(&docker_packages::PREINSTALL);
-        let mut list = |key: &TypedKey<TextList>| match &preinstall {
+        let mut names_of = |key: &TypedKey<TextList>| match &preinstall {
             Some(preinstall) => self.package_names(preinstall, key),
             None => Vec::new(),
         };
         let packages = PackagesConfig {
-            system: list(&docker_packages::SYSTEM),
-            python: list(&docker_packages::PYTHON),
-            npm: list(&docker_packages::NPM),
+            system: names_of(&docker_packages::SYSTEM),
+            python: names_of(&docker_packages::PYTHON),
+            npm: names_of(&docker_packages::NPM),
             dependencies: match view.flag(&docker_packages::AUTO_INSTALL_DEPS) {
                 Some(true) => DependencyInstall::Automatic,
                 Some(false) | None => DependencyInstall::Manual,
@@ -285,7 +284,7 @@ impl ConfigChecker<'_> {
         packages
     }
 
-    /// Returns the packages of a list. None can be mistaken for an option of the installer.
+    /// Returns the packages of a list. Refuses those that an installer would take for an option.
     fn package_names(&mut self, view: &MappingView<'_>, key: &TypedKey<TextList>) -> Vec<String> {
         let mut names = Vec::new();
         for text in self.bounded_texts(view, key) {
@@ -307,17 +306,14 @@ impl ConfigChecker<'_> {
     }
 }
 
-/// Parses a decimal number into billionths.
+/// Parses a decimal number into billionths. Further digits are ignored.
 pub(super) fn billionths(decimal: &str) -> Option<u64> {
     const DIGITS: usize = 9;
-    let (whole, part) = decimal.split_once('.').unwrap_or((decimal, ""));
-    let part: String = part
-        .chars()
-        .chain("000000000".chars())
-        .take(DIGITS)
-        .collect();
-    let (whole, part): (u64, u64) = (whole.parse().ok()?, part.parse().ok()?);
-    whole.checked_mul(1_000_000_000)?.checked_add(part)
+    let (whole, decimals) = decimal.split_once('.').unwrap_or((decimal, ""));
+    let digits = decimals.chars().chain(std::iter::repeat('0'));
+    let fraction: String = digits.take(DIGITS).collect();
+    let (whole, fraction): (u64, u64) = (whole.parse().ok()?, fraction.parse().ok()?);
+    whole.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
 #[cfg(test)]

@@ -20,9 +20,9 @@ use crate::permissions::domains::DomainPattern;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::sandbox_policy::sandbox_level::{SandboxLevel, SandboxLevelChoice};
 
-/// Keys about commands, or prefixes of such keys, that have no effect for an external agent either,
-/// and what to write instead.
-const OF_COMMANDS: &[(&str, &str)] = &[
+/// Keys about commands, or prefixes of such keys, that have no effect for an external agent, each
+/// with a hint.
+const KEYS_ABOUT_COMMANDS: &[(&str, &str)] = &[
     (commands::NETWORK.name(), "write `network`"),
     (commands::SRT_PREFIX, "write `network`"),
     (
@@ -48,7 +48,7 @@ impl ConfigChecker<'_> {
         for key in keys {
             if view.get(key).is_some() {
                 let message = format!("`{}` has no effect: no program is started", key.name());
-                self.refuse_agent_key(view, key, message, "remove it, or write `type: acp`");
+                self.refuse_key(view, key, &message, "remove it, or write `type: acp`");
             }
         }
     }
@@ -61,7 +61,7 @@ impl ConfigChecker<'_> {
         protocol: AgentProtocolKind,
     ) -> Option<ExternalAgentConfig> {
         let kind = find_kind(backend.vendor.name)?;
-        let without_effect: [(&ConfigKey, &str); 4] = [
+        let keys_without_effect: [(&ConfigKey, &str); 4] = [
             (
                 &commands::ENABLED,
                 "the external agent runs its own commands",
@@ -79,7 +79,7 @@ impl ConfigChecker<'_> {
                 "set it for an external agent by a variable in `env`",
             ),
         ];
-        for (key, why) in without_effect {
+        for (key, why) in keys_without_effect {
             if view.get(key).is_some_and(|value| !value.is_false()) {
                 let message = format!("`{}` has no effect: {why}", key.name());
                 let warning = Diagnostic::warning(view.key_path(key), message);
@@ -90,13 +90,13 @@ impl ConfigChecker<'_> {
                 );
             }
         }
-        for (prefix, remedy) in OF_COMMANDS {
+        for (prefix, hint) in KEYS_ABOUT_COMMANDS {
             let why = "it concerns massgen's commands, but the external agent runs its own";
-            self.warn_without_effect(view, prefix, why, remedy);
+            self.warn_without_effect(view, prefix, why, hint);
         }
         let command = self.agent_command(view, kind)?;
-        let own_model = backend.model != backend.vendor.name;
-        if own_model && kind.key.is_none() {
+        let names_model = backend.model != backend.vendor.name;
+        if names_model && kind.key.is_none() {
             let message = "`model` only sets the price of tokens: the protocol cannot select a \
                            model";
             let warning = Diagnostic::warning(view.key_path(&backend::MODEL), message);
@@ -115,7 +115,7 @@ impl ConfigChecker<'_> {
             package: kind
                 .package
                 .filter(|_| view.get(&backend::COMMAND).is_none()),
-            model: own_model.then(|| backend.model.clone()),
+            model: names_model.then(|| backend.model.clone()),
             reasoning: AgentReasoning::from_parameters(&backend.parameters),
             sandbox,
         })
@@ -149,14 +149,14 @@ impl ConfigChecker<'_> {
             (Some(_), Some(false)) => return Some(words),
             (None | Some(_), _) => {}
         }
-        let message = "`command` has no program".to_owned();
+        let message = "`command` has no program";
         let hint = "write `command: [program, argument]`";
-        self.refuse_agent_key(view, &backend::COMMAND, message, hint);
+        self.refuse_key(view, &backend::COMMAND, message, hint);
         None
     }
 
     /// Returns the restrictions on the program. The vendor's key, from its variables or the config,
-    /// or else a token of the user's account, is passed to the program and nowhere else.
+    /// or else a token of the user's account, is passed to this program only.
     fn agent_sandbox(
         &mut self,
         view: &MappingView<'_>,
@@ -183,9 +183,11 @@ impl ConfigChecker<'_> {
             self.network_of(view, &backend::NETWORK)
         } else {
             let hosts = kind.hosts.iter().copied();
-            match hosts.filter_map(DomainPattern::parse).collect::<Vec<_>>() {
-                none if none.is_empty() => NetworkPolicy::Off,
-                hosts => NetworkPolicy::Domains(hosts),
+            let domains: Vec<DomainPattern> = hosts.filter_map(DomainPattern::parse).collect();
+            if domains.is_empty() {
+                NetworkPolicy::Off
+            } else {
+                NetworkPolicy::Domains(domains)
             }
         };
         let mut commands = external_agent_commands(view);
@@ -213,10 +215,11 @@ impl ConfigChecker<'_> {
         let api_key = backend.api_key.clone().or_else(|| self.secret(variable?));
         let key = kind.key.zip(api_key);
         let token = kind.token.and_then(|name| Some((name, self.secret(name)?)));
-        let is_written = backend.api_key.is_some();
-        let is_foreign = |name: &str| !is_written && self.context.env.is_by_stranger(name);
+        let has_config_key = backend.api_key.is_some();
+        let is_key_by_stranger =
+            |name: &str| !has_config_key && self.context.env.is_by_stranger(name);
         let is_exported = |name: &str| self.context.env.is_exported(name);
-        if variable.is_some_and(is_foreign) && kind.token.is_some_and(is_exported) {
+        if variable.is_some_and(is_key_by_stranger) && kind.token.is_some_and(is_exported) {
             token.or(key)
         } else {
             key.or(token)
@@ -233,16 +236,5 @@ impl ConfigChecker<'_> {
     fn secret(&self, name: &str) -> Option<SecretString> {
         let value = self.context.env.get(name)?.trim();
         (!value.is_empty()).then(|| value.into())
-    }
-
-    fn refuse_agent_key(
-        &mut self,
-        view: &MappingView<'_>,
-        key: &ConfigKey,
-        message: String,
-        hint: &str,
-    ) {
-        let error = Diagnostic::error(view.key_path(key), message).with_span(view.key_span(key));
-        self.findings.push(error.with_suggestion(hint));
     }
 }

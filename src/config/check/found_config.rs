@@ -1,8 +1,8 @@
-//! Walks a config and finds the uses that its keys' marks do not allow in a found config. The tree
-//! before variable expansion is walked alongside: it shows which values came from the user's
-//! environment.
+//! Finds the uses of a config that are allowed only if the user named it, and not if massgen found
+//! it. The tree before variable expansion is walked alongside: it shows which values come from the
+//! user's environment.
 
-use crate::config::check::context_paths::is_remote;
+use crate::config::check::context_paths::is_url;
 use crate::config::check::key_walk::is_default;
 use crate::config::check::paths::resolve;
 use crate::config::found_config::{PathUseAccess, RestrictedUse};
@@ -19,34 +19,34 @@ use crate::text::single_line;
 
 /// The longest part of an unknown key or of a URL that is quoted, in characters.
 const KEY_CHARS_MAX: usize = 80;
-/// Words that stand for the project of a pipeline.
-const NO_PROJECT: &[&str] = &["auto", "none"];
+/// Values for the project of a pipeline that are not paths.
+const PROJECT_KEYWORDS: &[&str] = &["auto", "none"];
 
-/// Returns the uses that only a named config may have, in the order of the file. `written` and
-/// `filled` are the same tree before and after variable expansion.
+/// Returns the uses that only a named config may have, in the order of the file. `unexpanded` and
+/// `expanded` are the tree before and after variable expansion.
 pub(super) fn restricted_uses(
-    written: &YamlNode,
-    filled: &YamlNode,
+    unexpanded: &YamlNode,
+    expanded: &YamlNode,
     origin: &ConfigOrigin,
     context: &ConfigContext<'_>,
 ) -> Vec<RestrictedUse> {
     let mut walk = FoundConfigWalk {
         origin,
         context,
-        reaches: Vec::new(),
+        uses: Vec::new(),
     };
     let top = MappingContext {
         agent: "",
         mapping: None,
     };
-    walk.section(written, filled, &ROOT, top);
-    walk.reaches
+    walk.walk_section(unexpanded, expanded, &ROOT, top);
+    walk.uses
 }
 
 struct FoundConfigWalk<'a> {
     origin: &'a ConfigOrigin,
     context: &'a ConfigContext<'a>,
-    reaches: Vec<RestrictedUse>,
+    uses: Vec<RestrictedUse>,
 }
 
 /// The surroundings of a mapping.
@@ -57,42 +57,48 @@ struct MappingContext<'a> {
 }
 
 impl FoundConfigWalk<'_> {
-    fn section<'t>(
+    fn walk_section<'t>(
         &mut self,
-        written: &'t YamlNode,
-        filled: &'t YamlNode,
+        unexpanded: &'t YamlNode,
+        expanded: &'t YamlNode,
         section: &'static KeySection,
         enclosing: MappingContext<'t>,
     ) {
-        let id = text_of_key(filled, &agents::ID);
+        let id = text_of_key(expanded, &agents::ID);
         let agent = match id {
             Some(id) if std::ptr::eq(section, &raw const agents::AGENT) => id,
             Some(_) | None => enclosing.agent,
         };
-        for (written, entry) in written.entries().iter().zip(filled.entries()) {
+        let entries = unexpanded.entries().iter().zip(expanded.entries());
+        for (unexpanded_entry, entry) in entries {
             let setting = KeySetting {
-                written: &written.value,
+                unexpanded: &unexpanded_entry.value,
                 value: &entry.value,
-                mapping: filled,
+                mapping: expanded,
                 enclosing: enclosing.mapping,
                 agent,
             };
-            self.entry(setting, entry, section);
+            self.walk_entry(setting, entry, section);
         }
     }
 
-    fn entry(&mut self, setting: KeySetting<'_>, entry: &YamlEntry, section: &'static KeySection) {
+    fn walk_entry(
+        &mut self,
+        setting: KeySetting<'_>,
+        entry: &YamlEntry,
+        section: &'static KeySection,
+    ) {
         let Some(key) = section.find(&entry.key) else {
             if section.passes_on(&entry.key) && entry.value.value != YamlValue::Null {
-                self.reaches.push(RestrictedUse::Always(format!(
+                self.uses.push(RestrictedUse::Always(format!(
                     "sends `{}` to the model's API, which massgen does not know",
                     single_line(&entry.key, KEY_CHARS_MAX)
                 )));
             }
             return;
         };
-        let counts = key.is_implemented() || key.status == KeyStatus::PassedOn;
-        if !counts || entry.value.value == YamlValue::Null {
+        let has_effect = key.is_implemented() || key.status == KeyStatus::PassedOn;
+        if !has_effect || entry.value.value == YamlValue::Null {
             return;
         }
         self.check_setting(&setting, key);
@@ -100,7 +106,7 @@ impl FoundConfigWalk<'_> {
             agent: setting.agent,
             mapping: Some(setting.mapping),
         };
-        self.walk_subsections(setting.written, setting.value, &key.shape, enclosing);
+        self.walk_subsections(setting.unexpanded, setting.value, &key.shape, enclosing);
     }
 
     fn check_setting(&mut self, setting: &KeySetting<'_>, key: &ConfigKey) {
@@ -108,12 +114,11 @@ impl FoundConfigWalk<'_> {
             FoundConfigUse::Harmless => {}
             FoundConfigUse::Named(what) => {
                 let is_set = !is_empty(setting.value) && !is_default(setting.value, key.default);
-                self.reaches
+                self.uses
                     .extend(is_set.then(|| RestrictedUse::Always(what.to_owned())));
             }
-            FoundConfigUse::ByValue(judged) => {
-                self.reaches
-                    .extend(judged(setting).map(RestrictedUse::Always));
+            FoundConfigUse::ByValue(rule) => {
+                self.uses.extend(rule(setting).map(RestrictedUse::Always));
             }
             FoundConfigUse::Inside(usage) => {
                 let list_items = items(setting.value).iter();
@@ -126,76 +131,83 @@ impl FoundConfigWalk<'_> {
 
     /// Checks a path. One that cannot be resolved is reported as an error of the config elsewhere,
     /// and is not a use here.
-    fn check_path(&mut self, written: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
-        let from_base = || resolve(written, self.context).ok();
-        let is_relative = !written.starts_with(['/', '~']);
+    fn check_path(&mut self, text: &str, usage: PathPurpose, setting: &KeySetting<'_>) {
+        let in_base = || resolve(text, self.context).ok();
+        let is_relative = !text.starts_with(['/', '~']);
         let in_config_dir = self
             .origin
             .directory
             .as_ref()
             .filter(|_| is_relative)
-            .map(|directory| AbsPath::resolve(directory, written));
+            .map(|directory| AbsPath::resolve(directory, text));
         let access = match setting.text_in_mapping(&context_paths::PERMISSION) {
             Some("write") => PathUseAccess::AgentWrites,
             Some(_) | None => PathUseAccess::Read,
         };
         let (path, access) = match usage {
-            PathPurpose::Opened => (from_base(), access),
-            PathPurpose::Uploaded if is_remote(written) => {
-                let url = single_line(written, KEY_CHARS_MAX);
+            PathPurpose::Opened => (in_base(), access),
+            PathPurpose::Uploaded if is_url(text) => {
+                let url = single_line(text, KEY_CHARS_MAX);
                 let what = format!("gives an agent the file at `{url}`");
-                self.reaches.push(RestrictedUse::Always(what));
+                self.uses.push(RestrictedUse::Always(what));
                 return;
             }
-            PathPurpose::OpenedForWriting => (from_base(), PathUseAccess::AgentWrites),
-            PathPurpose::ReadByMassgen => (in_config_dir.or_else(from_base), PathUseAccess::Read),
-            PathPurpose::WrittenByMassgen => (
-                in_config_dir.or_else(from_base),
-                PathUseAccess::MassgenWrites,
-            ),
+            PathPurpose::OpenedForWriting => (in_base(), PathUseAccess::AgentWrites),
+            PathPurpose::ReadByMassgen => (in_config_dir.or_else(in_base), PathUseAccess::Read),
+            PathPurpose::WrittenByMassgen => {
+                (in_config_dir.or_else(in_base), PathUseAccess::MassgenWrites)
+            }
             PathPurpose::State => {
-                let storage = StoragePath::parse(written);
+                let storage = StoragePath::parse(text);
                 let path = storage.and_then(|storage| storage.absolute().cloned());
                 (path, PathUseAccess::MassgenWrites)
             }
-            PathPurpose::Project if NO_PROJECT.contains(&written) => (None, PathUseAccess::Read),
+            PathPurpose::Project if PROJECT_KEYWORDS.contains(&text) => (None, PathUseAccess::Read),
             PathPurpose::OpenedForReading | PathPurpose::Project | PathPurpose::Uploaded => {
-                (from_base(), PathUseAccess::Read)
+                (in_base(), PathUseAccess::Read)
             }
         };
-        self.reaches
+        self.uses
             .extend(path.map(|path| RestrictedUse::Path { path, access }));
     }
 
     /// Walks the sections below a value, according to the shape of its key.
     fn walk_subsections<'t>(
         &mut self,
-        written: &'t YamlNode,
-        filled: &'t YamlNode,
+        unexpanded: &'t YamlNode,
+        expanded: &'t YamlNode,
         shape: &'static ValueShape,
         enclosing: MappingContext<'t>,
     ) {
-        match (shape, &written.value, &filled.value) {
+        match (shape, &unexpanded.value, &expanded.value) {
             (
                 ValueShape::Mapping(section) | ValueShape::TextOr(section),
                 YamlValue::Mapping(_),
                 _,
             ) => {
-                self.section(written, filled, section, enclosing);
+                self.walk_section(unexpanded, expanded, section, enclosing);
             }
-            (ValueShape::Named(section), YamlValue::Mapping(before), YamlValue::Mapping(after)) => {
-                for (before, after) in before.iter().zip(after) {
-                    self.section(&before.value, &after.value, section, enclosing);
+            (
+                ValueShape::Named(section),
+                YamlValue::Mapping(unexpanded),
+                YamlValue::Mapping(expanded),
+            ) => {
+                for (unexpanded, expanded) in unexpanded.iter().zip(expanded) {
+                    self.walk_section(&unexpanded.value, &expanded.value, section, enclosing);
                 }
             }
-            (ValueShape::Named(section), YamlValue::List(before), YamlValue::List(after)) => {
-                for (before, after) in before.iter().zip(after) {
-                    self.section(before, after, section, enclosing);
+            (
+                ValueShape::Named(section),
+                YamlValue::List(unexpanded),
+                YamlValue::List(expanded),
+            ) => {
+                for (unexpanded, expanded) in unexpanded.iter().zip(expanded) {
+                    self.walk_section(unexpanded, expanded, section, enclosing);
                 }
             }
-            (ValueShape::List(item), YamlValue::List(before), YamlValue::List(after)) => {
-                for (before, after) in before.iter().zip(after) {
-                    self.walk_subsections(before, after, item, enclosing);
+            (ValueShape::List(item), YamlValue::List(unexpanded), YamlValue::List(expanded)) => {
+                for (unexpanded, expanded) in unexpanded.iter().zip(expanded) {
+                    self.walk_subsections(unexpanded, expanded, item, enclosing);
                 }
             }
             _ => {}

@@ -1,4 +1,5 @@
-//! Reads the limits of a run and of its agents from a config.
+//! Reads the limits of a run and of its agents from a config, when a run is shown on the whole
+//! terminal, and how long its records are kept.
 
 use crate::config::DashboardMode;
 use crate::config::check::ConfigChecker;
@@ -24,15 +25,15 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the amount of a key, as parsed by `read`. A value that `read` rejects is an error.
+    /// Returns the amount of a key, as parsed by `parse`. A value that `parse` rejects is an error.
     pub(super) fn dollars(
         &mut self,
         view: &MappingView<'_>,
         key: &TypedKey<Decimal>,
-        read: fn(&str) -> Option<Money>,
+        parse: fn(&str) -> Option<Money>,
     ) -> Option<Money> {
         let decimal = view.decimal(key)?;
-        let money = read(&decimal);
+        let money = parse(&decimal);
         if money.is_none() {
             let message = format!("`{}` is `{decimal}`, which is too fine", key.name());
             let error =

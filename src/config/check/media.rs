@@ -10,7 +10,7 @@ use crate::config::keys::{TypedKey, backend, media, root};
 use crate::config::vendors::{Vendor, find_vendor};
 use crate::text::list_names;
 
-/// What `orchestrator` says about media for all agents.
+/// The settings of `orchestrator` about media, which apply to all agents.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TeamMedia {
     is_enabled: bool,
@@ -25,7 +25,7 @@ struct MediaVendors {
 }
 
 impl ConfigChecker<'_> {
-    /// Reads what `orchestrator` says about media.
+    /// Returns the settings of `orchestrator` about media.
     pub(super) fn team_media(&mut self, root: &MappingView<'_>) -> TeamMedia {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return TeamMedia::default();
@@ -73,22 +73,22 @@ impl ConfigChecker<'_> {
     /// Returns the models of the agent's own vendor that make media. Warns about a vendor that has
     /// none.
     fn own_media(&mut self, view: &MappingView<'_>, vendor: &Vendor) -> MediaModels {
-        let mut model = |enabled: &TypedKey<Flag>, named: &TypedKey<Text>, default: &str| {
-            if view.flag(enabled) != Some(true) {
+        let mut model = |flag_key: &TypedKey<Flag>, model_key: &TypedKey<Text>, default: &str| {
+            if view.flag(flag_key) != Some(true) {
                 return None;
             }
             if !vendor.makes_media() {
-                let name = enabled.name();
+                let name = flag_key.name();
                 let message = format!(
                     "`{name}` has no effect for `{}`: only models of `openai` make media here",
                     vendor.name
                 );
-                let warning = Diagnostic::warning(view.key_path(enabled), message);
+                let warning = Diagnostic::warning(view.key_path(flag_key), message);
                 self.findings
-                    .push(warning.with_span(view.key_span(enabled)));
+                    .push(warning.with_span(view.key_span(flag_key)));
                 return None;
             }
-            Some(named_model(view, named, default))
+            Some(named_model(view, model_key, default))
         };
         MediaModels {
             vendor: None,
@@ -112,8 +112,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the vendor that a key names. Warns about one that makes no media here, and about one
-    /// whose key is not there: agents then have no media made.
+    /// Returns the vendor that a key names. Warns about one that makes no media, and about one whose
+    /// API key is not set, so that agents cannot have media made.
     fn media_vendor(
         &mut self,
         view: &MappingView<'_>,
@@ -121,7 +121,7 @@ impl ConfigChecker<'_> {
     ) -> Option<&'static Vendor> {
         let name = view.text(key)?.value.trim();
         let vendor = find_vendor(name).filter(|vendor| vendor.makes_media());
-        let (why, suggestion) = match vendor {
+        let (why, hint) = match vendor {
             None => (
                 format!("{} makes no media here", quote(name)),
                 "write `openai`".to_owned(),
@@ -145,7 +145,7 @@ impl ConfigChecker<'_> {
         let message = format!("`{}` has no effect: {why}", key.name());
         let warning =
             Diagnostic::warning(view.key_path(key), message).with_span(view.key_span(key));
-        self.findings.push(warning.with_suggestion(suggestion));
+        self.findings.push(warning.with_suggestion(hint));
         None
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the models in the user's file.
+//! Reads the user's file of models: their limits and prices.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::MappingView;
@@ -32,7 +32,7 @@ impl ConfigChecker<'_> {
                 Some((threshold, self.rates(&view)?))
             })
             .collect();
-        long_request_rates.sort_by_key(|(above, _)| *above);
+        long_request_rates.sort_by_key(|(threshold, _)| *threshold);
         Some(KnownModel {
             vendor: view.text(&models::VENDOR).map(|text| text.value.to_owned()),
             name: view.text(&models::NAME)?.value.to_owned(),

@@ -1,4 +1,5 @@
-//! Warns about tools and servers of others that are known to fail with what their entry opens.
+//! Warns about well-known tools and servers that fail without the network or a key, if their entry
+//! opens neither.
 
 use serde_json::Value;
 
@@ -14,8 +15,9 @@ use crate::permissions::grant::Permission;
 use crate::sandbox_policy::network::NetworkPolicy;
 use crate::text::list_names;
 
-/// The argument of tools that names what they control, and its value for a browser.
+/// The argument of tools that names what they control.
 const ENVIRONMENT: &str = "environment";
+/// The value of that argument for a browser.
 const BROWSER: &str = "browser";
 /// The variable that names a Docker daemon on the network.
 const DOCKER_HOST: &str = "DOCKER_HOST";
@@ -37,7 +39,7 @@ impl ConfigChecker<'_> {
             let Some(tool) = NetworkTool::of_function(function) else {
                 continue;
             };
-            // The functions of one file are one warning.
+            // All functions of one file share a warning.
             if tools_seen.contains(&tool) {
                 continue;
             }
@@ -116,11 +118,11 @@ fn closed_tool_warning(
     server: &ServerConfig,
     program: &ServerProgram,
 ) -> Option<Diagnostic> {
-    let has = |variable: &&&str| program.env.contains_key(**variable);
-    let key = tool.keys.iter().find(has);
-    let key_used = key.or(tool.keys.first()).copied();
+    let is_passed = |variable: &&&str| program.env.contains_key(**variable);
+    let passed_key = tool.keys.iter().find(is_passed);
+    let key = passed_key.or(tool.keys.first()).copied();
     let has_network = program.network != NetworkPolicy::Off;
-    let has_key = tool.keys.is_empty() || key.is_some();
+    let has_key = tool.keys.is_empty() || passed_key.is_some();
     if has_network && has_key {
         return None;
     }
@@ -128,12 +130,12 @@ fn closed_tool_warning(
     let mut additions = Vec::new();
     if !has_network {
         needs.push("the network".to_owned());
-        additions.push(format!("network: {}", tool.network(key_used)));
+        additions.push(format!("network: {}", tool.network(key)));
     }
-    if let Some(key_used) = key_used.filter(|_| !has_key) {
+    if let Some(key) = key.filter(|_| !has_key) {
         let one_of = if tool.keys.len() > 1 { "one of " } else { "" };
         needs.push(format!("{one_of}{}", list_names(tool.keys, "and")));
-        additions.push(format!("env: [{key_used}]"));
+        additions.push(format!("env: [{key}]"));
     }
     if tool.writes_files && server.rules.permission == Permission::Read {
         additions.push("permission: write".to_owned());

@@ -34,7 +34,7 @@ impl ConfigChecker<'_> {
             .and_then(|text| self.issuer(&oauth, &text));
         if grant == oauth::AUTHORIZATION_CODE {
             return OauthConfig {
-                client: self.client_of_user(&oauth),
+                client: self.sign_in_client(&oauth),
                 client_credentials: None,
                 issuer,
                 scopes,
@@ -56,24 +56,24 @@ impl ConfigChecker<'_> {
 
     /// Refuses keys that have no effect with this grant type.
     fn refuse_keys_of_other_grants(&mut self, oauth: &MappingView<'_>, grant: &str) {
-        let of_workloads: [&ConfigKey; 2] = [&oauth::ASSERTION, &oauth::ASSERTION_FILE];
-        let of_clients: [&ConfigKey; 1] = [&oauth::PRIVATE_KEY];
-        let secrets: [&ConfigKey; 1] = [&oauth::CLIENT_SECRET];
+        let workload_keys: [&ConfigKey; 2] = [&oauth::ASSERTION, &oauth::ASSERTION_FILE];
+        let client_keys: [&ConfigKey; 1] = [&oauth::PRIVATE_KEY];
+        let secret_keys: [&ConfigKey; 1] = [&oauth::CLIENT_SECRET];
         if grant == oauth::JWT_BEARER {
             let why = "an `assertion` identifies the workload";
-            self.refuse_keys(oauth, &secrets, why);
+            self.refuse_keys(oauth, &secret_keys, why);
         } else {
             let why = format!("it belongs to `grant_type: {}`", oauth::JWT_BEARER);
-            self.refuse_keys(oauth, &of_workloads, &why);
+            self.refuse_keys(oauth, &workload_keys, &why);
         }
         if grant != oauth::CLIENT_CREDENTIALS {
             let why = "it belongs to `grant_type: client_credentials`";
-            self.refuse_keys(oauth, &of_clients, why);
+            self.refuse_keys(oauth, &client_keys, why);
         }
     }
 
     /// Reads the client with which the user signs in.
-    fn client_of_user(&mut self, oauth: &MappingView<'_>) -> Option<OauthClient> {
+    fn sign_in_client(&mut self, oauth: &MappingView<'_>) -> Option<OauthClient> {
         let secret = oauth.text(&oauth::CLIENT_SECRET);
         let id = self.client_id(oauth);
         if id.is_none() && secret.is_some() {
@@ -103,11 +103,10 @@ impl ConfigChecker<'_> {
                     .push(error.with_suggestion("list each scope separately"));
             }
         }
-        let scope_texts = scopes.iter().map(|scope| scope.value.to_owned());
-        scope_texts.collect()
+        scopes.iter().map(|scope| scope.value.to_owned()).collect()
     }
 
-    /// Reads how a registered client that acts for itself proves who it is.
+    /// Reads the credentials of a registered client that gets a token without a user.
     fn registered_client(&mut self, oauth: &MappingView<'_>) -> Option<ClientAuthentication> {
         let id = self.client_id(oauth);
         if id.is_none() {
@@ -142,7 +141,7 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Reads how a workload proves who it is.
+    /// Reads the assertion that identifies a workload.
     fn workload(&mut self, oauth: &MappingView<'_>) -> Option<ClientAuthentication> {
         let id = self.client_id(oauth);
         let text = oauth.text(&oauth::ASSERTION);

@@ -1,4 +1,4 @@
-//! Reads the rules of coordination and the timeouts from a config.
+//! Checks the section `orchestrator`, which has the rules of coordination, and the timeouts.
 
 use crate::config::check::ConfigChecker;
 use crate::config::check::mapping_view::{MappingView, TextValue, scalar_text};
@@ -44,7 +44,8 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return default;
         };
-        let degree = |key: &TypedKey<Text>| view.text(key).map(|text| text.value);
+        let text_of = |key: &TypedKey<Text>| view.text(key).map(|text| text.value);
+        let coordination_view = view.section(&orchestrator::COORDINATION);
         OrchestratorConfig {
             context_paths: self.context_paths(&view),
             snapshot_storage: self.storage(
@@ -62,18 +63,18 @@ impl ConfigChecker<'_> {
                 &orchestrator::SESSION_STORAGE,
                 default.session_storage,
             ),
-            voting_sensitivity: match degree(&orchestrator::VOTING_SENSITIVITY) {
+            voting_sensitivity: match text_of(&orchestrator::VOTING_SENSITIVITY) {
                 Some("balanced") => VotingSensitivity::Balanced,
                 Some("strict" | CHECKLIST) => VotingSensitivity::Strict,
                 _ => VotingSensitivity::Lenient,
             },
-            checklist: (degree(&orchestrator::VOTING_SENSITIVITY) == Some(CHECKLIST))
+            checklist: (text_of(&orchestrator::VOTING_SENSITIVITY) == Some(CHECKLIST))
                 .then(|| self.checklist(&view)),
             max_new_answers_per_agent: count(&view, &orchestrator::MAX_NEW_ANSWERS_PER_AGENT),
             max_new_answers_global: count(&view, &orchestrator::MAX_NEW_ANSWERS_GLOBAL),
             answer_lead_max: answer_lead(&view, default.answer_lead_max),
             new_answers_shown_max: new_answers_shown(&view),
-            answer_novelty: match degree(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
+            answer_novelty: match text_of(&orchestrator::ANSWER_NOVELTY_REQUIREMENT) {
                 Some("balanced") => NoveltyRequirement::Balanced,
                 Some("strict") => NoveltyRequirement::Strict,
                 _ => NoveltyRequirement::Lenient,
@@ -83,26 +84,26 @@ impl ConfigChecker<'_> {
                 _ => CoordinationMode::Vote,
             },
             skips_presentation: view.flag(&orchestrator::SKIP_FINAL_PRESENTATION) == Some(true)
-                && degree(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS),
+                && text_of(&orchestrator::FINAL_ANSWER_STRATEGY) != Some(WINNER_PRESENTS),
             planning: planning_mode(&view),
             task_planning: task_planning(&view),
-            max_orchestration_restarts: view
-                .section(&orchestrator::COORDINATION)
-                .and_then(|view| count(&view, &coordination::MAX_ORCHESTRATION_RESTARTS))
+            max_orchestration_restarts: coordination_view
+                .as_ref()
+                .and_then(|view| count(view, &coordination::MAX_ORCHESTRATION_RESTARTS))
                 .unwrap_or(default.max_orchestration_restarts),
             compaction_threshold: None,
             debug_final_answer: view
                 .text(&orchestrator::DEBUG_FINAL_ANSWER)
                 .map(|text| text.value.to_owned()),
-            compression_target_ratio: view
-                .section(&orchestrator::COORDINATION)
+            compression_target_ratio: coordination_view
+                .as_ref()
                 .and_then(|view| view.float(&coordination::COMPRESSION_TARGET_RATIO)),
             reads_project_instructions: view
                 .flag(&orchestrator::PROJECT_INSTRUCTIONS)
                 .unwrap_or(default.reads_project_instructions),
             skills: self.skills(&view),
-            keeps_memory: view
-                .section(&orchestrator::COORDINATION)
+            keeps_memory: coordination_view
+                .as_ref()
                 .and_then(|view| view.flag(&coordination::ENABLE_MEMORY_FILESYSTEM_MODE))
                 .unwrap_or(default.keeps_memory),
             subagents: subagents(&view),
@@ -112,8 +113,8 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Adds what the section `memory` says to the rules that `orchestrator` gives.
-    pub(super) fn add_memory(&mut self, root: &MappingView<'_>, rules: &mut OrchestratorConfig) {
+    /// Adds the settings of the section `memory` to those of `orchestrator`.
+    pub(super) fn add_memory(&mut self, root: &MappingView<'_>, config: &mut OrchestratorConfig) {
         let section = root.section(&memory::KEY);
         let Some(view) = section.filter(|view| view.flag(&memory::ENABLED) == Some(true)) else {
             return;
@@ -121,21 +122,21 @@ impl ConfigChecker<'_> {
         if let Some(persistent) = view.section(&memory::PERSISTENT)
             && persistent.flag(&memory::PERSISTENT_ENABLED) == Some(true)
         {
-            rules.keeps_memory = true;
+            config.keeps_memory = true;
             let message = "long-term memory is notes in files, and no vector database is used";
             let warning = Diagnostic::warning(view.key_path(&memory::PERSISTENT), message);
             self.findings
                 .push(warning.with_span(view.key_span(&memory::PERSISTENT)));
         }
         if let Some(compression) = view.section(&memory::COMPRESSION) {
-            rules.compaction_threshold = compression.float(&memory::TRIGGER_THRESHOLD);
-            rules.compression_target_ratio = rules
+            config.compaction_threshold = compression.float(&memory::TRIGGER_THRESHOLD);
+            config.compression_target_ratio = config
                 .compression_target_ratio
                 .or_else(|| compression.float(&memory::TARGET_RATIO));
         }
     }
 
-    /// Returns where skills are looked for: nowhere unless `use_skills` is set.
+    /// Returns where massgen looks for skills: nowhere unless `use_skills` is set.
     fn skills(&mut self, orchestrator: &MappingView<'_>) -> SkillsConfig {
         let Some(view) = orchestrator.section(&orchestrator::COORDINATION) else {
             return SkillsConfig::default();
@@ -165,8 +166,8 @@ impl ConfigChecker<'_> {
                 "orchestrator.coordination.checklist_criteria_inline",
                 format!("{} criteria are too many", items.len()),
             );
-            let suggestion = format!("keep at most {CRITERIA_MAX}");
-            self.findings.push(error.with_suggestion(suggestion));
+            let hint = format!("keep at most {CRITERIA_MAX}");
+            self.findings.push(error.with_suggestion(hint));
         }
         let mut criteria = Vec::new();
         for (path, item) in items.into_iter().take(CRITERIA_MAX) {
@@ -237,7 +238,8 @@ pub(super) fn timeouts(root: &MappingView<'_>) -> TimeoutConfig {
     }
 }
 
-/// Returns how many answers an agent may be ahead of the others, unless it may be by any number.
+/// Returns the maximum number of answers that an agent may be ahead of the others; `None` sets no
+/// limit.
 fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
     match view.flag(&orchestrator::FAIRNESS_ENABLED) {
         Some(false) => None,
@@ -247,8 +249,9 @@ fn answer_lead(view: &MappingView<'_>, default: Option<u32>) -> Option<u32> {
     }
 }
 
-/// Returns the maximum number of new answers of others that an agent is shown in the course of a
-/// round. Scores are part of the vote, so that the whole round is before they are submitted.
+/// Returns the maximum number of new answers of others that an agent is shown during a round. Scores
+/// are submitted with the vote, at the end of a round: a setting about the time before that is about
+/// the whole round.
 fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
     let is_set = |key: &TypedKey<Flag>| view.flag(key) == Some(true);
     let sensitivity = view.text(&orchestrator::VOTING_SENSITIVITY);
@@ -259,9 +262,9 @@ fn new_answers_shown(view: &MappingView<'_>) -> Option<usize> {
         return Some(0);
     }
     let injections_max = view.integer(&orchestrator::MAX_MIDSTREAM_INJECTIONS);
-    let is_fair = view.flag(&orchestrator::FAIRNESS_ENABLED) != Some(false);
+    let is_fairness_enabled = view.flag(&orchestrator::FAIRNESS_ENABLED) != Some(false);
     injections_max
-        .filter(|_| is_fair)
+        .filter(|_| is_fairness_enabled)
         .and_then(|count| usize::try_from(count).ok())
 }
 
@@ -298,13 +301,13 @@ fn subagents(view: &MappingView<'_>) -> Option<SubagentsConfig> {
     let view = view.section(&orchestrator::COORDINATION)?;
     let default = SubagentsConfig::default();
     let seconds = view.integer(&coordination::SUBAGENT_DEFAULT_TIMEOUT);
-    let at_once = view
+    let concurrent_max = view
         .integer(&coordination::SUBAGENT_MAX_CONCURRENT)
-        .and_then(|at_once| usize::try_from(at_once).ok());
-    let enabled = view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true);
-    enabled.then(|| SubagentsConfig {
+        .and_then(|concurrent_max| usize::try_from(concurrent_max).ok());
+    let is_enabled = view.flag(&coordination::ENABLE_SUBAGENTS) == Some(true);
+    is_enabled.then(|| SubagentsConfig {
         timeout_seconds: seconds.unwrap_or(default.timeout_seconds),
-        concurrent_max: at_once.unwrap_or(default.concurrent_max),
+        concurrent_max: concurrent_max.unwrap_or(default.concurrent_max),
     })
 }
 

@@ -1,5 +1,5 @@
-//! Refuses directories of a config that must not contain one another: otherwise an agent could
-//! write to another's directory, or massgen could delete the user's files.
+//! Refuses directories of a config that overlap and must not: otherwise an agent could write to
+//! another's directory, or massgen could delete the user's files.
 
 use crate::config::check::mapping_view::MappingView;
 use crate::config::check::{ConfigChecker, paths};
@@ -35,8 +35,8 @@ enum DirectoryOwner {
 }
 
 impl ConfigChecker<'_> {
-    /// Moves storage below the state directory that contains a workspace or massgen's log, or is
-    /// inside one, to its usual place.
+    /// Moves storage below the state directory to its default place if it contains a workspace or
+    /// massgen's logs, or is inside them.
     pub(super) fn separate_storage(
         &mut self,
         root: &MappingView<'_>,
@@ -46,13 +46,13 @@ impl ConfigChecker<'_> {
         let Some(view) = root.section(&root::ORCHESTRATOR) else {
             return;
         };
-        let base = self.context.state_parent;
+        let state_parent = self.context.state_parent;
         let workspaces = agents
             .iter()
             .filter_map(|agent| agent.cwd.as_ref())
-            .map(|storage| storage.resolve_workspace(base, ""));
-        let logs = base.join(STATE_DIR).join(LOGS);
-        let used_workspaces: Vec<FoldedPath> = workspaces
+            .map(|storage| storage.resolve_workspace(state_parent, ""));
+        let logs = state_parent.join(STATE_DIR).join(LOGS);
+        let used_directories: Vec<FoldedPath> = workspaces
             .chain([logs])
             .map(|path| FoldedPath::from_path(path.as_path()))
             .collect();
@@ -70,14 +70,14 @@ impl ConfigChecker<'_> {
             ),
         ];
         for (key, storage, default_storage) in storages {
-            let path = storage.resolve(base, None);
+            let path = storage.resolve(state_parent, None);
             let folded_path = FoldedPath::from_path(path.as_path());
-            let touches =
+            let overlaps =
                 |other: &FoldedPath| folded_path.is_within(other) || other.is_within(&folded_path);
-            if storage.absolute().is_some() || !used_workspaces.iter().any(touches) {
+            if storage.absolute().is_some() || !used_directories.iter().any(overlaps) {
                 continue;
             }
-            let default_path = default_storage.resolve(base, None);
+            let default_path = default_storage.resolve(state_parent, None);
             let message = format!(
                 "{} holds workspaces or logs of massgen: {} is used instead",
                 quote(&storage.to_string()),
@@ -91,29 +91,30 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Refuses directories that contain one another and must not.
+    /// Refuses directories that overlap and must not.
     pub(super) fn check_overlaps(&mut self, root: &MappingView<'_>, config: &Config) {
         let workspaces = self.workspaces(root, config).into_iter();
         let storage = self.storage_directories(root, &config.orchestrator);
-        let mut separate: Vec<DirectoryClaim<'_>> = workspaces
+        let mut claims: Vec<DirectoryClaim<'_>> = workspaces
             .chain(storage)
             .filter(|claim| self.check_separate(claim, config))
             .collect();
-        separate.sort_by(|a, b| a.folded.cmp(&b.folded));
+        claims.sort_by(|a, b| a.folded.cmp(&b.folded));
+        // What is inside a directory follows it in this order.
         let mut outer: Option<&DirectoryClaim<'_>> = None;
-        for inner in &separate {
+        for claim in &claims {
             match outer {
-                Some(outer) if inner.folded.is_within(&outer.folded) => {
-                    self.refuse_pair(outer, inner);
+                Some(outer) if claim.folded.is_within(&outer.folded) => {
+                    self.refuse_pair(outer, claim);
                 }
-                _ => outer = Some(inner),
+                _ => outer = Some(claim),
             }
         }
     }
 
     fn workspaces<'n>(&self, root: &MappingView<'n>, config: &Config) -> Vec<DirectoryClaim<'n>> {
-        let single = root.section(&root::AGENT).map(|agent| vec![agent]);
-        let views = single.unwrap_or_else(|| {
+        let only_view = root.section(&root::AGENT).map(|agent| vec![agent]);
+        let views = only_view.unwrap_or_else(|| {
             let items = root.items(&root::AGENTS).into_iter();
             items
                 .map(|(path, node)| MappingView { node, path })
@@ -182,7 +183,7 @@ impl ConfigChecker<'_> {
     /// Returns whether a directory is separate from the user's; adds an error if not.
     fn check_separate(&mut self, claim: &DirectoryClaim<'_>, config: &Config) -> bool {
         let path = &claim.path;
-        let (message, suggestion) = match (claim.owner, self.unsuitable_reason(claim)) {
+        let (message, hint) = match (claim.owner, self.unsuitable_reason(claim)) {
             (DirectoryOwner::Agent, None) => return true,
             (DirectoryOwner::Agent, Some(reason)) => (
                 format!("{} is {reason}", quote(&path.to_string())),
@@ -203,7 +204,7 @@ impl ConfigChecker<'_> {
                 ),
             },
         };
-        self.refuse(claim, message, suggestion);
+        self.refuse_claim(claim, message, hint);
         false
     }
 
@@ -220,6 +221,7 @@ impl ConfigChecker<'_> {
         paths::breadth_reason(path, self.context).or(cwd_reason)
     }
 
+    /// Refuses two directories of which one is inside the other.
     fn refuse_pair(&mut self, outer: &DirectoryClaim<'_>, inner: &DirectoryClaim<'_>) {
         let (reported_claim, other_claim) = match (inner.span, outer.span) {
             (None, Some(_)) => (outer, inner),
@@ -238,10 +240,10 @@ impl ConfigChecker<'_> {
                 ", because a case-insensitive file system treats both spellings as the same",
             );
         }
-        self.refuse(reported_claim, message, "give each its own directory");
+        self.refuse_claim(reported_claim, message, "give each its own directory");
     }
 
-    fn refuse(&mut self, claim: &DirectoryClaim<'_>, message: String, hint: &str) {
+    fn refuse_claim(&mut self, claim: &DirectoryClaim<'_>, message: String, hint: &str) {
         let error = Diagnostic::error(&claim.key, message).with_suggestion(hint);
         self.findings.push(match claim.span {
             Some(span) => error.with_span(span),
@@ -278,8 +280,8 @@ fn overlapping_context_path<'c>(
     if !storage.is_absolute {
         return None;
     }
-    config.opened_paths().find(|opened| {
-        let opened = FoldedPath::from_path(opened.as_path());
-        storage.folded.is_within(&opened) || opened.is_within(&storage.folded)
+    config.opened_paths().find(|path| {
+        let folded_path = FoldedPath::from_path(path.as_path());
+        storage.folded.is_within(&folded_path) || folded_path.is_within(&storage.folded)
     })
 }

@@ -1,5 +1,5 @@
-//! The keys of a backend that go into every request: which of them the vendor's API supports, and
-//! warnings about the others.
+//! Checks the keys of a backend that go into every request, and warns about those that the vendor's
+//! API does not support.
 
 use serde_json::{Map, Value as Json};
 
@@ -34,9 +34,9 @@ impl ConfigChecker<'_> {
                             parameters.insert(key.clone(), value);
                         }
                         Some(_) if value.is_null() => {}
-                        Some(instead) => {
+                        Some(reason) => {
                             let path = join_key(&view.path, key);
-                            self.warn_unsent(key, instead, vendor, path, &entry.key_span);
+                            self.warn_unsent(key, reason, vendor, path, &entry.key_span);
                         }
                     }
                 }
@@ -59,24 +59,25 @@ impl ConfigChecker<'_> {
         parameters
     }
 
-    /// Returns the parameters of the first model that are sent to another model of the same vendor.
+    /// Returns the parameters of `primary` that are also sent to its fallback model of the same
+    /// vendor.
     pub(super) fn fallback_parameters(
         &mut self,
-        first: &BackendConfig,
-        other: &TextValue<'_>,
+        primary: &BackendConfig,
+        fallback: &TextValue<'_>,
     ) -> Map<String, Json> {
-        let (vendor, model) = (first.vendor, other.value.trim());
-        let mut parameters = first.parameters.clone();
+        let (vendor, model) = (primary.vendor, fallback.value.trim());
+        let mut parameters = primary.parameters.clone();
         parameters.retain(|key, value| {
             // A parameter that is sent although the API lacks it comes from `extra_body`.
-            if unsent_reason(key, vendor, &first.model).is_some() {
+            if unsent_reason(key, vendor, &primary.model).is_some() {
                 return true;
             }
-            let Some(instead) = unsent_reason(key, vendor, model) else {
+            let Some(reason) = unsent_reason(key, vendor, model) else {
                 return true;
             };
             if !value.is_null() {
-                self.warn_unsent(key, instead, vendor, other.path.clone(), other.span);
+                self.warn_unsent(key, reason, vendor, fallback.path.clone(), fallback.span);
             }
             false
         });
@@ -84,15 +85,8 @@ impl ConfigChecker<'_> {
     }
 
     /// Warns that a parameter is not sent to a model.
-    fn warn_unsent(
-        &mut self,
-        key: &str,
-        instead: &str,
-        vendor: &Vendor,
-        path: String,
-        span: &Span,
-    ) {
-        let message = format!("`{key}` is not sent to `{}`: {instead}", vendor.name);
+    fn warn_unsent(&mut self, key: &str, reason: &str, vendor: &Vendor, path: String, span: &Span) {
+        let message = format!("`{key}` is not sent to `{}`: {reason}", vendor.name);
         self.findings
             .push(Diagnostic::warning(path, message).with_span(span));
     }

@@ -14,11 +14,12 @@ use crate::text::list_names;
 
 /// The maximum number of rules in one list, and of examples.
 const RULES_MAX: usize = 256;
-/// The roles that change nothing, and the rules that deny them.
-const READERS: &[&str] = &["read-only", "researcher"];
-const DENIED_TO_READERS: &[&str] = &["write_file", "command", "tool(execute_code)"];
+/// The roles that change nothing.
+const READ_ONLY_ROLES: &[&str] = &["read-only", "researcher"];
+/// The calls that are denied to them.
+const DENIED_TO_READ_ONLY_ROLES: &[&str] = &["write_file", "command", "tool(execute_code)"];
 /// Commands that MassGen considers dangerous.
-pub(super) const DANGEROUS: &[&str] = &[
+pub(super) const DANGEROUS_COMMANDS: &[&str] = &[
     "command(sudo *)",
     "command(su *)",
     "command(rm -*r* *)",
@@ -57,26 +58,26 @@ pub(super) const DANGEROUS: &[&str] = &[
     "command(telnet *)",
 ];
 /// Calls of which MassGen does not know that they are harmless.
-pub(super) const UNKNOWN_RISK: &[&str] = &["command", "mcp(*)"];
+pub(super) const CALLS_OF_UNKNOWN_RISK: &[&str] = &["command", "mcp(*)"];
 
 /// What `*` matches at the end of a pattern of commands.
 #[derive(Clone, Copy)]
-enum PatternEnd {
+enum FinalWildcard {
     /// The rest of the word, as in massgen.
     Word,
     /// The rest of the line, as in MassGen.
-    Text,
+    Line,
 }
 
-impl PatternEnd {
-    /// Returns a rule as massgen writes it.
-    fn spell(self, rule: &str) -> String {
+impl FinalWildcard {
+    /// Returns a rule in massgen's syntax.
+    fn to_massgen_syntax(self, rule: &str) -> String {
         let rule = rule.trim();
-        let is_prefix =
+        let ends_in_word =
             |start: &&str| start.starts_with("command(") && !start.ends_with([' ', '(']);
-        match (self, rule.strip_suffix("*)").filter(is_prefix)) {
-            (Self::Text, Some(start)) => format!("{start}* *)"),
-            (Self::Text | Self::Word, _) => rule.to_owned(),
+        match (self, rule.strip_suffix("*)").filter(ends_in_word)) {
+            (Self::Line, Some(start)) => format!("{start}* *)"),
+            (Self::Line | Self::Word, _) => rule.to_owned(),
         }
     }
 }
@@ -104,7 +105,7 @@ impl ConfigChecker<'_> {
         }
         let all_rules = config.rules.extended_by(&shared.rules);
         for section in &sections {
-            self.examples(section, &all_rules);
+            self.check_examples(section, &all_rules);
         }
         config
     }
@@ -115,16 +116,16 @@ impl ConfigChecker<'_> {
         view: &MappingView<'_>,
         rules: &CallRules,
     ) {
-        let loose: Vec<&str> = rules
+        let unenforced_rules: Vec<&str> = rules
             .unenforced_for_commands()
             .map(|rule| rule.written.as_str())
             .collect();
-        if loose.is_empty() {
+        if unenforced_rules.is_empty() {
             return;
         }
         let message = format!(
             "{} is not enforced for new files that the agent's commands create in its workspace",
-            list_names(&loose, "and")
+            list_names(&unenforced_rules, "and")
         );
         let warning = Diagnostic::warning(view.key_path(&permissions::KEY), message)
             .with_span(view.key_span(&permissions::KEY));
@@ -135,22 +136,26 @@ impl ConfigChecker<'_> {
     fn rules(&mut self, section: &MappingView<'_>) -> CallRules {
         let mut rules = self.role_rules(section);
         rules.extend(self.risk_rules(section));
-        rules.extend(self.listed_rules(section, PatternEnd::Word));
+        rules.extend(self.listed_rules(section, FinalWildcard::Word));
         if let Some(nested_section) = section.section(&permissions::RULES) {
-            rules.extend(self.listed_rules(&nested_section, PatternEnd::Text));
+            rules.extend(self.listed_rules(&nested_section, FinalWildcard::Line));
         }
         CallRules::new(rules)
     }
 
     /// Returns the rules of the lists in `parent`.
-    fn listed_rules(&mut self, parent: &MappingView<'_>, end: PatternEnd) -> Vec<CallRule> {
+    fn listed_rules(
+        &mut self,
+        parent: &MappingView<'_>,
+        final_wildcard: FinalWildcard,
+    ) -> Vec<CallRule> {
         let lists = [
             (&permissions::DENY, RuleAction::Deny),
             (&permissions::ASK, RuleAction::Ask),
             (&permissions::ALLOW, RuleAction::Allow),
         ];
         let mut rules = Vec::new();
-        for (key, ruling) in lists {
+        for (key, action) in lists {
             for (path, item) in self.bounded_items(parent, key) {
                 let Some(text) = scalar_text(item, path.clone()) else {
                     let message = format!("a rule is {}", item.describe());
@@ -159,7 +164,8 @@ impl ConfigChecker<'_> {
                         .push(error.with_suggestion("put it in quotes"));
                     continue;
                 };
-                match parse_rule(ruling, &end.spell(text.value), self.context.home) {
+                let rule = final_wildcard.to_massgen_syntax(text.value);
+                match parse_rule(action, &rule, self.context.home) {
                     Ok(rule) => rules.push(rule),
                     Err(why) => {
                         let message = format!("invalid rule {}: {why}", quote(text.value));
@@ -172,14 +178,19 @@ impl ConfigChecker<'_> {
         rules
     }
 
-    /// Returns the rules of a section's role. No other key of the section but `enabled` lifts them.
+    /// Returns the rules of a section's role. Only `enabled: false` lifts them, and no other key of
+    /// the section.
     fn role_rules(&self, section: &MappingView<'_>) -> Vec<CallRule> {
         let role = section.text(&permissions::ROLE);
-        let is_reader = role.is_some_and(|role| READERS.contains(&role.value));
-        let denied_patterns = if is_reader { DENIED_TO_READERS } else { &[] };
-        let rules = denied_patterns.iter();
+        let is_read_only = role.is_some_and(|role| READ_ONLY_ROLES.contains(&role.value));
+        let patterns: &[&str] = if is_read_only {
+            DENIED_TO_READ_ONLY_ROLES
+        } else {
+            &[]
+        };
+        let rules = patterns.iter();
         rules
-            .filter_map(|form| parse_rule(RuleAction::Deny, form, self.context.home).ok())
+            .filter_map(|pattern| parse_rule(RuleAction::Deny, pattern, self.context.home).ok())
             .collect()
     }
 
@@ -187,10 +198,10 @@ impl ConfigChecker<'_> {
     /// risk. They apply to a section that is written as in MassGen.
     fn risk_rules(&mut self, section: &MappingView<'_>) -> Vec<CallRule> {
         let default_text = section.text(&permissions::AUTOMATION_DEFAULT);
-        let forms = match default_text.as_ref().map(|text| text.value) {
+        let patterns = match default_text.as_ref().map(|text| text.value) {
             None if section.get(&permissions::RULES).is_none() => &[],
-            None | Some("risk-based") => DANGEROUS,
-            Some("deny-all") => UNKNOWN_RISK,
+            None | Some("risk-based") => DANGEROUS_COMMANDS,
+            Some("deny-all") => CALLS_OF_UNKNOWN_RISK,
             Some(_) => &[],
         };
         if let Some(text) = default_text.filter(|text| text.value == "allow-all") {
@@ -199,13 +210,14 @@ impl ConfigChecker<'_> {
             self.findings
                 .push(Diagnostic::warning(text.path, message).with_span(text.span));
         }
-        let rules = forms.iter();
+        let rules = patterns.iter();
         rules
-            .filter_map(|form| parse_rule(RuleAction::Ask, form, self.context.home).ok())
+            .filter_map(|pattern| parse_rule(RuleAction::Ask, pattern, self.context.home).ok())
             .collect()
     }
 
-    fn examples(&mut self, section: &MappingView<'_>, rules: &CallRules) {
+    /// Checks the examples of a section: each is a call and the action that the rules must give.
+    fn check_examples(&mut self, section: &MappingView<'_>, rules: &CallRules) {
         for (path, item) in self.bounded_items(section, &permissions::EXAMPLES) {
             let pair = match &item.value {
                 YamlValue::Mapping(entries) => match entries.as_slice() {
@@ -218,15 +230,15 @@ impl ConfigChecker<'_> {
             let Some((call, expected, span)) = pair else {
                 let message = format!("an example is {}", item.describe());
                 let error = Diagnostic::error(path, message).with_span(&item.span);
-                let suggestion = "write `- write_file(src/x.lock): deny`";
-                self.findings.push(error.with_suggestion(suggestion));
+                let hint = "write `- write_file(src/x.lock): deny`";
+                self.findings.push(error.with_suggestion(hint));
                 continue;
             };
-            self.example(rules, call, expected, path, span);
+            self.check_example(rules, call, expected, path, span);
         }
     }
 
-    fn example(
+    fn check_example(
         &mut self,
         rules: &CallRules,
         call: &str,
@@ -234,20 +246,20 @@ impl ConfigChecker<'_> {
         path: String,
         span: &Span,
     ) {
-        let rulings = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
-        let is_ruling = rulings.iter().any(|ruling| ruling.to_string() == expected);
+        let actions = [RuleAction::Deny, RuleAction::Ask, RuleAction::Allow];
+        let is_action = actions.iter().any(|action| action.to_string() == expected);
         let message = match rules.action_for_example(call) {
             Err(why) => format!("invalid call {}: {why}", quote(call)),
-            Ok(_) if !is_ruling => {
+            Ok(_) if !is_action => {
                 format!(
                     "{} is {}: expected `deny`, `ask` or `allow`",
                     quote(call),
                     quote(expected)
                 )
             }
-            Ok(got) if got.to_string() == expected => return,
-            Ok(got) => format!(
-                "{} is {got}, but the example expects {expected}",
+            Ok(action) if action.to_string() == expected => return,
+            Ok(action) => format!(
+                "{} is {action}, but the example expects {expected}",
                 quote(call)
             ),
         };

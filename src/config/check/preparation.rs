@@ -1,4 +1,5 @@
-//! Checks the keys about what a model writes before the first round.
+//! Checks the keys about what a model writes before the first round: personas, paraphrases and
+//! criteria.
 
 use crate::config::AgentConfig;
 use crate::config::check::ConfigChecker;
@@ -62,12 +63,11 @@ impl ConfigChecker<'_> {
         let author_section = view.section(&preparation::AUTHOR)?;
         let vendor = author_section.text(&backend::TYPE)?.value;
         let model = author_section.text(&backend::MODEL).map(|text| text.value);
-        let has_it = |agent: &&AgentConfig| {
-            let own_backend = &agent.backend;
-            own_backend.vendor.name == vendor
-                && model.is_none_or(|model| model == own_backend.model)
+        let has_model = |agent: &&AgentConfig| {
+            let backend = &agent.backend;
+            backend.vendor.name == vendor && model.is_none_or(|model| model == backend.model)
         };
-        let author = agents.iter().find(has_it);
+        let author = agents.iter().find(has_model);
         if author.is_none() {
             let message = "no agent has this model: that of the first agent writes the paraphrases";
             let key = &preparation::AUTHOR;

@@ -15,9 +15,9 @@ use crate::config::keys::{
 use crate::config::subagents::{SubagentBackend, SubagentTypesConfig};
 use crate::id::{AGENT_ID_BYTES_MAX, AgentId};
 
-/// The parameter of models that search the Web.
+/// The parameter with which a vendor's model searches the Web.
 const WEB_SEARCH: &str = "enable_web_search";
-/// The beginning of the name of a model that has no `id`; its place follows, counted from 1.
+/// The beginning of the name of a model that has no `id`; its number in the list follows.
 const UNNAMED_PREFIX: &str = "agent_";
 /// The value that stands for the subagents of all types, and those without one.
 const ALL_TYPES: &str = "*";
@@ -44,9 +44,9 @@ impl ConfigChecker<'_> {
         let Some(view) = view.filter(is_enabled) else {
             return Vec::new();
         };
-        let searches = view.flag(&subagent_model::WEB_SEARCH) == Some(true);
+        let enables_web_search = view.flag(&subagent_model::WEB_SEARCH) == Some(true);
         let items = view.items(&subagent_model::AGENTS);
-        let has_none = items.is_empty();
+        let names_no_model = items.is_empty();
         let mut models: Vec<SubagentBackend> = Vec::new();
         for (index, (path, node)) in items.into_iter().enumerate() {
             let entry = MappingView { node, path };
@@ -61,13 +61,15 @@ impl ConfigChecker<'_> {
             };
             // Subagents are offered no tools for media.
             backend.media = MediaModels::default();
-            if searches && unsent_reason(WEB_SEARCH, backend.vendor, &backend.model).is_none() {
+            if enables_web_search
+                && unsent_reason(WEB_SEARCH, backend.vendor, &backend.model).is_none()
+            {
                 let parameters = &mut backend.parameters;
                 parameters.insert(WEB_SEARCH.to_owned(), Value::Bool(true));
             }
             models.push(SubagentBackend { name, backend });
         }
-        if has_none {
+        if names_no_model {
             let message = "it names no model: subagents have the model of their agent";
             let key = &subagent_model::AGENTS;
             let warning = Diagnostic::warning(view.key_path(key), message);
@@ -76,7 +78,7 @@ impl ConfigChecker<'_> {
         models
     }
 
-    /// Refuses what would restrict an agent with this backend: it restricts no subagent.
+    /// Refuses keys that would restrict an agent with this backend: they do not restrict subagents.
     fn refuse_restrictions(&mut self, backend: &MappingView<'_>) {
         let keys: [&ConfigKey; 4] = [
             &backend::ALLOWED_TOOLS,
@@ -95,18 +97,18 @@ impl ConfigChecker<'_> {
         }
     }
 
-    /// Returns the name of the model at `index`, counted from 0; `None` if it is not a name, or one
-    /// of `earlier` has it.
+    /// Returns the name of the model at `index`, counted from 0; `None` if it is not a name, or an
+    /// earlier model has it.
     fn subagent_name(
         &mut self,
         entry: &MappingView<'_>,
         index: usize,
-        earlier: &[SubagentBackend],
+        earlier_models: &[SubagentBackend],
     ) -> Option<String> {
         let id = entry.text(&subagent_model::ID);
-        let unnamed = format!("{UNNAMED_PREFIX}{}", index.saturating_add(1));
-        let name = id.as_ref().map_or(unnamed.as_str(), |id| id.value);
-        let problem = if earlier.iter().any(|model| model.name == name) {
+        let default_name = format!("{UNNAMED_PREFIX}{}", index.saturating_add(1));
+        let name = id.as_ref().map_or(default_name.as_str(), |id| id.value);
+        let problem = if earlier_models.iter().any(|model| model.name == name) {
             "is the name of an earlier one"
         } else if AgentId::parse(name).is_ok() {
             return Some(name.to_owned());
@@ -139,8 +141,8 @@ impl ConfigChecker<'_> {
         if names.len() > TYPES_MAX {
             let message = format!("{} types of subagents are too many", names.len());
             let error = Diagnostic::error("orchestrator.coordination.subagent_types", message);
-            let suggestion = format!("keep at most {TYPES_MAX}");
-            self.findings.push(error.with_suggestion(suggestion));
+            let hint = format!("keep at most {TYPES_MAX}");
+            self.findings.push(error.with_suggestion(hint));
         }
         let types = if names.is_empty() {
             SubagentTypesConfig::default()
@@ -165,10 +167,10 @@ impl ConfigChecker<'_> {
         Some(self.type_names(shared_types))
     }
 
-    /// Returns the names of types that are `written`, each once.
-    fn type_names(&mut self, written: Vec<TextValue<'_>>) -> Vec<String> {
+    /// Returns the names of types in `texts`, each once.
+    fn type_names(&mut self, texts: Vec<TextValue<'_>>) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for text in written {
+        for text in texts {
             let name = text.value.to_lowercase();
             if AgentId::parse(&name).is_err() {
                 self.refuse_name(text.value, &text.path, text.span, "is not a name");
@@ -181,11 +183,11 @@ impl ConfigChecker<'_> {
 
     fn refuse_name(&mut self, name: &str, path: &str, span: &Span, problem: &str) {
         let message = format!("{} {problem}", quote(name));
-        let expected = format!(
+        let hint = format!(
             "another name of at most {AGENT_ID_BYTES_MAX} letters, digits, `_`, `-` and `.`"
         );
         let error = Diagnostic::error(path, message);
         self.findings
-            .push(error.with_span(span).with_suggestion(expected));
+            .push(error.with_span(span).with_suggestion(hint));
     }
 }

@@ -1,5 +1,5 @@
-//! Warns about rules that no call can match: such a rule looks as if it closed something. Tools
-//! that only a server could list are not checked.
+//! Warns about permission rules that no call can match: such a rule looks as if it restricted
+//! something. Names of tools that only a server could list are not checked.
 
 use std::sync::Arc;
 
@@ -29,21 +29,21 @@ impl ConfigChecker<'_> {
             let nested_section = section.section(&permissions::RULES);
             std::iter::once(section).chain(nested_section)
         }) {
-            for list in [&permissions::DENY, &permissions::ASK, &permissions::ALLOW] {
-                for (path, item) in section.items(list) {
+            for key in [&permissions::DENY, &permissions::ASK, &permissions::ALLOW] {
+                for (path, item) in section.items(key) {
                     let Some(text) = scalar_text(item, path.clone()) else {
                         continue;
                     };
-                    let unmatched = rule_target(text.value).and_then(|subject| match subject {
+                    let unmatched_rule = rule_target(text.value).and_then(|target| match target {
                         // A rule in `allow` that is too narrow opens nothing.
-                        RuleTarget::Command(word) if list.name() != permissions::ALLOW.name() => {
-                            Some(without_arguments(word))
+                        RuleTarget::Command(word) if key.name() != permissions::ALLOW.name() => {
+                            Some(command_without_arguments(word))
                         }
                         RuleTarget::Command(_) => None,
                         RuleTarget::Server(server) => unknown_server(server, servers),
                         RuleTarget::Tool(tool) => unknown_tool(tool, servers),
                     });
-                    if let Some(rule) = unmatched {
+                    if let Some(rule) = unmatched_rule {
                         let warning = Diagnostic::warning(path, rule.message).with_span(&item.span);
                         self.findings.push(match rule.suggestion {
                             Some(suggestion) => warning.with_suggestion(suggestion),
@@ -63,7 +63,8 @@ struct UnmatchedRule {
     suggestion: Option<String>,
 }
 
-fn without_arguments(word: &str) -> UnmatchedRule {
+/// Returns the warning about a rule that matches a command only if it has no arguments.
+fn command_without_arguments(word: &str) -> UnmatchedRule {
     let message = format!(
         "{} matches only `{word}` without arguments",
         quote(&format!("command({word})"))
@@ -74,6 +75,7 @@ fn without_arguments(word: &str) -> UnmatchedRule {
     }
 }
 
+/// Returns the warning about a rule for a server that the agent does not have.
 fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
     let names = || servers.iter().map(|server| server.name().as_str());
     if names().any(|name| matches_wildcard(server, name)) {
@@ -86,6 +88,7 @@ fn unknown_server(server: &str, servers: &[Arc<ServerConfig>]) -> Option<Unmatch
     })
 }
 
+/// Returns the warning about a rule for a tool that the agent cannot have.
 fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRule> {
     let built_in_names = || tool_tables().into_iter().flatten().map(|spec| spec.name);
     // Tools of other programs, whose calls `massgen hook` judges, start with a capital letter.
@@ -99,21 +102,21 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
     {
         return unknown_server(server, servers);
     }
-    let custom: Vec<String> = servers
+    let custom_tools: Vec<String> = servers
         .iter()
         .flat_map(|server| server.custom_tools())
         .collect();
-    let is_custom = tool.starts_with(CUSTOM_PREFIX) && !custom.is_empty();
-    if custom.iter().any(|name| matches_wildcard(tool, name)) {
+    if custom_tools.iter().any(|name| matches_wildcard(tool, name)) {
         return None;
     }
     // A pattern may match tools of servers, whose names are not known here.
-    let literal = tool.split('*').next().unwrap_or_default();
+    let start = tool.split('*').next().unwrap_or_default();
     let is_pattern = tool.contains('*');
-    if is_pattern && (literal.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(literal)) {
+    if is_pattern && (start.starts_with(SERVED_PREFIX) || SERVED_PREFIX.starts_with(start)) {
         return None;
     }
-    let message = if is_custom {
+    let is_custom_name = tool.starts_with(CUSTOM_PREFIX) && !custom_tools.is_empty();
+    let message = if is_custom_name {
         format!(
             "the rule matches nothing: no custom tool is called {}",
             quote(tool)
@@ -124,13 +127,13 @@ fn unknown_tool(tool: &str, servers: &[Arc<ServerConfig>]) -> Option<UnmatchedRu
             quote(tool)
         )
     };
-    let names = built_in_names().chain(custom.iter().map(String::as_str));
+    let names = built_in_names().chain(custom_tools.iter().map(String::as_str));
     Some(UnmatchedRule {
         message,
         suggestion: did_you_mean(nearest(tool, names)),
     })
 }
 
-fn did_you_mean(near: Option<&str>) -> Option<String> {
-    near.map(|near| format!("did you mean `{near}`?"))
+fn did_you_mean(similar_name: Option<&str>) -> Option<String> {
+    similar_name.map(|name| format!("did you mean `{name}`?"))
 }

@@ -45,13 +45,13 @@ pub enum PathPurpose {
 /// A key that is set in a config, with its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySetting<'a> {
-    /// The value as written, before variable expansion.
-    pub written: &'a YamlNode,
+    /// The value before variable expansion.
+    pub unexpanded: &'a YamlNode,
     /// The value after variable expansion.
     pub value: &'a YamlNode,
     /// The mapping that contains the key, after variable expansion.
     pub mapping: &'a YamlNode,
-    /// The mapping that encloses that one.
+    /// The mapping that encloses `mapping`.
     pub enclosing: Option<&'a YamlNode>,
     /// The agent whose key it is; empty outside of agents.
     pub agent: &'a str,
@@ -85,7 +85,7 @@ pub fn items(node: &YamlNode) -> &[YamlNode] {
     }
 }
 
-/// Returns whether a value is null or an empty string, list or mapping.
+/// Returns whether a value is null or an empty list or mapping.
 pub fn is_empty(node: &YamlNode) -> bool {
     match &node.value {
         YamlValue::Null => true,

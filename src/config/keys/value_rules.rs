@@ -1,5 +1,5 @@
-//! Judges values in a found config, for keys of which some values are harmless and others need a
-//! named config.
+//! Rules about the values of keys in a found config: some values are harmless, and others need a
+//! config that the user names. Each rule returns what the value would do; `None` if it is harmless.
 
 use url::Url;
 
@@ -39,7 +39,7 @@ pub(super) fn endpoint(setting: &KeySetting<'_>) -> Option<String> {
 /// Checks `api_key`: a vendor's host may get only a variable of that vendor, and a server on this
 /// machine no variable.
 pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
-    let trimmed_text = text(setting.written)?.trim();
+    let trimmed_text = text(setting.unexpanded)?.trim();
     let (_, url) = vendor_endpoint(setting)?;
     let agent = for_agent(setting);
     let variable = trimmed_text
@@ -69,14 +69,14 @@ pub(super) fn api_key(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the vendor and the endpoint; `None` for a backend that does not use HTTP.
 fn vendor_endpoint(setting: &KeySetting<'_>) -> Option<(&'static Vendor, Url)> {
-    let own_vendor = setting.text_in_mapping(&backend::TYPE);
+    let own_type = setting.text_in_mapping(&backend::TYPE);
     let enclosing_type = setting.text_in_enclosing(&backend::TYPE);
-    let vendor = vendors::find_vendor(own_vendor.or(enclosing_type)?)?;
-    let is_same = own_vendor.is_none() || own_vendor == enclosing_type;
+    let vendor = vendors::find_vendor(own_type.or(enclosing_type)?)?;
+    let is_same_type = own_type.is_none() || own_type == enclosing_type;
     let url = setting.text_in_mapping(&backend::BASE_URL).or_else(|| {
         setting
             .text_in_enclosing(&backend::BASE_URL)
-            .filter(|_| is_same)
+            .filter(|_| is_same_type)
     });
     match vendor.connection {
         VendorConnection::Http(_) => Some((vendor, Url::parse(url.or(vendor.base_url)?).ok()?)),
@@ -140,9 +140,7 @@ pub(super) fn workspace(setting: &KeySetting<'_>) -> Option<String> {
 pub(super) fn sandbox(setting: &KeySetting<'_>) -> Option<String> {
     match text(setting.value)? {
         "auto" | "overlay" => None,
-        level if is_off(setting.value) || level == OFF => {
-            Some("switches the sandbox of commands off".to_owned())
-        }
+        _ if is_off(setting.value) => Some("switches the sandbox of commands off".to_owned()),
         level => Some(format!(
             "runs commands at sandbox level `{}`, which may not be the strongest",
             single_line(level, SHOWN_CHARS_MAX)
@@ -171,13 +169,13 @@ fn is_off(node: &YamlNode) -> bool {
 
 /// Checks `env`: only literal values are allowed, and none of the user's variables.
 pub(super) fn variables(setting: &KeySetting<'_>) -> Option<String> {
-    let passed_name = items(setting.written).iter().find_map(text);
-    let written_entries = setting.written.entries().iter();
-    let mut filled_entries = written_entries.filter(|entry| {
+    let listed_name = items(setting.unexpanded).iter().find_map(text);
+    let entries = setting.unexpanded.entries().iter();
+    let mut passed_entries = entries.filter(|entry| {
         // An empty value inherits the user's variable of that name.
         text(&entry.value).is_none_or(|text| text.contains("${"))
     });
-    let name = passed_name.or_else(|| filled_entries.next().map(|entry| entry.key.as_str()))?;
+    let name = listed_name.or_else(|| passed_entries.next().map(|entry| entry.key.as_str()))?;
     Some(format!(
         "gives commands `{}` from your environment",
         single_line(name, SHOWN_CHARS_MAX)
@@ -225,16 +223,11 @@ pub(super) fn unprotected(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Checks `mcp_servers`: none are allowed.
 pub(super) fn servers(setting: &KeySetting<'_>) -> Option<String> {
-    let listed_programs = items(setting.value)
-        .first()
-        .map(|server| (name_of(server), server));
-    let mut mapped = setting.value.entries().iter();
-    let mapped = || {
-        mapped
-            .next()
-            .map(|entry| (entry.key.as_str(), &entry.value))
-    };
-    let (name, server) = listed_programs.or_else(mapped)?;
+    let first_item = items(setting.value).first();
+    let first_entry = setting.value.entries().first();
+    let (name, server) = first_item
+        .map(|server| (name_of(server), server))
+        .or_else(|| first_entry.map(|entry| (entry.key.as_str(), &entry.value)))?;
     let name = single_line(name, SHOWN_CHARS_MAX);
     let url = text_of_key(server, &servers::URL).and_then(|url| Url::parse(url).ok());
     Some(match (text_of_key(server, &servers::COMMAND), url) {
@@ -264,8 +257,10 @@ pub(super) fn hook(setting: &KeySetting<'_>) -> Option<String> {
 
 /// Returns the command of a hook, or of the first hook of a group.
 fn first_command(hook: &YamlNode) -> Option<&str> {
-    let of_group = || value_of_key(hook, &hook_group::HOOKS);
-    let group = || items(of_group()?).first().and_then(first_command);
-    let command_line = || text_of_key(hook, &hook::COMMAND);
-    text(hook).or_else(command_line).or_else(group)
+    let own_command = || text_of_key(hook, &hook::COMMAND);
+    let group_command = || {
+        let group_hooks = value_of_key(hook, &hook_group::HOOKS)?;
+        items(group_hooks).first().and_then(first_command)
+    };
+    text(hook).or_else(own_command).or_else(group_command)
 }

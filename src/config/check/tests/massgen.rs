@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::call_rules::rule_syntax::parse_rule;
-use crate::config::check::permissions::{DANGEROUS, UNKNOWN_RISK};
+use crate::config::check::permissions::{CALLS_OF_UNKNOWN_RISK, DANGEROUS_COMMANDS};
 use crate::permissions::path_rules::RuleAction;
 
 #[test]
@@ -198,7 +198,7 @@ fn limits_of_models_are_no_team() {
 
 #[test]
 fn rules_of_massgen_are_combined_with_those_beside_them() {
-    for rule in DANGEROUS.iter().chain(UNKNOWN_RISK) {
+    for rule in DANGEROUS_COMMANDS.iter().chain(CALLS_OF_UNKNOWN_RISK) {
         parse_rule(RuleAction::Ask, rule, None).unwrap_or_else(|why| panic!("{rule}: {why}"));
     }
     let ruling = |section: &str, call: &str| {
