@@ -181,7 +181,7 @@ fn unsupported_vendor(vendor: &Vendor) -> Error {
         .collect();
     let message = format!("`type: {}` is not supported by this version", vendor.name);
     let error = Error::new(ErrorKind::Config, message);
-    let error = vendor.instead.into_iter().fold(error, Error::with_hint);
+    let error = vendor.alternative.into_iter().fold(error, Error::with_hint);
     error.with_hint(format!("supported types: {}", supported.join(", ")))
 }
 

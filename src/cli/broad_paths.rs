@@ -55,7 +55,7 @@ pub(crate) fn reject_broad_cwd(
 pub(crate) fn broad_mention_reason(mention: &Mention, host: &Host) -> Option<&'static str> {
     let is_read = mention.permission == Permission::Read;
     let logs = host.state_parent.join(STATE_DIR).join(LOGS);
-    let is_harmless = mention.found == LookupResult::File || mention.path.is_within(&logs);
+    let is_harmless = mention.lookup_result == LookupResult::File || mention.path.is_within(&logs);
     if is_read && is_harmless {
         return None;
     }

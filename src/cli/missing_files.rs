@@ -113,7 +113,7 @@ pub(crate) fn missing_file(server: &ServerConfig, config: &Config) -> Option<Mis
                 |file: &&NamedFile| file.is_python_file() && !file.config_path.starts_with(PACKAGE);
             let mut files = files.filter(is_own);
             (
-                files.find(|file| is_missing(file))?.written.as_str(),
+                files.find(|file| is_missing(file))?.config_path.as_str(),
                 TOOL_HINT,
             )
         }

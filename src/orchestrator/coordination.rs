@@ -79,7 +79,7 @@ pub enum CoordinationEnd {
     /// Every remaining agent has voted.
     Agreed,
     /// It was stopped.
-    Over(StopCause),
+    Stopped(StopCause),
 }
 
 /// Result of a coordination.

@@ -333,7 +333,7 @@ impl PreparedTurn {
     }
 
     /// Emits the event that announces the winner.
-    async fn announce_winner(&self, coordinated: &CoordinationResult) -> Option<AnswerLabel> {
+    async fn announce_winner(&self, coordination: &CoordinationResult) -> Option<AnswerLabel> {
         let tally = coordination.tally.as_ref()?;
         let id = |number| self.team.member(number).map(|member| member.id.clone());
         let votes = tally
@@ -354,7 +354,7 @@ impl PreparedTurn {
     /// has no write path and no other work left.
     async fn run_final_phase(
         &mut self,
-        coordinated: &CoordinationResult,
+        coordination: &CoordinationResult,
         winner: AnswerLabel,
         attempt: u32,
         deadline: &RunDeadline,

@@ -36,7 +36,7 @@ impl PipelineRun {
             let user_answer = match self.reviewer() {
                 Some(reviewer) => {
                     let without_answer = format!("without an answer, {assumption}");
-                    let (text, stop) = (question.text.clone(), &self.stop.graceful);
+                    let (text, stop) = (question.text.clone(), &self.shutdown.graceful);
                     reviewer.ask_open_question(text, without_answer, stop).await
                 }
                 None => None,
@@ -59,7 +59,7 @@ impl PipelineRun {
             format!("the work of {role} still cannot be merged: {reason}. What should it do?");
         let without_answer = "without an answer, the pipeline ends here".to_owned();
         self.reviewer()?
-            .ask_open_question(question, without_answer, &self.stop.graceful)
+            .ask_open_question(question, without_answer, &self.shutdown.graceful)
             .await
     }
 }

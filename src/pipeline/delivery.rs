@@ -218,8 +218,8 @@ impl PipelineDelivery {
         project.is_some_and(|project| project.branch.is_some())
     }
 
-    /// Returns the end of the name of the pipeline.
-    pub fn pipeline(&self) -> String {
+    /// Returns the end of the name of the pipeline, which its deliveries are named after.
+    pub fn short_name(&self) -> String {
         self.repository.dir.short_name()
     }
 

@@ -321,7 +321,7 @@ impl StageMerger<'_> {
             pipeline.check_runner(&stage_result.agent, checkout.dir())?;
         let deadline = RunDeadline {
             deadline: check_deadline(),
-            stop: pipeline.stop.graceful.clone(),
+            stop: pipeline.shutdown.graceful.clone(),
         };
         let target = CheckTarget::Delivery;
         let results = check_runner

@@ -37,7 +37,7 @@ pub(crate) fn connect(config: &BackendConfig) -> RemoteBackend {
         models: &ModelList::with_user_rows(Vec::new()),
         read: &|path| panic!("{path} was read"),
     };
-    let VendorConnection::Remote(format) = config.vendor.connection else {
+    let VendorConnection::Http(format) = config.vendor.connection else {
         panic!("`{}` is not asked over HTTP", config.vendor.name);
     };
     RemoteBackend::connect(config, format, context).unwrap()

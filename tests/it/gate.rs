@@ -223,7 +223,7 @@ fn a_guard_takes_no_parents() {
     let disk = Disk::new();
     disk.file("ws/a", "a");
     let policy = GatePolicy {
-        parents: ParentDirPolicy::Refused,
+        parent_dirs: ParentDirPolicy::Refused,
         ..GatePolicy::single_call(disk.real("ws"))
     };
     let manager = PathPermissionManager::new(disk.grants(), Coordination);

@@ -172,7 +172,7 @@ async fn a_history_is_read_as_it_was_made() {
     assert_eq!(history[1].author, "planner (scripted)");
     assert_eq!(history[1].subject(), "-x \"two\"");
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    assert!(history[0].when.abs_diff(now.cast_signed()) < 3600);
+    assert!(history[0].committed_at.abs_diff(now.cast_signed()) < 3600);
 
     let since = read(Some(merge.clone()), HistoryTraversal::FirstParents)
         .await
@@ -403,7 +403,9 @@ async fn an_agent_has_a_repository_that_is_its_own() {
             main: &first,
             author: &identity,
         };
-        let made = bare_repository.make_private(work.dir(), outset(&tip)).await;
+        let made = bare_repository
+            .create_private_repository(work.dir(), outset(&tip))
+            .await;
         made.unwrap();
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 
@@ -440,7 +442,7 @@ async fn an_agent_has_a_repository_that_is_its_own() {
         assert_eq!(files, ["a.txt", "b.txt"]);
         let taken = fixture.commit(&tree, &[&tip], "taken\n").await;
         assert_eq!(fixture.text(&taken, "a.txt").await.unwrap(), "changed\n");
-        let made = bare_repository.make_private(work.dir(), outset(&taken));
+        let made = bare_repository.create_private_repository(work.dir(), outset(&taken));
         made.await.unwrap();
         assert_eq!(plain_git(&dir, &["log", "-1", "--format=%s"]), "taken\n");
         assert_eq!(plain_git(&dir, &["status", "--porcelain"]), "");

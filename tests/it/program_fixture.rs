@@ -256,7 +256,7 @@ impl ProgramFixture {
             }
         };
         let policy = GatePolicy {
-            parents: match access {
+            parent_dirs: match access {
                 AgentAccess::Guarded => ParentDirPolicy::Refused,
                 AgentAccess::Everything => ParentDirPolicy::Followed,
             },

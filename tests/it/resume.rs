@@ -377,7 +377,12 @@ fn a_log_cut_at_any_byte_is_written_on_after_its_last_whole_line() {
         assert!(record.bytes.starts_with(&left), "{len}");
         assert!(left.last().is_none_or(|last| *last == b'\n'), "{len}");
         let is_torn = left.len() < len;
-        assert_eq!(kept.cut.is_some(), is_torn, "{len}: {:?}", kept.cut);
+        assert_eq!(
+            kept.truncation_reason.is_some(),
+            is_torn,
+            "{len}: {:?}",
+            kept.truncation_reason
+        );
     }
 }
 

@@ -349,7 +349,7 @@ impl SessionState {
             }
         };
         let session_paths = self
-            .added
+            .added_paths
             .iter()
             .map(open_path_from(OpenPathOrigin::Session));
         let config = self

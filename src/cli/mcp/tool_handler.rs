@@ -99,7 +99,7 @@ impl ToolHandler {
     }
 
     /// Tries the servers again that failed when they were to list their tools.
-    async fn retry_left_out(&self) -> OurResult<()> {
+    async fn retry_left_out(&self) -> MassgenResult<()> {
         if self.0.server_tools_loaded.initialized() {
             server_calls::retry_left_out(&self.0.gate).await?;
         }

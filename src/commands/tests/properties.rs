@@ -92,7 +92,7 @@ proptest! {
     fn any_pieces_of_shell_are_judged_without_a_fault(pieces in prop::collection::vec(fragment(), 0..60)) {
         let text = pieces.concat();
         let parsed = parse(&text);
-        let is_misread = matches!(parsed.unread, Some(UnparsedReason::Syntax | UnparsedReason::Ambiguous));
+        let is_misread = matches!(parsed.unparsed_reason, Some(UnparsedReason::Syntax | UnparsedReason::Ambiguous));
         prop_assert!(!is_misread || parsed.commands.is_empty());
         let strict = judge(&rules(CommandPolicy::Strict), &text);
         let standard = judge(&rules(CommandPolicy::Standard), &text);

@@ -63,7 +63,7 @@ fn lines_that_shells_parse_differently_are_unparsed() {
         ("cat <<E\n  E\nrm x\nE", UnparsedReason::Ambiguous),
     ] {
         let parsed = parse(line);
-        assert_eq!(parsed.unread, Some(unread), "{line}");
+        assert_eq!(parsed.unparsed_reason, Some(unread), "{line}");
         assert_eq!(parsed.commands, [], "{line}");
         check(&rules(CommandPolicy::Standard), line, None);
         check(&rules(CommandPolicy::Strict), line, Some("unreadable-line"));
@@ -73,7 +73,7 @@ fn lines_that_shells_parse_differently_are_unparsed() {
         };
         check(&blocking, line, Some("unreadable-line"));
     }
-    assert_eq!(parse("a \\\n  b").unread, None);
+    assert_eq!(parse("a \\\n  b").unparsed_reason, None);
 }
 
 #[test]

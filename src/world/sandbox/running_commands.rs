@@ -62,7 +62,7 @@ impl RunningCommands {
     /// Returns the running commands.
     pub(in crate::world::sandbox) fn ids(&self) -> Vec<ContainerCommandId> {
         let running = self
-            .running
+            .commands
             .iter()
             .filter(|(_, alive)| alive.strong_count() > 0);
         running.map(|(id, _)| id.clone()).collect()

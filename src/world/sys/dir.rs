@@ -241,7 +241,7 @@ impl DirectoryHandle {
         let new_directory = self.dir(&rel)?;
         Ok(chmod(
             proc_path(&new_directory),
-            like.bits_for_copy() | Mode::RWXU,
+            like.permission_bits() | Mode::RWXU,
         )?)
     }
 

@@ -65,7 +65,7 @@ impl FileMetadata {
 
     /// Returns the permission bits for a copy. The owner may write to the copy, even if the
     /// original is a read-only snapshot.
-    pub(crate) fn bits_for_copy(&self) -> Mode {
+    pub(crate) fn permission_bits(&self) -> Mode {
         self.bits_without_setid() | Mode::WUSR
     }
 

@@ -177,7 +177,7 @@ impl TreeReplica {
             ReplicaEntry::Special => {
                 let meta = self.dir.meta(rel)?;
                 if meta.kind == FileKind::Fifo {
-                    return dir.make_pipe(name, meta.bits_for_copy().bits());
+                    return dir.make_pipe(name, meta.permission_bits().bits());
                 }
                 Ok(())
             }

@@ -36,7 +36,7 @@ const TICK_NS_MAX: i128 = 50_000_000;
 
 /// How directories are opened: a symlink in place of one is refused.
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY_FLAGS)
+    .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
