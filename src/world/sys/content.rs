@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 
 use rustix::fs::{self, copy_file_range, ftruncate, seek};
 use rustix::io::{Errno, pread, pwrite};
@@ -38,31 +39,31 @@ impl Seek for FileContent {
 pub(crate) fn copy(from: &FileContent, to: &File, size_bytes: u64) -> Result<(), FileSystemError> {
     let from = &from.0;
     let mut offset = 0;
-    while offset < size_bytes {
-        let Some((start, end)) = data_after(from, offset, size_bytes)? else {
-            break;
-        };
-        copy_range(from, to, start, end)?;
-        offset = end;
+    while let Some(data) = next_data(from, offset, size_bytes)? {
+        copy_range(from, to, data.start, data.end)?;
+        offset = data.end;
     }
     Ok(ftruncate(to, size_bytes)?)
 }
 
-/// Returns the next range that is not a hole; the rest of the file where the file system reports no
-/// holes.
-fn data_after(
+/// Returns the next range of data in the first `size_bytes` of a file, at or after `offset`; where
+/// the file system reports no holes, the rest is data.
+pub(crate) fn next_data(
     file: &File,
     offset: u64,
     size_bytes: u64,
-) -> Result<Option<(u64, u64)>, FileSystemError> {
+) -> Result<Option<Range<u64>>, Errno> {
+    if offset >= size_bytes {
+        return Ok(None);
+    }
     let start = match seek(file, fs::SeekFrom::Data(offset)) {
         Ok(start) => start,
         Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some((offset, size_bytes))),
-        Err(errno) => return Err(errno.into()),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(offset..size_bytes)),
+        Err(errno) => return Err(errno),
     };
     let end = seek(file, fs::SeekFrom::Hole(start))?.min(size_bytes);
-    Ok((start < end).then_some((start, end)))
+    Ok((start < end).then_some(start..end))
 }
 
 fn copy_range(from: &File, to: &File, mut start: u64, end: u64) -> Result<(), FileSystemError> {

@@ -5,9 +5,8 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::ops::Range;
 
-use rustix::io::Errno;
+use crate::world::sys::content::next_data;
 
 /// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +44,4 @@ pub(crate) fn copy(
     }
     target.set_len(size)?;
     Ok(CopyOutcome::Stored(stored_bytes))
-}
-
-/// Returns the next range of data at or after `offset`; on a file system without holes, the rest
-/// of the file is data.
-fn next_data(file: &File, offset: u64, size: u64) -> io::Result<Option<Range<u64>>> {
-    if offset >= size {
-        return Ok(None);
-    }
-    let start = match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
-        Ok(start) => start,
-        Err(Errno::NXIO) => return Ok(None),
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => return Ok(Some(offset..size)),
-        Err(error) => return Err(error.into()),
-    };
-    let end = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(start))?.min(size);
-    Ok((start < end).then_some(start..end))
 }
