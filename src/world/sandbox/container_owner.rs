@@ -7,6 +7,11 @@ use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
 use crate::world::sandbox::origin_labels::ContainerOrigin;
 
+/// The first process of a container: it reaps orphaned processes. The number is the longest time
+/// that every `sleep` accepts, in seconds.
+pub(in crate::world::sandbox) const FIRST_PROCESS: &str =
+    "while :; do sleep 2147483 & wait $!; done";
+
 /// Owner of a container, and its parameters in every engine.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerOwner<'a> {

@@ -11,6 +11,7 @@ use crate::config::docker::{CONTAINER_HOME, DockerConfig, RootAccess};
 use crate::error::Result;
 use crate::path::AbsPath;
 use crate::sandbox_policy::limits::ResourceLimits;
+use crate::world::sandbox::container_owner::FIRST_PROCESS;
 use crate::world::sandbox::docker::client::EngineClient;
 use crate::world::sandbox::docker::mounts::MountPlan;
 use crate::world::sandbox::docker::seccomp_profile;
@@ -21,9 +22,6 @@ use crate::world::sys::sandbox::privileges::{
     CORE_BYTES, LOCKED_BYTES, MESSAGE_QUEUE_BYTES, PENDING_SIGNALS,
 };
 
-/// The first process: it reaps orphaned processes, and ends when the container is removed. The
-/// number is the longest time that every `sleep` accepts, in seconds.
-const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
 /// Capabilities that even an agent that may become root does not get: raw packets, device files.
 const DROPPED_FROM_ROOT: &[&str] = &["NET_RAW", "MKNOD"];
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::config::docker::CONTAINER_HOME;
 use crate::config::kubernetes::{KubernetesConfig, PodNetwork};
 use crate::path::AbsPath;
+use crate::world::sandbox::container_owner::FIRST_PROCESS;
 use crate::world::sandbox::container_user::ContainerUser;
 
 /// The label with the digest of the state directory that a pod belongs to.
@@ -18,12 +19,6 @@ const POD_LABEL: &str = "massgen.dev/pod";
 pub(super) const SUPERVISOR_DIR: &str = "/run/massgen";
 /// Where the files are while they are prepared.
 const PREPARED_DIR: &str = "/run/massgen-files";
-/// The first process: it reaps orphaned processes. The number is the longest time that every
-/// `sleep` accepts, in seconds.
-const FIRST_PROCESS: &str = "while :; do sleep 2147483 & wait $!; done";
-/// Creates the directories that are mounted, so that they belong to the user of files.
-const PREPARATION_SCRIPT: &str =
-    "umask 022; for n; do mkdir -p \"/run/massgen-files/$n\" || exit 1; done";
 /// How long the processes of a pod that is deleted have to end, in seconds: they end with their
 /// pod.
 const GRACE_SECONDS: u32 = 1;
@@ -140,9 +135,11 @@ impl PodPlan {
         pod
     }
 
-    /// Returns the container that creates the directories for files before the others start.
+    /// Returns the container that creates the directories for files before the others start, so
+    /// that they belong to the user of files.
     fn preparation_container(&self, mounts: usize) -> Value {
-        let shell = ["/bin/sh", "-c", PREPARATION_SCRIPT, "massgen"].map(str::to_owned);
+        let script = format!("umask 022; for n; do mkdir -p \"{PREPARED_DIR}/$n\" || exit 1; done");
+        let shell = ["/bin/sh", "-c", &script, "massgen"].map(str::to_owned);
         let names = (0..mounts).map(|number| number.to_string());
         let command: Vec<String> = shell.into_iter().chain(names).collect();
         json!({
