@@ -44,10 +44,10 @@ mod tests {
         let long = Duration::from_mins(2);
         let (own, checked) = (open(), open());
         checked.lock_shared().unwrap();
-        let taken = |lock_result: Result<(), TryLockError>| {
+        let is_taken = |lock_result: Result<(), TryLockError>| {
             matches!(lock_result, Err(TryLockError::WouldBlock))
         };
-        assert!(taken(try_lock_exclusive(&own, Duration::ZERO)));
+        assert!(is_taken(try_lock_exclusive(&own, Duration::ZERO)));
         let check = thread::spawn(move || {
             thread::sleep(RETRY_PAUSE);
             drop(checked);

@@ -513,8 +513,8 @@ impl Appender {
     pub(crate) fn append(&mut self, piece: &[u8]) -> Result<()> {
         match self.file.write_all(piece) {
             Ok(()) => {
-                let added = u64::try_from(piece.len()).unwrap_or(u64::MAX);
-                self.len = self.len.saturating_add(added);
+                let piece_len = u64::try_from(piece.len()).unwrap_or(u64::MAX);
+                self.len = self.len.saturating_add(piece_len);
                 Ok(())
             }
             Err(error) => {
@@ -557,11 +557,14 @@ mod tests {
     fn an_error_names_the_file_and_not_the_temporary_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = AbsPath::new(dir.path().join("missing/log")).unwrap();
-        let written = replace(&path, b"text", FileDurability::Process);
-        let created = Appender::create_locked(path.clone()).map(drop);
-        for (doing, result) in [("write", written), ("make", created)] {
+        let replace_result = replace(&path, b"text", FileDurability::Process);
+        let create_result = Appender::create_locked(path.clone()).map(drop);
+        for (action, result) in [("write", replace_result), ("make", create_result)] {
             let text = format!("{:#}", result.unwrap_err());
-            assert!(text.contains(&format!("cannot {doing} `{path}`")), "{text}");
+            assert!(
+                text.contains(&format!("cannot {action} `{path}`")),
+                "{text}"
+            );
             assert!(!text.contains(".massgen-"), "{text}");
         }
     }

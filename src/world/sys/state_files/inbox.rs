@@ -102,8 +102,8 @@ impl InboxDirectory {
 
     /// Waits until files were added, or the directory is gone. Cancel-safe.
     pub(crate) async fn wait_for_change(&mut self) -> io::Result<InboxChange> {
-        let gone = Ok(InboxChange::Gone);
-        self.changes.recv().await.unwrap_or(gone)
+        let change = self.changes.recv().await;
+        change.unwrap_or(Ok(InboxChange::Gone))
     }
 
     /// Opens the directory, if it is still the same.
@@ -220,7 +220,7 @@ fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
     let mut events = Reader::new(inotify, &mut buffer);
     let removal =
         ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-    let mut added = BTreeSet::new();
+    let mut added_names = BTreeSet::new();
     loop {
         match events.next() {
             Ok(event) if event.events().intersects(removal) => {
@@ -231,10 +231,11 @@ fn read_changes(inotify: &OwnedFd) -> io::Result<Option<InboxChange>> {
             }
             Ok(event) => {
                 let name = event.file_name().and_then(|name| name.to_str().ok());
-                added.extend(name.map(str::to_owned));
+                added_names.extend(name.map(str::to_owned));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Ok((!added.is_empty()).then_some(InboxChange::Added(added)));
+                let has_names = !added_names.is_empty();
+                return Ok(has_names.then_some(InboxChange::Added(added_names)));
             }
             Err(error) => return Err(error.into()),
         }

@@ -503,14 +503,14 @@ mod tests {
             bytes,
             depth,
         };
-        let copied = copy(
+        let copy_result = copy(
             &path("from"),
             &path("to"),
             CopyMethod::Writable,
             limits,
             &[],
         );
-        let complaint = copied.err().map(|error| error.to_string());
+        let complaint = copy_result.err().map(|error| error.to_string());
         let from = path("from");
         let expected = expected
             .map(|what| format!("`{from}` is too large to be copied: it has more than {what}"));
