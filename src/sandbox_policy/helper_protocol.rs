@@ -71,16 +71,16 @@ mod tests {
 
     #[test]
     fn a_frame_says_how_long_it_is() {
-        let refused = HelperReport::Refused {
+        let report = HelperReport::Refused {
             step: "making namespaces".to_owned(),
             why: "Operation not permitted (os error 1)".to_owned(),
         };
-        let frame = encode_frame(&refused).unwrap();
+        let frame = encode_frame(&report).unwrap();
         let (header, body) = frame.split_first_chunk().unwrap();
         assert_eq!(frame_body_bytes(*header), Some(body.len()));
         assert_eq!(
             serde_json::from_slice::<HelperReport>(body).unwrap(),
-            refused
+            report
         );
     }
 

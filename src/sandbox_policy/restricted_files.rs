@@ -56,14 +56,14 @@ mod tests {
 
     fn policy(open: &[&str]) -> SandboxPolicy {
         let root = AbsPath::root();
-        let opened = |path| AccessiblePath {
+        let opening = |path| AccessiblePath {
             path,
             permission: Permission::Read,
             scope: GrantScope::Tree,
         };
         SandboxPolicy {
             level: SandboxLevel::Namespaces,
-            open: paths(open).into_iter().map(opened).collect(),
+            open: paths(open).into_iter().map(opening).collect(),
             identities: BTreeMap::new(),
             masked: Vec::new(),
             hidden: Vec::new(),
@@ -83,8 +83,13 @@ mod tests {
     fn check(open: &[&str], hidden: &[&str]) {
         let restricted = ["/etc/a", "/etc/a/b", "/etc/a/c", "/etc/d"];
         let restricted = RestrictedFiles::new(Ok(paths(&restricted)));
-        let found = restricted.hidden_from(&policy(open)).unwrap();
-        assert_eq!(found, paths(hidden).iter().collect::<Vec<_>>(), "{open:?}");
+        let hidden_paths = restricted.hidden_from(&policy(open)).unwrap();
+        let expected = paths(hidden);
+        assert_eq!(
+            hidden_paths,
+            expected.iter().collect::<Vec<_>>(),
+            "{open:?}"
+        );
     }
 
     #[test]

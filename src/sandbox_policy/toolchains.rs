@@ -207,10 +207,10 @@ mod tests {
     fn check(env: &[(&str, &str)], paths: &[&str], variables: &[(&str, &str)]) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let env = env.iter().map(owned).collect();
-        let found = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
-        let texts: Vec<String> = found.paths.iter().map(ToString::to_string).collect();
+        let toolchains = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
+        let texts: Vec<String> = toolchains.paths.iter().map(ToString::to_string).collect();
         assert_eq!(texts, paths);
-        assert_eq!(found.variables, variables.iter().map(owned).collect());
+        assert_eq!(toolchains.variables, variables.iter().map(owned).collect());
     }
 
     #[test]
@@ -218,8 +218,9 @@ mod tests {
         let opens = |env: &[(&str, &str)], path: &str| {
             let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
             let env = env.iter().map(owned).collect();
-            let found = UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
-            found.opens(&AbsPath::new(path).unwrap())
+            let toolchains =
+                UserToolchains::from_environment(&env, AbsPath::new("/home/u").as_ref());
+            toolchains.opens(&AbsPath::new(path).unwrap())
         };
         let package = "/home/u/p/.venv/lib/python3.12/site-packages/massgen";
         let path = ("PATH", "/home/u/p/.venv/bin:/usr/bin");
