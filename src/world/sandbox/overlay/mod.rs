@@ -360,13 +360,13 @@ pub fn clear_overlays(directory: &AbsPath, prefix: &str, cleanup: OverlayCleanup
 
 /// Returns the paths that are never overlaid: massgen's own, and those of other grants.
 fn excluded_paths(spec: OverlaySpec<'_>) -> Vec<RealPath> {
-    let others = spec
+    let other_grants = spec
         .grants
         .iter()
         .filter(|grant| !is_overlaid(grant))
         .filter(|grant| grant.scope == GrantScope::Tree);
     let state = locate(spec.state).map(LocatedPath::into_real).ok();
-    others
+    other_grants
         .map(|grant| grant.root.clone())
         .chain(state)
         .collect()

@@ -582,8 +582,8 @@ mod tests {
         let needed = u64::try_from("/p/ws/p/ws/lthere".len()).unwrap();
         receive(needed).unwrap();
         for small in [needed - 1, needed - 6] {
-            let refused = receive(small).unwrap_err().to_string();
-            assert!(refused.contains("its names have more than"), "{refused}");
+            let error = receive(small).unwrap_err().to_string();
+            assert!(error.contains("its names have more than"), "{error}");
         }
     }
 

@@ -211,14 +211,14 @@ impl SentFiles {
 
     /// Has everything sent again where other users must own files than before.
     fn change_owners(&mut self, trees: &BTreeSet<AbsPath>) {
-        let changed = self
+        let reowned_trees = self
             .user_owned_trees
             .symmetric_difference(trees)
             .cloned()
             .collect();
         let affected = AffectedPaths {
-            removed: changed,
-            added: Vec::new(),
+            removed_paths: reowned_trees,
+            added_paths: Vec::new(),
         };
         if let Some(entries) = self.entries.as_mut() {
             mark_unsent(entries, &affected);
@@ -274,13 +274,13 @@ impl SentFiles {
         source.expect_room(reachable, &roots, room)?;
         self.is_large =
             incoming.is_large() || listing.as_ref().is_some_and(RemoteListing::is_large);
-        let mut refused = apply_changes(reachable, &roots, entries, &incoming);
+        let mut refusals = apply_changes(reachable, &roots, entries, &incoming);
         // What was not written here is fetched again, even if it does not change there.
-        self.listing = listing.filter(|_| refused.is_empty());
-        let new_special = self.reported.report_new(incoming.special_files());
-        refused.extend(new_special.named);
+        self.listing = listing.filter(|_| refusals.is_empty());
+        let new_special_files = self.reported.report_new(incoming.special_files());
+        refusals.extend(new_special_files.named_files);
         let mut notes = std::mem::take(&mut self.notes);
-        notes.extend(refusal_note(&refused, new_special.more));
+        notes.extend(refusal_note(&refusals, new_special_files.unnamed_count));
         Ok(notes)
     }
 }
@@ -294,14 +294,14 @@ fn transfer(
     owners: &EntryOwners,
     limit: &TransferLimit<'_>,
 ) -> std::result::Result<(), TransferFault> {
-    remove_remote_paths(remote, &plan.removed, &owners.removers(), limit)?;
+    remove_remote_paths(remote, &plan.removed_paths, &owners.removers(), limit)?;
     for user in owners.unpackers() {
         let is_unpacked = |path: &AbsPath| {
             let entry = view.get(path);
             entry.is_some_and(|entry| owners.is_unpacked_by(user, path, entry.permission))
         };
         let added_paths: Vec<&AbsPath> = plan
-            .added
+            .added_paths
             .iter()
             .copied()
             .filter(|path| is_unpacked(path))
@@ -640,24 +640,24 @@ fn writable_roots(reachable: &ReachablePaths, sent_entries: &SentEntries) -> Vec
         .collect()
 }
 
-/// Returns a note that names refused changes, if there are any; there were `unnamed` more.
-fn refusal_note(refused: &[(AbsPath, String)], unnamed: usize) -> Option<String> {
-    if refused.is_empty() && unnamed == 0 {
+/// Returns a note that names refused changes, if there are any; there were `unnamed_count` more.
+fn refusal_note(refusals: &[(AbsPath, String)], unnamed_count: usize) -> Option<String> {
+    if refusals.is_empty() && unnamed_count == 0 {
         return None;
     }
-    let descriptions: Vec<String> = refused
+    let descriptions: Vec<String> = refusals
         .iter()
         .take(REFUSED_NAMED_MAX)
         .map(|(path, why)| format!("`{}` ({why})", escape_name(&path.to_string())))
         .collect();
-    let more = refused
+    let more = refusals
         .len()
         .saturating_sub(descriptions.len())
-        .saturating_add(unnamed);
-    let listed = join_with_commas(&descriptions);
-    let paths = match (listed.is_empty(), more) {
-        (false, 0) => listed,
-        (false, more) => format!("{listed} and {more} more"),
+        .saturating_add(unnamed_count);
+    let list = join_with_commas(&descriptions);
+    let paths = match (list.is_empty(), more) {
+        (false, 0) => list,
+        (false, more) => format!("{list} and {more} more"),
         (true, more) => format!("{more} more pipes, sockets or devices"),
     };
     Some(format!("not fetched from the container's machine: {paths}"))
@@ -667,26 +667,30 @@ fn refusal_note(refused: &[(AbsPath, String)], unnamed: usize) -> Option<String>
 #[derive(Debug, PartialEq, Eq)]
 struct SendPlan<'a> {
     /// The topmost paths to remove.
-    removed: Vec<&'a AbsPath>,
+    removed_paths: Vec<&'a AbsPath>,
     /// The paths to send, directories before what is in them.
-    added: Vec<&'a AbsPath>,
+    added_paths: Vec<&'a AbsPath>,
 }
 
 impl<'a> SendPlan<'a> {
     fn compare(earlier: &'a SentEntries, view: &'a SentEntries) -> Self {
-        let mut removed: Vec<&AbsPath> = Vec::new();
+        let mut removed_paths: Vec<&AbsPath> = Vec::new();
         for (path, sent_entry) in earlier {
             let is_kept = view
                 .get(path)
                 .is_some_and(|entry| entry.remote_entry.has_kind_of(&sent_entry.remote_entry));
             // Parents come before what is in them.
-            if !is_kept && !removed.last().is_some_and(|last| path.is_within(last)) {
-                removed.push(path);
+            if !is_kept
+                && !removed_paths
+                    .last()
+                    .is_some_and(|last| path.is_within(last))
+            {
+                removed_paths.push(path);
             }
         }
         let is_removed = |path: &AbsPath| {
-            let next = removed.partition_point(|top| *top <= path);
-            let last = next.checked_sub(1).and_then(|last| removed.get(last));
+            let next = removed_paths.partition_point(|top| *top <= path);
+            let last = next.checked_sub(1).and_then(|last| removed_paths.get(last));
             last.is_some_and(|top| path.is_within(top))
         };
         let is_there = |path: &AbsPath, entry: &SentEntry| {
@@ -696,12 +700,12 @@ impl<'a> SendPlan<'a> {
                     && sent_entry.permission == entry.permission
             })
         };
-        let added = view
+        let added_paths = view
             .iter()
             .filter(|(path, entry)| !is_there(path, entry) || is_removed(path));
         Self {
-            added: added.map(|(path, _)| path).collect(),
-            removed,
+            added_paths: added_paths.map(|(path, _)| path).collect(),
+            removed_paths,
         }
     }
 
@@ -713,10 +717,10 @@ impl<'a> SendPlan<'a> {
             matches!(entry, Some(RemoteEntry::Directory { .. }))
         };
         let owned = |path: &&AbsPath| AbsPath::clone(path);
-        let added = self.added.iter().filter(|path| !is_directory(path));
+        let added_paths = self.added_paths.iter().filter(|path| !is_directory(path));
         AffectedPaths {
-            removed: self.removed.iter().map(owned).collect(),
-            added: added.map(owned).collect(),
+            removed_paths: self.removed_paths.iter().map(owned).collect(),
+            added_paths: added_paths.map(owned).collect(),
         }
     }
 }
@@ -724,16 +728,16 @@ impl<'a> SendPlan<'a> {
 /// The paths that an interrupted transfer may have changed.
 #[derive(Debug)]
 struct AffectedPaths {
-    removed: BTreeSet<AbsPath>,
-    added: Vec<AbsPath>,
+    removed_paths: BTreeSet<AbsPath>,
+    added_paths: Vec<AbsPath>,
 }
 
 /// Records an interrupted transfer. What else is there stays known, so that changes of commands
 /// there are not lost.
 fn mark_unsent(entries: &mut SentEntries, affected: &AffectedPaths) {
-    let removed = &affected.removed;
-    entries.retain(|path, _| !is_within_any(path, removed));
-    for path in removed.iter().chain(&affected.added) {
+    let removed_paths = &affected.removed_paths;
+    entries.retain(|path, _| !is_within_any(path, removed_paths));
+    for path in removed_paths.iter().chain(&affected.added_paths) {
         let entry = SentEntry {
             remote_entry: RemoteEntry::Unsent,
             permission: Permission::Write,

@@ -68,8 +68,8 @@ fn movable_dir(
 fn read_only_trees(reachable: &ReachablePaths) -> impl Iterator<Item = &AbsPath> {
     let open = &reachable.open;
     let is_nested = move |path: &AbsPath| {
-        let mut others = open.iter().filter(|other| other.path != *path);
-        others.any(|other| path.is_within(&other.path))
+        let mut other_openings = open.iter().filter(|other| other.path != *path);
+        other_openings.any(|other| path.is_within(&other.path))
     };
     open.iter()
         .filter(|opening| opening.permission == Permission::Read)

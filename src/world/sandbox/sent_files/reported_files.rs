@@ -13,38 +13,42 @@ const NAMES_MAX: usize = 1000;
 pub(super) struct ReportedFiles {
     names: BTreeSet<AbsPath>,
     /// How many were there without a remembered name at the last report.
-    unnamed: usize,
+    unnamed_count: usize,
 }
 
 /// Special files that were not reported yet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct NewSpecialFiles {
     /// Those that are named, with what they are.
-    pub(super) named: Vec<(AbsPath, String)>,
+    pub(super) named_files: Vec<(AbsPath, String)>,
     /// The number of others.
-    pub(super) more: usize,
+    pub(super) unnamed_count: usize,
 }
 
 impl ReportedFiles {
-    /// Returns which of the special files `found` were not reported before. They count as reported
-    /// now.
-    pub(super) fn report_new(&mut self, found: &[(AbsPath, &'static str)]) -> NewSpecialFiles {
-        let mut named = Vec::new();
-        let mut unnamed = 0_usize;
-        for (path, description) in found {
+    /// Returns which of these special files were not reported before. They count as reported now.
+    pub(super) fn report_new(
+        &mut self,
+        special_files: &[(AbsPath, &'static str)],
+    ) -> NewSpecialFiles {
+        let mut named_files = Vec::new();
+        let mut unnamed_count = 0_usize;
+        for (path, description) in special_files {
             if self.names.contains(path) {
                 continue;
             }
             if self.names.len() < NAMES_MAX {
                 self.names.insert(path.clone());
-                named.push((path.clone(), (*description).to_owned()));
+                named_files.push((path.clone(), (*description).to_owned()));
             } else {
-                unnamed = unnamed.saturating_add(1);
+                unnamed_count = unnamed_count.saturating_add(1);
             }
         }
-        let more = unnamed.saturating_sub(self.unnamed);
-        self.unnamed = unnamed;
-        NewSpecialFiles { named, more }
+        let earlier_count = std::mem::replace(&mut self.unnamed_count, unnamed_count);
+        NewSpecialFiles {
+            named_files,
+            unnamed_count: unnamed_count.saturating_sub(earlier_count),
+        }
     }
 }
 
@@ -59,9 +63,10 @@ mod tests {
             (0..count).map(|number| (path(number), "a pipe")).collect()
         };
         let mut reported = ReportedFiles::default();
-        let mut check = |count: usize, named: usize, more: usize| {
-            let new = reported.report_new(&pipes(count));
-            assert_eq!((new.named.len(), new.more), (named, more), "{count}");
+        let mut check = |count: usize, named_count: usize, unnamed_count: usize| {
+            let new_files = reported.report_new(&pipes(count));
+            assert_eq!(new_files.named_files.len(), named_count, "{count}");
+            assert_eq!(new_files.unnamed_count, unnamed_count, "{count}");
             assert!(reported.names.len() <= NAMES_MAX);
         };
         check(2, 2, 0);

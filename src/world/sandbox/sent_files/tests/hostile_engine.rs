@@ -99,10 +99,10 @@ fn malformed_archives_are_refused_as_a_whole() {
     let trees = Trees::new();
     let before = trees.listing("");
     for (why, entries) in malformed_archives() {
-        let mut all = vec![dir("ws/"), dir("ws/dir/")];
-        all.extend(entries);
-        let refused = trees.receive(&archive(&all)).unwrap_err();
-        assert!(refused.contains(why), "expected {why}: {refused}");
+        let mut archive_entries = vec![dir("ws/"), dir("ws/dir/")];
+        archive_entries.extend(entries);
+        let refusal = trees.receive(&archive(&archive_entries)).unwrap_err();
+        assert!(refusal.contains(why), "expected {why}: {refusal}");
     }
     for (why, bytes) in [
         ("not an archive", archive(&[])),
@@ -112,8 +112,8 @@ fn malformed_archives_are_refused_as_a_whole() {
         ("", archive(&[file("ws/a", "long enough")])[..515].to_vec()),
         ("", vec![b'x'; 2000]),
     ] {
-        let refused = trees.receive(&bytes).unwrap_err();
-        assert!(refused.contains(why), "expected {why}: {refused}");
+        let refusal = trees.receive(&bytes).unwrap_err();
+        assert!(refusal.contains(why), "expected {why}: {refusal}");
     }
     assert_eq!(trees.listing(""), before, "nothing was written");
 }
@@ -237,8 +237,8 @@ proptest! {
             let mut sent_entries = trees.view();
             let spool = SpoolFile::new_in(&top).unwrap();
             let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
-            let changed = incoming.add_listed(&listing, &listing, &sent_entries);
-            prop_assert!(changed.iter().all(|path| path.is_within(&root)));
+            let changed_paths = incoming.add_listed(&listing, &listing, &sent_entries);
+            prop_assert!(changed_paths.iter().all(|path| path.is_within(&root)));
             if incoming.read(&root, archive(&extra).as_slice(), &sent_entries).is_ok() {
                 drop(apply_changes(&trees.reachable, &roots, &mut sent_entries, &incoming));
             }

@@ -85,13 +85,13 @@ impl Trees {
         let spool = SpoolFile::new_in(&self.path(".")).unwrap();
         let mut incoming = IncomingFiles::with_limits(spool, entries_max, bytes_max);
         let root = self.path("p/ws");
-        let read = incoming.read(&root, archive, sent_entries);
-        read.map_err(|error| error.to_string())?;
-        let mut refused = apply_changes(&self.reachable, &[root], sent_entries, &incoming);
+        let read_result = incoming.read(&root, archive, sent_entries);
+        read_result.map_err(|error| error.to_string())?;
+        let mut refusals = apply_changes(&self.reachable, &[root], sent_entries, &incoming);
         let special = incoming.special_files().iter();
-        refused
+        refusals
             .extend(special.map(|(path, description)| (path.clone(), (*description).to_owned())));
-        Ok(refused)
+        Ok(refusals)
     }
 
     /// Lists all names with their contents, without `except`.
@@ -211,9 +211,9 @@ fn what_commands_may_not_read_is_not_sent() {
         uid: 1000,
         gid: 1000,
     });
-    let all: Vec<&AbsPath> = view.keys().collect();
+    let paths: Vec<&AbsPath> = view.keys().collect();
     let mut packed = Vec::new();
-    pack(&mut packed, &trees.reachable, &view, &all, &owners).unwrap();
+    pack(&mut packed, &trees.reachable, &view, &paths, &owners).unwrap();
     let text = String::from_utf8_lossy(&packed);
     assert!(text.contains("masked") && text.contains("kept"));
     assert!(
@@ -245,8 +245,8 @@ fn only_what_changed_is_sent_again() {
     assert_eq!(
         plan,
         SendPlan {
-            removed: vec![],
-            added: vec![]
+            removed_paths: vec![],
+            added_paths: vec![]
         }
     );
     fs::write(trees.path("p/ws/old").as_path(), "new").unwrap();
@@ -261,60 +261,64 @@ fn only_what_changed_is_sent_again() {
     let paths =
         |names: &[&str]| -> Vec<AbsPath> { names.iter().map(|name| trees.path(name)).collect() };
     let owned = |paths: &[&AbsPath]| -> Vec<AbsPath> { paths.iter().copied().cloned().collect() };
-    assert_eq!(owned(&plan.removed), paths(&["p/ws/dir", "p/ws/link"]));
-    assert_eq!(owned(&plan.added), paths(&["p/ws/dir", "p/ws/old"]));
+    assert_eq!(
+        owned(&plan.removed_paths),
+        paths(&["p/ws/dir", "p/ws/link"])
+    );
+    assert_eq!(owned(&plan.added_paths), paths(&["p/ws/dir", "p/ws/old"]));
     let mut removed_there = second.clone();
     removed_there
         .get_mut(&trees.path("p/ws/kept"))
         .unwrap()
         .remote_entry = RemoteEntry::Refused;
     let plan = SendPlan::compare(&removed_there, &second);
-    assert_eq!(owned(&plan.removed), paths(&["p/ws/kept"]));
-    assert_eq!(owned(&plan.added), paths(&["p/ws/kept"]));
+    assert_eq!(owned(&plan.removed_paths), paths(&["p/ws/kept"]));
+    assert_eq!(owned(&plan.added_paths), paths(&["p/ws/kept"]));
 }
 
 #[test]
 fn copies_and_small_files_need_room_here() {
     let trees = Trees::new();
     let sent_entries = trees.view();
-    let mut changed = unchanged();
-    changed.push(hard_link("ws/copy", "ws/kept"));
-    changed.push(file("ws/small", "x"));
+    let mut changed_entries = unchanged();
+    changed_entries.push(hard_link("ws/copy", "ws/kept"));
+    changed_entries.push(file("ws/small", "x"));
     let needed = |entries: &[Vec<u8>]| {
         let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
         let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
         let archive = archive(entries);
-        let read = incoming.read(&trees.path("p/ws"), archive.as_slice(), &sent_entries);
-        read.unwrap();
+        incoming
+            .read(&trees.path("p/ws"), archive.as_slice(), &sent_entries)
+            .unwrap();
         (
             incoming.new_names(&sent_entries),
             incoming.new_bytes(&sent_entries),
         )
     };
     assert_eq!(needed(&unchanged()), (0, 0));
-    assert_eq!(needed(&changed), (2, 8192));
+    assert_eq!(needed(&changed_entries), (2, 8192));
 }
 
 #[test]
 fn ordinary_changes_are_written_here() {
     let trees = Trees::new();
     let mut sent_entries = trees.view();
-    let mut changed = unchanged();
-    changed[4] = file("ws/dir/in", "changed");
-    changed[7] = dir("ws/new/");
-    changed.extend([
+    let mut changed_entries = unchanged();
+    changed_entries[4] = file("ws/dir/in", "changed");
+    changed_entries[7] = dir("ws/new/");
+    changed_entries.extend([
         file("ws/new/a", "new"),
         hard_link("ws/new/b", "ws/new/a"),
         hard_link("ws/new/c", "ws/kept"),
         link("ws/new/l", "/etc/passwd"),
         entry(EntryType::Fifo, b"ws/pipe", b"", b""),
     ]);
-    let changed = archive(&changed);
-    let refused = trees
-        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
+    let changed_archive = archive(&changed_entries);
+    let refusals = trees
+        .receive_over(&mut sent_entries, &changed_archive, (1000, 1 << 20))
         .unwrap();
     let pipe = (trees.path("p/ws/pipe"), "it is a named pipe".to_owned());
-    assert_eq!(refused, [pipe]);
+    assert_eq!(refusals, [pipe]);
     let expected = [
         "p/ws/.env=secret",
         "p/ws/.git/",
@@ -344,11 +348,11 @@ fn ordinary_changes_are_written_here() {
     // What was fetched is not sent again, and receiving it again changes nothing.
     let again = read_view(&trees.reachable, &sent_entries).unwrap();
     let plan = SendPlan::compare(&sent_entries, &again);
-    assert_eq!((plan.added, plan.removed), (vec![], vec![]));
-    let refused = trees
-        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
+    assert_eq!((plan.added_paths, plan.removed_paths), (vec![], vec![]));
+    let refusals = trees
+        .receive_over(&mut sent_entries, &changed_archive, (1000, 1 << 20))
         .unwrap();
-    assert_eq!((refused.len(), trees.listing("")), (1, listing));
+    assert_eq!((refusals.len(), trees.listing("")), (1, listing));
 }
 
 #[test]
@@ -363,31 +367,27 @@ fn what_commands_may_not_change_stays_and_is_named() {
         dir("ws/.git/hooks/"),
         file("ws/.git/hooks/pre-commit", "evil"),
     ]);
-    let refused = trees
+    let refusals = trees
         .receive_over(&mut sent_entries, &archive(&hostile), (1000, 1 << 20))
         .unwrap();
-    let named: Vec<String> = refused
-        .iter()
-        .map(|(path, why)| format!("{path}: {why}"))
-        .collect();
-    assert_eq!(refused.len(), 4, "{named:?}");
+    assert_eq!(refusals.len(), 4, "{refusals:?}");
     assert_eq!(trees.listing(""), before);
     // Before the next command that is undone there.
     let view = read_view(&trees.reachable, &sent_entries).unwrap();
     let plan = SendPlan::compare(&sent_entries, &view);
-    let removed: Vec<String> = plan.removed.iter().map(ToString::to_string).collect();
     let expected = ["p/ws/.env", "p/ws/.git/config", "p/ws/.git/hooks"];
-    assert_eq!(removed, expected.map(|name| trees.path(name).to_string()));
-    assert_eq!(plan.added, [&trees.path("p/ws/.git/config")]);
+    let expected = expected.map(|name| trees.path(name));
+    assert_eq!(plan.removed_paths, expected.each_ref());
+    assert_eq!(plan.added_paths, [&trees.path("p/ws/.git/config")]);
     // A directory that was moved away leaves what was read-only in it.
-    let moved: Vec<Vec<u8>> = unchanged()
+    let entries: Vec<Vec<u8>> = unchanged()
         .into_iter()
         .enumerate()
         .filter(|(index, _)| ![1, 2].contains(index))
         .map(|(_, entry)| entry)
         .collect();
-    let refused = trees.receive(&archive(&moved)).unwrap();
-    assert_eq!(refused.len(), 2, "{refused:?}");
+    let refusals = trees.receive(&archive(&entries)).unwrap();
+    assert_eq!(refusals.len(), 2, "{refusals:?}");
     assert_eq!(trees.listing(""), before);
 }
 
@@ -397,20 +397,28 @@ fn what_was_changed_here_meanwhile_is_kept() {
     let mut sent_entries = trees.view();
     let ours = trees.path("p/ws/old");
     fs::write(ours.as_path(), "ours, later").unwrap();
-    let mut changed = unchanged();
-    changed[7] = file("ws/old", "theirs");
-    let refused = trees
-        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
+    let mut changed_entries = unchanged();
+    changed_entries[7] = file("ws/old", "theirs");
+    let refusals = trees
+        .receive_over(
+            &mut sent_entries,
+            &archive(&changed_entries),
+            (1000, 1 << 20),
+        )
         .unwrap();
-    assert_eq!(refused[0].0, ours);
+    assert_eq!(refusals[0].0, ours);
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, later");
-    changed.truncate(7);
+    changed_entries.truncate(7);
     let mut sent_entries = trees.view();
     fs::write(ours.as_path(), "ours, last").unwrap();
-    let refused = trees
-        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
+    let refusals = trees
+        .receive_over(
+            &mut sent_entries,
+            &archive(&changed_entries),
+            (1000, 1 << 20),
+        )
         .unwrap();
-    assert!(refused[0].1.starts_with("not deleted"), "{refused:?}");
+    assert!(refusals[0].1.starts_with("not deleted"), "{refusals:?}");
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours, last");
 }
 
@@ -427,14 +435,18 @@ fn what_replaced_a_link_here_is_kept() {
             symlink("/ours", ours.as_path()).unwrap();
         }
         let before = trees.listing("");
-        let mut changed = unchanged();
-        changed.remove(6);
-        changed.extend(target.map(|target| link("ws/link", target)));
-        let refused = trees
-            .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
+        let mut changed_entries = unchanged();
+        changed_entries.remove(6);
+        changed_entries.extend(target.map(|target| link("ws/link", target)));
+        let refusals = trees
+            .receive_over(
+                &mut sent_entries,
+                &archive(&changed_entries),
+                (1000, 1 << 20),
+            )
             .unwrap();
-        assert_eq!(refused.len(), 1, "{refused:?}");
-        assert!(refused[0].1.contains("it was changed"), "{refused:?}");
+        assert_eq!(refusals.len(), 1, "{refusals:?}");
+        assert!(refusals[0].1.contains("it was changed"), "{refusals:?}");
         assert_eq!(trees.listing(""), before);
     }
 }
@@ -446,20 +458,20 @@ fn what_could_not_be_written_is_kept_there_and_fetched_again() {
     let before = sent_entries.clone();
     let (place, away) = (trees.path("p/ws/dir"), trees.path("away"));
     fs::rename(place.as_path(), away.as_path()).unwrap();
-    let mut changed = unchanged();
-    changed[4] = file("ws/dir/in", "changed");
-    changed.insert(5, file("ws/dir/made", "made"));
-    let changed = archive(&changed);
-    let refused = trees
-        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
+    let mut changed_entries = unchanged();
+    changed_entries[4] = file("ws/dir/in", "changed");
+    changed_entries.insert(5, file("ws/dir/made", "made"));
+    let changed_archive = archive(&changed_entries);
+    let refusals = trees
+        .receive_over(&mut sent_entries, &changed_archive, (1000, 1 << 20))
         .unwrap();
-    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(refusals.len(), 2, "{refusals:?}");
     assert_eq!(sent_entries, before, "nothing is removed there");
     fs::rename(away.as_path(), place.as_path()).unwrap();
-    let refused = trees
-        .receive_over(&mut sent_entries, &changed, (1000, 1 << 20))
+    let refusals = trees
+        .receive_over(&mut sent_entries, &changed_archive, (1000, 1 << 20))
         .unwrap();
-    assert_eq!(refused, []);
+    assert_eq!(refusals, []);
     let text = |name: &str| fs::read_to_string(place.join(name).as_path()).unwrap();
     assert_eq!(text("in"), "changed");
     assert_eq!(text("made"), "made");
@@ -476,13 +488,17 @@ fn a_link_here_is_never_followed() {
     )
     .unwrap();
     symlink(trees.path("p").as_path(), trees.path("p/ws/dir").as_path()).unwrap();
-    let mut changed = unchanged();
-    changed[4] = file("ws/dir/in", "changed");
-    changed.push(file("ws/dir/read.txt", "overwritten"));
-    let refused = trees
-        .receive_over(&mut sent_entries, &archive(&changed), (1000, 1 << 20))
+    let mut changed_entries = unchanged();
+    changed_entries[4] = file("ws/dir/in", "changed");
+    changed_entries.push(file("ws/dir/read.txt", "overwritten"));
+    let refusals = trees
+        .receive_over(
+            &mut sent_entries,
+            &archive(&changed_entries),
+            (1000, 1 << 20),
+        )
         .unwrap();
-    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(refusals.len(), 2, "{refusals:?}");
     assert_eq!(
         fs::read_to_string(trees.path("p/read.txt").as_path()).unwrap(),
         "read"
@@ -501,10 +517,10 @@ fn a_copy_is_written_in_the_place_of_its_tree() {
         .insert(trees.path("p/ws"), copy.clone());
     let mut sent_entries = trees.view();
     let entries = [dir("ws/"), dir("ws/dir/"), file("ws/dir/in", "changed")];
-    let refused = trees
+    let refusals = trees
         .receive_over(&mut sent_entries, &archive(&entries), (1000, 1 << 20))
         .unwrap();
-    assert_eq!(refused, []);
+    assert_eq!(refusals, []);
     let text = |path: &AbsPath| fs::read_to_string(path.as_path()).unwrap();
     assert_eq!(text(&copy.join("dir/in")), "changed");
     assert_eq!(text(&trees.path("p/ws/dir/in")), "in");
@@ -524,8 +540,9 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
     let spool = SpoolFile::new_in(&trees.path(".")).unwrap();
     let mut incoming = IncomingFiles::with_limits(spool, 1000, 1 << 20);
     let root = trees.path("p/ws");
-    let read = incoming.read(&root, archive(&entries).as_slice(), &sent_entries);
-    read.unwrap();
+    incoming
+        .read(&root, archive(&entries).as_slice(), &sent_entries)
+        .unwrap();
     let missing = missing_paths(&[root], &sent_entries, &incoming);
     assert_eq!(
         missing,
@@ -545,8 +562,8 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
     }
     // Without the mark of its end, an archive may have been cut between two entries.
     let before = trees.listing("");
-    let refused = trees.receive(&[dir("ws/"), file("ws/kept", "kept")].concat());
-    assert!(refused.unwrap_err().contains("no mark of its end"));
+    let refusals = trees.receive(&[dir("ws/"), file("ws/kept", "kept")].concat());
+    assert!(refusals.unwrap_err().contains("no mark of its end"));
     assert_eq!(trees.listing(""), before);
 }
 
@@ -554,9 +571,9 @@ fn what_an_archive_leaves_out_must_be_gone_there() {
 fn an_interrupted_transfer_loses_nothing_there() {
     let trees = Trees::new();
     let mut sent_entries = trees.view();
-    let (ours, removed) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
+    let (ours, removed_dir) = (trees.path("p/ws/old"), trees.path("p/ws/dir"));
     fs::write(ours.as_path(), "ours").unwrap();
-    fs::remove_dir_all(removed.as_path()).unwrap();
+    fs::remove_dir_all(removed_dir.as_path()).unwrap();
     fs::create_dir(trees.path("p/ws/empty").as_path()).unwrap();
     let view = read_view(&trees.reachable, &sent_entries).unwrap();
     let plan = SendPlan::compare(&sent_entries, &view);
@@ -567,21 +584,21 @@ fn an_interrupted_transfer_loses_nothing_there() {
     work[5] = file("ws/kept", "changed there");
     work[7] = file("ws/old", "o");
     work.extend([file("ws/made", "there"), file("ws/dir/made", "there")]);
-    let refused = trees
+    let refusals = trees
         .receive_over(&mut sent_entries, &archive(&work), (1000, 1 << 20))
         .unwrap();
-    let named: Vec<&AbsPath> = refused.iter().map(|(path, _)| path).collect();
-    assert_eq!(named, [&removed, &ours]);
+    let refused_paths: Vec<&AbsPath> = refusals.iter().map(|(path, _)| path).collect();
+    assert_eq!(refused_paths, [&removed_dir, &ours]);
     assert_eq!(fs::read_to_string(ours.as_path()).unwrap(), "ours");
-    assert!(!removed.as_path().exists());
+    assert!(!removed_dir.as_path().exists());
     let text = |name: &str| fs::read_to_string(trees.path(name).as_path()).unwrap();
     assert_eq!(text("p/ws/kept"), "changed there");
     assert_eq!(text("p/ws/made"), "there");
     // The next command begins with the rest of the transfer, and nothing else is removed there.
     let view = read_view(&trees.reachable, &sent_entries).unwrap();
     let plan = SendPlan::compare(&sent_entries, &view);
-    assert_eq!(plan.removed, [&removed, &ours]);
-    assert_eq!(plan.added, [&trees.path("p/ws/empty"), &ours]);
+    assert_eq!(plan.removed_paths, [&removed_dir, &ours]);
+    assert_eq!(plan.added_paths, [&trees.path("p/ws/empty"), &ours]);
 }
 
 #[test]
@@ -600,9 +617,9 @@ fn paths_are_passed_to_scripts_byte_by_byte() {
 fn files_may_be_larger_than_a_chunk() {
     let trees = Trees::new();
     let long = "0123456789".repeat(20_000);
-    let mut changed = unchanged();
-    changed[7] = file("ws/old", &long);
-    assert_eq!(trees.receive(&archive(&changed)), Ok(vec![]));
+    let mut changed_entries = unchanged();
+    changed_entries[7] = file("ws/old", &long);
+    assert_eq!(trees.receive(&archive(&changed_entries)), Ok(vec![]));
     assert_eq!(
         fs::read_to_string(trees.path("p/ws/old").as_path()).unwrap(),
         long
